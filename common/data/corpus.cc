@@ -1,0 +1,178 @@
+#include "common/data/corpus.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "common/data/king_james.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr int32_t kShardMagic = 20240520;
+constexpr int32_t kLlama3Magic = 20240801;
+constexpr int32_t kShardVersion = 1;
+constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
+
+static_assert(std::endian::native == std::endian::little, "shards are read as they lie in memory");
+
+template <class... Parts>
+[[noreturn]] void refuse(const std::string& path, const Parts&... parts) {
+  throw UserError(concat("data ", path.empty() ? "\"\"" : path, ": ", parts...));
+}
+
+bool is_bin(const std::string& path) { return path.ends_with(".bin"); }
+
+// What stat says of `path`; links are followed.
+struct stat stat_of(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) return status;
+  if (errno == ENOENT) refuse(path, "there is no such file or folder");
+  refuse(path, "cannot be read: ", std::strerror(errno));
+}
+
+// The .bin files in a folder, in the order of their names.
+std::vector<std::string> shards_in(const std::string& folder) {
+  std::vector<std::string> paths;
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (is_bin(entry.path().string())) paths.push_back(entry.path().string());
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    refuse(folder, "cannot be read: ", error.code().message());
+  }
+  if (paths.empty())
+    refuse(folder, "the folder holds no .bin file (token shards); a text is a file");
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+// The number of tokens in a shard of `num_bytes` bytes.
+size_t shard_tokens(const std::string& path, const char* data, size_t num_bytes) {
+  if (num_bytes < kHeaderBytes) {
+    refuse(path, num_bytes, " bytes, less than the ", kHeaderBytes, " of a token shard's header");
+  }
+  std::array<int32_t, 3> header;
+  std::memcpy(header.data(), data, sizeof(header));
+  const auto [magic, version, count] = header;
+  if (magic == kLlama3Magic) {
+    refuse(path, "magic ", magic, " is llm.c's Llama-3 format (uint32 tokens); expected ",
+           kShardMagic, ", its GPT-2 format (uint16 tokens)");
+  }
+  if (magic != kShardMagic) {
+    refuse(path, "magic ", magic, ", expected ", kShardMagic, " (an llm.c token shard)");
+  }
+  if (version != kShardVersion) {
+    refuse(path, "version ", version, " of the token shard, expected ", kShardVersion);
+  }
+  const size_t payload = num_bytes - kHeaderBytes;
+  if (count < 0 || static_cast<size_t>(count) * sizeof(uint16_t) != payload) {
+    refuse(path, "the header says ", count, " tokens of 2 bytes, but ", payload,
+           " bytes follow the header");
+  }
+  if (count == 0) refuse(path, "the shard holds no token");
+  return static_cast<size_t>(count);
+}
+
+}  // namespace
+
+void Corpus::Unmap::operator()(const char* data) const noexcept {
+  munmap(const_cast<char*>(data), num_bytes);
+}
+
+Corpus::Mapping Corpus::map_file(const std::string& path) {
+  // Looked at before it is opened: opening a pipe would wait for its writer.
+  const struct stat status = stat_of(path);
+  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file (but a pipe or a device, say)");
+  const size_t num_bytes = static_cast<size_t>(status.st_size);
+  if (num_bytes == 0) refuse(path, "the file is empty");
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) refuse(path, "cannot be read: ", std::strerror(errno));
+  void* data = mmap(nullptr, num_bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  const int error = errno;
+  close(file);
+  if (data == MAP_FAILED) refuse(path, "cannot be read: ", std::strerror(error));
+  return Mapping(static_cast<const char*>(data), Unmap{num_bytes});
+}
+
+Corpus Corpus::king_james() {
+  Corpus corpus("King James text (built in)", true);
+  const std::string_view text = king_james_text();
+  corpus.shards_.push_back({corpus.name_, nullptr, text.data(), 0, text.size()});
+  return corpus;
+}
+
+Corpus Corpus::open(const std::string& path) {
+  const bool is_folder = S_ISDIR(stat_of(path).st_mode);
+  Corpus corpus(path, !is_folder && !is_bin(path));
+  if (is_folder) {
+    for (const std::string& shard : shards_in(path)) corpus.append_shard(shard);
+  } else {
+    corpus.append_shard(path);
+  }
+  return corpus;
+}
+
+void Corpus::append_shard(const std::string& path) {
+  Mapping mapping = map_file(path);
+  const char* data = mapping.get();
+  const size_t num_bytes = mapping.get_deleter().num_bytes;
+  const size_t count = is_text_ ? num_bytes : shard_tokens(path, data, num_bytes);
+  const void* tokens = is_text_ ? data : data + kHeaderBytes;
+  const size_t begin = shards_.empty() ? 0 : num_tokens();
+  shards_.push_back({path, std::move(mapping), tokens, begin, begin + count});
+}
+
+int32_t Corpus::token(size_t index) const {
+  const auto shard = std::upper_bound(shards_.begin(), shards_.end() - 1, index,
+                                      [](size_t i, const Shard& s) { return i < s.end; });
+  const size_t place = index - shard->begin;
+  if (is_text_) return static_cast<const uint8_t*>(shard->tokens)[place];
+  return static_cast<const uint16_t*>(shard->tokens)[place];
+}
+
+void Corpus::require(size_t vocab_size, size_t sequence_length) const {
+  for (const Split split : {Split::train, Split::validation}) {
+    const size_t count = end(split) - begin(split);
+    if (count > sequence_length) continue;
+    refuse(name_, "too short: ", count, " of its ", num_tokens(), " tokens are for ",
+           split == Split::train ? "training" : "validation", ", but one row of --sequence-length ",
+           sequence_length, " takes ", sequence_length + 1);
+  }
+  if (is_text_) {
+    require_below<uint8_t>(vocab_size);
+  } else {
+    require_below<uint16_t>(vocab_size);
+  }
+}
+
+template <class Token>
+void Corpus::require_below(size_t vocab_size) const {
+  if (vocab_size > std::numeric_limits<Token>::max()) return;
+  for (const Shard& shard : shards_) {
+    const Token* tokens = static_cast<const Token*>(shard.tokens);
+    const size_t count = shard.end - shard.begin;
+    Token largest = 0;
+    for (size_t i = 0; i < count; ++i) largest = std::max(largest, tokens[i]);
+    if (largest < vocab_size) continue;
+    const size_t place =
+        std::find_if(tokens, tokens + count, [&](Token token) { return token >= vocab_size; }) -
+        tokens;
+    refuse(shard.path, "token ", int{tokens[place]}, " at place ", place,
+           " is not below the vocabulary of ", vocab_size, "; this file needs --vocab ",
+           int{largest} + 1, " or more");
+  }
+}
+
+}  // namespace ladder

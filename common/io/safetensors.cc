@@ -1,0 +1,133 @@
+#include "common/io/safetensors.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace ladder {
+namespace {
+
+// The file's spelling of a dtype.
+const char* file_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return "F32";
+    case DType::fp64:
+      return "F64";
+    case DType::int32:
+      return "I32";
+  }
+  fail(concat("safetensors: no spelling for dtype ", name_of(dtype)));
+}
+
+// destination[i] = source[i]; the source is a mapped file's and may lie at any address.
+template <class Source, class Destination>
+void convert(std::span<const std::byte> source, Destination* destination) {
+  if constexpr (std::is_same_v<Source, Destination>) {
+    std::memcpy(destination, source.data(), source.size());
+  } else {
+    for (size_t i = 0; i < source.size() / sizeof(Source); ++i) {
+      Source value;
+      std::memcpy(&value, source.data() + i * sizeof(Source), sizeof(Source));
+      destination[i] = static_cast<Destination>(value);
+    }
+  }
+}
+
+// The length field and the JSON text, padded.
+std::string make_header(const std::vector<SafetensorsWriter::Tensor>& tensors) {
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  std::set<std::string> names = {"__metadata__"};
+  size_t offset = 0;
+  for (const SafetensorsWriter::Tensor& tensor : tensors) {
+    if (!names.insert(tensor.name).second) {
+      fail(concat("SafetensorsWriter: the name ", quoted_name(tensor.name), " is taken"));
+    }
+    size_t bytes = size_of(tensor.dtype);
+    for (size_t extent : tensor.shape) bytes *= extent;
+    header[tensor.name] = {{"dtype", file_dtype(tensor.dtype)},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + bytes}}};
+    offset += bytes;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  std::string result(sizeof length, '\0');
+  std::memcpy(result.data(), &length, sizeof length);
+  return result + text;
+}
+
+}  // namespace
+
+SafetensorsReader::SafetensorsReader(const std::string& path)
+    : path_(path), file_(path), entries_(parse_safetensors_header(file_.bytes(), path)) {
+  const size_t data_bytes = entries_.empty() ? 0 : entries_.back().end;
+  section_ = file_.bytes().last(data_bytes);
+  for (size_t i = 0; i < entries_.size(); ++i) by_name_.push_back(i);
+  std::sort(by_name_.begin(), by_name_.end(),
+            [&](size_t left, size_t right) { return entries_[left].name < entries_[right].name; });
+}
+
+const SafetensorsEntry* SafetensorsReader::find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(by_name_.begin(), by_name_.end(), name,
+                       [&](size_t i, std::string_view key) { return entries_[i].name < key; });
+  if (found == by_name_.end() || entries_[*found].name != name) return nullptr;
+  return &entries_[*found];
+}
+
+void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destination) const {
+  check(entry.begin <= entry.end && entry.end <= section_.size(),
+        "SafetensorsReader::read: an entry of another file");
+  check(destination.device() == DeviceType::cpu, "SafetensorsReader::read: not host memory");
+  if (entry.dtype != "F32" && entry.dtype != "F64") {
+    throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " is ", entry.dtype,
+                           ", only F32 and F64 can be read"));
+  }
+  if (destination.num_elements() != entry.num_elements()) {
+    throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " has ",
+                           entry.num_elements(), " elements, expected ",
+                           destination.num_elements()));
+  }
+  if (entry.num_elements() == 0) return;
+  check(!destination.empty(), "SafetensorsReader::read: the destination is empty");
+  const std::span<const std::byte> source = section_.subspan(entry.begin, entry.end - entry.begin);
+  dispatch_float(destination.dtype(), [&](auto zero) {
+    using Element = decltype(zero);
+    if (entry.dtype == "F32") {
+      convert<float>(source, destination.as<Element>());
+    } else {
+      convert<double>(source, destination.as<Element>());
+    }
+  });
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors)
+    : tensors_(tensors), file_(path) {
+  const std::string header = make_header(tensors);
+  file_.write(std::as_bytes(std::span(header)));
+}
+
+void SafetensorsWriter::write(ConstTensorView host_tensor) {
+  check(next_ < tensors_.size(), "SafetensorsWriter::write: more tensors than declared");
+  const Tensor& declared = tensors_[next_];
+  size_t num_elements = 1;
+  for (size_t extent : declared.shape) num_elements *= extent;
+  if (host_tensor.device() != DeviceType::cpu || host_tensor.dtype() != declared.dtype ||
+      host_tensor.num_elements() != num_elements || (host_tensor.empty() && num_elements > 0)) {
+    fail(concat("SafetensorsWriter::write: expected ", quoted_name(declared.name), " (",
+                num_elements, " elements of ", name_of(declared.dtype), "), got ",
+                host_tensor.num_elements(), " elements of ", name_of(host_tensor.dtype())));
+  }
+  file_.write({static_cast<const std::byte*>(host_tensor.data()), host_tensor.num_bytes()});
+  ++next_;
+}
+
+void SafetensorsWriter::finish() {
+  check(next_ == tensors_.size(), "SafetensorsWriter::finish: not all tensors are written");
+  file_.commit();
+}
+
+}  // namespace ladder

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/io/safetensors.h"
+
+namespace ladder {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxHeaderBytes = 100'000'000;
+constexpr std::string_view kMetadata = "__metadata__";
+
+// Bytes of one element; 0 for a dtype that the format does not know.
+size_t element_bytes(std::string_view dtype) {
+  constexpr std::pair<std::string_view, size_t> kSizes[] = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
+      {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},   {"U64", 8},     {"U32", 4},
+      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"C64", 8},  {"F8_E8M0", 1}};
+  for (const auto& [name, bytes] : kSizes) {
+    if (name == dtype) return bytes;
+  }
+  return 0;
+}
+
+// Receives the header's JSON event by event and accepts exactly the header's grammar: it sees
+// duplicate keys, which a parsed object no longer shows, and refuses nesting as it opens.
+class HeaderHandler {
+ public:
+  explicit HeaderHandler(const std::string& path) : path_(path) {}
+
+  std::vector<SafetensorsEntry> entries() && { return std::move(entries_); }
+
+  bool start_object(size_t) {
+    if (place_ == Place::outside) {
+      place_ = Place::header;
+    } else if (place_ == Place::header) {
+      place_ = name_ == kMetadata ? Place::metadata : Place::tensor;
+      fields_ = {};
+      metadata_keys_.clear();
+    } else {
+      wrong_value("an object");
+    }
+    return true;
+  }
+  bool end_object() {
+    if (place_ == Place::tensor) finish_tensor();
+    place_ = place_ == Place::header ? Place::outside : Place::header;
+    return true;
+  }
+  bool start_array(size_t) {
+    if (place_ != Place::tensor || key_ == "dtype") wrong_value("an array");
+    place_ = Place::array;
+    (key_ == "shape" ? fields_.shape : fields_.offsets).emplace();
+    return true;
+  }
+  bool end_array() {
+    place_ = Place::tensor;
+    return true;
+  }
+  bool key(std::string& key) {
+    const bool fresh = place_ == Place::header     ? names_.insert(key).second
+                       : place_ == Place::metadata ? metadata_keys_.insert(key).second
+                                                   : !is_set(key);
+    (place_ == Place::header ? name_ : key_) = key;
+    if (!fresh) {
+      refuse(place_ == Place::header ? std::string("is there twice")
+                                     : concat(quoted_name(key), " is there twice"));
+    }
+    return true;
+  }
+  bool string(std::string& value) {
+    if (place_ == Place::metadata) return true;
+    if (place_ != Place::tensor || key_ != "dtype") wrong_value("a string");
+    fields_.dtype = value;
+    return true;
+  }
+  bool number_unsigned(uint64_t value) {
+    if (place_ != Place::array) wrong_value("a number");
+    (key_ == "shape" ? fields_.shape : fields_.offsets)->push_back(value);
+    return true;
+  }
+  bool number_integer(int64_t value) { return wrong_value(std::to_string(value)); }
+  bool number_float(double, const std::string& text) { return wrong_value(text.substr(0, 40)); }
+  bool null() { return wrong_value("null"); }
+  bool boolean(bool value) { return wrong_value(value ? "true" : "false"); }
+  bool binary(std::vector<uint8_t>&) { return wrong_value("binary data"); }
+  bool parse_error(size_t position, const std::string&, const std::exception&) {
+    throw UserError(
+        concat(path_, ": the header is not valid JSON in UTF-8, near its byte ", position));
+  }
+
+ private:
+  enum class Place { outside, header, metadata, tensor, array };
+  struct Fields {
+    std::optional<std::string> dtype;
+    std::optional<std::vector<size_t>> shape, offsets;
+  };
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw UserError(
+        concat(path_, ": ", name_ == kMetadata ? "" : "tensor ", quoted_name(name_), ": ", what));
+  }
+
+  // Says what the value at the present place should have been.
+  bool wrong_value(const std::string& got) const {
+    if (place_ == Place::header) refuse(concat("expected an object, got ", got));
+    const bool text = place_ == Place::metadata || key_ == "dtype";
+    const char* const expected = text                     ? "a string"
+                                 : place_ == Place::array ? "integers from 0"
+                                                          : "an array";
+    refuse(concat(quoted_name(key_), ": expected ", expected, ", got ", got));
+  }
+
+  // Whether the tensor's field has been seen; refuses fields that the format does not know.
+  bool is_set(const std::string& key) const {
+    if (key == "dtype") return fields_.dtype.has_value();
+    if (key == "shape") return fields_.shape.has_value();
+    if (key == "data_offsets") return fields_.offsets.has_value();
+    refuse(concat("unknown field ", quoted_name(key)));
+  }
+
+  // Checks the fields against each other and appends the tensor.
+  void finish_tensor() {
+    if (!fields_.dtype) refuse("\"dtype\" is missing");
+    if (!fields_.shape) refuse("\"shape\" is missing");
+    if (!fields_.offsets) refuse("\"data_offsets\" is missing");
+    const std::vector<size_t>& offsets = *fields_.offsets;
+    if (offsets.size() != 2) {
+      refuse(concat("\"data_offsets\" has ", offsets.size(), " numbers, expected 2"));
+    }
+    if (offsets[0] > offsets[1]) {
+      refuse(concat("\"data_offsets\" begin at ", offsets[0], ", after their end ", offsets[1]));
+    }
+    size_t bytes = element_bytes(*fields_.dtype);
+    if (bytes == 0) refuse(concat("unknown dtype ", quoted_name(*fields_.dtype)));
+    for (size_t extent : *fields_.shape) {
+      if (__builtin_mul_overflow(bytes, extent, &bytes)) refuse("\"shape\" overflows 64 bits");
+    }
+    if (offsets[1] - offsets[0] != bytes) {
+      refuse(concat("\"data_offsets\" hold ", offsets[1] - offsets[0],
+                    " bytes, dtype and shape need ", bytes));
+    }
+    entries_.push_back({name_, *fields_.dtype, *fields_.shape, offsets[0], offsets[1]});
+  }
+
+  const std::string& path_;
+  Place place_ = Place::outside;
+  std::string name_;  // the latest key of the header
+  std::string key_;   // the latest key inside a tensor or the metadata
+  Fields fields_;     // of the tensor being read
+  std::set<std::string> names_, metadata_keys_;
+  std::vector<SafetensorsEntry> entries_;
+};
+
+// The tensors, sorted by begin, must cover `data_bytes` bytes without overlap or hole.
+void check_coverage(const std::vector<SafetensorsEntry>& entries, size_t data_bytes,
+                    const std::string& path) {
+  size_t covered = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    const auto refuse = [&](const std::string& what) {
+      throw UserError(concat(path, ": tensor ", quoted_name(entry.name), ": ", what));
+    };
+    if (entry.end > data_bytes) {
+      refuse(concat("ends at byte ", entry.end, ", the file has ", data_bytes, " bytes of data"));
+    }
+    if (entry.begin < covered) {
+      refuse(concat("begins at byte ", entry.begin, ", inside the tensor before it, which ends at ",
+                    covered));
+    }
+    if (entry.begin > covered) {
+      refuse(concat("begins at byte ", entry.begin, ", leaving a hole after byte ", covered));
+    }
+    covered = entry.end;
+  }
+  if (covered != data_bytes) {
+    throw UserError(concat(path, ": ", data_bytes - covered, " bytes after the last tensor"));
+  }
+}
+
+// The header's text, once its length is plausible.
+std::string_view header_text(std::span<const std::byte> file, const std::string& path) {
+  if (file.size() < 8) {
+    throw UserError(concat(path, ": not a safetensors file: ", file.size(),
+                           " bytes, shorter than the 8 bytes of the header's length"));
+  }
+  uint64_t length;
+  std::memcpy(&length, file.data(), sizeof length);
+  const auto refuse = [&](const std::string& what) {
+    throw UserError(concat(path, ": not a safetensors file: ", what));
+  };
+  if (length == 0) refuse("a header of 0 bytes");
+  if (length > file.size() - 8) {
+    refuse(concat("a header of ", length, " bytes, of which only ", file.size() - 8, " are there"));
+  }
+  if (length > kMaxHeaderBytes) {
+    refuse(concat("a header of ", length, " bytes, at most ", kMaxHeaderBytes, " are allowed"));
+  }
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
+  if (text[0] != '{') refuse("the header is not a JSON object");
+  // The JSON parser would take a zero byte for the end of the text.
+  if (text.find('\0') != text.npos) refuse("the header is not valid JSON, it holds a zero byte");
+  return text;
+}
+
+}  // namespace
+
+size_t SafetensorsEntry::num_elements() const {
+  size_t product = 1;
+  for (size_t extent : shape) product *= extent;
+  return product;
+}
+
+std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> file,
+                                                       const std::string& path) {
+  const std::string_view text = header_text(file, path);
+  HeaderHandler handler(path);
+  Json::sax_parse(text.begin(), text.end(), &handler);
+  std::vector<SafetensorsEntry> entries = std::move(handler).entries();
+  // By end as well: a tensor without elements goes before the one that begins at the same byte.
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& left, const auto& right) {
+    return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
+  });
+  check_coverage(entries, file.size() - 8 - text.size(), path);
+  return entries;
+}
+
+std::string quoted_name(std::string_view name) {
+  constexpr size_t kMaxBytes = 100;
+  const bool cut = name.size() > kMaxBytes;
+  const std::string shown(name.substr(0, kMaxBytes));
+  return Json(cut ? shown + "..." : shown).dump(-1, ' ', true, Json::error_handler_t::replace);
+}
+
+}  // namespace ladder

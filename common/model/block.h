@@ -1,0 +1,59 @@
+// One transformer block: two sublayers on the residual stream [Radford19, pre-norm].
+//   middle = in + attention(layernorm_1(in)) Wp + bp
+//   out    = middle + gelu(layernorm_2(middle) Wf + bf) Wm + bm
+// Letters: kernels/matmul.h; R = B T rows.
+#pragma once
+
+#include "common/model/layout.h"
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+// Index of a parameter in a block's unit.
+struct BlockParameter {
+  enum Index : size_t {
+    ln_1_weight,
+    ln_1_bias,
+    attn_weight,
+    attn_bias,
+    attn_proj_weight,
+    attn_proj_bias,
+    ln_2_weight,
+    ln_2_bias,
+    fc_weight,
+    fc_bias,
+    mlp_proj_weight,
+    mlp_proj_bias,
+  };
+};
+
+// What forward saves for backward, for B sequences of T tokens.
+struct BlockActivations {
+  TensorView ln_1, ln_1_mean, ln_1_rstd;  // (R, C), (R), (R)
+  TensorView qkv;                         // (R, 3 C)
+  TensorView logsumexp;                   // (B, NH, T)
+  TensorView attention;                   // (R, C)
+  TensorView middle;                      // (R, C)
+  TensorView ln_2, ln_2_mean, ln_2_rstd;  // (R, C), (R), (R)
+  TensorView fc, gelu;                    // (R, 4 C)
+  TensorView out;                         // (R, C)
+};
+
+// Memory that backward of every block uses in turn.
+struct BlockWorkspace {
+  TensorView narrow;   // (R, C)
+  TensorView wide;     // (R, 4 C)
+  TensorView row_dot;  // (B, NH, T)
+};
+
+// Fills all of `activations` from `in` (R, C). Asynchronous on the stream.
+void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
+                   const ConstUnitView& weights);
+
+// On entry d_residual (R, C) is the gradient with respect to out, on return that with respect to
+// in. Adds the parameters' gradients to `gradients`. Asynchronous on the stream.
+void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
+                    const BlockActivations& activations, ConstTensorView in,
+                    const ConstUnitView& weights, const BlockWorkspace& workspace);
+
+}  // namespace ladder

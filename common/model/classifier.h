@@ -1,0 +1,30 @@
+// The classifier: logits over the vocabulary from the tied token embedding, and the loss. Logits
+// exist for one block of rows only. Letters: kernels/matmul.h.
+#pragma once
+
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+// Rows whose logits exist at a time.
+inline constexpr size_t kClassifierRows = 256;
+
+struct ClassifierWorkspace {
+  TensorView logits;                      // (block rows, V)
+  TensorView maximum, sum, target_logit;  // (block rows)
+};
+
+// For each block of rows: logits = x wte^T, then losses, dx, and dwte +=, at once.
+//   losses (R) out, in nats; dx (R, C) out; dwte (V, C) in/out
+//   x (R, C), wte (V, C), targets (R) int32 in
+//   dx and dwte are gradients of loss_scale * sum(losses)
+// Asynchronous on the stream.
+void classifier_forward_backward(Stream& stream, TensorView losses, TensorView dx, TensorView dwte,
+                                 ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
+                                 double loss_scale, const ClassifierWorkspace& workspace);
+
+// The losses alone, for evaluation.
+void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
+                        ConstTensorView targets, const ClassifierWorkspace& workspace);
+
+}  // namespace ladder

@@ -1,0 +1,56 @@
+// The shape of a GPT-2.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ladder {
+
+struct Gpt2Config {
+  size_t num_layers = 0;       // L
+  size_t num_heads = 0;        // NH
+  size_t hidden = 0;           // C
+  size_t vocab_size = 0;       // V
+  size_t sequence_length = 0;  // T: positions the model has, and the length of training rows
+
+  size_t head_size() const { return hidden / num_heads; }
+  // Parameters of the model, the tied embedding once:
+  // V C + T C + L (12 C^2 + 13 C) + 2 C.
+  size_t num_parameters() const {
+    return hidden * (vocab_size + sequence_length + 2) +
+           num_layers * (12 * hidden * hidden + 13 * hidden);
+  }
+  // Floating-point operations of forward and backward for one token: 6 N + 12 L C T.
+  // [Chowdhery22 PaLM, appendix B]
+  double flops_per_token() const {
+    return 6.0 * static_cast<double>(num_parameters()) +
+           12.0 * static_cast<double>(num_layers * hidden * sequence_length);
+  }
+};
+
+// A named shape with the defaults that suit it.
+struct Gpt2Preset {
+  std::string_view name;
+  Gpt2Config config;
+  double learning_rate;  // the larger the model, the smaller [Brown20 GPT-3, table 2.1]
+  size_t sample_tokens;  // what --sample prints
+};
+
+inline constexpr std::array<Gpt2Preset, 6> kGpt2Presets = {{
+    {"nano", {2, 2, 32, 256, 32}, 1e-3, 256},
+    {"tiny", {4, 4, 128, 256, 128}, 1e-3, 256},
+    {"gpt2", {12, 12, 768, 50257, 1024}, 6e-4, 32},
+    {"gpt2-medium", {24, 16, 1024, 50257, 1024}, 3e-4, 32},
+    {"gpt2-large", {36, 20, 1280, 50257, 1024}, 2.5e-4, 32},
+    {"gpt2-xl", {48, 25, 1600, 50257, 1024}, 2e-4, 32},
+}};
+
+// UserError listing the names when there is none called `name`.
+const Gpt2Preset& find_preset(std::string_view name);
+
+// UserError unless every extent is in its range and the heads divide the hidden size.
+void check_config(const Gpt2Config& config);
+
+}  // namespace ladder

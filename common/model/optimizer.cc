@@ -1,0 +1,92 @@
+#include "common/model/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "kernels/norm.h"
+
+namespace ladder {
+
+double learning_rate_at(const OptimizerConfig& config, int64_t step) {
+  const double highest = config.learning_rate, lowest = config.min_learning_rate;
+  if (step <= config.warmup_steps) {
+    return highest * static_cast<double>(step) / static_cast<double>(config.warmup_steps);
+  }
+  const int64_t decay_steps = config.num_steps - config.warmup_steps;
+  const double done = std::min(
+      1.0, static_cast<double>(step - config.warmup_steps) / static_cast<double>(decay_steps));
+  return lowest + 0.5 * (highest - lowest) * (1 + std::cos(std::numbers::pi * done));
+}
+
+double clip_factor(const OptimizerConfig& config, double grad_norm) {
+  return config.clip_norm > 0 && grad_norm > config.clip_norm ? config.clip_norm / grad_norm : 1;
+}
+
+AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_norm) {
+  return {.learning_rate = learning_rate_at(config, step),
+          .beta1 = config.beta1,
+          .beta2 = config.beta2,
+          .epsilon = config.epsilon,
+          .weight_decay = config.weight_decay,
+          .grad_scale = clip_factor(config, grad_norm),
+          .step = step};
+}
+
+void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
+                  TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
+                  const AdamWStep& step) {
+  AdamWStep no_decay = step;
+  no_decay.weight_decay = 0;
+  const size_t last = first + params.num_elements();
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      const size_t begin = unit.offset + parameter.offset;
+      const size_t from = std::max(first, begin);
+      const size_t to = std::min(last, begin + parameter.shape.num_elements());
+      if (from >= to) continue;
+      const size_t at = from - first, count = to - from;
+      adamw(stream, params.rows(at, count), exp_avg.rows(at, count), exp_avg_sq.rows(at, count),
+            grads.rows(at, count), parameter.decays() ? step : no_decay);
+    }
+  }
+}
+
+namespace {
+
+size_t largest_unit(const Layout& layout) {
+  size_t largest = 0;
+  for (const Unit& unit : layout.units()) largest = std::max(largest, unit.padded_elements);
+  return largest / layout.world_size();
+}
+
+}  // namespace
+
+GradNorm::GradNorm(Memory& memory, const Layout& layout)
+    : layout_(layout),
+      workspace_(memory, Category::workspace, DType::fp64,
+                 {sum_workspace_elements(largest_unit(layout))}),
+      squares_(memory, Category::workspace, DType::fp64, {layout.units().size()}) {}
+
+size_t GradNorm::num_bytes(const Layout& layout) {
+  return size_of(DType::fp64) *
+         (sum_workspace_elements(largest_unit(layout)) + layout.units().size());
+}
+
+double GradNorm::squared_norm_of_shards(Stream& stream, ConstTensorView grads, size_t rank) {
+  const TensorView squares = squares_;
+  for (size_t u = 0; u < layout_.units().size(); ++u) {
+    const size_t shard = layout_.unit(u).padded_elements / layout_.world_size();
+    squared_norm(stream, squares.rows(u, 1), workspace_,
+                 grads.rows(layout_.unit(u).offset + rank * shard, shard));
+  }
+  std::vector<double> host(layout_.units().size());
+  copy(stream, TensorView(host.data(), DType::fp64, DeviceType::cpu, {host.size()}), squares);
+  stream.synchronize();
+  double total = 0;
+  for (double square : host) total += square;
+  return total;
+}
+
+}  // namespace ladder

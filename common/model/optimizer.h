@@ -1,0 +1,53 @@
+// AdamW over the flat layout, the learning-rate schedule, and the global gradient norm.
+#pragma once
+
+#include <cstdint>
+
+#include "common/model/layout.h"
+#include "kernels/adamw.h"
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+struct OptimizerConfig {
+  int64_t num_steps = 200;
+  int64_t warmup_steps = 10;
+  double learning_rate = 1e-3, min_learning_rate = 1e-4;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double weight_decay = 0.1;
+  double clip_norm = 1;  // 0 = no clipping
+};
+
+// Linear warm-up from 0 over warmup_steps, then a cosine from learning_rate down to
+// min_learning_rate at num_steps. [Loshchilov17] `step` is 1-based.
+double learning_rate_at(const OptimizerConfig& config, int64_t step);
+
+// What gradients are multiplied by: clip_norm / norm where the norm is larger, else 1. [Pascanu13]
+double clip_factor(const OptimizerConfig& config, double grad_norm);
+
+// The numbers of update `step` (1-based), given the global norm of its gradients.
+AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_norm);
+
+// Updates elements [first, first + n) of the flat buffer, given as spans (n); weight decay goes to
+// 2-D weights only, padding is not touched. Asynchronous on the stream.
+void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
+                  TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
+                  const AdamWStep& step);
+
+// Sums the squares of the gradients that rank `rank` of the layout's world_size answers for: its
+// shard (1 / world_size) of every unit, unit by unit in fp64. With one rank: of all gradients.
+class GradNorm {
+ public:
+  GradNorm(Memory& memory, const Layout& layout);
+  // Bytes of workspace allocated.
+  static size_t num_bytes(const Layout& layout);
+
+  // Synchronizes the stream. grads: the flat buffer.
+  double squared_norm_of_shards(Stream& stream, ConstTensorView grads, size_t rank);
+
+ private:
+  const Layout& layout_;
+  Tensor workspace_, squares_;
+};
+
+}  // namespace ladder

@@ -1,0 +1,41 @@
+// The values a model starts from: the counter-based initialization, or a file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "common/io/safetensors.h"
+#include "common/model/layout.h"
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+// Elements [first, first + span) of the flat buffer get their initial values: each is a function of
+// (seed, tensor name, index in the tensor), so every rank can make any shard of it. Padding is left
+// as it is. Asynchronous on the stream.
+//   span (n) out
+void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
+                           TensorView span);
+
+// A safetensors file with the weights of a GPT-2, under their published names, with or without the
+// prefix `transformer.`. Masks (`attn.bias`, `attn.masked_bias`) are ignored; `lm_head.weight` may
+// be there if it equals `wte.weight`.
+class WeightsFile {
+ public:
+  // UserError unless the file holds every parameter of the layout in its shape, and nothing else.
+  WeightsFile(const std::string& path, const Layout& layout);
+
+  // `destination` (the parameter's shape, host memory) = the parameter, converted to its dtype.
+  void read(const Parameter& parameter, TensorView destination) const;
+
+ private:
+  const SafetensorsEntry* find(const std::string& name) const;
+  void check_extra_tensors(const Layout& layout) const;
+  void check_tied_head() const;
+
+  std::string path_;
+  SafetensorsReader reader_;
+};
+
+}  // namespace ladder

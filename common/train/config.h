@@ -1,0 +1,47 @@
+// Everything that a user may choose about a run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "common/model/config.h"
+#include "common/model/optimizer.h"
+#include "kernels/runtime/dtype.h"
+#include "kernels/runtime/memory.h"
+
+namespace ladder {
+
+struct RunConfig {
+  std::string model_name = "tiny";
+  Gpt2Config model;
+  std::string data;  // path; empty = the built-in text
+  std::string init;  // path of a safetensors file; empty = initialize from the seed
+
+  size_t global_batch_size = 16;  // sequences in one optimizer step, over all ranks
+  size_t micro_batch_size = 0;    // sequences that one rank runs at a time
+  uint64_t seed = 1;
+  OptimizerConfig optimizer;  // num_steps among others
+
+  int64_t evaluate_every = 50;  // steps; 0 = never
+  size_t evaluate_batches = 4;  // global batches in one evaluation
+  size_t sample_tokens = 0;     // 0 = none
+  double temperature = 0.8;
+  size_t top_k = 40;  // 0 = all
+
+  DType dtype = DType::fp32;
+  DeviceType device = DeviceType::cpu;
+  int threads = 1;
+  size_t device_memory = 0, host_memory = 0;  // caps in bytes
+
+  std::string dump, metrics;  // paths; empty = none
+  double peak_flops = 0;      // of one rank's device, for mfu; 0 = unknown
+
+  // Micro-batches in one step on each of data_size ranks.
+  size_t num_micro_batches(size_t data_size) const {
+    return global_batch_size / (micro_batch_size * data_size);
+  }
+  size_t tokens_per_step() const { return global_batch_size * model.sequence_length; }
+};
+
+}  // namespace ladder

@@ -1,0 +1,235 @@
+#include "common/train/options.h"
+
+#include <charconv>
+#include <cmath>
+#include <iostream>
+#include <limits>
+
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+namespace {
+
+// The whole of `text` as a number, or nothing.
+template <class Number>
+std::optional<Number> parse_number(const std::string& text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return number;
+}
+
+// A whole number from `least` to `most`.
+CLI::Validator whole(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        const std::optional<int64_t> number = parse_number<int64_t>(text);
+        if (number && *number >= least && *number <= most) return std::string();
+        return concat("'", text, "' is not a whole number from ", least, " to ", most);
+      },
+      "");
+}
+
+// A finite number from `least` (or above it, if exclusive) to `most`.
+CLI::Validator real(double least, double most, bool exclusive = false) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        const std::optional<double> number = parse_number<double>(text);
+        if (number && *number <= most && (exclusive ? *number > least : *number >= least)) {
+          return std::string();
+        }
+        return concat("'", text, "' is not a number ", exclusive ? "above " : "from ", least,
+                      " to ", most);
+      },
+      "");
+}
+
+// What is parsed before defaults that depend on other flags are known.
+struct RawOptions {
+  RunConfig config;
+  std::string dtype = "fp32", device = "auto";
+  std::optional<size_t> layers, heads, hidden, vocab, sequence_length, micro_batch_size, sample;
+  std::optional<double> learning_rate, min_learning_rate;
+  std::optional<int64_t> warmup_steps;
+  std::optional<int> threads;
+};
+
+void add_model_flags(CLI::App& app, RawOptions& raw) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Model");
+  };
+  add("--model", raw.config.model_name,
+      "Preset: nano, tiny, gpt2, gpt2-medium, gpt2-large, gpt2-xl [tiny]");
+  add("--layers", raw.layers, "Transformer blocks [preset]")->check(whole(1, 10'000));
+  add("--heads", raw.heads, "Attention heads [preset]")->check(whole(1, 10'000));
+  add("--hidden", raw.hidden, "Hidden size, a multiple of the heads [preset]")
+      ->check(whole(1, 1'000'000));
+  add("--vocab", raw.vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
+  add("--sequence-length", raw.sequence_length, "Tokens in a sequence [preset]")
+      ->check(whole(1, 10'000'000));
+  add("--init", raw.config.init, "Start from the weights in this safetensors file");
+}
+
+void add_training_flags(CLI::App& app, RawOptions& raw) {
+  RunConfig& config = raw.config;
+  OptimizerConfig& optimizer = config.optimizer;
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Training");
+  };
+  add("--data", config.data,
+      "Any text file (bytes are tokens), a .bin token shard, or a folder of these shards "
+      "[built-in King James text]");
+  add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
+      ->check(whole(1, 100'000'000));
+  add("--micro-batch-size", raw.micro_batch_size,
+      "Sequences that a rank runs at a time [global batch size / ranks]")
+      ->check(whole(1, 100'000'000));
+  add("--steps", optimizer.num_steps, "Optimizer steps [200]")->check(whole(1, 1'000'000'000));
+  add("--seed", config.seed, "Of initial weights and data order [1]")
+      ->check(whole(0, std::numeric_limits<int64_t>::max()));
+  add("--learning-rate", raw.learning_rate, "Highest learning rate [preset]")
+      ->check(real(0, 100, true));
+  add("--min-learning-rate", raw.min_learning_rate, "Lowest, at the end [a tenth of the highest]")
+      ->check(real(0, 100));
+  add("--warmup-steps", raw.warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
+      ->check(whole(0, 1'000'000'000));
+  add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
+  add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999999));
+  add("--beta2", optimizer.beta2, "AdamW [0.95]")->check(real(0, 0.999999999));
+  add("--epsilon", optimizer.epsilon, "AdamW [1e-8]")->check(real(0, 1, true));
+  add("--clip-norm", optimizer.clip_norm, "Largest global gradient norm; 0 = no clipping [1]")
+      ->check(real(0, 1e30));
+}
+
+void add_output_flags(CLI::App& app, RawOptions& raw) {
+  RunConfig& config = raw.config;
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Output");
+  };
+  add("--evaluate-every", config.evaluate_every, "Steps between validation losses; 0 = never [50]")
+      ->check(whole(0, 1'000'000'000));
+  add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]")
+      ->check(whole(1, 1'000'000));
+  add("--sample", raw.sample, "Tokens to sample at the end; 0 = none [preset]")
+      ->check(whole(0, 1'000'000));
+  add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]")
+      ->check(real(0, 100));
+  add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
+      ->check(whole(0, 100'000'000));
+  add("--dump", config.dump,
+      "Folder: after every step loss, gradients, parameters and moments as safetensors");
+  add("--metrics", config.metrics,
+      "File: one JSON object a step (written as FILE.partial, renamed at the end)");
+  add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
+      ->check(real(0, 1e30, true));
+}
+
+void add_machine_flags(CLI::App& app, RawOptions& raw) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Machine");
+  };
+  // Largest size that still fits a pointer difference.
+  const auto bytes = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
+  add("--dtype", raw.dtype, "fp32 or fp64 [fp32]");
+  add("--device", raw.device, "auto, cpu, emulator, cuda [auto]");
+  add("--threads", raw.threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
+  add("--device-memory", raw.config.device_memory,
+      "Cap of a rank's device memory, such as 64MiB [what the machine has free]")
+      ->transform(bytes);
+  add("--host-memory", raw.config.host_memory, "Cap of a rank's host memory [none]")
+      ->transform(bytes);
+}
+
+DType parse_dtype(const std::string& name) {
+  if (name == "fp32") return DType::fp32;
+  if (name == "fp64") return DType::fp64;
+  throw UserError(concat("--dtype ", name, ": expected fp32 or fp64"));
+}
+
+DeviceType parse_device(const std::string& name) {
+  if (name == "auto" || name == "cpu") return DeviceType::cpu;
+  if (name == "emulator" || name == "cuda") {
+    throw UserError(concat("--device ", name,
+                           ": this build has no such device; use --device cpu or --device auto"));
+  }
+  throw UserError(concat("--device ", name, ": expected auto, cpu, emulator or cuda"));
+}
+
+// Defaults that depend on other flags, and the checks that span several.
+RunConfig resolve(const RawOptions& raw, size_t data_size) {
+  RunConfig config = raw.config;
+  const Gpt2Preset& preset = find_preset(config.model_name);
+  config.model = {.num_layers = raw.layers.value_or(preset.config.num_layers),
+                  .num_heads = raw.heads.value_or(preset.config.num_heads),
+                  .hidden = raw.hidden.value_or(preset.config.hidden),
+                  .vocab_size = raw.vocab.value_or(preset.config.vocab_size),
+                  .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length)};
+  check_config(config.model);
+  config.dtype = parse_dtype(raw.dtype);
+  config.device = parse_device(raw.device);
+  config.threads = raw.threads.value_or(num_available_cores());
+  config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
+
+  const size_t global = config.global_batch_size;
+  if (global % data_size != 0) {
+    throw UserError(
+        concat("--global-batch-size ", global, " does not divide among ", data_size, " ranks"));
+  }
+  config.micro_batch_size = raw.micro_batch_size.value_or(global / data_size);
+  if (global / data_size % config.micro_batch_size != 0) {
+    throw UserError(concat("--micro-batch-size ", config.micro_batch_size, " does not divide the ",
+                           global / data_size, " sequences of a rank (", "--global-batch-size ",
+                           global, " over ", data_size, " ranks)"));
+  }
+
+  OptimizerConfig& optimizer = config.optimizer;
+  optimizer.learning_rate = raw.learning_rate.value_or(preset.learning_rate);
+  optimizer.min_learning_rate = raw.min_learning_rate.value_or(optimizer.learning_rate / 10);
+  optimizer.warmup_steps = raw.warmup_steps.value_or(optimizer.num_steps / 20);
+  if (optimizer.min_learning_rate > optimizer.learning_rate) {
+    throw UserError(concat("--min-learning-rate ", optimizer.min_learning_rate,
+                           " is above --learning-rate ", optimizer.learning_rate));
+  }
+  if (optimizer.warmup_steps > optimizer.num_steps) {
+    throw UserError(concat("--warmup-steps ", optimizer.warmup_steps, " is more than --steps ",
+                           optimizer.num_steps));
+  }
+  return config;
+}
+
+// CLI11's messages may span lines; ours are one.
+std::string one_line(std::string text) {
+  for (char& letter : text) {
+    if (letter == '\n') letter = ' ';
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
+                                       size_t data_size,
+                                       const std::function<void(CLI::App&)>& add_flags) {
+  CLI::App app(lesson.description, lesson.name);
+  RawOptions raw;
+  app.set_config("--config", "", "Read flags from this file: lines such as `steps = 100`");
+  app.allow_config_extras(CLI::config_extras_mode::error);
+  add_model_flags(app, raw);
+  add_training_flags(app, raw);
+  add_output_flags(app, raw);
+  add_machine_flags(app, raw);
+  add_flags(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw UserError(one_line(error.what()) + "; see --help");
+  }
+  return resolve(raw, data_size);
+}
+
+}  // namespace ladder

@@ -1,0 +1,87 @@
+#include "common/train/outputs.h"
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "common/io/safetensors.h"
+#include "common/train/report.h"
+
+namespace ladder {
+
+void MetricsFile::write(const Step& step, const Memory& device_memory) {
+  nlohmann::ordered_json line;
+  line["step"] = step.step;
+  line["loss"] = step.result.loss;
+  line["grad_norm"] = step.result.grad_norm;
+  line["learning_rate"] = step.result.learning_rate;
+  line["step_ms"] = step.step_ms;
+  line["tokens_per_second"] = step.tokens_per_second;
+  if (step.mfu) line["mfu"] = *step.mfu;
+  if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
+  for (Category category : kCategories) {
+    line["peak_device_bytes"][std::string(name_of(category))] = device_memory.peak()[category];
+  }
+  line["collectives"] = nlohmann::ordered_json::object();  // one rank: there are none
+  const std::string text = line.dump() + "\n";
+  file_.write(std::as_bytes(std::span(text)));
+}
+
+void prepare_dump_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error || !std::filesystem::is_directory(folder)) {
+    throw UserError(concat("--dump ", folder, ": cannot make this folder",
+                           error ? ": " + error.message() : std::string(": it is a file")));
+  }
+  PartialFile probe(folder + "/step_000001.safetensors");  // removed again, never committed
+}
+
+namespace {
+
+struct DumpedKind {
+  TensorKind kind;
+  const char* prefix;
+};
+constexpr std::array<DumpedKind, 4> kDumpedKinds = {{{TensorKind::grad, "grad."},
+                                                     {TensorKind::param, "param."},
+                                                     {TensorKind::exp_avg, "exp_avg."},
+                                                     {TensorKind::exp_avg_sq, "exp_avg_sq."}}};
+
+std::vector<SafetensorsWriter::Tensor> dumped_tensors(const Layout& layout, DType dtype) {
+  std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
+                                                    {"grad_norm", DType::fp64, {1}}};
+  for (const DumpedKind& dumped : kDumpedKinds) {
+    for (const Unit& unit : layout.units()) {
+      for (const Parameter& parameter : unit.parameters) {
+        std::vector<size_t> shape;
+        for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
+          shape.push_back(parameter.shape[dim]);
+        }
+        tensors.push_back({dumped.prefix + parameter.name, dtype, shape});
+      }
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void write_dump(const std::string& folder, int64_t step, const StepResult& result,
+                const Layout& layout, DType dtype,
+                const std::function<void(TensorKind, const TensorSink&)>& visit) {
+  SafetensorsWriter writer(
+      folder + format("/step_%06lld.safetensors", static_cast<long long>(step)),
+      dumped_tensors(layout, dtype));
+  for (const double& scalar : {result.loss, result.grad_norm}) {
+    writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
+  }
+  for (const DumpedKind& dumped : kDumpedKinds) {
+    visit(dumped.kind, [&](const Parameter&, ConstTensorView tensor) { writer.write(tensor); });
+  }
+  writer.finish();
+}
+
+}  // namespace ladder

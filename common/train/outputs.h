@@ -1,0 +1,46 @@
+// What a run writes to disk: metrics and dumps.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/io/file.h"
+#include "common/train/trainer.h"
+
+namespace ladder {
+
+// One JSON object a step. Lines are written as they come to FILE.partial, which gets its name at
+// the end of the run.
+class MetricsFile {
+ public:
+  // UserError: the path cannot be written.
+  explicit MetricsFile(const std::string& path) : file_(path) {}
+
+  struct Step {
+    int64_t step;
+    StepResult result;
+    double step_ms, tokens_per_second;
+    std::optional<double> mfu;              // model FLOP/s used, as a fraction of the device's peak
+    std::optional<double> validation_loss;  // where this step was followed by an evaluation
+  };
+  // Throws Error when the disk is full.
+  void write(const Step& step, const Memory& device_memory);
+  void finish() { file_.commit(); }
+
+ private:
+  PartialFile file_;
+};
+
+// Checks that files can be made in `folder`, and makes it where it is missing. UserError if not.
+void prepare_dump_folder(const std::string& folder);
+
+// Writes folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then grad.NAME, param.NAME,
+// exp_avg.NAME and exp_avg_sq.NAME in the layout's order and the run's dtype.
+// Throws Error when the disk is full; a file that was there stays.
+void write_dump(const std::string& folder, int64_t step, const StepResult& result,
+                const Layout& layout, DType dtype,
+                const std::function<void(TensorKind, const TensorSink&)>& visit);
+
+}  // namespace ladder

@@ -1,0 +1,105 @@
+#include "common/train/report.h"
+
+#include <cstdarg>
+#include <cstdio>
+
+namespace ladder {
+
+std::string format(const char* pattern, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, pattern);
+  const int length = std::vsnprintf(text, sizeof text, pattern, arguments);
+  va_end(arguments);
+  check(length >= 0 && static_cast<size_t>(length) < sizeof text, "format: too long a line");
+  return text;
+}
+
+std::string with_commas(uint64_t number) {
+  const std::string digits = std::to_string(number);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string clock_text(double seconds) {
+  const auto whole = static_cast<int64_t>(seconds + 0.5);
+  const long long h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
+  return h > 0 ? format("%lld:%02lld:%02lld", h, m, s) : format("%lld:%02lld", m, s);
+}
+
+std::string header_text(const LessonInfo& lesson, const RunConfig& config, const Corpus& corpus,
+                        const Prediction& prediction) {
+  const Gpt2Config& model = config.model;
+  const size_t micro_batches = config.num_micro_batches(1);
+  std::string text = concat(lesson.name, ": ", lesson.description, "\n");
+  text += concat("  model    ", config.model_name, ": ", model.num_layers, " layers, ",
+                 model.num_heads, " heads, hidden ", model.hidden, ", vocabulary ",
+                 with_commas(model.vocab_size), ", sequence length ", model.sequence_length, "; ",
+                 with_commas(model.num_parameters()), " parameters\n");
+  text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
+                 " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
+                 "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
+  text += concat("  device   ", name_of(config.device), ", ", name_of(config.dtype), ", ",
+                 config.threads, config.threads == 1 ? " thread\n" : " threads\n");
+  text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
+  text += concat("  memory   ", human_bytes(prediction.device.total()), " predicted:");
+  for (Category category : kCategories) {
+    if (prediction.device[category] == 0) continue;
+    text += concat(category == Category::parameters ? " " : ", ", name_of(category), " ",
+                   human_bytes(prediction.device[category]));
+  }
+  return text + "\n";
+}
+
+namespace {
+
+void add_arena(std::string& text, const Memory& memory, const MemoryUse& predicted) {
+  for (Category category : kCategories) {
+    const size_t measured = memory.peak()[category];
+    if (predicted[category] == 0 && measured == 0) continue;
+    text +=
+        format("  %-6s %-14s %18s %18s%s\n", memory.arena().c_str(),
+               std::string(name_of(category)).c_str(), with_commas(predicted[category]).c_str(),
+               with_commas(measured).c_str(), predicted[category] == measured ? "" : "  differs");
+  }
+}
+
+}  // namespace
+
+std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host) {
+  std::string text = format("\n  %-21s %18s %18s\n", "peak memory, bytes", "predicted", "measured");
+  add_arena(text, device, prediction.device);
+  add_arena(text, host, prediction.host);
+  return text;
+}
+
+std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config,
+                               const Prediction& prediction) {
+  const MemoryUse& needed = error.arena == "host" ? prediction.host : prediction.device;
+  std::string text =
+      format("  %-14s %14s %14s\n", (error.arena + " memory").c_str(), "in use", "needed");
+  for (Category category : kCategories) {
+    text +=
+        format("  %-14s %14s %14s%s\n", std::string(name_of(category)).c_str(),
+               human_bytes(error.in_use[category]).c_str(), human_bytes(needed[category]).c_str(),
+               category == error.category ? "  <- no room" : "");
+  }
+  text += format("  %-14s %14s %14s  of %s\n", "total", human_bytes(error.in_use.total()).c_str(),
+                 human_bytes(needed.total()).c_str(),
+                 error.limit > 0 ? human_bytes(error.limit).c_str() : "what the machine has");
+  text += "  What to try:\n";
+  if (config.micro_batch_size > 1) {
+    text += concat("  - a smaller --micro-batch-size than ", config.micro_batch_size,
+                   ": fewer activations, the same gradients\n");
+  }
+  text += "  - a smaller --model, or fewer --layers\n";
+  if (config.dtype == DType::fp64) text += "  - --dtype fp32: half of everything\n";
+  text += concat("  - a larger --", error.arena, "-memory, if the machine has it\n");
+  return text + "  - more ranks: a later lesson that shards what is too large here\n";
+}
+
+}  // namespace ladder

@@ -1,0 +1,31 @@
+// What a run says on the terminal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/train/trainer.h"
+
+namespace ladder {
+
+// The lines before training: model, batch, device, data, memory that will be needed.
+std::string header_text(const LessonInfo& lesson, const RunConfig& config, const Corpus& corpus,
+                        const Prediction& prediction);
+
+// Peak memory, predicted and measured, by category.
+std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host);
+
+// What was in use when memory ran out, what the run needs in all, and what to try.
+std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config,
+                               const Prediction& prediction);
+
+// "1234567" as "1,234,567".
+std::string with_commas(uint64_t number);
+
+// "0:42", "1:07:03".
+std::string clock_text(double seconds);
+
+// `parts` as printf would.
+__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
+
+}  // namespace ladder

@@ -1,0 +1,205 @@
+#include "common/train/run.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <optional>
+
+#include "common/model/weights.h"
+#include "common/train/outputs.h"
+#include "common/train/report.h"
+#include "common/train/sample.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Bytes that the machine has free, or 0 if it does not say.
+size_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  size_t kibibytes = 0;
+  while (file >> name >> kibibytes) {
+    std::getline(file, unit);
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  }
+  return 0;
+}
+
+Corpus open_corpus(const RunConfig& config) {
+  Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
+  corpus.require(config.model.vocab_size, config.model.sequence_length);
+  return corpus;
+}
+
+// Runs before anything else, so that relative paths are the user's also under `bazel run`.
+void change_to_users_folder() {
+  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (folder == nullptr) return;
+  if (chdir(folder) != 0) {
+    throw UserError(concat("BUILD_WORKING_DIRECTORY ", folder, ": cannot change to this folder"));
+  }
+}
+
+}  // namespace
+
+struct Run::State {
+  State(const LessonInfo& lesson_, RunConfig config_, const Prediction& prediction_)
+      : lesson(lesson_),
+        config(std::move(config_)),
+        prediction(prediction_),
+        corpus(open_corpus(config)),
+        device_memory(config.device, "device", config.device_memory),
+        host_memory(DeviceType::cpu, "host", config.host_memory),
+        stream(config.device),
+        on_terminal(isatty(STDOUT_FILENO) != 0) {}
+
+  void print_progress(int64_t step, const StepResult& result, double step_ms) const;
+  MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
+
+  LessonInfo lesson;
+  RunConfig config;
+  Prediction prediction;
+  ProcessGrid grid;
+  Corpus corpus;
+  Memory device_memory, host_memory;
+  Stream stream;
+  std::optional<MetricsFile> metrics;
+  bool on_terminal;
+  Clock::time_point begin;
+};
+
+Run::Run(const LessonInfo& lesson, RunConfig config, const Prediction& prediction) {
+  if (config.device_memory == 0) config.device_memory = available_memory();
+  state_ = std::make_unique<State>(lesson, std::move(config), prediction);
+  State& s = *state_;
+  set_num_threads(s.config.threads);
+  if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
+  if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
+  std::cout << header_text(s.lesson, s.config, s.corpus, s.prediction) << std::flush;
+}
+
+Run::~Run() = default;
+
+TrainerContext Run::context() {
+  State& s = *state_;
+  return {s.config, s.grid, s.corpus, s.device_memory, s.host_memory, s.stream};
+}
+
+void Run::report(const OutOfMemory& error) const {
+  std::cerr << out_of_memory_text(error, state_->config, state_->prediction);
+}
+
+void Run::State::print_progress(int64_t step, const StepResult& result, double step_ms) const {
+  const int64_t num_steps = config.optimizer.num_steps;
+  const int64_t lines = 20;  // off a terminal, about so many in all
+  if (!on_terminal && step != 1 && step != num_steps &&
+      step * lines / num_steps == (step - 1) * lines / num_steps) {
+    return;
+  }
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
+  const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
+  std::cout << (on_terminal ? "\r" : "")
+            << format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
+                      static_cast<int>(std::to_string(num_steps).size()),
+                      static_cast<long long>(step), static_cast<long long>(num_steps), result.loss,
+                      result.grad_norm, with_commas(static_cast<uint64_t>(rate)).c_str(),
+                      clock_text(left).c_str())
+            << (on_terminal ? "   " : "\n") << std::flush;
+}
+
+MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
+                                      double step_ms) const {
+  MetricsFile::Step line = {step, result, step_ms, 0, std::nullopt, std::nullopt};
+  line.tokens_per_second = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
+  if (config.peak_flops > 0) {
+    line.mfu = line.tokens_per_second * config.model.flops_per_token() / config.peak_flops;
+  }
+  return line;
+}
+
+void Run::train(const TrainerCalls& calls) {
+  State& s = *state_;
+  const RunConfig& config = s.config;
+  const Layout layout(config.model, 1);
+  const int64_t num_steps = config.optimizer.num_steps;
+  s.begin = Clock::now();
+  for (int64_t step = 1; step <= num_steps; ++step) {
+    Event before, after;
+    before.record(s.stream);
+    const StepResult result = calls.step();
+    after.record(s.stream);
+    after.synchronize();
+    const double step_ms = Event::elapsed_ms(before, after);
+    s.print_progress(step, result, step_ms);
+    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+      throw Error(concat("step ", step, ": loss ", result.loss, ", gradient norm ",
+                         result.grad_norm,
+                         ": training has diverged; try a smaller "
+                         "--learning-rate or longer --warmup-steps"));
+    }
+    if (!config.dump.empty()) {
+      write_dump(config.dump, step, result, layout, config.dtype, calls.visit);
+    }
+    MetricsFile::Step line = s.measure(step, result, step_ms);
+    if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
+      line.validation_loss = calls.evaluate(config.evaluate_batches);
+      std::cout << (s.on_terminal ? "\n" : "")
+                << format("step %lld  validation loss %.4f\n", static_cast<long long>(step),
+                          *line.validation_loss)
+                << std::flush;
+    }
+    if (s.metrics) s.metrics->write(line, s.device_memory);
+  }
+  if (s.metrics) s.metrics->finish();
+  std::cout << memory_table(s.prediction, s.device_memory, s.host_memory)
+            << "\n  communication: none, one rank\n"
+            << std::flush;
+  if (config.sample_tokens > 0) {
+    Memory memory(DeviceType::cpu, "host", config.host_memory);
+    std::cout << "\nsample:\n"
+              << sample_text(config, s.corpus.is_text(), memory, calls.visit) << std::endl;
+  }
+}
+
+void require_one_rank(const LessonInfo& lesson) {
+  // What Open MPI, and MPICH and Slurm's PMI, tell the programs they start.
+  for (const char* prefix : {"OMPI_COMM_WORLD_", "PMI_"}) {
+    const char* const size = std::getenv((std::string(prefix) + "SIZE").c_str());
+    if (size == nullptr || std::atoi(size) <= 1) continue;
+    const char* const rank = std::getenv((std::string(prefix) + "RANK").c_str());
+    const bool speaks = rank == nullptr || std::atoi(rank) == 0;
+    throw UserError(speaks ? concat(lesson.name, " runs on one rank, mpirun started ", size,
+                                    "; for several ranks take 02_ddp")
+                           : std::string());
+  }
+}
+
+int run_guarded(const std::function<void()>& body) {
+  const auto say = [](const std::exception& error) {
+    std::cout << std::flush;
+    // Ranks other than the first say nothing where the first says it for all.
+    if (*error.what() != '\0') std::cerr << "error: " << error.what() << std::endl;
+  };
+  try {
+    change_to_users_folder();
+    body();
+    return 0;
+  } catch (const UserError& error) {
+    say(error);
+    return 2;
+  } catch (const std::exception& error) {
+    say(error);
+    return 1;
+  }
+}
+
+}  // namespace ladder

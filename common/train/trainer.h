@@ -1,0 +1,66 @@
+// What a lesson's trainer is.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <functional>
+
+#include "common/comm/process_grid.h"
+#include "common/data/corpus.h"
+#include "common/model/layout.h"
+#include "common/train/config.h"
+#include "common/train/options.h"
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+// What one rank will use, known before anything is allocated: peak bytes by category.
+struct Prediction {
+  MemoryUse device, host;
+};
+
+// One optimizer step on the global batch; the same on every rank.
+struct StepResult {
+  double loss = 0;       // mean over all tokens of the global batch, in nats
+  double grad_norm = 0;  // global, before clipping
+  double learning_rate = 0;
+};
+
+enum class TensorKind { param, grad, exp_avg, exp_avg_sq };
+
+// Receives one full tensor of the model in host memory, valid during the call.
+using TensorSink = std::function<void(const Parameter&, ConstTensorView)>;
+
+// What a trainer works with. All outlive it.
+struct TrainerContext {
+  const RunConfig& config;
+  const ProcessGrid& grid;
+  const Corpus& corpus;
+  Memory& device_memory;
+  Memory& host_memory;
+  Stream& stream;
+};
+
+// A trainer is a class with
+//   kLesson                  its name and description
+//   Flags                    its own options: void add_to(CLI::App&)
+//   predict                  static: bytes by category, before anything is allocated
+//   a constructor            allocates and initializes
+//   StepResult step()        one optimizer step on the next global batch
+//   double evaluate(n)       mean loss over n global batches of the validation split, always the
+//                            same ones
+//   visit(kind, sink)        full tensors of one kind to rank 0's sink, one at a time, in layout
+//                            order
+template <class T>
+concept Trainer = requires(T trainer, typename T::Flags flags, const TrainerContext& context,
+                           CLI::App& app) {
+  { T::kLesson } -> std::convertible_to<const LessonInfo&>;
+  flags.add_to(app);
+  { T::predict(context.config, context.grid, flags) } -> std::same_as<Prediction>;
+  T(context, flags);
+  { trainer.step() } -> std::same_as<StepResult>;
+  { trainer.evaluate(size_t{1}) } -> std::same_as<double>;
+  trainer.visit(TensorKind::param, TensorSink());
+};
+
+}  // namespace ladder

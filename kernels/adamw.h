@@ -1,0 +1,57 @@
+// AdamW [Loshchilov19]. Rules: kernels/matmul.h.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "kernels/runtime/stream.h"
+
+namespace ladder {
+
+// One update's numbers, the same for every element.
+struct AdamWStep {
+  double learning_rate = 0;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double weight_decay = 0;
+  double grad_scale = 1;  // multiplies the gradient: the clip factor (and 1 / loss scale)
+  int64_t step = 1;       // 1-based: moments are corrected by 1 - beta^step
+};
+
+// AdamWStep as one element needs it, rounded once to T on the host.
+template <class T>
+struct AdamWFactors {
+  explicit AdamWFactors(const AdamWStep& s)
+      : beta1(static_cast<T>(s.beta1)),
+        one_minus_beta1(static_cast<T>(1 - s.beta1)),
+        beta2(static_cast<T>(s.beta2)),
+        one_minus_beta2(static_cast<T>(1 - s.beta2)),
+        grad_scale(static_cast<T>(s.grad_scale)),
+        epsilon(static_cast<T>(s.epsilon)),
+        keep(static_cast<T>(1 - s.learning_rate * s.weight_decay)),
+        step_size(static_cast<T>(s.learning_rate / (1 - std::pow(s.beta1, s.step)))),
+        root_correction(static_cast<T>(1 / std::sqrt(1 - std::pow(s.beta2, s.step)))) {}
+
+  T beta1, one_minus_beta1, beta2, one_minus_beta2, grad_scale, epsilon;
+  T keep;             // 1 - learning_rate * weight_decay
+  T step_size;        // learning_rate / (1 - beta1^step)
+  T root_correction;  // 1 / sqrt(1 - beta2^step)
+};
+
+// One element's update. Every device runs this function, so all agree to the bit: multiplications
+// and additions are rounded one by one, in this order.
+template <class T>
+inline void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad, const AdamWFactors<T>& f) {
+  const T g = grad * f.grad_scale;
+  const T m = f.beta1 * exp_avg + f.one_minus_beta1 * g;
+  const T v = f.beta2 * exp_avg_sq + f.one_minus_beta2 * (g * g);
+  exp_avg = m;
+  exp_avg_sq = v;
+  param = f.keep * param - f.step_size * m / (std::sqrt(v) * f.root_correction + f.epsilon);
+}
+
+// Updates each element of param, exp_avg and exp_avg_sq from grad, all of shape (n).
+// `grad` is only read: after the update it still holds what backward produced.
+void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
+           ConstTensorView grad, const AdamWStep& step);
+
+}  // namespace ladder

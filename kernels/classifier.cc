@@ -1,0 +1,47 @@
+#include "kernels/classifier.h"
+
+#include "kernels/cpu/bodies.h"
+#include "kernels/runtime/arguments.h"
+
+namespace ladder {
+
+void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits) {
+  const ArgumentCheck expect("softmax_maximum", stream, "logits", logits, 2);
+  expect("maximum", maximum, {logits.shape()[0]});
+  check(logits.shape()[1] > 0, "softmax_maximum: no columns");
+  cpu::softmax_maximum(maximum, logits);
+}
+
+void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
+                          TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
+                          size_t first) {
+  const ArgumentCheck expect("softmax_exponentials", stream, "logits", logits, 2);
+  const Shape rows = {logits.shape()[0]};
+  expect("sum", sum, rows);
+  expect("target_logit", target_logit, rows);
+  expect("targets", targets, DType::int32, rows);
+  expect("maximum", maximum, rows);
+  cpu::softmax_exponentials(logits, sum, target_logit, targets, maximum, first);
+}
+
+void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, ConstTensorView sum,
+                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
+                   double loss_scale) {
+  const ArgumentCheck expect("cross_entropy", stream, "exponentials", exponentials, 2);
+  const Shape rows = {exponentials.shape()[0]};
+  expect("losses", losses, rows);
+  expect("sum", sum, rows);
+  expect("target_logit", target_logit, rows);
+  expect("targets", targets, DType::int32, rows);
+  cpu::cross_entropy(losses, exponentials, sum, target_logit, targets, first, loss_scale);
+}
+
+void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
+                        ConstTensorView target_logit) {
+  const ArgumentCheck expect("cross_entropy_loss", stream, "losses", losses, 1);
+  expect("sum", sum, losses.shape());
+  expect("target_logit", target_logit, losses.shape());
+  cpu::cross_entropy_loss(losses, sum, target_logit);
+}
+
+}  // namespace ladder

@@ -1,0 +1,83 @@
+#include <cmath>
+
+#include "kernels/cpu/bodies.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/math.h"
+
+namespace ladder::cpu {
+namespace {
+
+// The column of `target` among the V columns from vocabulary index `first` on, or V if elsewhere.
+size_t column_of(int32_t target, size_t first, size_t num_columns) {
+  const size_t index = static_cast<size_t>(target);
+  return index >= first && index - first < num_columns ? index - first : num_columns;
+}
+
+}  // namespace
+
+void softmax_maximum(TensorView maximum, ConstTensorView logits) {
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  dispatch_float(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const m = maximum.as<T>();
+    const T* const x = logits.as<T>();
+#pragma omp parallel for schedule(static)
+    for (size_t r = 0; r < rows; ++r) m[r] = lane_max(n, x + r * n);
+  });
+}
+
+void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_logit,
+                          ConstTensorView targets, ConstTensorView maximum, size_t first) {
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  dispatch_float(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T *const x = logits.as<T>(), *const s = sum.as<T>(), *const t = target_logit.as<T>();
+    const T* const m = maximum.as<T>();
+    const int32_t* const target = targets.as<int32_t>();
+#pragma omp parallel for schedule(static)
+    for (size_t r = 0; r < rows; ++r) {
+      T* const row = x + r * n;
+      const size_t column = column_of(target[r], first, n);
+      t[r] = column < n ? row[column] - m[r] : T{0};
+      const T shift = m[r];
+#pragma omp simd
+      for (size_t v = 0; v < n; ++v) row[v] = vector_exp(row[v] - shift);
+      s[r] = lane_sum<T>(
+          n, [](auto e) { return e; }, row);
+    }
+  });
+}
+
+void cross_entropy(TensorView losses, TensorView exponentials, ConstTensorView sum,
+                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
+                   double loss_scale) {
+  const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
+  cross_entropy_loss(losses, sum, target_logit);
+  dispatch_float(exponentials.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const x = exponentials.as<T>();
+    const T* const s = sum.as<T>();
+    const int32_t* const target = targets.as<int32_t>();
+    const T scale = static_cast<T>(loss_scale);
+#pragma omp parallel for schedule(static)
+    for (size_t r = 0; r < rows; ++r) {
+      T* const row = x + r * n;
+      const T factor = scale / s[r];
+      for (size_t v = 0; v < n; ++v) row[v] *= factor;
+      const size_t column = column_of(target[r], first, n);
+      if (column < n) row[column] -= scale;
+    }
+  });
+}
+
+void cross_entropy_loss(TensorView losses, ConstTensorView sum, ConstTensorView target_logit) {
+  const size_t rows = losses.num_elements();
+  dispatch_float(losses.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const l = losses.as<T>();
+    const T *const s = sum.as<T>(), *const t = target_logit.as<T>();
+    for (size_t r = 0; r < rows; ++r) l[r] = std::log(s[r]) - t[r];
+  });
+}
+
+}  // namespace ladder::cpu

@@ -1,0 +1,35 @@
+#include "kernels/layernorm.h"
+
+#include "kernels/cpu/bodies.h"
+#include "kernels/runtime/arguments.h"
+
+namespace ladder {
+
+void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorView rstd,
+                       ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
+  const ArgumentCheck expect("layernorm_forward", stream, "out", out, 2);
+  const size_t rows = out.shape()[0], n = out.shape()[1];
+  expect("mean", mean, {rows});
+  expect("rstd", rstd, {rows});
+  expect("in", in, {rows, n});
+  expect("weight", weight, {n});
+  expect("bias", bias, {n});
+  cpu::layernorm_forward(out, mean, rstd, in, weight, bias);
+}
+
+void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
+                        ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
+                        ConstTensorView mean, ConstTensorView rstd) {
+  const ArgumentCheck expect("layernorm_backward", stream, "din", din, 2);
+  const size_t rows = din.shape()[0], n = din.shape()[1];
+  expect("dweight", dweight, {n});
+  expect("dbias", dbias, {n});
+  expect("dout", dout, {rows, n});
+  expect("in", in, {rows, n});
+  expect("weight", weight, {n});
+  expect("mean", mean, {rows});
+  expect("rstd", rstd, {rows});
+  cpu::layernorm_backward(din, dweight, dbias, dout, in, weight, mean, rstd);
+}
+
+}  // namespace ladder

@@ -1,0 +1,32 @@
+#include "kernels/matmul.h"
+
+#include "kernels/cpu/bodies.h"
+#include "kernels/runtime/arguments.h"
+
+namespace ladder {
+
+void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+            MatmulOptions options) {
+  const ArgumentCheck expect("matmul", stream, "out", out, 2);
+  const size_t m = out.shape()[0], n = out.shape()[1];
+  // a has one free extent, the summed one; what a says of it binds b.
+  const size_t k = a.shape().num_dims() == 2 ? a.shape()[options.transpose_a ? 0 : 1] : 0;
+  expect("a", a, options.transpose_a ? Shape{k, m} : Shape{m, k});
+  expect("b", b, options.transpose_b ? Shape{n, k} : Shape{k, n});
+  check(m > 0 && n > 0 && k > 0, "matmul: an extent is zero");
+  cpu::matmul(out, a, b, options);
+}
+
+void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
+  const ArgumentCheck expect("add_bias", stream, "out", out, 2);
+  expect("bias", bias, {out.shape()[1]});
+  cpu::add_bias(out, bias);
+}
+
+void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout) {
+  const ArgumentCheck expect("bias_backward", stream, "dout", dout, 2);
+  expect("dbias", dbias, {dout.shape()[1]});
+  cpu::bias_backward(dbias, dout);
+}
+
+}  // namespace ladder

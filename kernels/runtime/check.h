@@ -1,0 +1,46 @@
+// Errors: two kinds, told apart by who can mend them.
+#pragma once
+
+#include <source_location>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace ladder {
+
+// Something went wrong that is not the user's doing: a broken invariant, a full disk, no memory.
+// Programs end with exit status 1.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The user asked for something impossible: a wrong flag, a damaged file. The message is one line
+// that says what is wrong and what would be right. Programs end with exit status 2.
+class UserError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The arguments, written one after the other: concat("rows ", 3) == "rows 3".
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+// Throws Error(why), naming the place in the source.
+[[noreturn]] inline void fail(const std::string& why,
+                              std::source_location where = std::source_location::current()) {
+  throw Error(concat(where.file_name(), ":", where.line(), ": ", why));
+}
+
+// Throws Error(why) unless `condition` holds. For a message that must be composed, write
+// `if (!condition) fail(concat(...))`, so that it is composed only when needed.
+inline void check(bool condition, const char* why,
+                  std::source_location where = std::source_location::current()) {
+  if (!condition) fail(why, where);
+}
+
+}  // namespace ladder

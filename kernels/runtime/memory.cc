@@ -1,0 +1,121 @@
+#include "kernels/runtime/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace ladder {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Zero-filled memory, or nullptr. Huge pages save most of the page faults of a first touch.
+void* system_allocate(size_t bytes) {
+  if (bytes > PTRDIFF_MAX) return nullptr;  // rounding up would wrap around
+  if (bytes < kHugePage) {
+    void* pointer = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (pointer != nullptr) std::memset(pointer, 0, bytes);
+    return pointer;
+  }
+  // mmap aligns to a page only: take one huge page more and give the ends back.
+  const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  char* const begin = static_cast<char*>(mapped);
+  const size_t head = (kHugePage - reinterpret_cast<size_t>(begin) % kHugePage) % kHugePage;
+  if (head > 0) munmap(begin, head);
+  munmap(begin + head + size, kHugePage - head);
+  madvise(begin + head, size, MADV_HUGEPAGE);
+  return begin + head;
+}
+
+void system_release(void* pointer, size_t bytes) {
+  if (bytes < kHugePage) {
+    std::free(pointer);
+  } else {
+    munmap(pointer, (bytes + kHugePage - 1) / kHugePage * kHugePage);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(Category category) {
+  switch (category) {
+    case Category::parameters:
+      return "parameters";
+    case Category::gradients:
+      return "gradients";
+    case Category::optimizer:
+      return "optimizer";
+    case Category::activations:
+      return "activations";
+    case Category::communication:
+      return "communication";
+    case Category::workspace:
+      return "workspace";
+  }
+  return "?";
+}
+
+size_t MemoryUse::total() const { return std::accumulate(bytes.begin(), bytes.end(), size_t{0}); }
+
+OutOfMemory::OutOfMemory(const std::string& message, const Memory& memory, Category category_,
+                         size_t bytes_)
+    : Error(message),
+      arena(memory.arena()),
+      in_use(memory.current()),
+      category(category_),
+      bytes(bytes_),
+      limit(memory.limit()) {}
+
+Memory::Memory(DeviceType device, std::string arena, size_t limit)
+    : device_(device), arena_(std::move(arena)), limit_(limit) {}
+
+Memory::~Memory() = default;
+
+void* Memory::allocate(Category category, size_t bytes) {
+  check(bytes > 0, "Memory::allocate: zero bytes");
+  const size_t used = current_.total();
+  if (limit_ > 0 && (used > limit_ || bytes > limit_ - used)) {
+    throw OutOfMemory(
+        concat("out of ", arena_, " memory: ", human_bytes(bytes), " of ", name_of(category),
+               " do not fit, ", human_bytes(used), " of ", human_bytes(limit_), " are in use"),
+        *this, category, bytes);
+  }
+  void* const pointer = system_allocate(bytes);
+  if (pointer == nullptr) {
+    throw OutOfMemory(concat("out of ", arena_, " memory: the machine has no ", human_bytes(bytes),
+                             " left for ", name_of(category)),
+                      *this, category, bytes);
+  }
+  current_[category] += bytes;
+  if (current_[category] > peak_[category]) peak_[category] = current_[category];
+  return pointer;
+}
+
+void Memory::release(void* pointer, Category category, size_t bytes) noexcept {
+  system_release(pointer, bytes);
+  current_[category] -= bytes;
+}
+
+std::string human_bytes(size_t bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+    value /= 1024;
+    ++unit;
+  }
+  char text[32];
+  const bool whole = value == static_cast<double>(static_cast<size_t>(value));
+  std::snprintf(text, sizeof text, whole ? "%.0f %s" : "%.2f %s", value, kUnits[unit]);
+  return text;
+}
+
+}  // namespace ladder

@@ -1,0 +1,73 @@
+#include "kernels/runtime/tensor.h"
+
+#include <limits>
+#include <utility>
+
+namespace ladder {
+namespace {
+
+// The bytes of a tensor; more than there can be, where the product does not fit into size_t.
+size_t bytes_of(DType dtype, const Shape& shape) {
+  size_t bytes = size_of(dtype);
+  for (size_t dim = 0; dim < shape.num_dims(); ++dim) {
+    if (shape[dim] == 0) return 0;
+    if (bytes > std::numeric_limits<size_t>::max() / shape[dim]) {
+      bytes = std::numeric_limits<size_t>::max();
+    } else {
+      bytes *= shape[dim];
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string to_string(const Shape& shape) {
+  std::string text = "(";
+  for (size_t dim = 0; dim < shape.num_dims(); ++dim) {
+    text += concat(dim == 0 ? "" : ", ", shape[dim]);
+  }
+  return text + ")";
+}
+
+Tensor::Tensor(Memory& memory, Category category, DType dtype, const Shape& shape)
+    : memory_(&memory), category_(category) {
+  view_ =
+      TensorView(memory.allocate(category, bytes_of(dtype, shape)), dtype, memory.device(), shape);
+}
+
+Tensor::~Tensor() {
+  if (memory_ != nullptr) memory_->release(view_.data(), category_, view_.num_bytes());
+}
+
+Tensor::Tensor(Tensor&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)),
+      category_(other.category_),
+      view_(std::exchange(other.view_, {})) {}
+
+Tensor& Tensor::operator=(Tensor&& other) noexcept {
+  Tensor taken(std::move(other));  // leaves with what this tensor held
+  std::swap(memory_, taken.memory_);
+  std::swap(category_, taken.category_);
+  std::swap(view_, taken.view_);
+  return *this;
+}
+
+void check_argument(const char* kernel, const char* argument, const ConstTensorView& view,
+                    DeviceType device, DType dtype, const Shape& shape) {
+  const auto wrong = [&](const std::string& what) {
+    throw Error(concat(kernel, ": argument `", argument, "` ", what));
+  };
+  if (view.empty()) wrong("is empty");
+  if (view.device() != device) {
+    wrong(concat("is on ", name_of(view.device()), ", expected ", name_of(device)));
+  }
+  if (view.dtype() != dtype) {
+    wrong(concat("is ", name_of(view.dtype()), ", expected ", name_of(dtype)));
+  }
+  if (view.shape() != shape) {
+    wrong(concat("has shape ", to_string(view.shape()), ", expected ", to_string(shape)));
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,138 @@
+// Tensors own memory, views refer to it. Contiguous, row-major, at most four dimensions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/dtype.h"
+#include "kernels/runtime/memory.h"
+
+namespace ladder {
+
+// Extents, outermost first. Shape{} has no dimension and one element.
+class Shape {
+ public:
+  static constexpr size_t kMaxDims = 4;
+
+  Shape() = default;
+  Shape(std::initializer_list<size_t> extents) {
+    check(extents.size() <= kMaxDims, "Shape: more than four dimensions");
+    for (size_t extent : extents) extents_[num_dims_++] = extent;
+  }
+
+  size_t num_dims() const { return num_dims_; }
+  size_t operator[](size_t dim) const { return extents_[dim]; }
+  size_t num_elements() const {
+    size_t product = 1;
+    for (size_t dim = 0; dim < num_dims_; ++dim) product *= extents_[dim];
+    return product;
+  }
+  // The same shape with another extent in the outermost dimension. REQUIRES: num_dims() >= 1.
+  Shape with_rows(size_t rows) const {
+    Shape result = *this;
+    result.extents_[0] = rows;
+    return result;
+  }
+  friend bool operator==(const Shape&, const Shape&) = default;
+
+ private:
+  size_t num_dims_ = 0;
+  std::array<size_t, kMaxDims> extents_{};
+};
+
+// "(3, 4)"
+std::string to_string(const Shape& shape);
+
+// A view of a tensor or of a part of one: pointer, dtype, device, shape. Cheap to copy; the memory
+// must outlive it. TensorView may be written through, ConstTensorView only read; the first
+// converts to the second. A default-made view is empty: kernels take it for "absent".
+template <class Void>
+class BasicView {
+ public:
+  BasicView() = default;
+  BasicView(Void* data, DType dtype, DeviceType device, const Shape& shape)
+      : data_(data), dtype_(dtype), device_(device), shape_(shape) {}
+  // From TensorView to ConstTensorView.
+  template <class Other>
+  requires(std::is_const_v<Void> && !std::is_const_v<Other>)
+      BasicView(const BasicView<Other>& other)
+      : BasicView(other.data(), other.dtype(), other.device(), other.shape()) {}
+
+  bool empty() const { return data_ == nullptr; }
+  Void* data() const { return data_; }
+  DType dtype() const { return dtype_; }
+  DeviceType device() const { return device_; }
+  const Shape& shape() const { return shape_; }
+  size_t num_elements() const { return shape_.num_elements(); }
+  size_t num_bytes() const { return num_elements() * size_of(dtype_); }
+
+  // The elements, for kernel bodies and for host memory. REQUIRES: T is the dtype.
+  template <class T>
+  auto as() const {
+    check(dtype_of<T> == dtype_, "TensorView::as: another dtype");
+    using Element = std::conditional_t<std::is_const_v<Void>, const T, T>;
+    return static_cast<Element*>(data_);
+  }
+
+  // The same elements, shaped otherwise. REQUIRES: the same number of elements.
+  BasicView reshape(const Shape& shape) const {
+    check(shape.num_elements() == num_elements(),
+          "TensorView::reshape: another number of elements");
+    return BasicView(data_, dtype_, device_, shape);
+  }
+  // Rows [first, first + count) of the outermost dimension.
+  BasicView rows(size_t first, size_t count) const {
+    check(shape_.num_dims() > 0 && first <= shape_[0] && count <= shape_[0] - first,
+          "TensorView::rows: out of range");
+    const Shape part = shape_.with_rows(count);
+    const size_t row_bytes = shape_[0] == 0 ? 0 : num_bytes() / shape_[0];
+    using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
+    return BasicView(static_cast<Byte*>(data_) + first * row_bytes, dtype_, device_, part);
+  }
+  // Elements [first, first + shape.num_elements()) in storage order, shaped.
+  BasicView elements(size_t first, const Shape& shape) const {
+    return reshape({num_elements()}).rows(first, shape.num_elements()).reshape(shape);
+  }
+
+ private:
+  Void* data_ = nullptr;
+  DType dtype_ = DType::fp32;
+  DeviceType device_ = DeviceType::cpu;
+  Shape shape_;
+};
+
+using TensorView = BasicView<void>;
+using ConstTensorView = BasicView<const void>;
+
+// Owns zero-filled memory of an arena until destroyed. Move-only; a moved-from tensor is empty.
+class Tensor {
+ public:
+  Tensor() = default;
+  // REQUIRES: at least one element. Throws OutOfMemory.
+  Tensor(Memory& memory, Category category, DType dtype, const Shape& shape);
+  ~Tensor();
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
+
+  TensorView view() const { return view_; }
+  operator TensorView() const { return view_; }       // NOLINT: a tensor is used as its view
+  operator ConstTensorView() const { return view_; }  // NOLINT
+  const Shape& shape() const { return view_.shape(); }
+  DType dtype() const { return view_.dtype(); }
+
+ private:
+  Memory* memory_ = nullptr;
+  Category category_ = Category::workspace;
+  TensorView view_;
+};
+
+// Throws Error naming `kernel`, `argument` and what is wrong unless the view is on `device`, of
+// `dtype`, and of `shape`. What every kernel says of every argument before it runs.
+void check_argument(const char* kernel, const char* argument, const ConstTensorView& view,
+                    DeviceType device, DType dtype, const Shape& shape);
+
+}  // namespace ladder
