@@ -156,6 +156,22 @@ DeviceType parse_device(const std::string& name) {
   throw UserError(concat("--device ", name, ": expected auto, cpu, emulator or cuda"));
 }
 
+// Each flag has its range, but their product may still be beyond what a size can count.
+void check_countable(const RunConfig& config) {
+  const Gpt2Config& m = config.model;
+  const auto real_number = [](size_t count) { return static_cast<double>(count); };
+  const double c = real_number(m.hidden), l = real_number(m.num_layers);
+  const double rows = real_number(config.micro_batch_size) * real_number(m.sequence_length);
+  const double parameters = c * (real_number(m.vocab_size + m.sequence_length) + 12 * l * c);
+  const double activations = rows * (c * (16 * l + 10) + l * real_number(m.num_heads));
+  if (8 * (4 * parameters + activations + rows * real_number(m.vocab_size)) > 0x1p62) {
+    throw UserError(concat("--layers ", m.num_layers, " --hidden ", m.hidden, " --vocab ",
+                           m.vocab_size, " --sequence-length ", m.sequence_length,
+                           " --micro-batch-size ", config.micro_batch_size,
+                           ": more than 4 EiB of memory"));
+  }
+}
+
 // Defaults that depend on other flags, and the checks that span several.
 RunConfig resolve(const RawOptions& raw, size_t data_size) {
   RunConfig config = raw.config;
@@ -182,6 +198,8 @@ RunConfig resolve(const RawOptions& raw, size_t data_size) {
                            global / data_size, " sequences of a rank (", "--global-batch-size ",
                            global, " over ", data_size, " ranks)"));
   }
+
+  check_countable(config);
 
   OptimizerConfig& optimizer = config.optimizer;
   optimizer.learning_rate = raw.learning_rate.value_or(preset.learning_rate);

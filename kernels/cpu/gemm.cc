@@ -1,9 +1,9 @@
 #include "kernels/cpu/gemm.h"
 
 #include <dnnl.h>
+#include <immintrin.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 
 #include "kernels/runtime/check.h"
@@ -12,7 +12,7 @@ namespace ladder::cpu {
 namespace {
 
 // One tile of the output is computed at a time from two packed panels that stay in the cache.
-constexpr size_t kTileRows = 48, kTileColumns = 64, kTileDepth = 256;
+constexpr size_t kTileRows = 96, kTileColumns = 96, kTileDepth = 256;
 // The part of a tile that is kept in registers: 6 x 8 doubles are 12 AVX registers.
 constexpr size_t kRows = 6, kColumns = 8;
 
@@ -21,12 +21,21 @@ struct Panels {
   double b[kTileDepth * kTileColumns];  // (kTileColumns / kColumns, depth, kColumns)
 };
 
-// packed (ceil(count / Group), depth, Group) = element(i, p) for i < count, zero above.
-template <size_t Group, class Element>
-void pack(double* packed, size_t count, size_t depth, Element element) {
+// packed (ceil(count / Group), depth, Group): element (i, p) is from[i * i_stride + p * p_stride]
+// for i < count, and zero above.
+template <size_t Group>
+void pack(double* packed, const double* from, size_t count, size_t i_stride, size_t depth,
+          size_t p_stride) {
   for (size_t first = 0; first < count; first += Group) {
-    for (size_t p = 0; p < depth; ++p) {
-      for (size_t i = first; i < first + Group; ++i) *packed++ = i < count ? element(i, p) : 0;
+    const double* const group = from + first * i_stride;
+    const size_t width = std::min(Group, count - first);
+    for (size_t p = 0; p < depth; ++p, packed += Group) {
+      const double* const at = group + p * p_stride;
+      if (width == Group && i_stride == 1) {
+        std::copy_n(at, Group, packed);
+      } else {
+        for (size_t i = 0; i < Group; ++i) packed[i] = i < width ? at[i * i_stride] : 0;
+      }
     }
   }
 }
@@ -34,15 +43,20 @@ void pack(double* packed, size_t count, size_t depth, Element element) {
 // sums (kRows, kColumns) = a (depth, kRows)^T b (depth, kColumns), over depth in order.
 inline void multiply_in_registers(size_t depth, const double* a, const double* b,
                                   double (&sums)[kRows][kColumns]) {
-  double acc[kRows][kColumns] = {};
+  __m256d acc[kRows][2] = {};
   for (size_t p = 0; p < depth; ++p, a += kRows, b += kColumns) {
+    const __m256d b_left = _mm256_loadu_pd(b), b_right = _mm256_loadu_pd(b + 4);
 #pragma GCC unroll 6
     for (size_t i = 0; i < kRows; ++i) {
-#pragma GCC unroll 8
-      for (size_t j = 0; j < kColumns; ++j) acc[i][j] = std::fma(a[i], b[j], acc[i][j]);
+      const __m256d a_i = _mm256_broadcast_sd(a + i);
+      acc[i][0] = _mm256_fmadd_pd(a_i, b_left, acc[i][0]);
+      acc[i][1] = _mm256_fmadd_pd(a_i, b_right, acc[i][1]);
     }
   }
-  for (size_t i = 0; i < kRows; ++i) std::copy_n(acc[i], kColumns, sums[i]);
+  for (size_t i = 0; i < kRows; ++i) {
+    _mm256_storeu_pd(sums[i], acc[i][0]);
+    _mm256_storeu_pd(sums[i] + 4, acc[i][1]);
+  }
 }
 
 // out (m, n) = or += the product of the packed panels. REQUIRES: m, n within a tile.
@@ -75,9 +89,9 @@ void gemm(size_t m, size_t n, size_t k, Matrix<float> a, Matrix<float> b, bool a
 
 void gemm(size_t m, size_t n, size_t k, Matrix<double> a, Matrix<double> b, bool accumulate,
           double* out, size_t out_stride) {
-  const auto at = [](const Matrix<double>& x, size_t row, size_t column) {
-    return x.transposed ? x.data[column * x.stride + row] : x.data[row * x.stride + column];
-  };
+  // How far apart neighbours are along a row and along a column of op(a) and op(b).
+  const size_t a_down = a.transposed ? 1 : a.stride, a_right = a.transposed ? a.stride : 1;
+  const size_t b_down = b.transposed ? 1 : b.stride, b_right = b.transposed ? b.stride : 1;
 #pragma omp parallel for collapse(2) schedule(static)
   for (size_t i = 0; i < m; i += kTileRows) {
     for (size_t j = 0; j < n; j += kTileColumns) {
@@ -85,9 +99,9 @@ void gemm(size_t m, size_t n, size_t k, Matrix<double> a, Matrix<double> b, bool
       Panels panels;
       for (size_t p = 0; p < k; p += kTileDepth) {
         const size_t depth = std::min(kTileDepth, k - p);
-        pack<kRows>(panels.a, rows, depth, [&](size_t r, size_t q) { return at(a, i + r, p + q); });
-        pack<kColumns>(panels.b, columns, depth,
-                       [&](size_t c, size_t q) { return at(b, p + q, j + c); });
+        pack<kRows>(panels.a, a.data + i * a_down + p * a_right, rows, a_down, depth, a_right);
+        pack<kColumns>(panels.b, b.data + p * b_down + j * b_right, columns, b_right, depth,
+                       b_down);
         multiply_panels(panels, rows, columns, depth, accumulate || p > 0, out + i * out_stride + j,
                         out_stride);
       }

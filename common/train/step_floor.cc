@@ -1,0 +1,59 @@
+#include "common/train/step_floor.h"
+
+#include <algorithm>
+
+#include "kernels/adamw.h"
+#include "kernels/elementwise.h"
+#include "kernels/matmul.h"
+
+namespace ladder {
+
+StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows)
+    : config_(config), rows_(rows), memory_(DeviceType::cpu, "floor", 0), stream_(DeviceType::cpu) {
+  const auto make = [&](size_t elements) {
+    Tensor tensor(memory_, Category::workspace, dtype, {elements});
+    fill_normal(stream_, tensor, elements, 0, 0.02);
+    return tensor;
+  };
+  const size_t widest = std::max(4 * config.hidden, config.vocab_size);
+  weights_ = make(config.num_parameters());
+  gradients_ = make(config.num_parameters());
+  exp_avg_ = make(config.num_parameters());
+  exp_avg_sq_ = make(config.num_parameters());
+  fill(stream_, exp_avg_sq_, 1);
+  in_ = make(rows * 4 * config.hidden);
+  out_ = make(rows * widest);
+  din_ = make(rows * 4 * config.hidden);
+}
+
+void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
+  const Shape weight_shape = {in, out};
+  const TensorView w = weights_.view().elements(first_weight, weight_shape);
+  const TensorView dw = gradients_.view().elements(first_weight, weight_shape);
+  const TensorView x = in_.view().elements(0, {rows_, in});
+  const TensorView y = out_.view().elements(0, {rows_, out});
+  matmul(stream_, y, x, w);
+  matmul(stream_, din_.view().elements(0, {rows_, in}), y, w, {.transpose_b = true});
+  matmul(stream_, dw, x, y, {.transpose_a = true, .accumulate = true});
+}
+
+void StepFloor::run() {
+  const size_t c = config_.hidden, v = config_.vocab_size;
+  const TensorView x = in_.view().elements(0, {rows_, c});
+  const TensorView logits = out_.view().elements(0, {rows_, v});
+  const TensorView wte = weights_.view().elements(0, {v, c});
+  matmul(stream_, logits, x, wte, {.transpose_b = true});
+  matmul(stream_, din_.view().elements(0, {rows_, c}), logits, wte);
+  matmul(stream_, gradients_.view().elements(0, {v, c}), logits, x,
+         {.transpose_a = true, .accumulate = true});
+  for (size_t l = 0; l < config_.num_layers; ++l) {
+    const size_t first = v * c + l * 12 * c * c;
+    layer(c, 3 * c, first);
+    layer(c, c, first + 3 * c * c);
+    layer(c, 4 * c, first + 4 * c * c);
+    layer(4 * c, c, first + 8 * c * c);
+  }
+  adamw(stream_, weights_, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
+}
+
+}  // namespace ladder

@@ -1,0 +1,300 @@
+// Every kernel refuses every wrong argument, and its message names the argument.
+#include <string>
+
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/classifier.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gelu.h"
+#include "kernels/layernorm.h"
+#include "kernels/matmul.h"
+#include "kernels/norm.h"
+#include "kernels/residual.h"
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+using Views = std::vector<TensorView>;
+
+struct Argument {
+  const char* name;
+  Shape shape;
+  DType dtype = DType::fp32;
+  bool last_is_free = false;  // no other argument depends on the last extent
+};
+
+struct Kernel {
+  const char* name;
+  std::vector<Argument> arguments;
+  size_t first;    // the argument that fixes dtype and extents of the others
+  bool any_shape;  // so that a wrong shape of `first` is blamed on another
+  std::function<void(const Views&)> call;
+};
+
+constexpr DType kFp32 = DType::fp32, kFp64 = DType::fp64, kInt32 = DType::int32;
+
+const Kernel kKernels[] = {
+    {"matmul",
+     {{"out", {2, 3}}, {"a", {2, 4}}, {"b", {4, 3}}},
+     0,
+     false,
+     [](const Views& v) { matmul(stream(), v[0], v[1], v[2]); }},
+    {"matmul",
+     {{"out", {2, 3}}, {"a", {4, 2}}, {"b", {3, 4}}},
+     0,
+     false,
+     [](const Views& v) {
+       matmul(stream(), v[0], v[1], v[2], {true, true, true});
+     }},
+    {"add_bias",
+     {{"out", {2, 3}}, {"bias", {3}}},
+     0,
+     false,
+     [](const Views& v) { add_bias(stream(), v[0], v[1]); }},
+    {"bias_backward",
+     {{"dbias", {3}}, {"dout", {2, 3}}},
+     1,
+     false,
+     [](const Views& v) { bias_backward(stream(), v[0], v[1]); }},
+    {"layernorm_forward",
+     {{"out", {2, 3}},
+      {"mean", {2}},
+      {"rstd", {2}},
+      {"in", {2, 3}},
+      {"weight", {3}},
+      {"bias", {3}}},
+     0,
+     false,
+     [](const Views& v) { layernorm_forward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
+    {"layernorm_backward",
+     {{"din", {2, 3}},
+      {"dweight", {3}},
+      {"dbias", {3}},
+      {"dout", {2, 3}},
+      {"in", {2, 3}},
+      {"weight", {3}},
+      {"mean", {2}},
+      {"rstd", {2}}},
+     0,
+     false,
+     [](const Views& v) {
+       layernorm_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+     }},
+    {"gelu_forward",
+     {{"out", {2, 3}}, {"in", {2, 3}}},
+     0,
+     true,
+     [](const Views& v) { gelu_forward(stream(), v[0], v[1]); }},
+    {"gelu_backward",
+     {{"din", {2, 3}}, {"dout", {2, 3}}, {"in", {2, 3}}},
+     0,
+     true,
+     [](const Views& v) { gelu_backward(stream(), v[0], v[1], v[2]); }},
+    {"attention_forward",
+     {{"out", {2, 3, 4}}, {"logsumexp", {2, 2, 3}}, {"qkv", {2, 3, 12}}},
+     0,
+     false,
+     [](const Views& v) { attention_forward(stream(), v[0], v[1], v[2]); }},
+    {"attention_backward",
+     {{"dqkv", {2, 3, 12}},
+      {"row_dot", {2, 2, 3}},
+      {"dout", {2, 3, 4}},
+      {"out", {2, 3, 4}},
+      {"logsumexp", {2, 2, 3}},
+      {"qkv", {2, 3, 12}}},
+     3,
+     false,
+     [](const Views& v) { attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
+    {"embedding_forward",
+     {{"out", {2, 3, 4}}, {"tokens", {2, 3}, kInt32}, {"table", {5, 4}}},
+     0,
+     false,
+     [](const Views& v) { embedding_forward(stream(), v[0], v[1], v[2]); }},
+    {"embedding_backward",
+     {{"dtable", {5, 4}}, {"tokens", {2, 3}, kInt32}, {"dout", {2, 3, 4}}},
+     2,
+     false,
+     [](const Views& v) { embedding_backward(stream(), v[0], v[1], v[2]); }},
+    {"position_forward",
+     {{"out", {2, 3, 4}}, {"table", {5, 4}}},
+     0,
+     false,
+     [](const Views& v) { position_forward(stream(), v[0], v[1]); }},
+    {"position_backward",
+     {{"dtable", {5, 4}}, {"dout", {2, 3, 4}}},
+     1,
+     false,
+     [](const Views& v) { position_backward(stream(), v[0], v[1]); }},
+    {"softmax_maximum",
+     {{"maximum", {2}}, {"logits", {2, 3}, kFp32, true}},
+     1,
+     false,
+     [](const Views& v) { softmax_maximum(stream(), v[0], v[1]); }},
+    {"softmax_exponentials",
+     {{"logits", {2, 3}, kFp32, true},
+      {"sum", {2}},
+      {"target_logit", {2}},
+      {"targets", {2}, kInt32},
+      {"maximum", {2}}},
+     0,
+     false,
+     [](const Views& v) { softmax_exponentials(stream(), v[0], v[1], v[2], v[3], v[4], 0); }},
+    {"cross_entropy",
+     {{"losses", {2}},
+      {"exponentials", {2, 3}, kFp32, true},
+      {"sum", {2}},
+      {"target_logit", {2}},
+      {"targets", {2}, kInt32}},
+     1,
+     false,
+     [](const Views& v) { cross_entropy(stream(), v[0], v[1], v[2], v[3], v[4], 0, 1); }},
+    {"cross_entropy_loss",
+     {{"losses", {2}}, {"sum", {2}}, {"target_logit", {2}}},
+     0,
+     false,
+     [](const Views& v) { cross_entropy_loss(stream(), v[0], v[1], v[2]); }},
+    {"adamw",
+     {{"param", {3}}, {"exp_avg", {3}}, {"exp_avg_sq", {3}}, {"grad", {3}}},
+     0,
+     false,
+     [](const Views& v) { adamw(stream(), v[0], v[1], v[2], v[3], {}); }},
+    {"squared_norm",
+     {{"out", {1}, kFp64}, {"workspace", {2}, kFp64}, {"in", {1025}, kFp32, true}},
+     2,
+     false,
+     [](const Views& v) { squared_norm(stream(), v[0], v[1], v[2]); }},
+    {"sum",
+     {{"out", {1}, kFp64}, {"workspace", {2}, kFp64}, {"in", {1025}, kFp32, true}},
+     2,
+     false,
+     [](const Views& v) { sum(stream(), v[0], v[1], v[2]); }},
+    {"fill", {{"out", {2, 3}}}, 0, true, [](const Views& v) { fill(stream(), v[0], 1); }},
+    {"add",
+     {{"out", {2, 3}}, {"a", {2, 3}}, {"b", {2, 3}}},
+     0,
+     true,
+     [](const Views& v) { add(stream(), v[0], v[1], v[2]); }},
+    {"scale",
+     {{"out", {2, 3}}, {"in", {2, 3}}},
+     0,
+     true,
+     [](const Views& v) { scale(stream(), v[0], v[1], 2); }},
+    {"cast",
+     {{"out", {2, 3}}, {"in", {2, 3}, kFp64}},
+     0,
+     true,
+     [](const Views& v) { cast(stream(), v[0], v[1]); }},
+    {"fill_normal",
+     {{"out", {2, 3}}},
+     0,
+     true,
+     [](const Views& v) { fill_normal(stream(), v[0], 1, 0, 1); }},
+    {"add_residual",
+     {{"out", {2, 3}}, {"residual", {2, 3}}, {"update", {2, 3}}, {"bias", {3}}},
+     0,
+     false,
+     [](const Views& v) { add_residual(stream(), v[0], v[1], v[2], v[3]); }},
+};
+
+// The kernel throws an Error that names it and the argument; `name` null: some argument.
+void require_refused(const Kernel& kernel, const Views& views, const char* name) {
+  std::string what;
+  try {
+    kernel.call(views);
+    FAIL("no error");
+  } catch (const Error& error) {
+    what = error.what();
+  }
+  INFO(what);
+  CHECK(what.find(kernel.name) != std::string::npos);
+  CHECK(what.find('\n') == std::string::npos);
+  bool named = false;
+  for (const Argument& argument : kernel.arguments) {
+    if (name != nullptr && std::string(name) != argument.name) continue;
+    named = named || what.find(concat("`", argument.name, "`")) != std::string::npos;
+  }
+  CHECK(named);
+}
+
+Shape with_one_more_dim(const Shape& s) {
+  return s.num_dims() == 1   ? Shape{s[0], 1}
+         : s.num_dims() == 2 ? Shape{s[0], s[1], 1}
+                             : Shape{s[0], s[1], s[2], 1};
+}
+
+Shape with_last_less(const Shape& s) {
+  return s.num_dims() == 1   ? Shape{s[0] - 1}
+         : s.num_dims() == 2 ? Shape{s[0], s[1] - 1}
+                             : Shape{s[0], s[1], s[2] - 1};
+}
+
+void damage(const Kernel& kernel, const Views& good, size_t i) {
+  const TensorView view = good[i];
+  const bool is_first = i == kernel.first;
+  const char* const name = kernel.arguments[i].name;
+  const auto refused = [&](const TensorView& bad, const char* blamed) {
+    Views views = good;
+    views[i] = bad;
+    require_refused(kernel, views, blamed);
+  };
+  const auto with_dtype = [&](DType dtype) {
+    return TensorView(view.data(), dtype, view.device(), view.shape());
+  };
+  const auto with_shape = [&](const Shape& shape) {
+    return TensorView(view.data(), view.dtype(), view.device(), shape);
+  };
+  refused({}, name);
+  if (view.dtype() == DType::int32) {
+    refused(with_dtype(DType::fp32), name);
+  } else {
+    refused(with_dtype(DType::int32), name);
+    const bool other_is_fine = std::string(kernel.name) == "cast";
+    if (!is_first && !other_is_fine) {
+      refused(with_dtype(view.dtype() == DType::fp32 ? DType::fp64 : DType::fp32), name);
+    }
+  }
+  if (kernel.any_shape && kernel.arguments.size() == 1) return;
+  refused(with_shape(with_one_more_dim(view.shape())),
+          is_first && kernel.any_shape ? nullptr : name);
+  if (kernel.arguments[i].last_is_free) return;
+  refused(with_shape(with_last_less(view.shape())), nullptr);
+}
+
+TEST_CASE("every kernel refuses every wrong argument by name") {
+  for (const Kernel& kernel : kKernels) {
+    std::vector<Tensor> tensors;  // zeros: valid tokens and targets
+    Views good;
+    for (const Argument& argument : kernel.arguments) {
+      // Twice the size, for the damage that makes a view larger.
+      const Shape room{2 * argument.shape.num_elements()};
+      tensors.emplace_back(memory(), Category::workspace, argument.dtype, room);
+      good.push_back(tensors.back().view().elements(0, argument.shape));
+    }
+    INFO(kernel.name);
+    REQUIRE_NOTHROW(kernel.call(good));
+    for (size_t i = 0; i < good.size(); ++i) {
+      INFO("damaged: " << kernel.arguments[i].name);
+      damage(kernel, good, i);
+    }
+  }
+}
+
+TEST_CASE("kernels refuse numbers and sizes that cannot be") {
+  using Catch::Matchers::Contains;
+  const Array a(DType::fp32, {2, 3, 4}), qkv(DType::fp32, {2, 3, 12});
+  for (size_t heads : {size_t{0}, size_t{3}, size_t{8}}) {
+    const TensorView view(a.view().data(), DType::fp32, DeviceType::cpu, {2, heads, 3});
+    CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), Contains("`logsumexp`"));
+  }
+  const Array few(DType::fp32, {2, 4});
+  CHECK_THROWS_WITH(position_forward(stream(), a, few), Contains("`table`"));
+  CHECK_THROWS_WITH(position_backward(stream(), few, a), Contains("`dtable`"));
+  const Array p(DType::fp32, {3});
+  CHECK_THROWS_WITH(adamw(stream(), p, p, p, p, {.step = 0}), Contains("adamw"));
+}
+
+}  // namespace
+}  // namespace ladder

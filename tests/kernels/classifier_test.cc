@@ -1,0 +1,227 @@
+#include "kernels/classifier.h"
+
+#include <algorithm>
+
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+struct Inputs {
+  Inputs(DType dtype_, size_t rows_, size_t vocab_)
+      : dtype(dtype_),
+        rows(rows_),
+        vocab(vocab_),
+        logits(random_values(dtype, rows * vocab, "logits", 3)),
+        targets(random_tokens(rows, vocab, "targets")) {}
+
+  DType dtype;
+  size_t rows, vocab;
+  Values logits, targets;
+};
+
+// loss = -log softmax(logits)[target], and its gradient, from the definition.
+struct Reference {
+  explicit Reference(const Inputs& x) : losses(x.rows), gradient(x.logits.size()) {
+    for (size_t r = 0; r < x.rows; ++r) {
+      const double* const logits = x.logits.data() + r * x.vocab;
+      const size_t target = static_cast<size_t>(x.targets[r]);
+      double total = 0;
+      for (size_t v = 0; v < x.vocab; ++v) total += std::exp(logits[v]);
+      losses[r] = -std::log(std::exp(logits[target]) / total);
+      for (size_t v = 0; v < x.vocab; ++v) {
+        gradient[r * x.vocab + v] = std::exp(logits[v]) / total - (v == target ? 1 : 0);
+        range = std::max(range, std::abs(logits[v]));
+      }
+    }
+  }
+
+  Values losses, gradient;
+  double range = 0;  // the largest |logit|
+};
+
+struct Steps {
+  Values maximum, exponentials, sum, target_logit;
+};
+
+// Steps 1 and 2 on columns [first, first + width); an empty `maximum` is computed.
+Steps run_steps(const Inputs& x, size_t first, size_t width, Values maximum = {}) {
+  Values part;
+  for (size_t r = 0; r < x.rows; ++r) {
+    const double* const row = x.logits.data() + r * x.vocab + first;
+    part.insert(part.end(), row, row + width);
+  }
+  const Array logits(x.dtype, {x.rows, width}, part);
+  if (maximum.empty()) {
+    const Array found(x.dtype, {x.rows});
+    softmax_maximum(stream(), found, logits);
+    maximum = found.values();
+  }
+  const Array sum(x.dtype, {x.rows}), target(x.dtype, {x.rows});
+  softmax_exponentials(stream(), logits, sum, target, Array(DType::int32, {x.rows}, x.targets),
+                       Array(x.dtype, {x.rows}, maximum), first);
+  return {maximum, logits.values(), sum.values(), target.values()};
+}
+
+struct Result {
+  Values losses, gradient;
+};
+
+Result run_last(const Inputs& x, const Steps& s, size_t first, double loss_scale) {
+  const size_t width = s.exponentials.size() / x.rows;
+  const Array losses(x.dtype, {x.rows}), e(x.dtype, {x.rows, width}, s.exponentials);
+  const Array sum(x.dtype, {x.rows}, s.sum), target(x.dtype, {x.rows}, s.target_logit);
+  cross_entropy(stream(), losses, e, sum, target, Array(DType::int32, {x.rows}, x.targets), first,
+                loss_scale);
+  const Array only(x.dtype, {x.rows});
+  cross_entropy_loss(stream(), only, sum, target);
+  require_same_bits(only.values(), losses.values());
+  return {losses.values(), e.values()};
+}
+
+// In units of 2^-24 (2^-53). An exponential: its argument, of at most 2 range, is rounded once
+// (relative error 2 range), and exp has 4 ulp (8). The sum adds V terms. The reference's own exp
+// and log are covered by rounding_error's factor in fp64.
+double sum_error(const Inputs& x, const Reference& expected) {
+  return 2 * expected.range + 8 + static_cast<double>(x.vocab);
+}
+
+void require_losses(const Inputs& x, const Reference& expected, const Values& losses) {
+  // The sum's relative error, 4 ulp of the logarithm (|log| <= 2 range + log V < 2 range + 8), the
+  // rounding of the target (2 range) and of the difference.
+  const double error = sum_error(x, expected) + 8 * (2 * expected.range + 8) + 2 * expected.range +
+                       2 * (2 * expected.range + 8);
+  require_within(losses, expected.losses, rounding_error(x.dtype, error), Values(x.rows, 1));
+}
+
+void require_gradient_of_loss(const Inputs& x, const Reference& expected, double loss_scale,
+                              const Values& gradient) {
+  // exponential / sum has the error of both; one division, one subtraction, the scale.
+  const double error = 2 * sum_error(x, expected) + 4;
+  Values scaled = expected.gradient, size = expected.gradient;
+  for (size_t i = 0; i < scaled.size(); ++i) {
+    const bool target = i % x.vocab == static_cast<size_t>(x.targets[i / x.vocab]);
+    scaled[i] *= loss_scale;
+    size[i] = loss_scale * (target ? 1 : expected.gradient[i]);
+  }
+  require_within(gradient, scaled, rounding_error(x.dtype, error), size);
+}
+
+TEST_CASE("the classifier's steps equal the reference") {
+  for (DType dtype : kFloats) {
+    for (size_t rows : kOddSizes) {
+      for (size_t vocab : {1, 17, 63, 65, 1000}) {
+        INFO(name_of(dtype) << " " << rows << "x" << vocab);
+        const Inputs x(dtype, rows, vocab);
+        const Reference expected(x);
+        const Steps steps = run_steps(x, 0, vocab);
+        Values maximum(rows), target(rows), exponentials(rows * vocab), sum(rows);
+        for (size_t r = 0; r < rows; ++r) {
+          const double* const row = x.logits.data() + r * vocab;
+          maximum[r] = *std::max_element(row, row + vocab);
+          target[r] = rounded(dtype, row[static_cast<size_t>(x.targets[r])] - maximum[r]);
+          for (size_t v = 0; v < vocab; ++v) {
+            exponentials[r * vocab + v] = std::exp(row[v] - maximum[r]);
+            sum[r] += exponentials[r * vocab + v];
+          }
+        }
+        require_same_bits(steps.maximum, maximum);
+        require_same_bits(steps.target_logit, target);
+        require_within(steps.exponentials, exponentials,
+                       rounding_error(dtype, 2 * expected.range + 8), exponentials);
+        require_within(steps.sum, sum, rounding_error(dtype, sum_error(x, expected)), sum);
+
+        const double loss_scale = 1.0 / 48;
+        const Result got = run_last(x, steps, 0, loss_scale);
+        require_losses(x, expected, got.losses);
+        require_gradient_of_loss(x, expected, loss_scale, got.gradient);
+      }
+    }
+  }
+}
+
+TEST_CASE("a vocabulary in two parts gives the loss and gradient of the whole") {
+  for (DType dtype : kFloats) {
+    const Inputs x(dtype, 33, 65);
+    const Reference expected(x);
+    const size_t split = 40;
+    // What two ranks would do, with the reductions between them.
+    Steps left = run_steps(x, 0, split), right = run_steps(x, split, x.vocab - split);
+    Values maximum(x.rows);
+    for (size_t r = 0; r < x.rows; ++r) maximum[r] = std::max(left.maximum[r], right.maximum[r]);
+    left = run_steps(x, 0, split, maximum);
+    right = run_steps(x, split, x.vocab - split, maximum);
+    for (size_t r = 0; r < x.rows; ++r) {
+      const bool is_left = x.targets[r] < static_cast<double>(split);
+      CHECK((is_left ? right : left).target_logit[r] == 0);
+      left.sum[r] = right.sum[r] = rounded(dtype, left.sum[r] + right.sum[r]);
+      left.target_logit[r] = right.target_logit[r] = left.target_logit[r] + right.target_logit[r];
+    }
+    const double loss_scale = 0.25;
+    const Result a = run_last(x, left, 0, loss_scale), b = run_last(x, right, split, loss_scale);
+    require_same_bits(a.losses, b.losses);
+    require_losses(x, expected, a.losses);
+    Values gradient;
+    for (size_t r = 0; r < x.rows; ++r) {
+      const auto row = [&](const Values& part, size_t width) {
+        const double* const from = part.data() + r * width;
+        gradient.insert(gradient.end(), from, from + width);
+      };
+      row(a.gradient, split);
+      row(b.gradient, x.vocab - split);
+    }
+    require_gradient_of_loss(x, expected, loss_scale, gradient);
+  }
+}
+
+TEST_CASE("cross_entropy leaves the gradient of the loss") {
+  const Inputs x(DType::fp64, 5, 9);
+  const double loss_scale = 0.75;
+  const auto loss = [&](const Values& logits) {
+    Inputs moved = x;
+    moved.logits = logits;
+    return loss_scale *
+           dot(run_last(x, run_steps(moved, 0, x.vocab), 0, 0).losses, Values(x.rows, 1));
+  };
+  require_gradient(run_last(x, run_steps(x, 0, x.vocab), 0, loss_scale).gradient,
+                   numeric_gradient(x.logits, loss));
+}
+
+TEST_CASE("the loss is finite for large logits and NaN for NaN") {
+  for (DType dtype : kFloats) {
+    Inputs x(dtype, 2, 4);
+    x.logits = {1000, -1000, 0, 0, -5000, -5000, -5000, -5000};
+    x.targets = {1, 2};
+    const Values losses = run_last(x, run_steps(x, 0, 4), 0, 1).losses;
+    CHECK(losses[0] == 2000);  // log(1) + 2000
+    // log(4), half an ulp of its own and 4 ulp of the kernel's (8 units each).
+    CHECK(std::abs(losses[1] - std::log(4.0)) <= rounding_error(dtype, 9 * std::log(4.0)));
+    for (size_t v = 0; v < 4; ++v) {
+      Inputs spoiled = x;
+      spoiled.logits[v] = std::nan("");
+      const Result got = run_last(x, run_steps(spoiled, 0, 4), 0, 1);
+      CHECK(std::isnan(got.losses[0]));
+      CHECK(std::isfinite(got.losses[1]));
+    }
+  }
+}
+
+TEST_CASE("the classifier gives the same bits for any number of threads") {
+  for (DType dtype : kFloats) {
+    const Inputs x(dtype, 65, 1001);
+    require_same_for_any_threads([&] {
+      const Steps steps = run_steps(x, 0, x.vocab);
+      const Result last = run_last(x, steps, 0, 0.5);
+      Values all = steps.exponentials;
+      for (const Values* more :
+           {&steps.maximum, &steps.sum, &steps.target_logit, &last.losses, &last.gradient}) {
+        all.insert(all.end(), more->begin(), more->end());
+      }
+      return all;
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ladder

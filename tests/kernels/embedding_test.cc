@@ -1,0 +1,134 @@
+#include "kernels/embedding.h"
+
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+struct Sizes {
+  size_t batch, tokens, vocab, hidden;
+
+  Shape out() const { return {batch, tokens, hidden}; }
+  size_t rows() const { return batch * tokens; }
+};
+
+// Fewer words than tokens, so that words repeat; and the other way round.
+const Sizes kSizes[] = {{1, 1, 1, 1},   {1, 17, 5, 17},   {3, 17, 65, 63}, {2, 63, 17, 65},
+                        {2, 65, 7, 17}, {5, 65, 300, 65}, {4, 1, 63, 1}};
+
+TEST_CASE("embedding_forward copies rows of the table") {
+  for (DType dtype : kFloats) {
+    for (const Sizes& s : kSizes) {
+      const Values table = random_values(dtype, s.vocab * s.hidden, "table");
+      const Values tokens = random_tokens(s.rows(), s.vocab, "tokens");
+      const Array out(dtype, s.out());
+      embedding_forward(stream(), out, Array(DType::int32, {s.batch, s.tokens}, tokens),
+                        Array(dtype, {s.vocab, s.hidden}, table));
+      Values expected(s.rows() * s.hidden);
+      for (size_t r = 0; r < s.rows(); ++r) {
+        for (size_t i = 0; i < s.hidden; ++i) {
+          expected[r * s.hidden + i] = table[static_cast<size_t>(tokens[r]) * s.hidden + i];
+        }
+      }
+      require_same_bits(out.values(), expected);
+    }
+  }
+}
+
+TEST_CASE("embedding_backward adds to the table in the order of the tokens, for any threads") {
+  for (DType dtype : kFloats) {
+    for (const Sizes& s : kSizes) {
+      const Values start = random_values(dtype, s.vocab * s.hidden, "start");
+      const Values dout = random_values(dtype, s.rows() * s.hidden, "dout");
+      const Values tokens = random_tokens(s.rows(), s.vocab, "tokens");
+      Values expected = start;
+      for (size_t r = 0; r < s.rows(); ++r) {
+        for (size_t i = 0; i < s.hidden; ++i) {
+          double& element = expected[static_cast<size_t>(tokens[r]) * s.hidden + i];
+          element = rounded(dtype, element + dout[r * s.hidden + i]);
+        }
+      }
+      require_same_for_any_threads([&] {
+        const Array dtable(dtype, {s.vocab, s.hidden}, start);
+        embedding_backward(stream(), dtable, Array(DType::int32, {s.batch, s.tokens}, tokens),
+                           Array(dtype, s.out(), dout));
+        require_same_bits(dtable.values(), expected);
+        return dtable.values();
+      });
+    }
+  }
+}
+
+TEST_CASE("position_forward adds the first rows of its table") {
+  for (DType dtype : kFloats) {
+    for (const Sizes& s : kSizes) {
+      for (size_t more : {0, 3}) {
+        const Values table = random_values(dtype, (s.tokens + more) * s.hidden, "table");
+        const Values start = random_values(dtype, s.rows() * s.hidden, "start");
+        const Array out(dtype, s.out(), start);
+        position_forward(stream(), out, Array(dtype, {s.tokens + more, s.hidden}, table));
+        Values expected = start;
+        for (size_t i = 0; i < expected.size(); ++i) {
+          expected[i] = rounded(dtype, start[i] + table[i % (s.tokens * s.hidden)]);
+        }
+        require_same_bits(out.values(), expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("position_backward adds the sum over sequences, and only to the first rows") {
+  for (DType dtype : kFloats) {
+    for (const Sizes& s : kSizes) {
+      const size_t row = s.tokens * s.hidden;
+      const Values start = random_values(dtype, row + 3 * s.hidden, "start");
+      const Values dout = random_values(dtype, s.batch * row, "dout");
+      Values expected = start, size(start.size(), 0);
+      for (size_t i = 0; i < dout.size(); ++i) {
+        expected[i % row] += dout[i];
+        size[i % row] += std::abs(dout[i]) + std::abs(start[i % row]);
+      }
+      require_same_for_any_threads([&] {
+        const Array dtable(dtype, {s.tokens + 3, s.hidden}, start);
+        position_backward(stream(), dtable, Array(dtype, s.out(), dout));
+        // B additions; the rows after T have size 0: not a bit may change.
+        require_within(dtable.values(), expected,
+                       rounding_error(dtype, static_cast<double>(s.batch)), size);
+        return dtable.values();
+      });
+    }
+  }
+}
+
+TEST_CASE("embedding and position backward are the gradients") {
+  const DType dtype = DType::fp64;
+  const Sizes s{2, 5, 4, 3};
+  const Array tokens(DType::int32, {s.batch, s.tokens}, random_tokens(s.rows(), s.vocab, "tokens"));
+  const Values table = random_values(dtype, s.vocab * s.hidden, "table");
+  const Values positions = random_values(dtype, s.tokens * s.hidden, "positions");
+  const Values dout = random_values(dtype, s.rows() * s.hidden, "dout");
+  const auto loss = [&](const Values& words, const Values& places) {
+    const Array out(dtype, s.out());
+    embedding_forward(stream(), out, tokens, Array(dtype, {s.vocab, s.hidden}, words));
+    position_forward(stream(), out, Array(dtype, {s.tokens, s.hidden}, places));
+    return dot(out.values(), dout);
+  };
+  const Values start = random_values(dtype, table.size(), "start");
+  const Array dtable(dtype, {s.vocab, s.hidden}, start), d(dtype, s.out(), dout);
+  embedding_backward(stream(), dtable, tokens, d);
+  require_gradient(
+      dtable.values(),
+      sum_of(numeric_gradient(table, [&](const Values& x) { return loss(x, positions); }), start));
+
+  const Values place_start = random_values(dtype, positions.size(), "start");
+  const Array dplaces(dtype, {s.tokens, s.hidden}, place_start);
+  position_backward(stream(), dplaces, d);
+  require_gradient(
+      dplaces.values(),
+      sum_of(numeric_gradient(positions, [&](const Values& x) { return loss(table, x); }),
+             place_start));
+}
+
+}  // namespace
+}  // namespace ladder

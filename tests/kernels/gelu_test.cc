@@ -1,0 +1,100 @@
+#include "kernels/gelu.h"
+
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+const double kRoot = std::sqrt(2 / std::acos(-1.0));  // sqrt(2/pi)
+
+double reference_gelu(double x) {
+  return x / 2 * (1 + std::tanh(kRoot * (x + 0.044715 * x * x * x)));
+}
+
+// The factor of the inner derivative: d/dx of kRoot (x + 0.044715 x^3).
+double slope(double x) { return kRoot * (1 + 3 * 0.044715 * x * x); }
+
+double reference_derivative(double x) {
+  const double t = std::tanh(kRoot * (x + 0.044715 * x * x * x));
+  return (1 + t) / 2 + x / 2 * (1 - t * t) * slope(x);
+}
+
+Values run_forward(DType dtype, const Values& in) {
+  const Array out(dtype, {in.size()});
+  gelu_forward(stream(), out, Array(dtype, {in.size()}, in));
+  return out.values();
+}
+
+Values run_backward(DType dtype, const Values& dout, const Values& in) {
+  const Array din(dtype, {in.size()});
+  gelu_backward(stream(), din, Array(dtype, {in.size()}, dout), Array(dtype, {in.size()}, in));
+  return din.values();
+}
+
+TEST_CASE("gelu equals the reference") {
+  for (DType dtype : kFloats) {
+    for (size_t n : {1, 17, 63, 65, 1023, 1024, 1025, 5000}) {
+      INFO(name_of(dtype) << " " << n);
+      const Values in = random_values(dtype, n, "in", 2), dout = random_values(dtype, n, "dout");
+      Values out(n), out_size(n), din(n), din_size(n);
+      for (size_t i = 0; i < n; ++i) {
+        const double x = std::abs(in[i]), d = std::abs(dout[i]);
+        out[i] = reference_gelu(in[i]);
+        din[i] = dout[i] * reference_derivative(in[i]);
+        // In units of 2^-24 (2^-53): tanh's argument has seven roundings, which move tanh by at
+        // most 7 * max(z / cosh(z)^2) < 3.2; tanh itself is within 4 ulp; 1 + tanh rounds by 2.
+        // So 1 + tanh is off by less than 9.2, absolutely, and 1 - tanh^2 by less than 2 * 7.2 + 2.
+        // The other factors add at most 3 to out, relatively, and 6 to each part of din.
+        out_size[i] = x / 2 * 9.2 + 3 * std::abs(out[i]);
+        din_size[i] = d * (9.2 / 2 + 6 + x / 2 * slope(x) * (16.4 + 6));
+      }
+      require_within(run_forward(dtype, in), out, rounding_error(dtype, 1), out_size);
+      require_within(run_backward(dtype, dout, in), din, rounding_error(dtype, 1), din_size);
+    }
+  }
+}
+
+TEST_CASE("gelu is the identity far right of zero and zero far left of it") {
+  for (DType dtype : kFloats) {
+    const Values right = {20, 100, 1e4, 1e6}, left = {-20, -100, -1e4, -1e6};
+    const Values zero(4, 0), dout = {1, -2, 3, 0.5};
+    require_same_bits(run_forward(dtype, right), right);
+    require_same_bits(run_backward(dtype, dout, right), dout);
+    require_within(run_forward(dtype, left), zero, 0, zero);
+    require_within(run_backward(dtype, dout, left), zero, 0, zero);
+  }
+}
+
+TEST_CASE("gelu_backward is the gradient") {
+  const DType dtype = DType::fp64;
+  const Values in = random_values(dtype, 65, "in", 2), dout = random_values(dtype, 65, "dout");
+  require_gradient(run_backward(dtype, dout, in), numeric_gradient(in, [&](const Values& x) {
+                     return dot(run_forward(dtype, x), dout);
+                   }));
+}
+
+TEST_CASE("gelu_backward may write over dout, and takes any shape") {
+  for (DType dtype : kFloats) {
+    const Values in = random_values(dtype, 2 * 3 * 65, "in");
+    const Values dout = random_values(dtype, in.size(), "dout");
+    const Array x(dtype, {2, 3, 65}, in), d(dtype, {2, 3, 65}, dout);
+    gelu_backward(stream(), d, d, x);
+    require_same_bits(d.values(), run_backward(dtype, dout, in));
+  }
+}
+
+TEST_CASE("gelu gives the same bits for any number of threads, and keeps NaN") {
+  for (DType dtype : kFloats) {
+    const Values in = random_values(dtype, 5000, "in"), dout = random_values(dtype, 5000, "dout");
+    require_same_for_any_threads([&] { return run_forward(dtype, in); });
+    require_same_for_any_threads([&] { return run_backward(dtype, dout, in); });
+    Values spoiled = in;
+    spoiled[77] = std::nan("");
+    CHECK(std::isnan(run_forward(dtype, spoiled)[77]));
+    CHECK(std::isnan(run_backward(dtype, dout, spoiled)[77]));
+  }
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,172 @@
+#include "kernels/matmul.h"
+
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+struct Product {
+  Values out, size;  // size: the sum of the terms' absolute values
+};
+
+Product reference_matmul(size_t m, size_t n, size_t k, const Values& a, const Values& b,
+                         const Values& start, MatmulOptions options) {
+  Product product{Values(m * n), Values(m * n)};
+  for (size_t i = 0; i < m; ++i) {
+    for (size_t j = 0; j < n; ++j) {
+      double total = options.accumulate ? start[i * n + j] : 0, size = std::abs(total);
+      for (size_t p = 0; p < k; ++p) {
+        const double term = a[options.transpose_a ? p * m + i : i * k + p] *
+                            b[options.transpose_b ? j * k + p : p * n + j];
+        total += term;
+        size += std::abs(term);
+      }
+      product.out[i * n + j] = total;
+      product.size[i * n + j] = size;
+    }
+  }
+  return product;
+}
+
+Values run_matmul(DType dtype, size_t m, size_t n, size_t k, const Values& a, const Values& b,
+                  const Values& start, MatmulOptions options) {
+  const Array x(dtype, options.transpose_a ? Shape{k, m} : Shape{m, k}, a);
+  const Array y(dtype, options.transpose_b ? Shape{n, k} : Shape{k, n}, b);
+  // Without accumulate the output begins as NaN: it must be overwritten.
+  const Array out = options.accumulate ? Array(dtype, {m, n}, start) : Array(dtype, {m, n});
+  matmul(stream(), out, x, y, options);
+  require_same_bits(x.values(), a);
+  require_same_bits(y.values(), b);
+  return out.values();
+}
+
+void compare_all_options(DType dtype, size_t m, size_t n, size_t k) {
+  const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
+  const Values start = random_values(dtype, m * n, "start");
+  for (int bits = 0; bits < 8; ++bits) {
+    const MatmulOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+    INFO(name_of(dtype) << " " << m << "x" << n << "x" << k << " options " << bits);
+    const Product expected = reference_matmul(m, n, k, a, b, start, options);
+    // k products and k additions in any order, fused or not: a term is rounded at most k + 1 times.
+    require_within(run_matmul(dtype, m, n, k, a, b, start, options), expected.out,
+                   rounding_error(dtype, static_cast<double>(k) + 1), expected.size);
+  }
+}
+
+TEST_CASE("matmul equals the reference for all transposes, with and without accumulation") {
+  for (DType dtype : kFloats) {
+    for (size_t m : kOddSizes) {
+      for (size_t n : kOddSizes) {
+        for (size_t k : kOddSizes) compare_all_options(dtype, m, n, k);
+      }
+    }
+    compare_all_options(dtype, 100, 150, 257);
+  }
+}
+
+TEST_CASE("matmul in fp64 gives the same bits for any number of threads") {
+  const size_t m = 100, n = 150, k = 257;
+  const Values a = random_values(DType::fp64, m * k, "a");
+  const Values b = random_values(DType::fp64, k * n, "b");
+  const Values start = random_values(DType::fp64, m * n, "start");
+  for (int bits = 0; bits < 8; ++bits) {
+    const MatmulOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+    require_same_for_any_threads(
+        [&] { return run_matmul(DType::fp64, m, n, k, a, b, start, options); });
+  }
+}
+
+TEST_CASE("matmul in fp32 gives the same bits twice") {
+  const size_t m = 100, n = 150, k = 257;
+  const Values a = random_values(DType::fp32, m * k, "a");
+  const Values b = random_values(DType::fp32, k * n, "b");
+  for (bool transpose_b : {false, true}) {
+    const MatmulOptions options{.transpose_b = transpose_b};
+    const Values first = run_matmul(DType::fp32, m, n, k, a, b, {}, options);
+    require_same_bits(run_matmul(DType::fp32, m, n, k, a, b, {}, options), first);
+  }
+}
+
+TEST_CASE("the three products of a linear layer are its gradients") {
+  const DType dtype = DType::fp64;
+  const size_t rows = 5, inputs = 7, outputs = 6;
+  const Values in = random_values(dtype, rows * inputs, "in");
+  const Values weight = random_values(dtype, inputs * outputs, "weight");
+  const Values bias = random_values(dtype, outputs, "bias");
+  const Values dout = random_values(dtype, rows * outputs, "dout");
+  const auto loss = [&](const Values& x, const Values& w, const Values& b) {
+    const Array out(dtype, {rows, outputs});
+    matmul(stream(), out, Array(dtype, {rows, inputs}, x), Array(dtype, {inputs, outputs}, w));
+    add_bias(stream(), out, Array(dtype, {outputs}, b));
+    return dot(out.values(), dout);
+  };
+  const Array d(dtype, {rows, outputs}, dout);
+  const Values start = random_values(dtype, inputs * outputs, "start");
+
+  const Array din(dtype, {rows, inputs});
+  matmul(stream(), din, d, Array(dtype, {inputs, outputs}, weight), {.transpose_b = true});
+  require_gradient(din.values(),
+                   numeric_gradient(in, [&](const Values& x) { return loss(x, weight, bias); }));
+
+  const Array dweight(dtype, {inputs, outputs}, start);
+  matmul(stream(), dweight, Array(dtype, {rows, inputs}, in), d,
+         {.transpose_a = true, .accumulate = true});
+  require_gradient(
+      dweight.values(),
+      sum_of(numeric_gradient(weight, [&](const Values& w) { return loss(in, w, bias); }), start));
+
+  const Values bias_start(start.begin(), start.begin() + outputs);
+  const Array dbias(dtype, {outputs}, bias_start);
+  bias_backward(stream(), dbias, d);
+  require_gradient(
+      dbias.values(),
+      sum_of(numeric_gradient(bias, [&](const Values& b) { return loss(in, weight, b); }),
+             bias_start));
+}
+
+TEST_CASE("add_bias adds the bias to each row") {
+  for (DType dtype : kFloats) {
+    for (size_t rows : kOddSizes) {
+      for (size_t n : kOddSizes) {
+        const Values start = random_values(dtype, rows * n, "start");
+        const Values bias = random_values(dtype, n, "bias");
+        const Array out(dtype, {rows, n}, start);
+        add_bias(stream(), out, Array(dtype, {n}, bias));
+        Values expected = start;
+        for (size_t i = 0; i < rows * n; ++i) {
+          expected[i] = rounded(dtype, start[i] + bias[i % n]);
+        }
+        require_same_bits(out.values(), expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
+  for (DType dtype : kFloats) {
+    for (size_t rows : {1, 17, 63, 65, 300}) {
+      for (size_t n : {1, 17, 63, 65, 300, 700}) {
+        const Values dout = random_values(dtype, rows * n, "dout");
+        const Values start = random_values(dtype, n, "start");
+        Values expected = start, size(n);
+        for (size_t i = 0; i < n; ++i) size[i] = std::abs(start[i]);
+        for (size_t i = 0; i < rows * n; ++i) {
+          expected[i % n] += dout[i];
+          size[i % n] += std::abs(dout[i]);
+        }
+        const auto run = [&] {
+          const Array dbias(dtype, {n}, start);
+          bias_backward(stream(), dbias, Array(dtype, {rows, n}, dout));
+          return dbias.values();
+        };
+        // `rows` additions in any order.
+        require_within(run(), expected, rounding_error(dtype, static_cast<double>(rows)), size);
+        if (rows >= 65 && n >= 300) require_same_for_any_threads(run);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,43 @@
+#include "kernels/residual.h"
+
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+TEST_CASE("add_residual rounds update + bias, then the sum; it may write over either") {
+  for (DType dtype : kFloats) {
+    for (size_t rows : kOddSizes) {
+      for (size_t n : kOddSizes) {
+        const Shape shape{rows, n};
+        const Values residual = random_values(dtype, rows * n, "residual");
+        const Values update = random_values(dtype, rows * n, "update");
+        const Values bias = random_values(dtype, n, "bias");
+        Values expected(rows * n);
+        for (size_t i = 0; i < rows * n; ++i) {
+          expected[i] = rounded(dtype, residual[i] + rounded(dtype, update[i] + bias[i % n]));
+        }
+        const Array r(dtype, shape, residual), u(dtype, shape, update), b(dtype, {n}, bias);
+        const auto run = [&] {
+          const Array out(dtype, shape);
+          add_residual(stream(), out, r, u, b);
+          return out.values();
+        };
+        require_same_bits(run(), expected);
+        if (rows == 65) require_same_for_any_threads(run);
+        require_same_bits(r.values(), residual);
+        require_same_bits(u.values(), update);
+        require_same_bits(b.values(), bias);
+        const Array over_residual(dtype, shape, residual), over_update(dtype, shape, update);
+        add_residual(stream(), over_residual, over_residual, u, b);
+        add_residual(stream(), over_update, r, over_update, b);
+        require_same_bits(over_residual.values(), expected);
+        require_same_bits(over_update.values(), expected);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ladder

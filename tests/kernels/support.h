@@ -1,0 +1,98 @@
+// What the kernel tests share: comparison with a reference, finite differences. References compute
+// with doubles, in the order the formula is written.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+
+#include "tests/kernels/arrays.h"
+
+namespace ladder::testing {
+
+// The relative error of `roundings` operations in a row, each (1 + e) with |e| <= 2^-24 or 2^-53;
+// 1 % more for their products. In fp64 the reference rounds as often as the kernel: twice.
+inline double rounding_error(DType dtype, double roundings) {
+  return 1.01 * roundings * (dtype == DType::fp32 ? 0x1p-24 : 2 * 0x1p-53);
+}
+
+// |got - expected| <= factor * size, element by element; NaN never passes.
+inline void require_within(const Values& got, const Values& expected, double factor,
+                           const Values& size) {
+  REQUIRE(got.size() == expected.size());
+  REQUIRE(got.size() == size.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (!(std::abs(got[i] - expected[i]) <= factor * size[i])) {
+      FAIL(concat("element ", i, ": ", got[i], ", expected ", expected[i], " +- ",
+                  factor * size[i]));
+    }
+  }
+  SUCCEED();
+}
+
+inline void require_same_bits(const Values& got, const Values& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::bit_cast<uint64_t>(got[i]) != std::bit_cast<uint64_t>(expected[i])) {
+      FAIL(concat("element ", i, ": ", got[i], " differs in its bits from ", expected[i]));
+    }
+  }
+  SUCCEED();
+}
+
+// `run` gives the same bits with every number of threads, and twice with each.
+// The thread sanitizer does not know libgomp's barriers: one thread there.
+inline void require_same_for_any_threads(const std::function<Values()>& run) {
+#ifdef __SANITIZE_THREAD__
+  const std::vector<int> counts = {1};
+#else
+  const std::vector<int> counts = {1, 2, 3, 5};
+#endif
+  const int before = omp_get_max_threads();
+  const Values expected = run();
+  for (int threads : counts) {
+    omp_set_num_threads(threads);
+    require_same_bits(run(), expected);
+    require_same_bits(run(), expected);
+  }
+  omp_set_num_threads(before);
+}
+
+// d f / d x[i] by central differences. The step h = 1e-5 is about the cube root of 2^-53, where the
+// formula's error h^2 f'''/6 and the rounding 2^-53 |f| / h are both near 1e-10 for f, f''' of
+// order ten: a hundred times below what require_gradient asks for.
+inline Values numeric_gradient(const Values& x, const std::function<double(const Values&)>& f) {
+  constexpr double kStep = 1e-5;
+  Values gradient(x.size()), moved = x;
+  for (size_t i = 0; i < x.size(); ++i) {
+    moved[i] = x[i] + kStep;
+    const double above = f(moved);
+    moved[i] = x[i] - kStep;
+    gradient[i] = (above - f(moved)) / (2 * kStep);
+    moved[i] = x[i];
+  }
+  return gradient;
+}
+
+inline double dot(const Values& a, const Values& b) {
+  double total = 0;
+  for (size_t i = 0; i < a.size(); ++i) total += a[i] * b[i];
+  return total;
+}
+
+// `got` is the gradient to 1e-7 of its largest element, and that is not tiny.
+inline void require_gradient(const Values& got, const Values& numeric) {
+  double largest = 0;
+  for (double value : numeric) largest = std::max(largest, std::abs(value));
+  REQUIRE(largest > 1e-2);
+  require_within(got, numeric, 1e-7 * largest, Values(got.size(), 1));
+}
+
+inline Values sum_of(Values a, const Values& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+}  // namespace ladder::testing
