@@ -45,6 +45,24 @@ CLI::Validator real(double least, double most, bool exclusive = false) {
       "");
 }
 
+// A number of bytes such as 64MiB, which becomes the plain number.
+CLI::Validator byte_size() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::string given = text;
+        try {
+          // The largest is a size that still fits a pointer difference.
+          const auto size = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
+          // CLI11 takes "-1" for 2^64 - 1 and "MiB" for one MiB.
+          const bool has_number = !given.empty() && given[0] >= '0' && given[0] <= '9';
+          if (has_number && size(text).empty()) return std::string();
+        } catch (const CLI::ValidationError&) {  // thrown for an unknown unit
+        }
+        return concat("'", given, "' is not a size such as 64MiB, from 1 byte to 4 EiB");
+      },
+      "");
+}
+
 // What is parsed before defaults that depend on other flags are known.
 struct RawOptions {
   RunConfig config;
@@ -129,16 +147,14 @@ void add_machine_flags(CLI::App& app, RawOptions& raw) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Machine");
   };
-  // Largest size that still fits a pointer difference.
-  const auto bytes = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
   add("--dtype", raw.dtype, "fp32 or fp64 [fp32]");
   add("--device", raw.device, "auto, cpu, emulator, cuda [auto]");
   add("--threads", raw.threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
   add("--device-memory", raw.config.device_memory,
       "Cap of a rank's device memory, such as 64MiB [what the machine has free]")
-      ->transform(bytes);
+      ->transform(byte_size());
   add("--host-memory", raw.config.host_memory, "Cap of a rank's host memory [none]")
-      ->transform(bytes);
+      ->transform(byte_size());
 }
 
 DType parse_dtype(const std::string& name) {

@@ -1,0 +1,171 @@
+#include "common/io/safetensors.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "tests/common/io/test_files.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+template <class T>
+ConstTensorView view(const std::vector<T>& elements) {
+  return {elements.data(), dtype_of<T>, DeviceType::cpu, {elements.size()}};
+}
+
+template <class T>
+std::vector<T> read(const SafetensorsReader& reader, const std::string& name) {
+  const SafetensorsEntry* const entry = reader.find(name);
+  REQUIRE(entry != nullptr);
+  std::vector<T> elements(entry->num_elements());
+  reader.read(*entry, {elements.data(), dtype_of<T>, DeviceType::cpu, {elements.size()}});
+  return elements;
+}
+
+TEST_CASE("what is written is read back, as it was or converted") {
+  const std::string path = temporary("round_trip.safetensors");
+  const std::vector<float> floats = {1.5f, -0.0f, 1e-45f, 0.1f, -3e38f, INFINITY};
+  // 1 + 2^-24 lies between two floats and rounds to the even one, 1.
+  const std::vector<double> doubles = {0.1, 1 + std::ldexp(1.0, -24), 1e300};
+  SafetensorsWriter writer(path, {{"z \"quoted\" \n", DType::fp32, {2, 3}},
+                                  {"a", DType::fp64, {3}},
+                                  {"none", DType::fp32, {0, 4}},
+                                  {"scalar", DType::fp64, {}}});
+  writer.write(view(floats));
+  writer.write(view(doubles));
+  writer.write(view(std::vector<float>{}));
+  writer.write(view(std::vector<double>{7}));
+  writer.finish();
+
+  const SafetensorsReader reader(path);
+  REQUIRE(reader.entries().size() == 4);
+  CHECK(reader.entries()[0].name == "z \"quoted\" \n");
+  CHECK(reader.entries()[0].dtype == "F32");
+  CHECK(reader.entries()[0].shape == std::vector<size_t>{2, 3});
+  CHECK(reader.find("a")->shape == std::vector<size_t>{3});
+  CHECK(reader.find("none")->num_elements() == 0);
+  CHECK(reader.find("scalar")->shape.empty());
+  CHECK(reader.find("b") == nullptr);
+  const std::vector<float> again = read<float>(reader, "z \"quoted\" \n");
+  CHECK(std::memcmp(again.data(), floats.data(), sizeof(float) * 6) == 0);
+  CHECK(read<double>(reader, "a") == doubles);
+  CHECK(read<double>(reader, "z \"quoted\" \n") ==
+        std::vector<double>(floats.begin(), floats.end()));
+  CHECK(read<float>(reader, "a") == std::vector<float>{0.1f, 1.0f, INFINITY});
+  CHECK(read<float>(reader, "none").empty());
+  CHECK(read<double>(reader, "scalar") == std::vector<double>{7});
+}
+
+TEST_CASE("the written header names tensors in order and aligns the data") {
+  const std::string path = temporary("aligned.safetensors");
+  for (const std::string name : {"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg"}) {
+    SafetensorsWriter writer(path, {{name, DType::fp64, {1}}, {"a first", DType::fp32, {1}}});
+    writer.write(view(std::vector<double>{1}));
+    writer.write(view(std::vector<float>{2}));
+    writer.finish();
+    const std::string bytes = text_of(path);
+    uint64_t length;
+    std::memcpy(&length, bytes.data(), 8);
+    CHECK(length % 8 == 0);
+    CHECK(bytes.find(name + "\"") < bytes.find("a first"));
+    CHECK(bytes.size() == 8 + length + 12);
+  }
+}
+
+TEST_CASE("data at odd addresses, metadata and unsorted tensors are read") {
+  const std::string path = temporary("odd.safetensors");
+  std::string bytes =
+      file_of("{\"__metadata__\":{\"format\":\"pt\"}," + tensor("b", "1", 4, 8) + "," +
+                  tensor("none", "0,7", 4, 4) + "," + tensor("a", "1", 0, 4) + "}  \n",
+              8);
+  const size_t data = bytes.size() - 8;
+  REQUIRE(data % 2 == 1);
+  const float values[] = {2.5f, -3.5f};
+  std::memcpy(bytes.data() + data, values, 8);
+  std::ofstream(path) << bytes;
+  const SafetensorsReader reader(path);
+  REQUIRE(reader.entries().size() == 3);
+  CHECK(reader.entries()[0].name == "a");
+  CHECK(reader.entries()[2].name == "b");
+  CHECK(read<float>(reader, "a") == std::vector<float>{2.5f});
+  CHECK(read<double>(reader, "b") == std::vector<double>{-3.5});
+}
+
+TEST_CASE("reading refuses other dtypes and other sizes, naming the tensor") {
+  using Catch::Contains;
+  const std::string path = temporary("other.safetensors");
+  std::ofstream(path) << file_of(
+      std::string("{") + tensor("x", "2", 0, 8) +
+          ",\"half\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[8,12]}}",
+      12);
+  const SafetensorsReader reader(path);
+  std::vector<float> elements(3);
+  const auto read_into = [&](const char* name, size_t count) {
+    reader.read(*reader.find(name), {elements.data(), DType::fp32, DeviceType::cpu, {count}});
+  };
+  CHECK_THROWS_AS(read_into("half", 2), UserError);
+  CHECK_THROWS_WITH(read_into("half", 2), Contains("half") && Contains("BF16"));
+  CHECK_THROWS_AS(read_into("x", 3), UserError);
+  CHECK_THROWS_WITH(read_into("x", 3), Contains("\"x\" has 2 elements, expected 3"));
+  SafetensorsEntry stranger = *reader.find("x");
+  stranger.end = 1000;
+  CHECK_THROWS_AS(reader.read(stranger, {elements.data(), DType::fp32, DeviceType::cpu, {2}}),
+                  Error);
+  CHECK_THROWS_AS(SafetensorsReader(temporary("nowhere")), UserError);
+}
+
+TEST_CASE("a writer that does not finish leaves the old file") {
+  const std::string path = temporary("old.safetensors");
+  std::ofstream(path) << "old";
+  {
+    SafetensorsWriter writer(path, {{"x", DType::fp32, {2}}, {"y", DType::fp32, {2}}});
+    writer.write(view(std::vector<float>{1, 2}));
+    CHECK_THROWS_AS(writer.finish(), Error);
+    CHECK_THROWS_WITH(writer.write(view(std::vector<double>{1, 2})), Catch::Contains("\"y\""));
+    CHECK_THROWS_AS(writer.write(view(std::vector<float>{1, 2, 3})), Error);
+  }
+  CHECK(text_of(path) == "old");
+  CHECK_FALSE(fs::exists(path + ".partial"));
+}
+
+TEST_CASE("a full disk while tensors are written is an Error and the old file stays") {
+  const std::string path = temporary("full.safetensors");
+  std::ofstream(path) << "old";
+  const std::vector<float> large(10'000);
+  bool failed = false;
+  {
+    SafetensorsWriter writer(path, {{"x", DType::fp32, {10'000}}});
+    const FullDisk full(4096);
+    try {
+      writer.write(view(large));
+    } catch (const Error&) {
+      failed = true;
+    }
+  }
+  CHECK(failed);
+  CHECK(text_of(path) == "old");
+}
+
+TEST_CASE("a writer refuses what it cannot write") {
+  const std::string path = temporary("refused.safetensors");
+  CHECK_THROWS_AS(SafetensorsWriter(temporary("no/folder/x"), {}), UserError);
+  using Tensors = std::vector<SafetensorsWriter::Tensor>;
+  const Tensors twice = {{"x", DType::fp32, {1}}, {"x", DType::fp32, {1}}};
+  const Tensors reserved = {{"__metadata__", DType::fp32, {1}}};
+  CHECK_THROWS_AS(SafetensorsWriter(path, twice), Error);
+  CHECK_THROWS_AS(SafetensorsWriter(path, reserved), Error);
+  CHECK_FALSE(fs::exists(path + ".partial"));
+  SafetensorsWriter nothing(path, {});
+  CHECK_THROWS_AS(nothing.write(view(std::vector<float>{1})), Error);
+  nothing.finish();
+  CHECK(SafetensorsReader(path).entries().empty());
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,52 @@
+// Hooks that keep every unit's weights and gradients away from the flat buffers.
+#pragma once
+
+#include <utility>
+
+#include "tests/common/model/support.h"
+
+namespace ladder::testing {
+
+// Weights and gradients away from the flat buffers. A unit's copy is spoiled when the model is done
+// with it, and its gradient goes to the flat buffer only then.
+class ScratchUnits {
+ public:
+  explicit ScratchUnits(TestModel& model) : model_(model) {
+    for (const Unit& unit : model.layout.units()) {
+      for (auto* scratch : {&weights_, &gradients_}) {
+        scratch->emplace_back(memory(), Category::workspace, model.dtype,
+                              Shape{unit.padded_elements});
+      }
+    }
+  }
+
+  Hooks hooks() {
+    return {
+        .weights =
+            [this](size_t unit, Pass) {
+              copy(stream(), weights_[unit], part(model_.parameters, unit));
+              return ConstUnitView(model_.layout.unit(unit), weights_[unit]);
+            },
+        .gradient =
+            [this](size_t unit) { return UnitView(model_.layout.unit(unit), gradients_[unit]); },
+        .done =
+            [this](size_t unit, Pass pass) {
+              fill(stream(), weights_[unit], std::nan(""));
+              if (pass != Pass::backward) return;
+              const TensorView flat = part(model_.gradients, unit);
+              add(stream(), flat, flat, gradients_[unit]);
+              fill(stream(), gradients_[unit], 0);
+            }};
+  }
+
+ private:
+  TensorView part(const Tensor& flat, size_t unit) const {
+    const Unit& u = model_.layout.unit(unit);
+    return flat.view().rows(u.offset, u.padded_elements);
+  }
+
+  TestModel& model_;
+  std::vector<Tensor> weights_, gradients_;
+};
+
+}  // namespace ladder::testing

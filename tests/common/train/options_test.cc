@@ -1,0 +1,267 @@
+// The command line of every lesson.
+#include "common/train/options.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+#include <vector>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+namespace {
+
+constexpr LessonInfo kLesson = {"00_test", "Tests flags."};
+
+std::optional<RunConfig> parse_or_help(
+    const std::string& line, size_t data_size = 1,
+    const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}) {
+  std::istringstream words(line);
+  std::vector<std::string> arguments = {"00_test"};
+  for (std::string word; words >> word;) arguments.push_back(word);
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return parse_options(kLesson, static_cast<int>(argv.size()), argv.data(), data_size, add_flags);
+}
+
+RunConfig parse(const std::string& line, size_t data_size = 1) {
+  return parse_or_help(line, data_size).value();
+}
+
+// What is said to the user; it must be one line.
+std::string fault(const std::string& line, size_t data_size = 1) {
+  try {
+    parse(line, data_size);
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    CHECK(text.find('\n') == std::string::npos);
+    return text;
+  }
+  return "nothing";
+}
+
+std::string config_file(const std::string& content) {
+  const char* const folder = std::getenv("TEST_TMPDIR");
+  const std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/options_test.ini";
+  std::ofstream(path) << content;
+  return path;
+}
+
+TEST_CASE("the defaults are a tiny model, 200 steps of 16 sequences") {
+  const RunConfig config = parse("");
+  CHECK(config.model_name == "tiny");
+  CHECK(config.model.num_layers == 4);
+  CHECK(config.model.num_heads == 4);
+  CHECK(config.model.hidden == 128);
+  CHECK(config.model.vocab_size == 256);
+  CHECK(config.model.sequence_length == 128);
+  CHECK(config.data.empty());
+  CHECK(config.init.empty());
+  CHECK(config.global_batch_size == 16);
+  CHECK(config.micro_batch_size == 16);
+  CHECK(config.num_micro_batches(1) == 1);
+  CHECK(config.tokens_per_step() == 16 * 128);
+  CHECK(config.seed == 1);
+  CHECK(config.optimizer.num_steps == 200);
+  CHECK(config.optimizer.warmup_steps == 10);
+  CHECK(config.optimizer.learning_rate == 1e-3);
+  CHECK(config.optimizer.min_learning_rate == 1e-4);
+  CHECK(config.optimizer.beta1 == 0.9);
+  CHECK(config.optimizer.beta2 == 0.95);
+  CHECK(config.optimizer.epsilon == 1e-8);
+  CHECK(config.optimizer.weight_decay == 0.1);
+  CHECK(config.optimizer.clip_norm == 1);
+  CHECK(config.evaluate_every == 50);
+  CHECK(config.evaluate_batches == 4);
+  CHECK(config.sample_tokens == 256);
+  CHECK(config.temperature == 0.8);
+  CHECK(config.top_k == 40);
+  CHECK(config.dtype == DType::fp32);
+  CHECK(config.device == DeviceType::cpu);
+  CHECK(config.threads == num_available_cores());
+  CHECK(config.device_memory == 0);
+  CHECK(config.host_memory == 0);
+  CHECK(config.dump.empty());
+  CHECK(config.metrics.empty());
+  CHECK(config.peak_flops == 0);
+}
+
+TEST_CASE("a preset brings shape, learning rate and sample; flags go before it") {
+  const RunConfig preset = parse("--model gpt2-xl");
+  CHECK(preset.model.num_layers == 48);
+  CHECK(preset.model.vocab_size == 50257);
+  CHECK(preset.optimizer.learning_rate == 2e-4);
+  CHECK(preset.optimizer.min_learning_rate == 2e-5);
+  CHECK(preset.sample_tokens == 32);
+
+  const RunConfig config = parse(
+      "--layers 3 --heads 5 --hidden 35 --vocab 999 --sequence-length 77 --model nano "
+      "--learning-rate 0.5 --sample 9 --steps 40");
+  CHECK(config.model.num_layers == 3);
+  CHECK(config.model.num_heads == 5);
+  CHECK(config.model.hidden == 35);
+  CHECK(config.model.vocab_size == 999);
+  CHECK(config.model.sequence_length == 77);
+  CHECK(config.optimizer.learning_rate == 0.5);
+  CHECK(config.optimizer.min_learning_rate == 0.05);
+  CHECK(config.optimizer.warmup_steps == 2);
+  CHECK(config.sample_tokens == 9);
+}
+
+TEST_CASE("every flag arrives") {
+  const RunConfig config = parse(
+      "--data a.txt --init b.safetensors --global-batch-size 24 --micro-batch-size 4 --seed 0 "
+      "--min-learning-rate 0 --warmup-steps 0 --weight-decay 0 --beta1 0 --beta2 0.5 --epsilon 1 "
+      "--clip-norm 0 --evaluate-every 0 --evaluate-batches 7 --temperature 0 --top-k 0 --dump d "
+      "--metrics m --peak-flops 1e12 --dtype fp64 --device cpu --threads 3 --device-memory 64MiB "
+      "--host-memory 1GiB");
+  CHECK(config.data == "a.txt");
+  CHECK(config.init == "b.safetensors");
+  CHECK(config.global_batch_size == 24);
+  CHECK(config.micro_batch_size == 4);
+  CHECK(config.num_micro_batches(1) == 6);
+  CHECK(config.num_micro_batches(3) == 2);
+  CHECK(config.seed == 0);
+  CHECK(config.optimizer.min_learning_rate == 0);
+  CHECK(config.optimizer.warmup_steps == 0);
+  CHECK(config.optimizer.weight_decay == 0);
+  CHECK(config.optimizer.beta1 == 0);
+  CHECK(config.optimizer.beta2 == 0.5);
+  CHECK(config.optimizer.epsilon == 1);
+  CHECK(config.optimizer.clip_norm == 0);
+  CHECK(config.evaluate_every == 0);
+  CHECK(config.evaluate_batches == 7);
+  CHECK(config.temperature == 0);
+  CHECK(config.top_k == 0);
+  CHECK(config.dump == "d");
+  CHECK(config.metrics == "m");
+  CHECK(config.peak_flops == 1e12);
+  CHECK(config.dtype == DType::fp64);
+  CHECK(config.threads == 3);
+  CHECK(config.device_memory == size_t{64} << 20);
+  CHECK(config.host_memory == size_t{1} << 30);
+}
+
+TEST_CASE("a config file reads the same names; the command line goes before it") {
+  const std::string path = config_file("model = nano\nsteps = 7\ndtype = \"fp64\"\n");
+  const RunConfig config = parse("--steps 9 --config " + path);
+  CHECK(config.model_name == "nano");
+  CHECK(config.optimizer.num_steps == 9);
+  CHECK(config.dtype == DType::fp64);
+
+  const std::string unknown = fault("--config " + config_file("stepz = 7\n"));
+  CHECK_THAT(unknown, Catch::Contains("stepz"));
+  const std::string bad = fault("--config " + config_file("steps = -7\n"));
+  CHECK_THAT(bad, Catch::Contains("steps") && Catch::Contains("-7"));
+  CHECK_THAT(fault("--config no/such/file.ini"), Catch::Contains("no/such/file.ini"));
+}
+
+TEST_CASE("the global batch divides among ranks and micro-batches") {
+  CHECK(parse("--global-batch-size 24", 3).micro_batch_size == 8);
+  CHECK(parse("--global-batch-size 24 --micro-batch-size 2", 3).num_micro_batches(3) == 4);
+  CHECK(fault("", 3) == "--global-batch-size 16 does not divide among 3 ranks");
+  CHECK(fault("--micro-batch-size 3") ==
+        "--micro-batch-size 3 does not divide the 16 sequences of a rank (--global-batch-size 16 "
+        "over 1 ranks)");
+  CHECK(fault("--global-batch-size 24 --micro-batch-size 12", 3) ==
+        "--micro-batch-size 12 does not divide the 8 sequences of a rank (--global-batch-size 24 "
+        "over 3 ranks)");
+  CHECK(fault("--micro-batch-size 32") != "nothing");
+}
+
+TEST_CASE("a bad value is named with its flag") {
+  const auto [flag, value] =
+      GENERATE(table<std::string, std::string>({{"--layers", "0"},
+                                                {"--layers", "-1"},
+                                                {"--heads", "1.5"},
+                                                {"--hidden", "x"},
+                                                {"--vocab", "1e400"},
+                                                {"--sequence-length", "0x10"},
+                                                {"--global-batch-size", "0"},
+                                                {"--micro-batch-size", "-4"},
+                                                {"--steps", "0"},
+                                                {"--steps", "99999999999999999999"},
+                                                {"--seed", "-1"},
+                                                {"--learning-rate", "0"},
+                                                {"--learning-rate", "nan"},
+                                                {"--learning-rate", "inf"},
+                                                {"--min-learning-rate", "-1e-9"},
+                                                {"--warmup-steps", "-1"},
+                                                {"--weight-decay", "-0.1"},
+                                                {"--beta1", "1"},
+                                                {"--beta2", "1.5"},
+                                                {"--epsilon", "0"},
+                                                {"--clip-norm", "-1"},
+                                                {"--clip-norm", "nan"},
+                                                {"--evaluate-every", "-1"},
+                                                {"--evaluate-batches", "0"},
+                                                {"--sample", "-1"},
+                                                {"--temperature", "-0.5"},
+                                                {"--top-k", "-1"},
+                                                {"--peak-flops", "0"},
+                                                {"--dtype", "fp8"},
+                                                {"--device", "tpu"},
+                                                {"--device", "cuda"},
+                                                {"--threads", "0"},
+                                                {"--device-memory", "0"},
+                                                {"--device-memory", "-1MiB"},
+                                                {"--device-memory", "lots"},
+                                                {"--host-memory", "1XiB"},
+                                                {"--model", "gpt5"}}));
+  const std::string text = fault(concat(flag, " ", value));
+  CHECK_THAT(text, Catch::Contains(flag) && Catch::Contains(value));
+}
+
+TEST_CASE("sizes have units") {
+  const auto size = [](const std::string& text) {
+    return parse("--device-memory " + text).device_memory;
+  };
+  CHECK(size("1") == 1);
+  CHECK(size("4096") == 4096);
+  CHECK(size("3KiB") == 3072);
+  CHECK(size("2gib") == size_t{2} << 30);
+  CHECK(size("4EiB") == size_t{1} << 62);
+  for (const std::string wrong : {"0", "-1", "-18446744073709551000", "-1MiB", "1XiB", "5EiB",
+                                  "99999999999999999999", "MiB", "1.5MiB"}) {
+    CHECK(fault("--device-memory " + wrong) ==
+          concat("--device-memory: '", wrong,
+                 "' is not a size such as 64MiB, from 1 byte to 4 EiB; see --help"));
+  }
+}
+
+TEST_CASE("what does not go together is named with both values") {
+  CHECK(fault("--heads 3 --hidden 128") == "--heads 3 does not divide --hidden 128");
+  CHECK(fault("--learning-rate 1e-3 --min-learning-rate 0.01") ==
+        "--min-learning-rate 0.01 is above --learning-rate 0.001");
+  CHECK(fault("--steps 10 --warmup-steps 11") == "--warmup-steps 11 is more than --steps 10");
+  CHECK(parse("--steps 10 --warmup-steps 10").optimizer.warmup_steps == 10);
+}
+
+TEST_CASE("unknown flags, missing values and stray words are errors") {
+  CHECK_THAT(fault("--stepz 5"), Catch::Contains("--stepz"));
+  CHECK_THAT(fault("--steps"), Catch::Contains("--steps"));
+  CHECK_THAT(fault("nano"), Catch::Contains("nano"));
+  CHECK_THAT(fault("--steps 5 --steps 6"), Catch::Contains("--steps"));
+}
+
+TEST_CASE("a lesson adds its own flags; help names all and parses nothing") {
+  size_t bytes = 0;
+  const auto add = [&](CLI::App& app) { app.add_option("--bucket-bytes", bytes, "A bucket"); };
+  CHECK(parse_or_help("--bucket-bytes 77", 1, add).has_value());
+  CHECK(bytes == 77);
+
+  std::ostringstream text;
+  std::streambuf* const terminal = std::cout.rdbuf(text.rdbuf());
+  const std::optional<RunConfig> config = parse_or_help("--help", 1, add);
+  std::cout.rdbuf(terminal);
+  CHECK_FALSE(config.has_value());
+  for (const char* part : {"Tests flags.", "--bucket-bytes", "--model", "--steps", "--dump"}) {
+    CHECK_THAT(text.str(), Catch::Contains(part));
+  }
+}
+
+}  // namespace
+}  // namespace ladder

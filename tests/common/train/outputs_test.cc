@@ -1,0 +1,219 @@
+// What a run writes to disk.
+#include "common/train/outputs.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "common/io/safetensors.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A new folder, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    const char* const parent = std::getenv("TEST_TMPDIR");
+    path_ = std::string(parent != nullptr ? parent : "/tmp") + "/outputs_XXXXXX";
+    REQUIRE(mkdtemp(path_.data()) != nullptr);
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Names of what lies in `name`, sorted.
+  std::vector<std::string> list(const std::string& name = "") const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(path_ + "/" + name)) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  std::string path_;
+};
+
+void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) keys.push_back(item.key());
+  return keys;
+}
+
+TEST_CASE("metrics: one JSON object a step, in the file once the run is over") {
+  const Folder folder;
+  const std::string path = folder / "metrics.jsonl";
+  Memory memory(DeviceType::cpu, "device", 0);
+  { const Tensor gone(memory, Category::activations, DType::fp32, {100}); }
+  const Tensor kept(memory, Category::parameters, DType::fp64, {10});
+  MetricsFile file(path);
+  const StepResult result = {.loss = 0.1 + 0.2, .grad_norm = 1e-300, .learning_rate = 1e-3};
+  file.write({1, result, 12.5, 2048, std::nullopt, std::nullopt}, memory);
+  CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl.partial"});
+  file.write({2, result, 12.5, 2048, 0.25, 3.5}, memory);
+  file.finish();
+  CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl"});
+
+  const std::vector<std::string> lines = lines_of(path);
+  REQUIRE(lines.size() == 2);
+  const auto first = nlohmann::ordered_json::parse(lines[0]);
+  const auto second = nlohmann::ordered_json::parse(lines[1]);
+  CHECK(keys_of(first) == std::vector<std::string>{"step", "loss", "grad_norm", "learning_rate",
+                                                   "step_ms", "tokens_per_second",
+                                                   "peak_device_bytes", "collectives"});
+  CHECK(keys_of(second) == std::vector<std::string>{"step", "loss", "grad_norm", "learning_rate",
+                                                    "step_ms", "tokens_per_second", "mfu",
+                                                    "validation_loss", "peak_device_bytes",
+                                                    "collectives"});
+  CHECK(first["step"] == 1);
+  CHECK(first["loss"].get<double>() == 0.1 + 0.2);  // to the last bit
+  CHECK(first["grad_norm"].get<double>() == 1e-300);
+  CHECK(first["learning_rate"] == 1e-3);
+  CHECK(first["step_ms"] == 12.5);
+  CHECK(first["tokens_per_second"] == 2048);
+  CHECK(second["step"] == 2);
+  CHECK(second["mfu"] == 0.25);
+  CHECK(second["validation_loss"] == 3.5);
+  CHECK(keys_of(first["peak_device_bytes"]) ==
+        std::vector<std::string>{"parameters", "gradients", "optimizer", "activations",
+                                 "communication", "workspace"});
+  CHECK(first["peak_device_bytes"]["parameters"] == 80);
+  CHECK(first["peak_device_bytes"]["activations"] == 400);
+  CHECK(first["peak_device_bytes"]["gradients"] == 0);
+  CHECK(first["collectives"].empty());
+}
+
+TEST_CASE("metrics of a run that failed do not replace those of one that did not") {
+  const Folder folder;
+  write(folder / "metrics", "good");
+  Memory memory(DeviceType::cpu, "device", 0);
+  {
+    MetricsFile file(folder / "metrics");
+    file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+  }
+  CHECK(lines_of(folder / "metrics") == std::vector<std::string>{"good"});
+  const std::string path = folder / "no/such/metrics";
+  CHECK_THROWS_AS(MetricsFile(path), UserError);
+  CHECK_THROWS_WITH(MetricsFile(path), Catch::Contains(path));
+  CHECK_THROWS_AS(MetricsFile(folder / ""), UserError);
+}
+
+TEST_CASE("a dump folder is made where it is missing, and left empty") {
+  const Folder folder;
+  prepare_dump_folder(folder / "a/b/c");
+  CHECK(folder.list("a/b/c").empty());
+  prepare_dump_folder(folder / "a/b/c");  // there already
+  write(folder / "a/b/c/step_000001.safetensors", "old");
+  prepare_dump_folder(folder / "a/b/c");
+  CHECK(lines_of(folder / "a/b/c/step_000001.safetensors") == std::vector<std::string>{"old"});
+  CHECK(folder.list("a/b/c").size() == 1);
+}
+
+TEST_CASE("a dump folder that cannot be is the user's error") {
+  const Folder folder;
+  write(folder / "file", "text");
+  for (const std::string& path : {folder / "file", folder / "file/below"}) {
+    CHECK_THROWS_AS(prepare_dump_folder(path), UserError);
+    CHECK_THROWS_WITH(prepare_dump_folder(path), Catch::StartsWith("--dump " + path + ": "));
+  }
+  fs::create_directories(folder / "taken/step_000001.safetensors");
+  CHECK_THROWS_AS(prepare_dump_folder(folder / "taken"), UserError);
+  // Nobody, root included, makes files there.
+  CHECK_THROWS_AS(prepare_dump_folder("/proc/self"), UserError);
+}
+
+// A tensor whose elements tell kind and place: kind + i / 1024.
+void visit(const Layout& layout, DType dtype, Memory& memory, TensorKind kind,
+           const TensorSink& sink) {
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      const Tensor tensor(memory, Category::workspace, dtype, p.shape);
+      dispatch_float(dtype, [&](auto zero) {
+        using T = decltype(zero);
+        for (size_t i = 0; i < p.shape.num_elements(); ++i) {
+          tensor.view().as<T>()[i] =
+              static_cast<T>(static_cast<int>(kind)) + static_cast<T>(i) / 1024;
+        }
+      });
+      sink(p, tensor);
+    }
+  }
+}
+
+TEST_CASE("a dump holds loss, norm and every tensor of every kind") {
+  const Folder folder;
+  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  const Layout layout({1, 2, 6, 10, 4}, 1);
+  Memory memory(DeviceType::cpu, "host", 0);
+  const StepResult result = {.loss = 0.1 + 0.2, .grad_norm = 5, .learning_rate = 1};
+  write_dump(folder / "", 42, result, layout, dtype, [&](TensorKind kind, const TensorSink& sink) {
+    visit(layout, dtype, memory, kind, sink);
+  });
+  CHECK(folder.list() == std::vector<std::string>{"step_000042.safetensors"});
+
+  const SafetensorsReader reader(folder / "step_000042.safetensors");
+  std::vector<std::string> expected = {"loss", "grad_norm"}, got;
+  const std::vector<std::pair<std::string, TensorKind>> kinds = {
+      {"grad.", TensorKind::grad},
+      {"param.", TensorKind::param},
+      {"exp_avg.", TensorKind::exp_avg},
+      {"exp_avg_sq.", TensorKind::exp_avg_sq}};
+  const auto read = [&](const std::string& name) {
+    const SafetensorsEntry& entry = *reader.find(name);
+    std::vector<double> values(entry.num_elements());
+    reader.read(entry, {values.data(), DType::fp64, DeviceType::cpu, {values.size()}});
+    return values;
+  };
+  for (const auto& [prefix, kind] : kinds) {
+    for (const Unit& unit : layout.units()) {
+      for (const Parameter& p : unit.parameters) {
+        expected.push_back(prefix + p.name);
+        const SafetensorsEntry* entry = reader.find(prefix + p.name);
+        REQUIRE(entry != nullptr);
+        CHECK(entry->dtype == (dtype == DType::fp32 ? "F32" : "F64"));
+        CHECK(entry->shape.size() == p.shape.num_dims());
+        CHECK(entry->shape.back() == p.shape[p.shape.num_dims() - 1]);
+        const std::vector<double> values = read(prefix + p.name);
+        CHECK(values.front() == static_cast<int>(kind));
+        CHECK(values.back() ==
+              static_cast<int>(kind) + static_cast<double>(p.shape.num_elements() - 1) / 1024);
+      }
+    }
+  }
+  for (const SafetensorsEntry& entry : reader.entries()) got.push_back(entry.name);
+  CHECK(got == expected);
+  CHECK(reader.find("loss")->dtype == "F64");
+  CHECK(reader.find("loss")->shape == std::vector<size_t>{1});
+  CHECK(read("loss") == std::vector<double>{0.1 + 0.2});
+  CHECK(read("grad_norm") == std::vector<double>{5});
+}
+
+TEST_CASE("a dump that fails on its way leaves the one before") {
+  const Folder folder;
+  write(folder / "step_000001.safetensors", "good");
+  const Layout layout({1, 2, 6, 10, 4}, 1);
+  CHECK_THROWS_WITH(write_dump(folder / "", 1, {}, layout, DType::fp32,
+                               [](TensorKind, const TensorSink&) { fail("broken"); }),
+                    Catch::Contains("broken"));
+  CHECK(lines_of(folder / "step_000001.safetensors") == std::vector<std::string>{"good"});
+  CHECK(folder.list().size() == 1);
+}
+
+}  // namespace
+}  // namespace ladder

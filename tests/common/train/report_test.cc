@@ -1,0 +1,138 @@
+// What a run says.
+#include "common/train/report.h"
+
+#include <catch2/catch.hpp>
+
+namespace ladder {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("numbers have commas") {
+  CHECK(with_commas(0) == "0");
+  CHECK(with_commas(999) == "999");
+  CHECK(with_commas(1000) == "1,000");
+  CHECK(with_commas(123456) == "123,456");
+  CHECK(with_commas(1234567) == "1,234,567");
+  CHECK(with_commas(18446744073709551615U) == "18,446,744,073,709,551,615");
+}
+
+TEST_CASE("times are minutes and seconds, with hours where there are some") {
+  CHECK(clock_text(0) == "0:00");
+  CHECK(clock_text(0.4) == "0:00");
+  CHECK(clock_text(42.4) == "0:42");
+  CHECK(clock_text(59.6) == "1:00");
+  CHECK(clock_text(3599.4) == "59:59");
+  CHECK(clock_text(3599.5) == "1:00:00");
+  CHECK(clock_text(4023) == "1:07:03");
+  CHECK(clock_text(360000) == "100:00:00");
+}
+
+TEST_CASE("format writes as printf does, and refuses what is too long") {
+  CHECK(format("%3d|%s|%.2f", 7, "x", 0.125) == "  7|x|0.12");
+  CHECK_THROWS_AS(format("%600d", 1), Error);
+}
+
+// The line of a table that has all these words.
+std::string line_with(const std::string& text, const std::vector<std::string>& words) {
+  size_t begin = 0;
+  while (begin < text.size()) {
+    const size_t end = text.find('\n', begin);
+    const std::string line = text.substr(begin, end - begin);
+    bool all = true;
+    for (const std::string& word : words) all = all && line.find(word) != std::string::npos;
+    if (all) return line;
+    if (end == std::string::npos) break;
+    begin = end + 1;
+  }
+  return "none";
+}
+
+TEST_CASE("the memory table marks what differs from its prediction") {
+  Memory device(DeviceType::cpu, "device", 0), host(DeviceType::cpu, "host", 0);
+  const Tensor parameters(device, Category::parameters, DType::fp64, {1000});
+  { const Tensor gone(device, Category::workspace, DType::fp32, {25}); }  // the peak counts
+  const Tensor staging(host, Category::workspace, DType::fp32, {10});
+  Prediction prediction;
+  prediction.device[Category::parameters] = 8000;
+  prediction.device[Category::workspace] = 99;
+  prediction.device[Category::activations] = 5;
+  prediction.host[Category::workspace] = 40;
+
+  const std::string text = memory_table(prediction, device, host);
+  const std::string same = line_with(text, {"device", "parameters"});
+  CHECK_THAT(same, Contains("8,000") && !Contains("differs"));
+  const std::string other = line_with(text, {"device", "workspace"});
+  CHECK_THAT(other, Contains(" 99 ") && Contains(" 100 ") && Contains("differs"));
+  CHECK_THAT(line_with(text, {"device", "activations"}), Contains("differs"));
+  CHECK_THAT(line_with(text, {"host", "workspace"}), Contains(" 40") && !Contains("differs"));
+  CHECK(line_with(text, {"gradients"}) == "none");  // neither predicted nor used
+}
+
+RunConfig nano_run() {
+  RunConfig config;
+  config.model_name = "nano";
+  config.model = find_preset("nano").config;
+  config.micro_batch_size = 4;
+  config.threads = 1;
+  return config;
+}
+
+TEST_CASE("out of memory: all categories, who asked, what to try") {
+  Memory device(DeviceType::cpu, "device", 3 << 20);
+  const Tensor parameters(device, Category::parameters, DType::fp32, {1 << 18});
+  Prediction prediction;
+  prediction.device[Category::parameters] = 1 << 20;
+  prediction.device[Category::optimizer] = 5 << 20;
+  RunConfig config = nano_run();
+  std::string text;
+  try {
+    const Tensor moments(device, Category::optimizer, DType::fp64, {1 << 20});
+  } catch (const OutOfMemory& error) {
+    text = out_of_memory_text(error, config, prediction);
+    config.dtype = DType::fp64;
+    config.micro_batch_size = 1;
+    const std::string small = out_of_memory_text(error, config, prediction);
+    CHECK_THAT(small, Contains("--dtype fp32") && !Contains("--micro-batch-size"));
+  }
+  REQUIRE_FALSE(text.empty());
+  for (Category category : kCategories) {
+    const std::string line = line_with(text, {std::string(name_of(category))});
+    CAPTURE(line);
+    CHECK(line != "none");
+    CHECK((line.find("no room") != std::string::npos) == (category == Category::optimizer));
+  }
+  CHECK_THAT(line_with(text, {"parameters"}), Contains(human_bytes(1 << 20)));
+  CHECK_THAT(line_with(text, {"optimizer"}), Contains(human_bytes(5 << 20)));
+  CHECK_THAT(line_with(text, {"total"}), Contains(human_bytes(1 << 20)) &&
+                                             Contains(human_bytes(6 << 20)) &&
+                                             Contains("of " + human_bytes(3 << 20)));
+  for (const char* hint : {"--micro-batch-size than 4", "--model", "--device-memory", "ranks"}) {
+    CHECK_THAT(text, Contains(hint));
+  }
+  CHECK_THAT(text, !Contains("--dtype"));  // it is fp32 already
+}
+
+TEST_CASE("the header says what will run and what it needs") {
+  Prediction prediction;
+  prediction.device[Category::parameters] = 3 << 20;
+  prediction.device[Category::gradients] = 1 << 20;
+  RunConfig config = nano_run();
+  const Corpus corpus = Corpus::king_james();
+  const std::string text = header_text({"00_test", "Tests."}, config, corpus, prediction);
+  CHECK_THAT(text, Contains("00_test: Tests."));
+  CHECK_THAT(line_with(text, {"model"}),
+             Contains("nano: 2 layers, 2 heads, hidden 32, vocabulary 256, sequence length 32") &&
+                 Contains(with_commas(config.model.num_parameters()) + " parameters"));
+  CHECK_THAT(line_with(text, {"batch"}),
+             Contains("16 sequences a step, 4 micro-batches of 4; 512 tokens"));
+  CHECK_THAT(line_with(text, {"device"}), Contains("cpu, fp32, 1 thread"));
+  CHECK_THAT(line_with(text, {"data"}), Contains(corpus.name()));
+  CHECK_THAT(line_with(text, {"memory"}),
+             Contains(human_bytes(4 << 20) + " predicted: parameters " + human_bytes(3 << 20) +
+                      ", gradients " + human_bytes(1 << 20)) &&
+                 !Contains("workspace"));
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,260 @@
+// Lesson 01's trainer: its memory, accumulation, determinism, evaluation, and that it learns.
+#include "lessons/01_single_gpu/trainer.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "common/io/safetensors.h"
+#include "common/train/outputs.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+namespace {
+
+using Values = std::vector<double>;
+
+static_assert(Trainer<SingleGpuTrainer>);
+
+const std::map<std::string, TensorKind> kKinds = {{"param.", TensorKind::param},
+                                                  {"grad.", TensorKind::grad},
+                                                  {"exp_avg.", TensorKind::exp_avg},
+                                                  {"exp_avg_sq.", TensorKind::exp_avg_sq}};
+
+RunConfig nano_run(DType dtype) {
+  RunConfig config;
+  config.model = {
+      .num_layers = 2, .num_heads = 2, .hidden = 32, .vocab_size = 256, .sequence_length = 32};
+  config.global_batch_size = config.micro_batch_size = 8;
+  config.optimizer.num_steps = 30;
+  config.optimizer.warmup_steps = 2;
+  config.dtype = dtype;
+  return config;
+}
+
+// A trainer with its surroundings.
+struct Session {
+  explicit Session(const RunConfig& config_) : config(config_) {
+    trainer = std::make_unique<SingleGpuTrainer>(
+        TrainerContext{config, grid, corpus, device, host, stream}, SingleGpuTrainer::Flags{});
+  }
+  // "loss", "grad_norm" and every tensor, such as "grad.wte.weight".
+  std::map<std::string, Values> state() {
+    std::map<std::string, Values> state = {{"loss", {last.loss}}, {"grad_norm", {last.grad_norm}}};
+    for (const auto& [prefix, kind] : kKinds) {
+      trainer->visit(kind, [&](const Parameter& parameter, ConstTensorView tensor) {
+        Values& values = state[prefix + parameter.name];
+        dispatch_float(tensor.dtype(), [&](auto zero) {
+          const auto* const elements = tensor.as<decltype(zero)>();
+          values.assign(elements, elements + tensor.num_elements());
+        });
+      });
+    }
+    return state;
+  }
+  Session& run(int num_steps) {
+    for (int step = 0; step < num_steps; ++step) last = trainer->step();
+    return *this;
+  }
+
+  RunConfig config;
+  ProcessGrid grid;
+  Corpus corpus = Corpus::king_james();
+  Memory device{DeviceType::cpu, "device", 0}, host{DeviceType::cpu, "host", 0};
+  Stream stream{DeviceType::cpu};
+  std::unique_ptr<SingleGpuTrainer> trainer;
+  StepResult last;
+};
+
+TEST_CASE("peak memory is as predicted, in every category") {
+  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  const auto [batch, micro_batch, length] = GENERATE(
+      table<size_t, size_t, size_t>({{8, 8, 32}, {8, 2, 32}, {6, 3, 17}, {1, 1, 1}, {12, 12, 31}}));
+  CAPTURE(dtype, batch, micro_batch, length);
+  RunConfig config = nano_run(dtype);
+  config.global_batch_size = batch;
+  config.micro_batch_size = micro_batch;
+  config.model.sequence_length = length;
+  Session session(config);
+  session.run(2);
+  session.trainer->evaluate(2);
+  session.state();
+
+  const Prediction predicted = SingleGpuTrainer::predict(config, {}, {});
+  for (Category category : kCategories) {
+    CAPTURE(name_of(category));
+    CHECK(session.device.peak()[category] == predicted.device[category]);
+    CHECK(session.host.peak()[category] == predicted.host[category]);
+  }
+  CHECK(predicted.device[Category::optimizer] == 2 * predicted.device[Category::parameters]);
+  CHECK(predicted.device[Category::communication] == 0);
+  session.trainer.reset();
+  CHECK(session.device.current().total() == 0);
+  CHECK(session.host.current().total() == 0);
+}
+
+double largest(const Values& values) {
+  double result = 0;
+  for (double value : values) result = std::max(result, std::abs(value));
+  return result;
+}
+
+// 1e-11 of the tensor's largest element: sums of 256 tokens in another order, at 2^-53 each. The
+// bias of the keys has a gradient g of nothing but rounding, which AdamW turns into moves of at
+// most learning rate * |g| / epsilon a step, on both sides.
+double allowed_error(const std::string& name, const Values& expected, double key_gradient,
+                     const OptimizerConfig& optimizer, int num_steps) {
+  const bool has_keys = name.starts_with("param.") && name.ends_with("attn.c_attn.bias");
+  const double move = 2 * optimizer.learning_rate * key_gradient / optimizer.epsilon * num_steps;
+  return 1e-11 * largest(expected) + (has_keys ? move : 0);
+}
+
+TEST_CASE("accumulating micro-batches changes nothing") {
+  constexpr int kSteps = 3;
+  RunConfig config = nano_run(DType::fp64);
+  const auto whole = Session(config).run(kSteps).state();
+  config.micro_batch_size = GENERATE(1, 2, 4);
+  const auto parts = Session(config).run(kSteps).state();
+  REQUIRE(whole.size() == 2 + 4 * 28);
+  double key_gradient = 0;  // the keys are the middle third
+  for (const auto* state : {&whole, &parts}) {
+    for (const auto& [name, values] : *state) {
+      if (!name.starts_with("grad.") || !name.ends_with("attn.c_attn.bias")) continue;
+      for (size_t i = 32; i < 64; ++i) key_gradient = std::max(key_gradient, std::abs(values[i]));
+    }
+  }
+  // Ten times the last step's, for the steps before; it must loosen next to nothing.
+  key_gradient *= 10;
+  REQUIRE(key_gradient < 1e-14);
+  for (const auto& [name, values] : whole) {
+    Values errors = parts.at(name);
+    for (size_t i = 0; i < values.size(); ++i) errors[i] -= values[i];
+    const double allowed = allowed_error(name, values, key_gradient, config.optimizer, kSteps);
+    INFO(name);
+    CHECK(std::ranges::all_of(errors, [&](double e) { return std::abs(e) <= allowed; }));
+  }
+}
+
+TEST_CASE("the same run gives the same bits twice, in fp64 with any number of threads") {
+  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  const RunConfig config = nano_run(dtype);
+  set_num_threads(1);
+  const auto once = Session(config).run(3).state();
+  CHECK(Session(config).run(3).state() == once);
+  set_num_threads(2);
+  const auto with_two = Session(config).run(3).state();
+  CHECK(Session(config).run(3).state() == with_two);
+  if (dtype == DType::fp64) CHECK(with_two == once);
+  set_num_threads(1);
+}
+
+TEST_CASE("the seed changes the run") {
+  RunConfig config = nano_run(DType::fp32);
+  const auto once = Session(config).run(1).state();
+  config.seed = 2;
+  CHECK(Session(config).run(1).state() != once);
+}
+
+TEST_CASE("it learns") {
+  RunConfig config = nano_run(DType::fp32);
+  config.optimizer.learning_rate = 1e-2;
+  Session session(config);
+  // Knowing nothing costs ln 256 for a byte. Weights of deviation 0.02 make logits of deviation
+  // 0.02 sqrt(32) = 0.11, whose square over two is what they may add; the mean is over 256 tokens.
+  const double first = session.run(1).last.loss;
+  CHECK(std::abs(first - std::log(256.0)) < 0.05);
+  double last = 0;
+  session.run(24);
+  for (int step = 0; step < 5; ++step) last += session.run(1).last.loss / 5;
+  // The frequencies of the bytes alone are worth ln 256 - 3.1 nats; a good half of it is asked for.
+  CHECK(last < std::log(256.0) - 1.25);
+  CHECK(session.last.learning_rate == learning_rate_at(config.optimizer, 30));
+  CHECK(session.trainer->evaluate(4) < std::log(256.0) - 1.25);
+}
+
+TEST_CASE("clipping bounds the update, and the dumped gradient is the one before it") {
+  RunConfig config = nano_run(DType::fp64);
+  config.optimizer.clip_norm = 1e-3;
+  Session session(config);
+  const auto state = session.run(1).state();
+  double squares = 0, moment_squares = 0;
+  for (const auto& [name, values] : state) {
+    for (double value : values) {
+      if (name.starts_with("grad.")) squares += value * value;
+      if (name.starts_with("exp_avg.")) moment_squares += value * value;
+    }
+  }
+  CHECK(session.last.grad_norm > 0.1);
+  CHECK(std::sqrt(squares) == Approx(session.last.grad_norm).epsilon(1e-12));
+  // After one step the first moment is (1 - beta1) times the clipped gradient, of norm 1e-3.
+  CHECK(std::sqrt(moment_squares) == Approx((1 - 0.9) * 1e-3).epsilon(1e-12));
+}
+
+TEST_CASE("evaluating leaves training as it is, and is the same every time") {
+  const RunConfig config = nano_run(DType::fp32);
+  Session plain(config), evaluated(config);
+  plain.run(2);
+  evaluated.run(1);
+  const double loss = evaluated.trainer->evaluate(2);
+  CHECK(evaluated.trainer->evaluate(2) == loss);
+  CHECK(std::isfinite(loss));
+  evaluated.run(1);
+  evaluated.trainer->evaluate(1);
+  CHECK(evaluated.state() == plain.state());
+}
+
+TEST_CASE("evaluation is a mean: micro-batches do not matter, and one batch is part of two") {
+  RunConfig config = nano_run(DType::fp64);
+  const double whole = Session(config).trainer->evaluate(2);
+  config.micro_batch_size = 2;
+  CHECK(std::abs(Session(config).trainer->evaluate(2) - whole) < 1e-13);  // 512 losses near 5
+  const double first = Session(config).trainer->evaluate(1);
+  CHECK(first != whole);
+  CHECK(std::abs(first - whole) < 0.05);
+}
+
+TEST_CASE("a run starts from the parameters of a dump") {
+  const char* const parent = std::getenv("TEST_TMPDIR");
+  std::string folder = std::string(parent != nullptr ? parent : "/tmp") + "/init_XXXXXX";
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
+  RunConfig config = nano_run(GENERATE(DType::fp32, DType::fp64));
+  const Layout layout(config.model, 1);
+  Session source(config);
+  source.run(2);
+  write_dump(folder, 2, source.last, layout, config.dtype,
+             [&](TensorKind kind, const TensorSink& sink) { source.trainer->visit(kind, sink); });
+
+  const SafetensorsReader dump(folder + "/step_000002.safetensors");
+  const std::string prefix = "param.", weights = folder + "/weights.safetensors";
+  std::vector<SafetensorsWriter::Tensor> tensors;
+  for (const SafetensorsEntry& entry : dump.entries()) {
+    if (!entry.name.starts_with(prefix)) continue;
+    tensors.push_back({entry.name.substr(prefix.size()), config.dtype, entry.shape});
+  }
+  SafetensorsWriter writer(weights, tensors);
+  for (const auto& tensor : tensors) {
+    const SafetensorsEntry& entry = *dump.find(prefix + tensor.name);
+    const Tensor values(source.host, Category::workspace, config.dtype, {entry.num_elements()});
+    dump.read(entry, values);
+    writer.write(values);
+  }
+  writer.finish();
+
+  config.init = weights;
+  Session started(config);
+  const auto got = started.state(), expected = source.state();
+  for (const auto& [name, values] : expected) {
+    INFO(name);
+    if (name.starts_with(prefix)) CHECK(got.at(name) == values);
+    if (name.starts_with("exp_avg")) CHECK(got.at(name) == Values(values.size(), 0));
+  }
+  CHECK(started.trainer->evaluate(1) == source.trainer->evaluate(1));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,184 @@
+// Lesson 01 with files that are missing or damaged, and with outputs that cannot be written:
+// status 2, one line that names the file, nothing written.
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/scratch.h"
+#include "tests/system/single_gpu.h"
+
+namespace ladder {
+namespace {
+
+const Flags kRun = kSmallest.flags() + Flags{"--steps",  "1", "--global-batch-size", "2",
+                                             "--sample", "0", "--threads",           "1"};
+
+ProcessResult run_in(const Scratch& folder, const Flags& flags) {
+  return run_single_gpu(kRun + flags, {.folder = folder.path()});
+}
+
+// An input that cannot be read; outputs are asked for, none of which may come to be.
+void check_bad_input(const std::string& flag, const std::string& path,
+                     std::vector<std::string> mentions) {
+  const Scratch folder;
+  CAPTURE(flag, path, mentions);
+  mentions.push_back(path);
+  check_user_error(run_in(folder, {flag, path, "--dump", "dump", "--metrics", "metrics.jsonl"}),
+                   mentions);
+  CHECK(folder.files() == std::vector<std::string>{});
+}
+
+TEST_CASE("01: text files that are missing, empty or too short") {
+  const Scratch inputs;
+  check_bad_input("--data", inputs.path() / "missing.txt", {});
+  check_bad_input("--data", inputs.path(), {});
+  check_bad_input("--data", inputs.write("empty.txt", ""), {"empty"});
+  check_bad_input("--data", inputs.write("short.txt", "In the beginning"), {"short"});
+}
+
+TEST_CASE("01: text above the vocabulary") {
+  const Scratch inputs;
+  const std::string path = inputs.write("text", std::string(999, 'a') + "\xff");
+  const Scratch folder;
+  Flags flags = kRun;
+  flags[7] = "100";  // --vocab: 'a' is 97
+  REQUIRE(flags[6] == "--vocab");
+  check_user_error(run_single_gpu(flags + Flags{"--data", path}, {.folder = folder.path()}),
+                   {path, "255", "vocab"});
+}
+
+TEST_CASE("01: token shards that are damaged") {
+  const Scratch inputs;
+  const std::vector<uint16_t> tokens(1000, 255);
+  const std::string good = token_shard(tokens);
+  const auto check_bad_shard = [&](const std::string& content, const std::string& mention) {
+    check_bad_input("--data", inputs.write("a.bin", content), {mention});
+  };
+  check_bad_shard(token_shard(tokens, 20240521), "20240521");
+  check_bad_shard(token_shard(tokens, 20240520, 2), "version");
+  check_bad_shard(good.substr(0, good.size() - 2), "tokens");
+  check_bad_shard(good + "xx", "tokens");
+  check_bad_shard(good.substr(0, 1023), "header");
+  check_bad_shard("", "empty");
+  check_bad_shard(token_shard({1, 2, 3}), "short");
+  check_bad_shard(token_shard(std::vector<uint16_t>(1000, 256)), "256");
+  check_bad_input("--data", inputs.path() / "missing.bin", {});
+}
+
+TEST_CASE("01: token shards that are good") {
+  const Scratch inputs, folder;
+  const std::string path = inputs.write("a.bin", token_shard(std::vector<uint16_t>(1000, 255)));
+  const ProcessResult result = run_in(folder, {"--data", path});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 0);
+}
+
+// The loss after one step from the weights in `file`, or -1 where the program failed.
+double loss_from(const Safetensors& file) {
+  const Scratch inputs, folder;
+  const ProcessResult result =
+      run_in(folder, {"--init", inputs.write("init.safetensors", file.text()), "--dump", "dump"});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 0);
+  if (result.status != 0) return -1;
+  return Safetensors::parse(read_text(folder.path() / "dump/step_000001.safetensors"))
+      .number("loss");
+}
+
+TEST_CASE("01: weights that are good") {
+  // With zero weights all 256 bytes are equally likely: the loss is ln 256, which fp32 holds to
+  // half a unit in the last place of [4, 8), 2^-22; logits and exponentials are exact (0 and 1).
+  const double expected = std::log(256.0), tolerance = 0x1p-21;
+  const Safetensors plain = zero_weights(kSmallest);
+  CHECK(std::abs(loss_from(plain) - expected) <= tolerance);
+
+  Safetensors decorated;
+  decorated.header["__metadata__"] = {{"format", "pt"}};
+  for (const auto& [name, shape] : gpt2_shapes(kSmallest)) {
+    decorated.add("transformer." + name, shape, "F64");
+  }
+  decorated.add("transformer.h.0.attn.bias", {1, 1, 8, 8}, "BOOL");
+  decorated.add("transformer.h.0.attn.masked_bias", {1});
+  decorated.add("lm_head.weight", {256, 8}, "F64");
+  CHECK(std::abs(loss_from(decorated) - expected) <= tolerance);
+}
+
+void check_bad_weights(const std::string& content, const std::vector<std::string>& mentions) {
+  const Scratch inputs;
+  check_bad_input("--init", inputs.write("init.safetensors", content), mentions);
+}
+
+TEST_CASE("01: weights in a file that is damaged") {
+  const Safetensors file = zero_weights(kSmallest);
+  const std::string good = file.text();
+  check_bad_weights("", {});
+  check_bad_weights("not a safetensors file, but a text", {});
+  check_bad_weights(good.substr(0, 5), {});
+  check_bad_weights(good.substr(0, 100), {"header"});
+  check_bad_weights(good.substr(0, good.size() - 4), {});
+  check_bad_weights(good + "more", {});
+
+  std::string long_header = good;
+  long_header[5] = 1;  // 2^40 bytes and some
+  check_bad_weights(long_header, {"header"});
+
+  Safetensors overlapping = file;
+  auto& offsets = overlapping.header["wpe.weight"]["data_offsets"];
+  offsets = {offsets[0].get<size_t>() - 4, offsets[1].get<size_t>() - 4};
+  check_bad_weights(overlapping.text(), {"wpe.weight"});
+
+  const Scratch inputs;
+  check_bad_input("--init", inputs.path() / "missing.safetensors", {});
+  check_bad_input("--init", inputs.path(), {});
+}
+
+TEST_CASE("01: weights of another model") {
+  const auto file_with = [](const auto& change) {
+    auto shapes = gpt2_shapes(kSmallest);
+    change(shapes);
+    Safetensors file;
+    for (const auto& [name, shape] : shapes) file.add(name, shape);
+    return file.text();
+  };
+  using Shapes = std::map<std::string, std::vector<size_t>>;
+  check_bad_weights(file_with([](Shapes& shapes) {
+                      shapes["wte.weight"] = {8, 256};
+                    }),
+                    {"wte.weight", "256"});
+  check_bad_weights(file_with([](Shapes& shapes) { shapes["h.0.ln_2.bias"] = {9}; }),
+                    {"h.0.ln_2.bias", "9", "8"});
+  check_bad_weights(file_with([](Shapes& shapes) { shapes.erase("h.0.mlp.c_fc.bias"); }),
+                    {"h.0.mlp.c_fc.bias"});
+  check_bad_weights(file_with([](Shapes& shapes) { shapes["h.1.ln_1.weight"] = {8}; }),
+                    {"h.1.ln_1.weight"});
+
+  Safetensors integers = zero_weights(kSmallest);
+  integers.header["ln_f.bias"]["dtype"] = "I32";
+  check_bad_weights(integers.text(), {"ln_f.bias", "I32"});
+
+  Safetensors untied = zero_weights(kSmallest);
+  untied.add("lm_head.weight", {256, 8});
+  untied.data.back() = 1;
+  check_bad_weights(untied.text(), {"lm_head.weight", "wte.weight"});
+}
+
+TEST_CASE("01: outputs that cannot be written") {
+  const Scratch folder;
+  folder.write("file", "precious");
+  const auto check_bad_output = [&](const std::string& flag, const std::string& path) {
+    CAPTURE(flag, path);
+    check_user_error(run_in(folder, {flag, path}), {path});
+    CHECK(folder.files() == std::vector<std::string>{"file"});
+    CHECK(read_text(folder.path() / "file") == "precious");
+  };
+  check_bad_output("--dump", "file");
+  check_bad_output("--dump", "file/below");
+  check_bad_output("--dump", "/proc/x");
+  check_bad_output("--metrics", "file/below");
+  check_bad_output("--metrics", "missing/metrics.jsonl");
+  check_bad_output("--metrics", "/proc/x");
+  check_bad_output("--metrics", ".");
+}
+
+}  // namespace
+}  // namespace ladder

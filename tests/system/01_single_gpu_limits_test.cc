@@ -1,0 +1,93 @@
+// Lesson 01 at its limits: memory that is not there, a disk that is full.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/scratch.h"
+#include "tests/system/single_gpu.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Flags kRun = {"--model", "nano", "--steps", "1", "--threads", "1", "--evaluate-every", "0"};
+
+void check_out_of_memory_report(const ProcessResult& result) {
+  CAPTURE(result.out, result.err);
+  CHECK_FALSE(result.timed_out);
+  CHECK(result.status == 1);
+  for (const std::string category :
+       {"parameters", "gradients", "optimizer", "activations", "communication", "workspace"}) {
+    CHECK_THAT(result.err, Catch::Contains(category));
+  }
+  CHECK_THAT(result.err, Catch::Contains("error: "));
+  CHECK_THAT(result.err, Catch::Contains("--micro-batch-size"));
+  CHECK_THAT(result.err, Catch::Contains("--device-memory"));
+}
+
+TEST_CASE("01: over --device-memory") {
+  const Scratch folder;
+  const std::string limit = GENERATE("1", "64KiB", "1MiB");
+  check_out_of_memory_report(
+      run_single_gpu(kRun + Flags{"--device-memory", limit}, {.folder = folder.path()}));
+}
+
+TEST_CASE("01: GPT-2 in 512 MiB") {
+  const Scratch folder;
+  check_out_of_memory_report(
+      run_single_gpu({"--model", "gpt2", "--device-memory", "512MiB"}, {.folder = folder.path()}));
+}
+
+TEST_CASE("01: sizes that no machine has are refused before they are used") {
+  const Scratch folder;
+  const ProcessResult result =
+      run_single_gpu({"--model", "gpt2", "--layers", "10000", "--hidden", "1000000", "--heads", "1",
+                      "--global-batch-size", "100000000"},
+                     {.folder = folder.path()});
+  CAPTURE(result.out, result.err);
+  CHECK((result.status == 1 || result.status == 2));
+  CHECK_THAT(result.err, Catch::Contains("error: "));
+}
+
+TEST_CASE("01: a full disk leaves the earlier dump alone") {
+  const Scratch folder;
+  const Flags flags = kRun + Flags{"--dump", "dump"};
+  REQUIRE(run_single_gpu(flags, {.folder = folder.path()}).status == 0);
+  const fs::path dump = folder.path() / "dump/step_000001.safetensors";
+  const std::string good = read_text(dump);
+
+  // Room for the header alone, for a half, for all but the last byte.
+  const size_t room = GENERATE_COPY(size_t{5000}, good.size() / 2, good.size() - 1);
+  CAPTURE(room, good.size());
+  const ProcessResult result = run_single_gpu(flags + Flags{"--seed", "2"},
+                                              {.folder = folder.path(), .file_size_limit = room});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, Catch::StartsWith("error: ") && Catch::Contains("step_000001"));
+  CHECK(read_text(dump) == good);
+  CHECK(folder.files() == std::vector<std::string>{"dump", "dump/step_000001.safetensors"});
+
+  // The same run with room replaces it.
+  REQUIRE(run_single_gpu(flags + Flags{"--seed", "2"},
+                         {.folder = folder.path(), .file_size_limit = good.size()})
+              .status == 0);
+  CHECK(read_text(dump) != good);
+}
+
+TEST_CASE("01: a full disk leaves the earlier metrics alone") {
+  const Scratch folder;
+  const Flags flags = kRun + Flags{"--metrics", "metrics.jsonl"};
+  REQUIRE(run_single_gpu(flags, {.folder = folder.path()}).status == 0);
+  const std::string good = read_text(folder.path() / "metrics.jsonl");
+  const ProcessResult result =
+      run_single_gpu(flags, {.folder = folder.path(), .file_size_limit = 20});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, Catch::StartsWith("error: ") && Catch::Contains("metrics.jsonl"));
+  CHECK(read_text(folder.path() / "metrics.jsonl") == good);
+  CHECK(folder.files() == std::vector<std::string>{"metrics.jsonl"});
+}
+
+}  // namespace
+}  // namespace ladder

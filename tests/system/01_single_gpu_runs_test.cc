@@ -1,0 +1,237 @@
+// Lesson 01 as it should go: what it writes, and that it writes the same again.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+#include <sstream>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/scratch.h"
+#include "tests/system/single_gpu.h"
+
+namespace ladder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Runs nano in `folder` and fails the test where the program does. Threads that wait sleep: tests
+// share their cores with each other.
+ProcessResult run_nano(const Scratch& folder, const Flags& flags) {
+  const ProcessResult result =
+      run_single_gpu(Flags{"--model", "nano", "--evaluate-every", "0"} + flags,
+                     {.folder = folder.path(), .environment = {{"OMP_WAIT_POLICY", "passive"}}});
+  CAPTURE(flags, result.out, result.err);
+  REQUIRE(result.status == 0);
+  CHECK(result.err.empty());
+  return result;
+}
+
+Safetensors dump_of(const Scratch& folder, const std::string& name) {
+  return Safetensors::parse(read_text(folder.path() / name));
+}
+
+// All files of two dumps, byte by byte.
+bool same_dumps(const Scratch& folder, const std::string& a, const std::string& b, int num_steps) {
+  for (int step = 1; step <= num_steps; ++step) {
+    const std::string name = concat("/step_00000", step, ".safetensors");
+    if (read_text(folder.path() / (a + name)) != read_text(folder.path() / (b + name))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+TEST_CASE("01: a dump has the tensors of the contract") {
+  const auto [dtype, stored] =
+      GENERATE(table<std::string, std::string>({{"fp32", "F32"}, {"fp64", "F64"}}));
+  const Scratch folder;
+  run_nano(folder, {"--steps", "3", "--dtype", dtype, "--threads", "1", "--dump", "new/dump"});
+  CHECK(folder.files() == std::vector<std::string>{"new", "new/dump",
+                                                   "new/dump/step_000001.safetensors",
+                                                   "new/dump/step_000002.safetensors",
+                                                   "new/dump/step_000003.safetensors"});
+
+  std::map<std::string, std::pair<std::string, std::vector<size_t>>> expected = {
+      {"loss", {"F64", {1}}}, {"grad_norm", {"F64", {1}}}};
+  for (const auto& [name, shape] : gpt2_shapes(kNano)) {
+    for (const std::string kind : {"grad.", "param.", "exp_avg.", "exp_avg_sq."}) {
+      expected[kind + name] = {stored, shape};
+    }
+  }
+  const Safetensors dump = dump_of(folder, "new/dump/step_000003.safetensors");
+  std::map<std::string, std::pair<std::string, std::vector<size_t>>> found;
+  for (const auto& [name, tensor] : dump.header.items()) {
+    found[name] = {tensor.at("dtype"), tensor.at("shape").get<std::vector<size_t>>()};
+  }
+  CHECK(found == expected);
+  CHECK(dump.number("loss") > 0);
+  CHECK(dump.number("grad_norm") > 0);
+}
+
+TEST_CASE("01: metrics are one JSON object a step") {
+  const Scratch folder;
+  run_nano(folder,
+           {"--steps", "3", "--threads", "1", "--metrics", "metrics.jsonl", "--dump", "dump"});
+  std::istringstream lines(read_text(folder.path() / "metrics.jsonl"));
+  int64_t step = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const Json metrics = Json::parse(line);
+    CAPTURE(line);
+    CHECK(metrics.at("step") == ++step);
+    const Safetensors dump = dump_of(folder, concat("dump/step_00000", step, ".safetensors"));
+    CHECK(metrics.at("loss").get<double>() == dump.number("loss"));
+    CHECK(metrics.at("grad_norm").get<double>() == dump.number("grad_norm"));
+    for (const std::string key : {"learning_rate", "step_ms", "tokens_per_second"}) {
+      CHECK(metrics.at(key).get<double>() > 0);
+    }
+    std::set<std::string> categories;
+    for (const auto& [name, bytes] : metrics.at("peak_device_bytes").items()) {
+      categories.insert(name);
+    }
+    CHECK(categories == std::set<std::string>{"parameters", "gradients", "optimizer", "activations",
+                                              "communication", "workspace"});
+    CHECK(metrics.at("collectives") == Json::object());
+    CHECK_FALSE(metrics.contains("mfu"));  // nothing is known of this machine's peak
+  }
+  CHECK(step == 3);
+}
+
+TEST_CASE("01: metrics have mfu where the peak is known") {
+  const Scratch folder;
+  run_nano(folder, {"--steps", "1", "--threads", "1", "--metrics", "m", "--peak-flops", "1e12"});
+  const Json metrics = Json::parse(read_text(folder.path() / "m"));
+  // FLOP a token: 6 N + 12 L C T, N = all parameters.
+  double num_parameters = 0;
+  for (const auto& [name, shape] : gpt2_shapes(kNano)) {
+    double product = 1;
+    for (const size_t extent : shape) product *= static_cast<double>(extent);
+    num_parameters += product;
+  }
+  const double flops_per_token = 6 * num_parameters + 12 * 2 * 32 * 32;
+  const double expected = metrics.at("tokens_per_second").get<double>() * flops_per_token / 1e12;
+  // A product of three doubles, each rounded once or twice.
+  CHECK(std::abs(metrics.at("mfu").get<double>() - expected) <= 8 * 0x1p-53 * expected);
+}
+
+TEST_CASE("01: the same command twice writes the same bytes") {
+  const Scratch folder;
+  const Flags flags = {"--steps", "3", "--threads", "2", "--dump"};
+  run_nano(folder, flags + Flags{"a"});
+  run_nano(folder, flags + Flags{"b"});
+  CHECK(same_dumps(folder, "a", "b", 3));
+  run_nano(folder, flags + Flags{"c", "--seed", "2"});
+  CHECK_FALSE(same_dumps(folder, "a", "c", 1));
+}
+
+TEST_CASE("01: in fp64 the number of threads changes no bit") {
+  const Scratch folder;
+  const Flags flags = {"--steps", "3", "--dtype", "fp64", "--dump"};
+  run_nano(folder, flags + Flags{"a", "--threads", "1"});
+  run_nano(folder, flags + Flags{"b", "--threads", "2"});
+  run_nano(folder, flags + Flags{"c", "--threads", "3"});
+  CHECK(same_dumps(folder, "a", "b", 3));
+  CHECK(same_dumps(folder, "a", "c", 3));
+}
+
+TEST_CASE("01: a file of flags is the same as the flags") {
+  const Scratch folder;
+  folder.write("run.toml",
+               "model = \"nano\"\nsteps = 2\nlearning-rate = 0.002\ndtype = \"fp64\"\n");
+  run_nano(folder, {"--threads", "1", "--steps", "2", "--learning-rate", "0.002", "--dtype", "fp64",
+                    "--dump", "a"});
+  const ProcessResult result =
+      run_single_gpu({"--config", "run.toml", "--dump", "b"}, {.folder = folder.path()});
+  CAPTURE(result.err);
+  REQUIRE(result.status == 0);
+  CHECK(same_dumps(folder, "a", "b", 2));
+}
+
+TEST_CASE("01: relative paths are the user's under bazel run") {
+  const Scratch started, users;
+  users.write("text", std::string(2000, 'a'));
+  const ProcessResult result = run_single_gpu(
+      {"--model", "nano", "--steps", "1", "--data", "text", "--metrics", "metrics"},
+      {.folder = started.path(), .environment = {{"BUILD_WORKING_DIRECTORY", users.path()}}});
+  CAPTURE(result.err);
+  CHECK(result.status == 0);
+  CHECK(users.files() == std::vector<std::string>{"metrics", "text"});
+  CHECK(started.files().empty());
+}
+
+TEST_CASE("01: --help lists every flag, in groups") {
+  const ProcessResult result = run_single_gpu({"--help"});
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  for (const std::string text : {"Model",
+                                 "Training",
+                                 "Output",
+                                 "Machine",
+                                 "--config",
+                                 "--model",
+                                 "--layers",
+                                 "--heads",
+                                 "--hidden",
+                                 "--vocab",
+                                 "--sequence-length",
+                                 "--data",
+                                 "--global-batch-size",
+                                 "--micro-batch-size",
+                                 "--steps",
+                                 "--seed",
+                                 "--learning-rate",
+                                 "--min-learning-rate",
+                                 "--warmup-steps",
+                                 "--weight-decay",
+                                 "--beta1",
+                                 "--beta2",
+                                 "--epsilon",
+                                 "--clip-norm",
+                                 "--evaluate-every",
+                                 "--evaluate-batches",
+                                 "--sample",
+                                 "--temperature",
+                                 "--top-k",
+                                 "--dtype",
+                                 "--device",
+                                 "--threads",
+                                 "--device-memory",
+                                 "--host-memory",
+                                 "--init",
+                                 "--dump",
+                                 "--metrics"}) {
+    CHECK_THAT(result.out, Catch::Contains(text));
+  }
+}
+
+TEST_CASE("01: off a terminal the output is plain lines") {
+  const Scratch folder;
+  const ProcessResult result =
+      run_nano(folder, {"--threads", "1", "--steps", "2", "--sample", "8"});
+  CHECK(result.out.find('\r') == std::string::npos);
+  CHECK(result.out.find('\x1b') == std::string::npos);
+  CHECK_THAT(result.out, Catch::Contains("loss") && Catch::Contains("predicted"));
+  CHECK_THAT(result.out, !Catch::Contains("differs"));
+}
+
+TEST_CASE("01: accumulation changes nothing but rounding") {
+  const Scratch folder;
+  const Flags flags = {"--threads",           "1", "--dtype", "fp64", "--steps", "3",
+                       "--global-batch-size", "8", "--dump"};
+  run_nano(folder, flags + Flags{"a", "--micro-batch-size", "8"});
+  run_nano(folder, flags + Flags{"b", "--micro-batch-size", "2"});
+  run_nano(folder, flags + Flags{"c", "--micro-batch-size", "2", "--seed", "2"});
+  const auto compare = [&](const std::string& other, const std::string& tolerance) {
+    return run_process(
+        {program_path("tools/compare/compare"), "a", other, "--tolerance", tolerance},
+        {.folder = folder.path()});
+  };
+  // fp64 rounds at 1.1e-16; sums of some thousand terms and three steps leave it far below 1e-11,
+  // the contract's bound between layouts.
+  const ProcessResult same = compare("b", "1e-11");
+  INFO(same.out << same.err);
+  CHECK(same.status == 0);
+  CHECK(compare("b", "0").status == 1);      // they are two computations, not one
+  CHECK(compare("c", "1e-11").status == 1);  // and another run is told from them
+}
+
+}  // namespace
+}  // namespace ladder

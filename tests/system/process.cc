@@ -1,0 +1,135 @@
+#include "tests/system/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Both ends are closed on exec, and when the object goes.
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+
+  Pipe() {
+    int ends[2];
+    check(pipe2(ends, O_CLOEXEC) == 0, "pipe2 failed");
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+  ~Pipe() {
+    close(read_end);
+    close_write_end();
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  void close_write_end() {
+    if (write_end >= 0) close(write_end);
+    write_end = -1;
+  }
+};
+
+// What the child does between fork and exec. Returns only when that failed; errno says why.
+void become(const std::vector<std::string>& argv, const ProcessOptions& options, const Pipe& out,
+            const Pipe& err) {
+  setpgid(0, 0);
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing < 0 || dup2(nothing, 0) < 0) return;
+  if (dup2(out.write_end, 1) < 0 || dup2(err.write_end, 2) < 0) return;
+  if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) return;
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+  if (options.file_size_limit) {
+    // Ignored, the signal stays ignored through exec, and write() reports the error instead.
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {*options.file_size_limit, *options.file_size_limit};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return;
+  }
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+}
+
+// Reads both streams, whichever has something, until both are closed. False when `deadline` came
+// first: a pipe that nobody reads fills up and stops its writer, so neither may wait for the other.
+bool drain(const Pipe& out, const Pipe& err, Clock::time_point deadline, ProcessResult& result) {
+  std::array<pollfd, 2> streams = {pollfd{out.read_end, POLLIN, 0},
+                                   pollfd{err.read_end, POLLIN, 0}};
+  const std::array<std::string*, 2> texts = {&result.out, &result.err};
+  std::vector<char> buffer(1 << 16);
+  while (streams[0].fd >= 0 || streams[1].fd >= 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    if (poll(streams.data(), streams.size(), static_cast<int>(left)) < 0 && errno != EINTR) {
+      fail(concat("poll: ", std::strerror(errno)));
+    }
+    for (size_t i = 0; i < streams.size(); ++i) {
+      if (streams[i].fd < 0 || streams[i].revents == 0) continue;
+      const ssize_t got = read(streams[i].fd, buffer.data(), buffer.size());
+      if (got > 0) texts[i]->append(buffer.data(), static_cast<size_t>(got));
+      if (got == 0) streams[i].fd = -1;  // poll skips it from now on
+    }
+  }
+  return true;
+}
+
+int exit_status(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) fail(concat("waitpid: ", std::strerror(errno)));
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+// 0, or the error for which the child could not start: its end of `started` closes on exec.
+int start_error(Pipe& started) {
+  started.close_write_end();
+  int error = 0;
+  const ssize_t got = read(started.read_end, &error, sizeof error);
+  return got == sizeof error ? error : 0;
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
+  check(!argv.empty(), "run_process: no program");
+  Pipe out, err, started;
+  const Clock::time_point deadline = Clock::now() + options.time_limit;
+  const pid_t child = fork();
+  if (child < 0) fail(concat("fork: ", std::strerror(errno)));
+  if (child == 0) {
+    become(argv, options, out, err);
+    const int error = errno;
+    if (write(started.write_end, &error, sizeof error) < 0) _exit(126);
+    _exit(127);
+  }
+  setpgid(child, child);  // in both processes, so that neither has to wait for the other
+  out.close_write_end();
+  err.close_write_end();
+  const int error = start_error(started);
+  ProcessResult result;
+  if (error == 0 && !drain(out, err, deadline, result)) {
+    result.timed_out = true;
+    kill(-child, SIGKILL);
+  }
+  result.status = exit_status(child);
+  if (error != 0) fail(concat("cannot run ", argv[0], ": ", std::strerror(error)));
+  return result;
+}
+
+}  // namespace ladder

@@ -1,0 +1,100 @@
+// The budgets of size: what is short gets read.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+
+#include "kernels/runtime/check.h"
+#include "tests/tree/tree.h"
+
+namespace ladder {
+namespace {
+
+constexpr size_t kMainLines = 60;     // lessons/NN_name/main.cc
+constexpr size_t kLessonLines = 400;  // the rest of a lesson, without its benchmark
+constexpr size_t kHeaderLines = 150;
+constexpr size_t kSourceLines = 300;
+
+// "lessons/01_single_gpu" of a path in that lesson, else "".
+std::string lesson_folder(const std::string& path) {
+  if (!is_under(path, "lessons/")) return "";
+  return path.substr(0, path.find('/', std::string("lessons/").size()));
+}
+
+size_t budget_of(const std::string& path) {
+  if (is_under(path, "lessons/") && file_name(path) == "main.cc") return kMainLines;
+  return path.ends_with(".h") ? kHeaderLines : kSourceLines;
+}
+
+bool has_budget(const std::string& path) {
+  return is_cpp(path) && (is_under(path, "kernels/") || is_under(path, "common/") ||
+                          is_under(path, "lessons/") || is_under(path, "tools/"));
+}
+
+std::vector<std::string> budget_violations(const std::vector<SourceFile>& files) {
+  std::vector<std::string> findings;
+  std::map<std::string, size_t> lesson_lines;
+  for (const auto& [path, text] : files) {
+    if (!has_budget(path)) continue;
+    const size_t lines = lines_of(text).size();
+    if (lines > budget_of(path)) {
+      findings.push_back(concat(path, ": ", lines, " lines, may have ", budget_of(path)));
+    }
+    const std::string_view name = file_name(path);
+    if (is_under(path, "lessons/") && name != "main.cc" && name != "benchmark.cc") {
+      lesson_lines[lesson_folder(path)] += lines;
+    }
+  }
+  for (const auto& [lesson, lines] : lesson_lines) {
+    if (lines <= kLessonLines) continue;
+    findings.push_back(concat(lesson, ": ", lines, " lines in all, may have ", kLessonLines));
+  }
+  return findings;
+}
+
+TEST_CASE("every file keeps to its budget") {
+  const std::vector<SourceFile> files = read_tree(source_root());
+  REQUIRE(std::ranges::count_if(files, [](const auto& f) { return has_budget(f.path); }) > 10);
+  const std::vector<std::string> findings = budget_violations(files);
+  INFO(report(findings));
+  CHECK(findings.empty());
+}
+
+SourceFile file_of(const std::string& path, size_t lines) {
+  std::string text;
+  for (size_t i = 0; i < lines; ++i) text += "//\n";
+  return {path, text};
+}
+
+TEST_CASE("the budgets' checker allows just as many lines and not one more") {
+  const auto [path, lines] = GENERATE(table<std::string, size_t>({
+      {"lessons/01_x/main.cc", 60},
+      {"lessons/01_x/x.h", 150},
+      {"lessons/01_x/benchmark.cc", 300},
+      {"kernels/a.h", 150},
+      {"kernels/cpu/a.cc", 300},
+      {"kernels/cuda/a.cu", 300},
+      {"common/model/a.cc", 300},
+      {"tools/compare/a.cc", 300},
+  }));
+  CAPTURE(path, lines);
+  CHECK(budget_violations({file_of(path, lines)}).empty());
+  const std::vector<std::string> findings = budget_violations({file_of(path, lines + 1)});
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0] == concat(path, ": ", lines + 1, " lines, may have ", lines));
+  CHECK(budget_violations({file_of("tests/" + path, lines + 1)}).empty());
+}
+
+TEST_CASE("the budgets' checker adds up the files of a lesson") {
+  std::vector<SourceFile> files = {
+      file_of("lessons/01_x/a.h", 100),          file_of("lessons/01_x/a.cc", 200),
+      file_of("lessons/01_x/b.cc", 100),         file_of("lessons/01_x/main.cc", 60),
+      file_of("lessons/01_x/benchmark.cc", 200), file_of("lessons/02_y/a.cc", 300)};
+  CHECK(budget_violations(files).empty());
+  files.push_back(file_of("lessons/01_x/c.h", 1));
+  const std::vector<std::string> findings = budget_violations(files);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings[0] == "lessons/01_x: 401 lines in all, may have 400");
+}
+
+}  // namespace
+}  // namespace ladder
