@@ -1,8 +1,9 @@
 // Every kernel as a fraction of what the machine can do, measured just before it in the same run:
 //   bazel run //kernels:benchmark -- --benchmark_filter=matmul
 // The argument after a name is the number of threads. `of_limit` is the fraction of the peak
-// multiply-add rate (matmul, attention) or of the memory bandwidth (all others; where the data fit
-// into a cache it may exceed 1). Shapes are those of GPT-2 124M at B = 4, T = 256.
+// fp32 multiply-add rate (matmul, attention; a product of doubles counts twice) or of the memory
+// bandwidth (all others; where the data fit into a cache it may exceed 1). Shapes are those of
+// GPT-2 124M at B = 4, T = 256.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -57,7 +58,7 @@ enum class Limit { flops, bandwidth };
 
 // Times what `prepare` returns. `work`: FLOP, or bytes read and written, of one call.
 void add_benchmark(const std::string& name, Limit limit, double work,
-                   std::function<std::function<void()>(Tensors&)> prepare) {
+                   const std::function<std::function<void()>(Tensors&)>& prepare) {
   const auto body = [=](benchmark::State& state) {
     set_num_threads(static_cast<int>(state.range(0)));
     const double peak = limit == Limit::flops ? measure_fma_rate() : measure_bandwidth();
@@ -79,7 +80,8 @@ void add_benchmark(const std::string& name, Limit limit, double work,
 
 void add_matmul(const std::string& name, DType dtype, size_t m, size_t n, size_t k,
                 MatmulOptions options) {
-  const double flops = 2.0 * static_cast<double>(m * n * k);
+  // The peak is that of fp32. A vector holds half as many doubles, so a double counts twice.
+  const double flops = (dtype == DType::fp64 ? 4.0 : 2.0) * static_cast<double>(m * n * k);
   add_benchmark("matmul/" + name, Limit::flops, flops, [=](Tensors& make) {
     const TensorView out = make({m, n}, dtype);
     const TensorView a = make(options.transpose_a ? Shape{k, m} : Shape{m, k}, dtype);
@@ -119,9 +121,8 @@ void add_attention() {
 
 // Kernels that are bound by memory. `passes`: how often (R, C) elements are read or written.
 void add_rows(const std::string& name, double passes, size_t columns,
-              std::function<std::function<void()>(Tensors&)> prepare) {
-  add_benchmark(name, Limit::bandwidth, passes * 4.0 * static_cast<double>(R * columns),
-                std::move(prepare));
+              const std::function<std::function<void()>(Tensors&)>& prepare) {
+  add_benchmark(name, Limit::bandwidth, passes * 4.0 * static_cast<double>(R * columns), prepare);
 }
 
 void add_memory_bound() {
@@ -141,8 +142,8 @@ void add_memory_bound() {
     return [=, &make] { gelu_forward(make.stream, out, in); };
   });
   add_rows("gelu_backward", 3, 4 * C, [](Tensors& make) {
-    const TensorView d = make({R, 4 * C}), in = make({R, 4 * C});
-    return [=, &make] { gelu_backward(make.stream, d, d, in); };
+    const TensorView din = make({R, 4 * C}), dout = make({R, 4 * C}), in = make({R, 4 * C});
+    return [=, &make] { gelu_backward(make.stream, din, dout, in); };
   });
   add_rows("add_bias", 2, 4 * C, [](Tensors& make) {
     const TensorView out = make({R, 4 * C}), bias = make({4 * C});

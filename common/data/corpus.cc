@@ -1,9 +1,6 @@
 #include "common/data/corpus.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -29,7 +26,7 @@ static_assert(std::endian::native == std::endian::little, "shards are read as th
 
 template <class... Parts>
 [[noreturn]] void refuse(const std::string& path, const Parts&... parts) {
-  throw UserError(concat("data ", path.empty() ? "\"\"" : path, ": ", parts...));
+  throw UserError(concat("--data ", path.empty() ? "\"\"" : path, ": ", parts...));
 }
 
 bool is_bin(const std::string& path) { return path.ends_with(".bin"); }
@@ -87,25 +84,6 @@ size_t shard_tokens(const std::string& path, const char* data, size_t num_bytes)
 
 }  // namespace
 
-void Corpus::Unmap::operator()(const char* data) const noexcept {
-  munmap(const_cast<char*>(data), num_bytes);
-}
-
-Corpus::Mapping Corpus::map_file(const std::string& path) {
-  // Looked at before it is opened: opening a pipe would wait for its writer.
-  const struct stat status = stat_of(path);
-  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file (but a pipe or a device, say)");
-  const size_t num_bytes = static_cast<size_t>(status.st_size);
-  if (num_bytes == 0) refuse(path, "the file is empty");
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) refuse(path, "cannot be read: ", std::strerror(errno));
-  void* data = mmap(nullptr, num_bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  close(file);
-  if (data == MAP_FAILED) refuse(path, "cannot be read: ", std::strerror(error));
-  return Mapping(static_cast<const char*>(data), Unmap{num_bytes});
-}
-
 Corpus Corpus::king_james() {
   Corpus corpus("King James text (built in)", true);
   const std::string_view text = king_james_text();
@@ -125,13 +103,20 @@ Corpus Corpus::open(const std::string& path) {
 }
 
 void Corpus::append_shard(const std::string& path) {
-  Mapping mapping = map_file(path);
-  const char* data = mapping.get();
-  const size_t num_bytes = mapping.get_deleter().num_bytes;
+  std::unique_ptr<const MappedFile> file = [&] {
+    try {
+      return std::make_unique<const MappedFile>(path);
+    } catch (const UserError& error) {  // names the path
+      throw UserError(concat("--data ", error.what()));
+    }
+  }();
+  const size_t num_bytes = file->bytes().size();
+  if (num_bytes == 0) refuse(path, "the file is empty");
+  const char* const data = reinterpret_cast<const char*>(file->bytes().data());
   const size_t count = is_text_ ? num_bytes : shard_tokens(path, data, num_bytes);
   const void* tokens = is_text_ ? data : data + kHeaderBytes;
   const size_t begin = shards_.empty() ? 0 : num_tokens();
-  shards_.push_back({path, std::move(mapping), tokens, begin, begin + count});
+  shards_.push_back({path, std::move(file), tokens, begin, begin + count});
 }
 
 int32_t Corpus::token(size_t index) const {

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/io/file.h"
+
 namespace ladder {
 
 enum class Split { train, validation };
@@ -51,22 +53,15 @@ class Corpus {
   const std::string& name() const { return name_; }
 
  private:
-  struct Unmap {
-    size_t num_bytes;
-    void operator()(const char* data) const noexcept;
-  };
-  using Mapping = std::unique_ptr<const char, Unmap>;
-
   // Tokens [begin, end) of the corpus. `tokens` points to uint8_t (text) or uint16_t.
   struct Shard {
     std::string path;
-    Mapping mapping;  // null for the text that is compiled in
+    std::unique_ptr<const MappedFile> file;  // null for the text that is compiled in
     const void* tokens;
     size_t begin, end;
   };
 
   Corpus(std::string name, bool is_text) : name_(std::move(name)), is_text_(is_text) {}
-  static Mapping map_file(const std::string& path);
   void append_shard(const std::string& path);
   template <class Token>
   void require_below(size_t vocab_size) const;

@@ -1,6 +1,7 @@
 // Where every parameter lies in the flat buffers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -57,6 +58,20 @@ class Layout {
   size_t world_size_;
   std::vector<Unit> units_;
 };
+
+// Calls body(parameter, begin, from, to) for every parameter that has elements among [first, last)
+// of the flat buffer: it begins at `begin`, and its elements [from, to) are in the range.
+template <class Body>
+void for_parameters_in(const Layout& layout, size_t first, size_t last, Body body) {
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      const size_t begin = unit.offset + parameter.offset;
+      const size_t from = std::max(first, begin);
+      const size_t to = std::min(last, begin + parameter.shape.num_elements());
+      if (from < to) body(parameter, begin, from, to);
+    }
+  }
+}
 
 // A unit's parameters (or gradients) in memory, padding included: unit[i] is its i-th parameter.
 template <class View>

@@ -39,18 +39,13 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
                   const AdamWStep& step) {
   AdamWStep no_decay = step;
   no_decay.weight_decay = 0;
-  const size_t last = first + params.num_elements();
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      const size_t begin = unit.offset + parameter.offset;
-      const size_t from = std::max(first, begin);
-      const size_t to = std::min(last, begin + parameter.shape.num_elements());
-      if (from >= to) continue;
-      const size_t at = from - first, count = to - from;
-      adamw(stream, params.rows(at, count), exp_avg.rows(at, count), exp_avg_sq.rows(at, count),
-            grads.rows(at, count), parameter.decays() ? step : no_decay);
-    }
-  }
+  for_parameters_in(layout, first, first + params.num_elements(),
+                    [&](const Parameter& parameter, size_t, size_t from, size_t to) {
+                      const size_t at = from - first, count = to - from;
+                      adamw(stream, params.rows(at, count), exp_avg.rows(at, count),
+                            exp_avg_sq.rows(at, count), grads.rows(at, count),
+                            parameter.decays() ? step : no_decay);
+                    });
 }
 
 namespace {

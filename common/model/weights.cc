@@ -34,22 +34,16 @@ bool same_shape(const std::vector<size_t>& file, const Shape& expected) {
 
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span) {
-  const size_t last = first + span.num_elements();
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      const size_t begin = unit.offset + parameter.offset;
-      const size_t from = std::max(first, begin);
-      const size_t to = std::min(last, begin + parameter.shape.num_elements());
-      if (from >= to) continue;
-      const TensorView part = span.rows(from - first, to - from);
-      if (parameter.initial_deviation > 0) {
-        fill_normal(stream, part, random_key(seed, parameter.name), from - begin,
-                    parameter.initial_deviation);
-      } else {
-        fill(stream, part, parameter.initial_value);
-      }
-    }
-  }
+  for_parameters_in(layout, first, first + span.num_elements(),
+                    [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
+                      const TensorView part = span.rows(from - first, to - from);
+                      if (parameter.initial_deviation > 0) {
+                        fill_normal(stream, part, random_key(seed, parameter.name), from - begin,
+                                    parameter.initial_deviation);
+                      } else {
+                        fill(stream, part, parameter.initial_value);
+                      }
+                    });
 }
 
 WeightsFile::WeightsFile(const std::string& path, const Layout& layout)

@@ -63,6 +63,12 @@ CLI::Validator byte_size() {
       "");
 }
 
+// A path; an empty one would mean "none" and is more likely an unset shell variable.
+CLI::Validator path() {
+  return CLI::Validator(
+      [](std::string& text) { return text.empty() ? "the path is empty" : std::string(); }, "");
+}
+
 // What is parsed before defaults that depend on other flags are known.
 struct RawOptions {
   RunConfig config;
@@ -86,7 +92,7 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
   add("--vocab", raw.vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
   add("--sequence-length", raw.sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
-  add("--init", raw.config.init, "Start from the weights in this safetensors file");
+  add("--init", raw.config.init, "Start from the weights in this safetensors file")->check(path());
 }
 
 void add_training_flags(CLI::App& app, RawOptions& raw) {
@@ -97,7 +103,8 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   };
   add("--data", config.data,
       "Any text file (bytes are tokens), a .bin token shard, or a folder of these shards "
-      "[built-in King James text]");
+      "[built-in King James text]")
+      ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
       ->check(whole(1, 100'000'000));
   add("--micro-batch-size", raw.micro_batch_size,
@@ -136,9 +143,11 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
   add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
       ->check(whole(0, 100'000'000));
   add("--dump", config.dump,
-      "Folder: after every step loss, gradients, parameters and moments as safetensors");
+      "Folder: after every step loss, gradients, parameters and moments as safetensors")
+      ->check(path());
   add("--metrics", config.metrics,
-      "File: one JSON object a step (written as FILE.partial, renamed at the end)");
+      "File: one JSON object a step (written as FILE.partial, renamed at the end)")
+      ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
 }

@@ -40,11 +40,14 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
   const Tensor parameters(memory, Category::parameters, config.dtype, {layout.num_elements()});
-  size_t offset = 0, unit = 0, index = 0;
+  size_t unit = 0, index = 0;  // of the parameter that comes next, in layout order
   visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView value) {
-    offset = layout.unit(unit).offset + parameter.offset;
+    const size_t offset = layout.unit(unit).offset + parameter.offset;
     copy(stream, parameters.view().elements(offset, value.shape()), value);
-    if (++index == layout.unit(unit).parameters.size()) ++unit, index = 0;
+    if (++index == layout.unit(unit).parameters.size()) {
+      ++unit;
+      index = 0;
+    }
   });
   const Gpt2 model(layout, parameters, TensorView());
 

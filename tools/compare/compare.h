@@ -12,7 +12,7 @@ namespace ladder {
 struct CompareOptions {
   double tolerance = 0;  // relative to the tensor's largest |element|; 0 = bitwise the same
   // The runs' own, for the key-bias rule below.
-  double learning_rate = 1e-3;
+  double learning_rate = 2e-3;
   double epsilon = 1e-8;
 };
 

@@ -108,6 +108,8 @@ TEST_CASE("a micro-batch of several classifier blocks is the sum of smaller ones
     part_losses.insert(part_losses.end(), part.begin(), part.end());
   }
   CHECK(part_losses == losses);  // row by row the same operations
+  mean_loss(whole, tokens, targets);
+  CHECK(values_of(whole.workspace.losses(whole.activations)) == losses);
   Values expected = values_of(whole.gradients), got = values_of(parts.gradients);
   REQUIRE(largest(expected) > 1e-2);
   for (size_t i = 0; i < got.size(); ++i) got[i] -= expected[i];

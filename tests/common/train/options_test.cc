@@ -67,8 +67,8 @@ TEST_CASE("the defaults are a tiny model, 200 steps of 16 sequences") {
   CHECK(config.seed == 1);
   CHECK(config.optimizer.num_steps == 200);
   CHECK(config.optimizer.warmup_steps == 10);
-  CHECK(config.optimizer.learning_rate == 1e-3);
-  CHECK(config.optimizer.min_learning_rate == 1e-4);
+  CHECK(config.optimizer.learning_rate == 2e-3);
+  CHECK(config.optimizer.min_learning_rate == 2e-4);
   CHECK(config.optimizer.beta1 == 0.9);
   CHECK(config.optimizer.beta2 == 0.95);
   CHECK(config.optimizer.epsilon == 1e-8);

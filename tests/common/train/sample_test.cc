@@ -1,6 +1,7 @@
 // Sampling: one token, and a whole text.
 #include "common/train/sample.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
@@ -83,7 +84,7 @@ RunConfig small_run() {
   return config;
 }
 
-// The model's initial weights, ten times larger so that its logits differ.
+// A sample of the model with its initial weights.
 std::string sample(const RunConfig& config, bool is_text = true) {
   const Layout layout(config.model, 1);
   Memory memory(DeviceType::cpu, "host", 0);
