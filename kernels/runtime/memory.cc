@@ -79,7 +79,7 @@ Memory::Memory(DeviceType device, std::string arena, size_t limit)
 
 Memory::~Memory() = default;
 
-void* Memory::allocate(Category category, size_t bytes) {
+void* Memory::allocate(Category category, size_t bytes, MemorySource* source) {
   check(bytes > 0, "Memory::allocate: zero bytes");
   const size_t used = current_.total();
   if (limit_ > 0 && (used > limit_ || bytes > limit_ - used)) {
@@ -88,7 +88,7 @@ void* Memory::allocate(Category category, size_t bytes) {
                " do not fit, ", human_bytes(used), " of ", human_bytes(limit_), " are in use"),
         *this, category, bytes);
   }
-  void* const pointer = system_allocate(bytes);
+  void* const pointer = source != nullptr ? source->allocate(bytes) : system_allocate(bytes);
   if (pointer == nullptr) {
     throw OutOfMemory(concat("out of ", arena_, " memory: the machine has no ", human_bytes(bytes),
                              " left for ", name_of(category)),
@@ -99,8 +99,13 @@ void* Memory::allocate(Category category, size_t bytes) {
   return pointer;
 }
 
-void Memory::release(void* pointer, Category category, size_t bytes) noexcept {
-  system_release(pointer, bytes);
+void Memory::release(void* pointer, Category category, size_t bytes,
+                     MemorySource* source) noexcept {
+  if (source != nullptr) {
+    source->release(pointer, bytes);
+  } else {
+    system_release(pointer, bytes);
+  }
   current_[category] -= bytes;
 }
 

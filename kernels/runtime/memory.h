@@ -35,6 +35,16 @@ struct MemoryUse {
 
 class Memory;
 
+// Where memory comes from, other than from the system: registered buffers of communicators.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  // Zero-filled, aligned to 64 bytes. Throws Error where there is none.
+  virtual void* allocate(size_t bytes) = 0;
+  // REQUIRES: allocate(bytes) returned `pointer`.
+  virtual void release(void* pointer, size_t bytes) noexcept = 0;
+};
+
 // An allocation went over the cap (or the machine had no more). what() is one line; the program
 // adds the table of categories.
 class OutOfMemory : public Error {
@@ -61,10 +71,12 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  // From `source`, or from the system where it is null.
   // REQUIRES: bytes > 0. Throws OutOfMemory, after which nothing has changed.
-  void* allocate(Category category, size_t bytes);
-  // REQUIRES: allocate(category, bytes) returned `pointer`.
-  void release(void* pointer, Category category, size_t bytes) noexcept;
+  void* allocate(Category category, size_t bytes, MemorySource* source = nullptr);
+  // REQUIRES: allocate(category, bytes, source) returned `pointer`.
+  void release(void* pointer, Category category, size_t bytes,
+               MemorySource* source = nullptr) noexcept;
 
   DeviceType device() const { return device_; }
   const std::string& arena() const { return arena_; }

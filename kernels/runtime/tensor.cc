@@ -30,24 +30,29 @@ std::string to_string(const Shape& shape) {
   return text + ")";
 }
 
-Tensor::Tensor(Memory& memory, Category category, DType dtype, const Shape& shape)
-    : memory_(&memory), category_(category) {
-  view_ =
-      TensorView(memory.allocate(category, bytes_of(dtype, shape)), dtype, memory.device(), shape);
+Tensor::Tensor(Memory& memory, Category category, DType dtype, const Shape& shape,
+               MemorySource* source)
+    : memory_(&memory), source_(source), category_(category) {
+  view_ = TensorView(memory.allocate(category, bytes_of(dtype, shape), source), dtype,
+                     memory.device(), shape);
 }
 
 Tensor::~Tensor() {
-  if (memory_ != nullptr) memory_->release(view_.data(), category_, view_.num_bytes());
+  if (memory_ != nullptr) {
+    memory_->release(view_.data(), category_, view_.num_bytes(), source_);
+  }
 }
 
 Tensor::Tensor(Tensor&& other) noexcept
     : memory_(std::exchange(other.memory_, nullptr)),
+      source_(other.source_),
       category_(other.category_),
       view_(std::exchange(other.view_, {})) {}
 
 Tensor& Tensor::operator=(Tensor&& other) noexcept {
   Tensor taken(std::move(other));  // leaves with what this tensor held
   std::swap(memory_, taken.memory_);
+  std::swap(source_, taken.source_);
   std::swap(category_, taken.category_);
   std::swap(view_, taken.view_);
   return *this;

@@ -112,8 +112,10 @@ using ConstTensorView = BasicView<const void>;
 class Tensor {
  public:
   Tensor() = default;
+  // Memory from `source`, or from the system where it is null; counted in `memory` either way.
   // REQUIRES: at least one element. Throws OutOfMemory.
-  Tensor(Memory& memory, Category category, DType dtype, const Shape& shape);
+  Tensor(Memory& memory, Category category, DType dtype, const Shape& shape,
+         MemorySource* source = nullptr);
   ~Tensor();
   Tensor(Tensor&& other) noexcept;
   Tensor& operator=(Tensor&& other) noexcept;
@@ -126,6 +128,7 @@ class Tensor {
 
  private:
   Memory* memory_ = nullptr;
+  MemorySource* source_ = nullptr;
   Category category_ = Category::workspace;
   TensorView view_;
 };

@@ -26,6 +26,19 @@ filegroup(
 )
 """
 
+# Open MPI's headers lie outside of the compiler's own folders.
+_OPENMPI = "/usr/lib/x86_64-linux-gnu/openmpi/include"
+_OPENMPI_BUILD = """
+cc_library(
+    name = "openmpi",
+    hdrs = glob(["**/*.h"]),
+    defines = ["OMPI_SKIP_MPICXX"],
+    includes = ["."],
+    linkopts = ["-lmpi"],
+    visibility = ["//visibility:public"],
+)
+"""
+
 def _stub_repository_impl(context):
     context.file("WORKSPACE", "")
     for path, text in context.attr.files.items():
@@ -46,4 +59,9 @@ def debian_repositories():
     _stub_repository(
         name = "remote_coverage_tools",
         files = {"BUILD": _COVERAGE_BUILD},
+    )
+    native.new_local_repository(
+        name = "openmpi",
+        path = _OPENMPI,
+        build_file_content = _OPENMPI_BUILD,
     )

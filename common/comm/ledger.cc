@@ -1,0 +1,75 @@
+#include "common/comm/ledger.h"
+
+namespace ladder {
+
+std::string_view name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::gradient:
+      return "gradient";
+    case Purpose::parameter:
+      return "parameter";
+    case Purpose::activation:
+      return "activation";
+    case Purpose::control:
+      return "control";
+  }
+  return "?";
+}
+
+std::string_view name_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return "all_reduce";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::all_gather:
+      return "all_gather";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::reduce:
+      return "reduce";
+    case Collective::all_to_all:
+      return "all_to_all";
+    case Collective::send:
+      return "send";
+    case Collective::recv:
+      return "recv";
+    case Collective::barrier:
+      return "barrier";
+  }
+  return "?";
+}
+
+double wire_bytes(Collective collective, size_t size, size_t bytes) {
+  const double n = static_cast<double>(size), payload = static_cast<double>(bytes);
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (n - 1) / n * payload;
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+    case Collective::all_to_all:
+      return (n - 1) / n * payload;
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send:
+      return size > 1 ? payload : 0;
+    case Collective::recv:
+    case Collective::barrier:
+      return 0;
+  }
+  return 0;
+}
+
+void Ledger::record(Purpose purpose, Collective collective, size_t payload_bytes) {
+  const std::lock_guard lock(mutex_);
+  Traffic& traffic = entries_[{purpose, collective}];
+  ++traffic.calls;
+  traffic.payload_bytes += payload_bytes;
+}
+
+Ledger::Entries Ledger::entries() const {
+  const std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+}  // namespace ladder

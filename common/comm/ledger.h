@@ -1,0 +1,57 @@
+// What was communicated: calls and bytes by purpose and operation.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+namespace ladder {
+
+// What the data of a collective are.
+enum class Purpose { gradient, parameter, activation, control };
+
+enum class Collective {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  reduce,
+  all_to_all,
+  send,
+  recv,
+  barrier
+};
+
+std::string_view name_of(Purpose purpose);
+std::string_view name_of(Collective collective);
+
+// Bytes that one of `size` ranks puts on the wire for a payload of `bytes` bytes, each rank
+// equally:
+//   all_reduce 2 (N-1)/N; reduce_scatter, all_gather, all_to_all (N-1)/N; broadcast, reduce, send
+//   1; recv and barrier 0.
+// The payload is the full vector: of reduce_scatter what goes in, of all_gather what comes out.
+// [nccl-tests, doc/PERFORMANCE.md]
+double wire_bytes(Collective collective, size_t size, size_t bytes);
+
+struct Traffic {
+  size_t calls = 0;
+  size_t payload_bytes = 0;
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+
+// One rank's traffic on one axis. Thread-safe.
+class Ledger {
+ public:
+  using Entries = std::map<std::pair<Purpose, Collective>, Traffic>;
+
+  void record(Purpose purpose, Collective collective, size_t payload_bytes);
+  Entries entries() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Entries entries_;
+};
+
+}  // namespace ladder

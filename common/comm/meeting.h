@@ -1,0 +1,67 @@
+// Where the ranks of a group on one machine meet: a line of shared memory for each.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/comm/ledger.h"
+#include "common/comm/mpi_world.h"
+#include "kernels/collective.h"
+#include "kernels/runtime/dtype.h"
+
+namespace ladder {
+
+// Every collective begins with enter(): each rank writes down what it calls, waits for all, and
+// compares. So ranks that call different operations, or with different sizes, end with an error
+// that names both instead of hanging or adding up the wrong numbers.
+class Meeting {
+ public:
+  // One rank's call.
+  struct Call {
+    Collective collective = Collective::barrier;
+    DType dtype = DType::fp32;
+    Reduction reduction = Reduction::sum;
+    size_t peer = 0;      // root
+    size_t elements = 0;  // of the full vector
+    // Where the buffer lies in registered memory.
+    bool registered = false;
+    size_t allocation = 0, offset = 0;
+  };
+
+  // Collective over `comm`, whose ranks are all on one machine. timeout_seconds: 0 = wait for ever.
+  Meeting(MPI_Comm comm, double timeout_seconds);
+  ~Meeting();
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  // Returns when all ranks have entered. Throws Error where a call differs, or after the timeout
+  // with the ranks that did not arrive.
+  void enter(const Call& call);
+  // After enter: what `rank` has called. Valid until the next enter.
+  const Call& call_of(size_t rank) const;
+  // Returns when all ranks have left: until then peers may read and write this rank's buffers.
+  void leave();
+
+ private:
+  // Two calls, used in turn: a rank may write its next call while a peer still reads this one.
+  struct alignas(64) Slot {
+    std::atomic<uint64_t> entered, left;
+    Call calls[2];
+  };
+  void wait_for(const std::function<bool(const Slot&)>& arrived, const char* what) const;
+
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::vector<Slot*> slots_;
+  size_t rank_ = 0;
+  uint64_t count_ = 0;
+  double timeout_seconds_;
+};
+
+// "all_reduce (sum) of 12 fp32"
+std::string to_string(const Meeting::Call& call);
+
+}  // namespace ladder

@@ -1,0 +1,213 @@
+#include "common/comm/mpi_communicator.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+// Slice `index` of `count` elements that `parts` ranks share: multiples of a cache line, the last
+// ones shorter or empty.
+struct Slice {
+  size_t first, count;
+};
+Slice slice_of(size_t count, size_t parts, size_t index) {
+  constexpr size_t kLine = 16;
+  const size_t each = ((count + parts - 1) / parts + kLine - 1) / kLine * kLine;
+  const size_t first = std::min(count, each * index);
+  return {first, std::min(each, count - first)};
+}
+
+template <class View>
+View part(const View& view, size_t first, size_t count) {
+  return view.elements(first, {count});
+}
+
+}  // namespace
+
+struct MpiCommunicator::Setup {
+  MPI_Comm comm;
+  const MpiWorld& world;
+  NodeMemory* node_memory;
+  MpiOptions options;
+  int rank, size;
+};
+
+std::unique_ptr<Communicator> MpiCommunicator::make(MPI_Comm comm, const MpiWorld& world,
+                                                    NodeMemory* node_memory,
+                                                    const MpiOptions& options) {
+  Setup setup = {comm, world, node_memory, options, 0, 0};
+  mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
+  mpi_check(MPI_Comm_rank(comm, &setup.rank));
+  mpi_check(MPI_Comm_size(comm, &setup.size));
+  if (setup.size > 1) return std::unique_ptr<Communicator>(new MpiCommunicator(setup));
+  MPI_Comm_free(&comm);
+  return std::make_unique<OneRank>();
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::make_world(const MpiWorld& world,
+                                                          NodeMemory* node_memory,
+                                                          const MpiOptions& options) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
+  return make(comm, world, node_memory, options);
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(size_t color) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  mpi_check(MPI_Comm_split(comm_, static_cast<int>(color), static_cast<int>(rank()), &comm));
+  return make(comm, world_, node_memory_, options_);
+}
+
+MpiCommunicator::MpiCommunicator(const Setup& setup)
+    : Communicator(static_cast<size_t>(setup.rank), static_cast<size_t>(setup.size)),
+      comm_(setup.comm),
+      world_(setup.world),
+      node_memory_(setup.node_memory),
+      options_(setup.options) {
+  if (node_memory_ == nullptr) return;
+  // Which rank of the node is each member? Undefined for members elsewhere.
+  MPI_Group members, node;
+  mpi_check(MPI_Comm_group(comm_, &members));
+  mpi_check(MPI_Comm_group(world_.node(), &node));
+  std::vector<int> ranks(size()), node_ranks(size());
+  for (size_t r = 0; r < size(); ++r) ranks[r] = static_cast<int>(r);
+  mpi_check(MPI_Group_translate_ranks(members, setup.size, ranks.data(), node, node_ranks.data()));
+  MPI_Group_free(&members);
+  MPI_Group_free(&node);
+  if (std::count(node_ranks.begin(), node_ranks.end(), MPI_UNDEFINED) > 0) return;
+  for (int r : node_ranks) node_ranks_.push_back(static_cast<size_t>(r));
+  meeting_ = std::make_unique<Meeting>(comm_, options_.timeout_seconds);
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  stop();
+  meeting_.reset();
+  // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
+  // is about to end all of them.
+  if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+}
+
+Meeting::Call MpiCommunicator::describe(const Request& request) const {
+  Meeting::Call call;
+  call.collective = request.collective;
+  call.reduction = request.reduction;
+  call.peer = request.peer;
+  if (request.in.empty()) return call;
+  call.dtype = request.in.dtype();
+  call.elements = std::max(request.in.num_elements(), request.out.num_elements());
+  if (node_memory_ == nullptr) return call;
+  if (const auto place = node_memory_->find(request.in.data())) {
+    call.registered = true;
+    call.allocation = place->allocation;
+    call.offset = place->offset;
+  }
+  return call;
+}
+
+void MpiCommunicator::execute(const Request& request) {
+  if (request.collective == Collective::send || request.collective == Collective::recv) {
+    return execute_by_messages(request);
+  }
+  const Meeting::Call call = describe(request);
+  if (!meeting_) {
+    if (options_.check_collectives) check_over_mpi(call);
+    return execute_by_messages(request);
+  }
+  meeting_->enter(call);
+  bool shared = true;
+  for (size_t r = 0; r < size(); ++r) shared = shared && meeting_->call_of(r).registered;
+  if (!shared) return execute_by_messages(request);
+  execute_shared(request);
+  meeting_->leave();
+}
+
+void MpiCommunicator::check_over_mpi(const Meeting::Call& call) {
+  const std::string own = to_string(call);
+  constexpr int kLength = 96;
+  std::vector<char> all(kLength * size(), '\0');
+  std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1), &all[kLength * rank()]);
+  mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_));
+  for (size_t r = 0; r < size(); ++r) {
+    const std::string theirs(&all[kLength * r]);
+    if (theirs == &all[kLength * rank()]) continue;
+    fail(concat("a collective differs: rank ", rank(), " of the group calls ", own, ", rank ", r,
+                " calls ", theirs));
+  }
+}
+
+TensorView MpiCommunicator::peer_memory(const Request& request, size_t peer, size_t first,
+                                        size_t count) {
+  const Meeting::Call& call = meeting_->call_of(peer);
+  char* const base =
+      static_cast<char*>(node_memory_->at({call.allocation, call.offset}, node_ranks_[peer]));
+  const DType dtype = request.in.dtype();
+  return TensorView(base + first * size_of(dtype), dtype, DeviceType::cpu, {count});
+}
+
+void MpiCommunicator::execute_shared(const Request& request) {
+  const size_t n = request.in.num_elements(), bytes = size_of(request.in.dtype());
+  // The same slice of every rank's buffer, in rank order.
+  const auto slices = [&]<class View>(std::vector<View>& views, size_t first, size_t count) {
+    for (size_t r = 0; r < size(); ++r) {
+      views.push_back(peer_memory(request, r, first, count));
+    }
+  };
+  const auto count_bytes = [&](size_t elements) { shared_bytes_ += elements * bytes; };
+  // Peers one after the other, beginning behind oneself: not all read the same one at once.
+  const auto for_peers = [&](auto body) {
+    for (size_t step = 1; step < size(); ++step) body((rank() + step) % size());
+  };
+  switch (request.collective) {
+    case Collective::all_reduce: {
+      const Slice own = slice_of(n, size(), rank());
+      std::vector<TensorView> views;
+      slices(views, own.first, own.count);
+      reduce_to_all(views, request.reduction);
+      return count_bytes(2 * (size() - 1) * own.count);  // read from each peer, written to each
+    }
+    case Collective::reduce_scatter: {
+      const size_t shard = request.out.num_elements();
+      std::vector<ConstTensorView> views;
+      slices(views, rank() * shard, shard);
+      reduce_to_one(request.out, views, request.reduction);
+      return count_bytes((size() - 1) * shard);
+    }
+    case Collective::all_gather: {
+      const TensorView own = part(request.out, rank() * n, n);
+      if (own.data() != request.in.data()) copy_in_thread(own, part(request.in, 0, n));
+      for_peers([&](size_t peer) {
+        copy_in_thread(part(request.out, peer * n, n), peer_memory(request, peer, 0, n));
+      });
+      return count_bytes((size() - 1) * n);
+    }
+    case Collective::broadcast:
+      if (rank() == request.peer) return;
+      copy_in_thread(part(request.out, 0, n), peer_memory(request, request.peer, 0, n));
+      return count_bytes(n);
+    case Collective::reduce: {
+      if (rank() != request.peer) return;
+      std::vector<ConstTensorView> views;
+      slices(views, 0, n);
+      reduce_to_one(request.out, views, request.reduction);
+      return count_bytes((size() - 1) * n);
+    }
+    case Collective::all_to_all: {
+      const size_t each = n / size();
+      copy_in_thread(part(request.out, rank() * each, each), part(request.in, rank() * each, each));
+      for_peers([&](size_t peer) {
+        copy_in_thread(part(request.out, peer * each, each),
+                       peer_memory(request, peer, rank() * each, each));
+      });
+      return count_bytes((size() - 1) * each);
+    }
+    case Collective::send:
+    case Collective::recv:
+    case Collective::barrier:
+      return;
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,161 @@
+// The operations of MpiCommunicator between ranks that share no memory, by send and recv.
+#include <algorithm>
+
+#include "common/comm/mpi_communicator.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr int kTag = 1;
+
+int byte_count(size_t elements, DType dtype) { return static_cast<int>(elements * size_of(dtype)); }
+
+template <class View>
+View part(const View& view, size_t first, size_t count) {
+  return view.elements(first, {count});
+}
+
+// Calls body(first, count) for pieces that cover [0, n).
+template <class Body>
+void for_pieces(size_t n, size_t piece, Body body) {
+  for (size_t first = 0; first < n; first += piece) body(first, std::min(piece, n - first));
+}
+
+}  // namespace
+
+TensorView MpiCommunicator::staging(DType dtype, size_t elements) {
+  staging_.resize(std::max(staging_.size(), elements * size_of(dtype)));
+  return TensorView(staging_.data(), dtype, DeviceType::cpu, {elements});
+}
+
+// send(r) and recv(r) say what goes to and comes from rank r; views may be empty.
+template <class SendAt, class RecvAt>
+void MpiCommunicator::exchange(DType dtype, SendAt send, RecvAt recv) {
+  std::vector<MPI_Request> requests;
+  const auto start = [&](auto function, auto view, size_t peer) {
+    if (view.num_elements() == 0) return;
+    MPI_Request& request = requests.emplace_back();
+    mpi_check(function(view.data(), byte_count(view.num_elements(), dtype), MPI_BYTE,
+                       static_cast<int>(peer), kTag, comm_, &request));
+  };
+  for (size_t r = 0; r < size(); ++r) {
+    if (r != rank()) start(MPI_Irecv, recv(r), r);
+  }
+  for (size_t step = 1; step < size(); ++step) {
+    const size_t r = (rank() + step) % size();
+    start(MPI_Isend, send(r), r);
+  }
+  mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+}
+
+void MpiCommunicator::execute_by_messages(const Request& request) {
+  const size_t piece = options_.piece_elements, n = request.in.num_elements();
+  const int peer = static_cast<int>(request.peer);
+  switch (request.collective) {
+    case Collective::all_reduce:
+      return for_pieces(n, piece, [&](size_t first, size_t count) {
+        all_reduce_piece(part(request.out, first, count), request.reduction);
+      });
+    case Collective::reduce_scatter:
+      return reduce_scatter_by_messages(request);
+    case Collective::all_gather:
+      return all_gather_by_messages(request.out, request.in);
+    case Collective::broadcast:
+      return for_pieces(n, piece, [&](size_t first, size_t count) {
+        mpi_check(MPI_Bcast(part(request.out, first, count).data(),
+                            byte_count(count, request.out.dtype()), MPI_BYTE, peer, comm_));
+      });
+    case Collective::reduce:
+      return reduce_by_messages(request);
+    case Collective::all_to_all: {
+      const size_t each = n / size();
+      copy_in_thread(part(request.out, rank() * each, each), part(request.in, rank() * each, each));
+      return for_pieces(each, piece, [&](size_t first, size_t count) {
+        exchange(
+            request.in.dtype(), [&](size_t r) { return part(request.in, r * each + first, count); },
+            [&](size_t r) { return part(request.out, r * each + first, count); });
+      });
+    }
+    case Collective::send:
+      return for_pieces(n, piece, [&](size_t first, size_t count) {
+        mpi_check(MPI_Send(part(request.in, first, count).data(),
+                           byte_count(count, request.in.dtype()), MPI_BYTE, peer, kTag, comm_));
+      });
+    case Collective::recv:
+      return for_pieces(request.out.num_elements(), piece, [&](size_t first, size_t count) {
+        mpi_check(MPI_Recv(part(request.out, first, count).data(),
+                           byte_count(count, request.out.dtype()), MPI_BYTE, peer, kTag, comm_,
+                           MPI_STATUS_IGNORE));
+      });
+    case Collective::barrier:
+      mpi_check(MPI_Barrier(comm_));
+      return;
+  }
+}
+
+// Rank r collects slice r from all, sums it in rank order, and sends the sum to all.
+void MpiCommunicator::all_reduce_piece(TensorView piece, Reduction reduction) {
+  const size_t n = piece.num_elements(), each = (n + size() - 1) / size();
+  const auto slice = [&](size_t r) {
+    const size_t first = std::min(n, r * each);
+    return part(piece, first, std::min(each, n - first));
+  };
+  const TensorView own = slice(rank()), all = staging(piece.dtype(), size() * each);
+  const auto staged = [&](size_t r) { return part(all, r * each, own.num_elements()); };
+  exchange(piece.dtype(), slice, staged);
+  if (own.num_elements() > 0) {
+    std::vector<ConstTensorView> views;
+    for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
+    reduce_to_one(own, views, reduction);
+  }
+  exchange(
+      piece.dtype(), [&](size_t) { return own; }, slice);
+}
+
+void MpiCommunicator::reduce_scatter_by_messages(const Request& request) {
+  const size_t shard = request.out.num_elements();
+  const DType dtype = request.out.dtype();
+  for_pieces(shard, options_.piece_elements, [&](size_t first, size_t count) {
+    const TensorView all = staging(dtype, size() * count);
+    const auto mine = [&](size_t r) { return part(request.in, r * shard + first, count); };
+    const auto staged = [&](size_t r) { return part(all, r * count, count); };
+    exchange(dtype, mine, staged);
+    std::vector<ConstTensorView> views;
+    for (size_t r = 0; r < size(); ++r) {
+      views.push_back(r == rank() ? mine(r) : ConstTensorView(staged(r)));
+    }
+    reduce_to_one(part(request.out, first, count), views, request.reduction);
+  });
+}
+
+void MpiCommunicator::all_gather_by_messages(TensorView buffer, ConstTensorView shard) {
+  const size_t n = shard.num_elements();
+  const TensorView own = part(buffer, rank() * n, n);
+  if (own.data() != shard.data()) copy_in_thread(own, part(shard, 0, n));
+  for_pieces(n, options_.piece_elements, [&](size_t first, size_t count) {
+    exchange(
+        buffer.dtype(), [&](size_t) { return part(own, first, count); },
+        [&](size_t r) { return part(buffer, r * n + first, count); });
+  });
+}
+
+void MpiCommunicator::reduce_by_messages(const Request& request) {
+  const bool is_root = rank() == request.peer;
+  const DType dtype = request.out.dtype();
+  for_pieces(request.in.num_elements(), options_.piece_elements, [&](size_t first, size_t count) {
+    const TensorView own = part(request.out, first, count);
+    const TensorView all = staging(dtype, is_root ? size() * count : 0);
+    const auto nothing = part(own, 0, 0);
+    const auto staged = [&](size_t r) { return part(all, r * count, count); };
+    exchange(
+        dtype, [&](size_t r) { return r == request.peer ? own : nothing; },
+        [&](size_t r) { return is_root ? staged(r) : nothing; });
+    if (!is_root) return;
+    std::vector<ConstTensorView> views;
+    for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
+    reduce_to_one(own, views, request.reduction);
+  });
+}
+
+}  // namespace ladder

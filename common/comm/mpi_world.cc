@@ -1,0 +1,49 @@
+#include "common/comm/mpi_world.h"
+
+#include <cstdlib>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+void mpi_check(int result, std::source_location where) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  fail(std::string(text, static_cast<size_t>(length)), where);
+}
+
+MpiWorld::MpiWorld() {
+  int provided = 0;
+  mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
+  check(provided == MPI_THREAD_MULTIPLE, "this MPI does not serve several threads at once");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int rank = 0, size = 0, node_size = 0;
+  mpi_check(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+  mpi_check(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  mpi_check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_));
+  mpi_check(MPI_Comm_size(node_, &node_size));
+  rank_ = static_cast<size_t>(rank);
+  size_ = static_cast<size_t>(size);
+  node_size_ = static_cast<size_t>(node_size);
+}
+
+MpiWorld::~MpiWorld() {
+  MPI_Comm_free(&node_);
+  MPI_Finalize();
+}
+
+std::string MpiWorld::name() const {
+  char host[MPI_MAX_PROCESSOR_NAME];
+  int length = 0;
+  mpi_check(MPI_Get_processor_name(host, &length));
+  return concat("rank ", rank_, " on ", std::string(host, static_cast<size_t>(length)));
+}
+
+void MpiWorld::abort(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);  // MPI_Abort does not return, but its declaration does not say so
+}
+
+}  // namespace ladder

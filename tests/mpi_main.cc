@@ -1,0 +1,52 @@
+// The shared main of tests that run under mpirun: every rank runs the same cases in the same order
+// and rank 0 reports. The first failed assertion, on whichever rank, is printed with its rank and
+// ends all ranks, since the others would wait for that rank for ever.
+#define CATCH_CONFIG_RUNNER
+#include "tests/mpi_main.h"
+
+#include <catch2/catch.hpp>
+#include <iostream>
+#include <optional>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder::testing {
+namespace {
+
+std::optional<MpiWorld>& the_world() {
+  static std::optional<MpiWorld> world;
+  return world;
+}
+
+class AbortOnFailure : public Catch::TestEventListenerBase {
+ public:
+  using TestEventListenerBase::TestEventListenerBase;
+
+  bool assertionEnded(const Catch::AssertionStats& stats) override {
+    const Catch::AssertionResult& result = stats.assertionResult;
+    if (result.isOk()) return true;
+    std::string text = concat("FAILED: ", world().name(), ": ", result.getSourceInfo().file, ":",
+                              result.getSourceInfo().line, ": ", result.getExpressionInMacro());
+    if (result.hasExpandedExpression()) text += "\n  with " + result.getExpandedExpression();
+    if (result.hasMessage()) text += concat("\n  ", result.getMessage());
+    for (const Catch::MessageInfo& info : stats.infoMessages) text += "\n  " + info.message;
+    std::cerr << text + "\n1 failed, the other ranks were ended\n" << std::flush;
+    MpiWorld::abort(1);
+  }
+};
+CATCH_REGISTER_LISTENER(AbortOnFailure)
+
+}  // namespace
+
+MpiWorld& world() { return *the_world(); }
+
+}  // namespace ladder::testing
+
+int main(int argc, char** argv) {
+  ladder::testing::the_world().emplace();
+  Catch::Session session;
+  if (ladder::testing::world().rank() != 0) session.configData().outputFilename = "/dev/null";
+  const int status = session.run(argc, argv);
+  ladder::testing::the_world().reset();
+  return status;
+}

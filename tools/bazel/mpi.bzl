@@ -1,0 +1,24 @@
+"""Tests that run under mpirun."""
+
+def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
+    """A Catch2 test whose cases run on `ranks` MPI ranks at once, with tests/mpi_main.cc as main.
+
+    The sources define test cases only. Cases take what they need of the ranks by splitting.
+    """
+    native.cc_binary(
+        name = name + "_program",
+        testonly = True,
+        srcs = srcs,
+        deps = deps + ["//tests:mpi_main"],
+    )
+    native.sh_test(
+        name = name,
+        size = size,
+        srcs = ["//tools/bazel:mpi_test.sh"],
+        args = [
+            str(ranks),
+            "$(location :%s_program)" % name,
+        ],
+        data = [":%s_program" % name],
+        **kwargs
+    )
