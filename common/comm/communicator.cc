@@ -1,5 +1,6 @@
 #include "common/comm/communicator.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -10,7 +11,16 @@
 
 namespace ladder {
 
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
 struct Work::State {
+  std::function<void(double busy, double exposed)> record_times;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -39,8 +49,10 @@ void Work::wait(Stream&) {
   if (!state_) return;
   const std::shared_ptr<State> state = std::move(state_);
   state_ = nullptr;
+  const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(state->mutex);
   state->changed.wait(lock, [&] { return state->done; });
+  state->record_times(0, seconds_since(begin));
   if (state->error) std::rethrow_exception(state->error);
 }
 
@@ -97,7 +109,10 @@ class Worker {
 Communicator::Communicator(size_t rank, size_t size) : rank_(rank), size_(size) {}
 Communicator::~Communicator() = default;
 
-void Communicator::stop() { worker_.reset(); }
+void Communicator::stop() {
+  if (std::uncaught_exceptions() > 0) given_up_ = true;
+  worker_.reset();
+}
 
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
                        CallOptions options) {
@@ -106,19 +121,29 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
                  payload_elements * (view.empty() ? 0 : size_of(view.dtype())));
   stream.synchronize();
   if (!options.background || size_ == 1) {
+    const auto begin = std::chrono::steady_clock::now();
     if (worker_) worker_->drain();
     execute(request);
+    const double seconds = seconds_since(begin);
+    ledger_.record_times(options.purpose, request.collective, seconds, seconds);
     return Work();
   }
   if (!worker_) worker_ = std::make_unique<Worker>();
   auto state = std::make_shared<Work::State>();
+  state->record_times = [this, purpose = options.purpose, collective = request.collective](
+                            double busy, double exposed) {
+    ledger_.record_times(purpose, collective, busy, exposed);
+  };
   worker_->add([this, request, state] {
+    const auto begin = std::chrono::steady_clock::now();
     std::exception_ptr error;
     try {
+      check(!given_up_, "given up after an error");
       execute(request);
     } catch (...) {
       error = std::current_exception();
     }
+    state->record_times(seconds_since(begin), 0);
     state->finish(error);
   });
   return Work(state);
@@ -126,8 +151,14 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
 
 namespace {
 
+void check_present(const char* operation, const ConstTensorView& view) {
+  if (view.empty()) fail(concat(operation, ": no buffer"));
+}
+
 void check_parts(const char* operation, const ConstTensorView& whole, const ConstTensorView& part,
                  size_t size) {
+  check_present(operation, whole);
+  check_present(operation, part);
   if (whole.dtype() != part.dtype() || whole.num_elements() != size * part.num_elements()) {
     fail(concat(operation, ": ", size, " shards of ", part.num_elements(), " ",
                 name_of(part.dtype()), " elements do not make a buffer of ", whole.num_elements(),
@@ -138,6 +169,7 @@ void check_parts(const char* operation, const ConstTensorView& whole, const Cons
 }  // namespace
 
 Work Communicator::all_reduce(Stream& stream, TensorView buffer, CallOptions options) {
+  check_present("all_reduce", buffer);
   return run(stream, {Collective::all_reduce, buffer, buffer, 0, options.reduction},
              buffer.num_elements(), options);
 }
@@ -156,11 +188,13 @@ Work Communicator::all_gather(Stream& stream, TensorView buffer, ConstTensorView
 }
 
 Work Communicator::broadcast(Stream& stream, TensorView buffer, size_t root, CallOptions options) {
+  check_present("broadcast", buffer);
   check(root < size_, "broadcast: no such root");
   return run(stream, {Collective::broadcast, buffer, buffer, root}, buffer.num_elements(), options);
 }
 
 Work Communicator::reduce(Stream& stream, TensorView buffer, size_t root, CallOptions options) {
+  check_present("reduce", buffer);
   check(root < size_, "reduce: no such root");
   return run(stream, {Collective::reduce, buffer, buffer, root, options.reduction},
              buffer.num_elements(), options);
@@ -168,17 +202,19 @@ Work Communicator::reduce(Stream& stream, TensorView buffer, size_t root, CallOp
 
 Work Communicator::all_to_all(Stream& stream, TensorView out, ConstTensorView in,
                               CallOptions options) {
-  check(in.num_elements() % size_ == 0, "all_to_all: elements do not divide among the ranks");
   check_parts("all_to_all", in, out, 1);
+  check(in.num_elements() % size_ == 0, "all_to_all: elements do not divide among the ranks");
   return run(stream, {Collective::all_to_all, out, in}, in.num_elements(), options);
 }
 
 Work Communicator::send(Stream& stream, ConstTensorView buffer, size_t to, CallOptions options) {
+  check_present("send", buffer);
   check(to < size_ && to != rank_, "send: no such peer");
   return run(stream, {Collective::send, {}, buffer, to}, buffer.num_elements(), options);
 }
 
 Work Communicator::recv(Stream& stream, TensorView buffer, size_t from, CallOptions options) {
+  check_present("recv", buffer);
   check(from < size_ && from != rank_, "recv: no such peer");
   return run(stream, {Collective::recv, buffer, {}, from}, buffer.num_elements(), options);
 }

@@ -10,9 +10,11 @@
 // - With `background` it runs on the communicator's own worker thread, behind the background
 //   operations before it, while the caller goes on. Otherwise it has run when the call returns; the
 //   Work is waited for all the same.
+// - Zero elements are a call like any other, which moves nothing; an empty view is an error.
 // - Buffers on registered memory (node_memory.h) are reduced in place, without copies.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -97,14 +99,18 @@ class Communicator {
   Communicator(size_t rank, size_t size);
   // Runs the operation to its end in the calling thread. Called by one thread at a time.
   virtual void execute(const Request& request) = 0;
-  // Ends the worker; to be called by destructors of classes that implement execute.
+  // Ends the worker; to be called by destructors of classes that implement execute. While an
+  // exception unwinds the stack, operations in flight are given up: peers may never come.
   void stop();
+  // Set when operations are given up; whatever waits for peers looks at it and throws Error.
+  const std::atomic<bool>& given_up() const { return given_up_; }
 
  private:
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
 
   size_t rank_, size_;
   Ledger ledger_;
+  std::atomic<bool> given_up_ = false;
   std::unique_ptr<Worker> worker_;  // made by the first background call
 };
 

@@ -67,6 +67,14 @@ void Ledger::record(Purpose purpose, Collective collective, size_t payload_bytes
   traffic.payload_bytes += payload_bytes;
 }
 
+void Ledger::record_times(Purpose purpose, Collective collective, double busy_seconds,
+                          double exposed_seconds) {
+  const std::lock_guard lock(mutex_);
+  Traffic& traffic = entries_[{purpose, collective}];
+  traffic.busy_seconds += busy_seconds;
+  traffic.exposed_seconds += exposed_seconds;
+}
+
 Ledger::Entries Ledger::entries() const {
   const std::lock_guard lock(mutex_);
   return entries_;

@@ -38,7 +38,13 @@ double wire_bytes(Collective collective, size_t size, size_t bytes);
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
-  friend bool operator==(const Traffic&, const Traffic&) = default;
+  double busy_seconds = 0;     // that operations took, wherever they ran
+  double exposed_seconds = 0;  // of which the caller waited
+
+  // Whether the same was communicated, however long it took.
+  friend bool operator==(const Traffic& a, const Traffic& b) {
+    return a.calls == b.calls && a.payload_bytes == b.payload_bytes;
+  }
 };
 
 // One rank's traffic on one axis. Thread-safe.
@@ -47,6 +53,8 @@ class Ledger {
   using Entries = std::map<std::pair<Purpose, Collective>, Traffic>;
 
   void record(Purpose purpose, Collective collective, size_t payload_bytes);
+  void record_times(Purpose purpose, Collective collective, double busy_seconds,
+                    double exposed_seconds);
   Entries entries() const;
 
  private:

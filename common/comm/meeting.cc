@@ -1,37 +1,15 @@
 #include "common/comm/meeting.h"
 
-#include <immintrin.h>
-#include <sched.h>
-
 #include <chrono>
 #include <new>
-#include <thread>
 
+#include "common/comm/patience.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Waits longer and longer: most peers arrive within microseconds, a rank that shares the core needs
-// it, and one that computes for milliseconds must not have a neighbour spinning beside it.
-class Patience {
- public:
-  void wait() {
-    ++rounds_;
-    if (rounds_ < 500) {
-      _mm_pause();
-    } else if (rounds_ < 1000) {
-      sched_yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
-  }
-
- private:
-  int rounds_ = 0;
-};
 
 bool same(const Meeting::Call& a, const Meeting::Call& b) {
   return a.collective == b.collective && a.dtype == b.dtype && a.reduction == b.reduction &&
@@ -51,7 +29,8 @@ std::string to_string(const Meeting::Call& call) {
   return text;
 }
 
-Meeting::Meeting(MPI_Comm comm, double timeout_seconds) : timeout_seconds_(timeout_seconds) {
+Meeting::Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>& given_up)
+    : timeout_seconds_(timeout_seconds), given_up_(given_up) {
   int rank = 0, size = 0;
   mpi_check(MPI_Comm_rank(comm, &rank));
   mpi_check(MPI_Comm_size(comm, &size));
@@ -74,23 +53,28 @@ Meeting::~Meeting() {
   if (std::uncaught_exceptions() == 0) MPI_Win_free(&window_);  // waits for the others: see there
 }
 
-void Meeting::wait_for(const std::function<bool(const Slot&)>& arrived, const char* what) const {
-  const Clock::time_point begin = Clock::now();
-  for (size_t r = 0; r < slots_.size(); ++r) {
-    Patience patience;
-    while (!arrived(*slots_[r])) {
+void Meeting::wait_for(std::atomic<uint64_t> Slot::*mark, const char* what) const {
+  Patience patience(slots_.size());
+  Clock::time_point begin;
+  for (const Slot* slot : slots_) {
+    while ((slot->*mark).load(std::memory_order_acquire) < count_) {
       patience.wait();
-      if (timeout_seconds_ <= 0) continue;
-      if (std::chrono::duration<double>(Clock::now() - begin).count() < timeout_seconds_) continue;
-      std::string missing;
-      for (size_t p = 0; p < slots_.size(); ++p) {
-        if (!arrived(*slots_[p])) missing += concat(missing.empty() ? "" : ", ", p);
-      }
-      if (missing.empty()) continue;
-      fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
-                  timeout_seconds_, " s rank ", missing, " of the group did not ", what));
+      if (!patience.is_long()) continue;  // clocks and flags cost time
+      check(!given_up_, "given up after an error");
+      if (begin == Clock::time_point()) begin = Clock::now();
+      const std::chrono::duration<double> waited = Clock::now() - begin;
+      if (timeout_seconds_ > 0 && waited.count() > timeout_seconds_) fail_late(mark, what);
     }
   }
+}
+
+void Meeting::fail_late(std::atomic<uint64_t> Slot::*mark, const char* what) const {
+  std::string late;
+  for (size_t r = 0; r < slots_.size(); ++r) {
+    if (slots_[r]->*mark < count_) late += concat(late.empty() ? "" : ", ", r);
+  }
+  fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
+              timeout_seconds_, " s rank ", late, " of the group did not ", what));
 }
 
 void Meeting::enter(const Call& call) {
@@ -98,8 +82,7 @@ void Meeting::enter(const Call& call) {
   Slot& own = *slots_[rank_];
   own.calls[count_ % 2] = call;
   own.entered.store(count_, std::memory_order_release);
-  wait_for([&](const Slot& s) { return s.entered.load(std::memory_order_acquire) >= count_; },
-           "arrive");
+  wait_for(&Slot::entered, "arrive");
   for (size_t r = 0; r < slots_.size(); ++r) {
     if (same(call, call_of(r))) continue;
     fail(concat("collective number ", count_, " differs: rank ", rank_, " of the group calls ",
@@ -111,8 +94,7 @@ const Meeting::Call& Meeting::call_of(size_t rank) const { return slots_[rank]->
 
 void Meeting::leave() {
   slots_[rank_]->left.store(count_, std::memory_order_release);
-  wait_for([&](const Slot& s) { return s.left.load(std::memory_order_acquire) >= count_; },
-           "finish");
+  wait_for(&Slot::left, "finish");
 }
 
 }  // namespace ladder

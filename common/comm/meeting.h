@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,7 +32,8 @@ class Meeting {
   };
 
   // Collective over `comm`, whose ranks are all on one machine. timeout_seconds: 0 = wait for ever.
-  Meeting(MPI_Comm comm, double timeout_seconds);
+  // Waits end with an Error once `given_up` is set.
+  Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>& given_up);
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -52,13 +52,16 @@ class Meeting {
     std::atomic<uint64_t> entered, left;
     Call calls[2];
   };
-  void wait_for(const std::function<bool(const Slot&)>& arrived, const char* what) const;
+  // Until all ranks' `mark` is at this call's number.
+  void wait_for(std::atomic<uint64_t> Slot::*mark, const char* what) const;
+  [[noreturn]] void fail_late(std::atomic<uint64_t> Slot::*mark, const char* what) const;
 
   MPI_Win window_ = MPI_WIN_NULL;
   std::vector<Slot*> slots_;
   size_t rank_ = 0;
   uint64_t count_ = 0;
   double timeout_seconds_;
+  const std::atomic<bool>& given_up_;
 };
 
 // "all_reduce (sum) of 12 fp32"

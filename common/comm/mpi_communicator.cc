@@ -79,7 +79,7 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
   MPI_Group_free(&node);
   if (std::count(node_ranks.begin(), node_ranks.end(), MPI_UNDEFINED) > 0) return;
   for (int r : node_ranks) node_ranks_.push_back(static_cast<size_t>(r));
-  meeting_ = std::make_unique<Meeting>(comm_, options_.timeout_seconds);
+  meeting_ = std::make_unique<Meeting>(comm_, options_.timeout_seconds, given_up());
 }
 
 MpiCommunicator::~MpiCommunicator() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/comm/communicator.h"
@@ -56,6 +57,9 @@ class MpiCommunicator final : public Communicator {
   template <class SendAt, class RecvAt>
   void exchange(DType dtype, SendAt send, RecvAt recv);
   void execute_by_messages(const Request& request);
+  // Returns when all have ended. Throws Error where this communicator is given up.
+  void finish(std::span<MPI_Request> requests, MPI_Status* statuses = MPI_STATUSES_IGNORE);
+  void recv_by_messages(const Request& request);
   void all_reduce_piece(TensorView piece, Reduction reduction);
   void reduce_scatter_by_messages(const Request& request);
   void all_gather_by_messages(TensorView buffer, ConstTensorView shard);

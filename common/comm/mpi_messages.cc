@@ -1,4 +1,6 @@
 // The operations of MpiCommunicator between ranks that share no memory, by send and recv.
+#include <sched.h>
+
 #include <algorithm>
 
 #include "common/comm/mpi_communicator.h"
@@ -46,12 +48,28 @@ void MpiCommunicator::exchange(DType dtype, SendAt send, RecvAt recv) {
     const size_t r = (rank() + step) % size();
     start(MPI_Isend, send(r), r);
   }
-  mpi_check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+  finish(requests);
+}
+
+void MpiCommunicator::finish(std::span<MPI_Request> requests, MPI_Status* statuses) {
+  const int count = static_cast<int>(requests.size());
+  int done = 0;
+  for (size_t rounds = 0; !done; ++rounds) {
+    const int result = MPI_Testall(count, requests.data(), &done, statuses);
+    if (result == MPI_ERR_IN_STATUS && statuses != MPI_STATUSES_IGNORE) {
+      mpi_check(statuses[0].MPI_ERROR);
+    }
+    mpi_check(result);
+    check(!given_up(), "given up after an error");
+    // Messages move only while somebody asks for them: no sleeping.
+    if (rounds > 100) sched_yield();
+  }
 }
 
 void MpiCommunicator::execute_by_messages(const Request& request) {
   const size_t piece = options_.piece_elements, n = request.in.num_elements();
   const int peer = static_cast<int>(request.peer);
+  MPI_Request started;
   switch (request.collective) {
     case Collective::all_reduce:
       return for_pieces(n, piece, [&](size_t first, size_t count) {
@@ -63,8 +81,10 @@ void MpiCommunicator::execute_by_messages(const Request& request) {
       return all_gather_by_messages(request.out, request.in);
     case Collective::broadcast:
       return for_pieces(n, piece, [&](size_t first, size_t count) {
-        mpi_check(MPI_Bcast(part(request.out, first, count).data(),
-                            byte_count(count, request.out.dtype()), MPI_BYTE, peer, comm_));
+        mpi_check(MPI_Ibcast(part(request.out, first, count).data(),
+                             byte_count(count, request.out.dtype()), MPI_BYTE, peer, comm_,
+                             &started));
+        finish({&started, 1});
       });
     case Collective::reduce:
       return reduce_by_messages(request);
@@ -79,19 +99,34 @@ void MpiCommunicator::execute_by_messages(const Request& request) {
     }
     case Collective::send:
       return for_pieces(n, piece, [&](size_t first, size_t count) {
-        mpi_check(MPI_Send(part(request.in, first, count).data(),
-                           byte_count(count, request.in.dtype()), MPI_BYTE, peer, kTag, comm_));
+        mpi_check(MPI_Isend(part(request.in, first, count).data(),
+                            byte_count(count, request.in.dtype()), MPI_BYTE, peer, kTag, comm_,
+                            &started));
+        finish({&started, 1});
       });
     case Collective::recv:
-      return for_pieces(request.out.num_elements(), piece, [&](size_t first, size_t count) {
-        mpi_check(MPI_Recv(part(request.out, first, count).data(),
-                           byte_count(count, request.out.dtype()), MPI_BYTE, peer, kTag, comm_,
-                           MPI_STATUS_IGNORE));
-      });
+      return recv_by_messages(request);
     case Collective::barrier:
-      mpi_check(MPI_Barrier(comm_));
-      return;
+      mpi_check(MPI_Ibarrier(comm_, &started));
+      return finish({&started, 1});
   }
+}
+
+void MpiCommunicator::recv_by_messages(const Request& request) {
+  const size_t n = request.out.num_elements(), bytes = size_of(request.out.dtype());
+  for_pieces(n, options_.piece_elements, [&](size_t first, size_t count) {
+    MPI_Request started;
+    mpi_check(MPI_Irecv(part(request.out, first, count).data(),
+                        byte_count(count, request.out.dtype()), MPI_BYTE,
+                        static_cast<int>(request.peer), kTag, comm_, &started));
+    MPI_Status status;
+    finish({&started, 1}, &status);
+    int received = 0;
+    mpi_check(MPI_Get_count(&status, MPI_BYTE, &received));
+    if (static_cast<size_t>(received) == count * bytes) return;
+    fail(concat("recv of ", n, " ", name_of(request.out.dtype()), " from rank ", request.peer,
+                ": the message has only ", first + static_cast<size_t>(received) / bytes));
+  });
 }
 
 // Rank r collects slice r from all, sums it in rank order, and sends the sum to all.

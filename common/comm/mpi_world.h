@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <atomic>
 #include <cstddef>
 #include <source_location>
 #include <string>
@@ -29,12 +30,20 @@ class MpiWorld {
   // "rank 3 on hostname"
   std::string name() const;
 
+  // True for the first rank of this machine that calls it, and false for the others: they fail
+  // because the first did, and need not say so too.
+  bool first_to_fail();
+  // Throws UserError on ranks whose `text` is not that of rank 0. Collective.
+  void check_same(const std::string& text) const;
+
   // Ends all ranks at once with `status`. Whoever calls it first has said why on standard error.
   [[noreturn]] static void abort(int status);
 
  private:
   size_t rank_ = 0, size_ = 1, node_size_ = 1;
   MPI_Comm node_ = MPI_COMM_NULL;
+  MPI_Win window_ = MPI_WIN_NULL;
+  std::atomic<int>* failures_ = nullptr;  // shared by the node
 };
 
 }  // namespace ladder

@@ -34,6 +34,11 @@ struct RunConfig {
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // caps in bytes
 
+  // Between ranks.
+  bool no_shared_memory = false;
+  bool check_collectives = false;
+  double collective_timeout = 0;  // seconds; 0 = none
+
   std::string dump, metrics;  // paths; empty = none
   double peak_flops = 0;      // of one rank's device, for mfu; 0 = unknown
 

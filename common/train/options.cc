@@ -1,5 +1,6 @@
 #include "common/train/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -166,6 +167,20 @@ void add_machine_flags(CLI::App& app, RawOptions& raw) {
       ->transform(byte_size());
 }
 
+void add_rank_flags(CLI::App& app, RunConfig& config) {
+  const char* const group = "Between ranks";
+  app.add_flag("--no-shared-memory", config.no_shared_memory,
+               "Send messages also between ranks of one machine")
+      ->group(group);
+  app.add_flag("--check-collectives", config.check_collectives,
+               "Compare every call with the peers' (always done in shared memory)")
+      ->group(group);
+  app.add_option("--collective-timeout", config.collective_timeout,
+                 "Seconds until ranks that do not arrive are named; 0 = wait for ever [0]")
+      ->check(real(0, 1e6))
+      ->group(group);
+}
+
 DType parse_dtype(const std::string& name) {
   if (name == "fp32") return DType::fp32;
   if (name == "fp64") return DType::fp64;
@@ -198,8 +213,9 @@ void check_countable(const RunConfig& config) {
 }
 
 // Defaults that depend on other flags, and the checks that span several.
-RunConfig resolve(const RawOptions& raw, size_t data_size) {
+RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
   RunConfig config = raw.config;
+  const size_t data_size = ranks.data_size;
   const Gpt2Preset& preset = find_preset(config.model_name);
   config.model = {.num_layers = raw.layers.value_or(preset.config.num_layers),
                   .num_heads = raw.heads.value_or(preset.config.num_heads),
@@ -209,7 +225,8 @@ RunConfig resolve(const RawOptions& raw, size_t data_size) {
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype);
   config.device = parse_device(raw.device);
-  config.threads = raw.threads.value_or(num_available_cores());
+  config.threads =
+      raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(ranks.node_size)));
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
 
   const size_t global = config.global_batch_size;
@@ -253,7 +270,7 @@ std::string one_line(std::string text) {
 }  // namespace
 
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
-                                       size_t data_size,
+                                       const Ranks& ranks,
                                        const std::function<void(CLI::App&)>& add_flags) {
   CLI::App app(lesson.description, lesson.name);
   RawOptions raw;
@@ -263,16 +280,17 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
   add_training_flags(app, raw);
   add_output_flags(app, raw);
   add_machine_flags(app, raw);
+  if (ranks.distributed) add_rank_flags(app, raw.config);
   add_flags(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    if (ranks.rank == 0) std::cout << app.help();
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
     throw UserError(one_line(error.what()) + "; see --help");
   }
-  return resolve(raw, data_size);
+  return resolve(raw, ranks);
 }
 
 }  // namespace ladder

@@ -15,11 +15,18 @@ struct LessonInfo {
   const char* description;  // one line
 };
 
-// Parses flags and the file of --config. `add_flags` adds the lesson's own. `data_size` ranks share
-// the global batch. Prints the help and returns nothing where --help asks for it.
-// UserError: whatever is wrong, in one line.
+// Where a run takes place, as far as flags depend on it.
+struct Ranks {
+  bool distributed = false;  // the lesson is made for several ranks
+  size_t rank = 0;
+  size_t data_size = 1;  // ranks that share the global batch
+  size_t node_size = 1;  // ranks that share this machine's cores
+};
+
+// Parses flags and the file of --config. `add_flags` adds the lesson's own. Rank 0 prints the help
+// and returns nothing where --help asks for it. UserError: whatever is wrong, in one line.
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
-                                       size_t data_size,
+                                       const Ranks& ranks,
                                        const std::function<void(CLI::App&)>& add_flags);
 
 }  // namespace ladder

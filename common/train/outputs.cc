@@ -11,7 +11,8 @@
 
 namespace ladder {
 
-void MetricsFile::write(const Step& step, const Memory& device_memory) {
+void MetricsFile::write(const Step& step, const Memory& device_memory,
+                        const Ledger::Entries& communicated) {
   nlohmann::ordered_json line;
   line["step"] = step.step;
   line["loss"] = step.result.loss;
@@ -24,7 +25,16 @@ void MetricsFile::write(const Step& step, const Memory& device_memory) {
   for (Category category : kCategories) {
     line["peak_device_bytes"][std::string(name_of(category))] = device_memory.peak()[category];
   }
-  line["collectives"] = nlohmann::ordered_json::object();  // one rank: there are none
+  nlohmann::ordered_json& collectives = line["collectives"] = nlohmann::ordered_json::object();
+  for (const auto& [key, traffic] : communicated) {
+    const Traffic& before = before_[key];
+    collectives[concat(name_of(key.first), ".", name_of(key.second))] = {
+        {"calls", traffic.calls - before.calls},
+        {"payload_bytes", traffic.payload_bytes - before.payload_bytes},
+        {"busy_ms", 1e3 * (traffic.busy_seconds - before.busy_seconds)},
+        {"exposed_ms", 1e3 * (traffic.exposed_seconds - before.exposed_seconds)}};
+  }
+  before_ = communicated;
   const std::string text = line.dump() + "\n";
   file_.write(std::as_bytes(std::span(text)));
 }
@@ -41,26 +51,31 @@ void prepare_dump_folder(const std::string& folder) {
 
 namespace {
 
-struct DumpedKind {
-  TensorKind kind;
-  const char* prefix;
-};
-constexpr std::array<DumpedKind, 4> kDumpedKinds = {{{TensorKind::grad, "grad."},
-                                                     {TensorKind::param, "param."},
-                                                     {TensorKind::exp_avg, "exp_avg."},
-                                                     {TensorKind::exp_avg_sq, "exp_avg_sq."}}};
+const char* prefix_of(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::grad:
+      return "grad.";
+    case TensorKind::param:
+      return "param.";
+    case TensorKind::exp_avg:
+      return "exp_avg.";
+    case TensorKind::exp_avg_sq:
+      return "exp_avg_sq.";
+  }
+  return "?";
+}
 
 std::vector<SafetensorsWriter::Tensor> dumped_tensors(const Layout& layout, DType dtype) {
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
-  for (const DumpedKind& dumped : kDumpedKinds) {
+  for (TensorKind kind : kDumpedKinds) {
     for (const Unit& unit : layout.units()) {
       for (const Parameter& parameter : unit.parameters) {
         std::vector<size_t> shape;
         for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
           shape.push_back(parameter.shape[dim]);
         }
-        tensors.push_back({dumped.prefix + parameter.name, dtype, shape});
+        tensors.push_back({prefix_of(kind) + parameter.name, dtype, shape});
       }
     }
   }
@@ -78,8 +93,8 @@ void write_dump(const std::string& folder, int64_t step, const StepResult& resul
   for (const double& scalar : {result.loss, result.grad_norm}) {
     writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
   }
-  for (const DumpedKind& dumped : kDumpedKinds) {
-    visit(dumped.kind, [&](const Parameter&, ConstTensorView tensor) { writer.write(tensor); });
+  for (TensorKind kind : kDumpedKinds) {
+    visit(kind, [&](const Parameter&, ConstTensorView tensor) { writer.write(tensor); });
   }
   writer.finish();
 }

@@ -1,6 +1,7 @@
 // What a run writes to disk: metrics and dumps.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -25,16 +26,23 @@ class MetricsFile {
     std::optional<double> mfu;              // model FLOP/s used, as a fraction of the device's peak
     std::optional<double> validation_loss;  // where this step was followed by an evaluation
   };
+  // `communicated`: all so far; the line says what this step added.
   // Throws Error when the disk is full.
-  void write(const Step& step, const Memory& device_memory);
+  void write(const Step& step, const Memory& device_memory,
+             const Ledger::Entries& communicated = {});
   void finish() { file_.commit(); }
 
  private:
   PartialFile file_;
+  Ledger::Entries before_;
 };
 
 // Checks that files can be made in `folder`, and makes it where it is missing. UserError if not.
 void prepare_dump_folder(const std::string& folder);
+
+// The kinds of tensors in a dump, in their order.
+inline constexpr std::array<TensorKind, 4> kDumpedKinds = {
+    TensorKind::grad, TensorKind::param, TensorKind::exp_avg, TensorKind::exp_avg_sq};
 
 // Writes folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then grad.NAME, param.NAME,
 // exp_avg.NAME and exp_avg_sq.NAME in the layout's order and the run's dtype.

@@ -1,7 +1,10 @@
 #include "common/train/report.h"
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+
+#include "kernels/runtime/threads.h"
 
 namespace ladder {
 
@@ -31,10 +34,10 @@ std::string clock_text(double seconds) {
   return h > 0 ? format("%lld:%02lld:%02lld", h, m, s) : format("%lld:%02lld", m, s);
 }
 
-std::string header_text(const LessonInfo& lesson, const RunConfig& config, const Corpus& corpus,
-                        const Prediction& prediction) {
+std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
+                        const Corpus& corpus, const Prediction& prediction) {
   const Gpt2Config& model = config.model;
-  const size_t micro_batches = config.num_micro_batches(1);
+  const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
   text += concat("  model    ", config.model_name, ": ", model.num_layers, " layers, ",
                  model.num_heads, " heads, hidden ", model.hidden, ", vocabulary ",
@@ -45,6 +48,11 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                  "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
   text += concat("  device   ", name_of(config.device), ", ", name_of(config.dtype), ", ",
                  config.threads, config.threads == 1 ? " thread\n" : " threads\n");
+  if (grid.world_size() > 1) {
+    text +=
+        concat("  ranks    ", grid.world_size(), ", ",
+               config.no_shared_memory ? "messages only" : "shared memory within a machine", "\n");
+  }
   text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
   text += concat("  memory   ", human_bytes(prediction.device.total()), " predicted:");
   for (Category category : kCategories) {
@@ -74,6 +82,36 @@ std::string memory_table(const Prediction& prediction, const Memory& device, con
   std::string text = format("\n  %-21s %18s %18s\n", "peak memory, bytes", "predicted", "measured");
   add_arena(text, device, prediction.device);
   add_arena(text, host, prediction.host);
+  return text;
+}
+
+std::string communication_table(const Prediction& prediction, const Communicator& communicator,
+                                int64_t num_steps, int threads, size_t node_size) {
+  if (communicator.size() == 1) return "\n  communication: none, one rank\n";
+  std::string text = format("\n  %-25s %16s %16s %10s %10s\n", "communication, a step",
+                            "predicted bytes", "measured bytes", "exposed ms", "hidden ms");
+  const double steps = static_cast<double>(num_steps);
+  bool hides = false;
+  for (const auto& [key, traffic] : communicator.ledger().entries()) {
+    const auto [purpose, collective] = key;
+    const auto bytes = [&](size_t payload) {
+      return with_commas(
+          static_cast<uint64_t>(wire_bytes(collective, communicator.size(), payload)));
+    };
+    const auto predicted = prediction.step.find(key);
+    const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
+    hides = hides || hidden > 0;
+    text += format(
+        "  %-25s %16s %16s %10.2f %10.2f\n",
+        concat(name_of(purpose), " ", name_of(collective)).c_str(),
+        predicted == prediction.step.end() ? "-" : bytes(predicted->second.payload_bytes).c_str(),
+        bytes(traffic.payload_bytes / static_cast<size_t>(num_steps)).c_str(),
+        1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps);
+  }
+  if (hides &&
+      node_size * (static_cast<size_t>(threads) + 1) > static_cast<size_t>(num_available_cores())) {
+    text += "  Computation and communication share the cores here: hidden time is no gain.\n";
+  }
   return text;
 }
 

@@ -9,8 +9,13 @@
 namespace ladder {
 
 // The lines before training: model, batch, device, data, memory that will be needed.
-std::string header_text(const LessonInfo& lesson, const RunConfig& config, const Corpus& corpus,
-                        const Prediction& prediction);
+std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
+                        const Corpus& corpus, const Prediction& prediction);
+
+// What a step communicates, predicted and measured, by purpose and operation, and the time it took:
+// exposed (waited for) and hidden (beside computation).
+std::string communication_table(const Prediction& prediction, const Communicator& communicator,
+                                int64_t num_steps, int threads, size_t node_size);
 
 // Peak memory, predicted and measured, by category.
 std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host);

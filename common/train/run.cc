@@ -50,23 +50,35 @@ void change_to_users_folder() {
 }  // namespace
 
 struct Run::State {
-  State(const LessonInfo& lesson_, RunConfig config_, const Prediction& prediction_)
+  State(const LessonInfo& lesson_, RunConfig config_, const ProcessGrid& grid_, Job& job_,
+        const Prediction& prediction_)
       : lesson(lesson_),
         config(std::move(config_)),
         prediction(prediction_),
+        grid(grid_),
+        job(job_),
         corpus(open_corpus(config)),
         device_memory(config.device, "device", config.device_memory),
         host_memory(DeviceType::cpu, "host", config.host_memory),
         stream(config.device),
-        on_terminal(isatty(STDOUT_FILENO) != 0) {}
+        on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
+  }  // mpirun gives every rank one
 
+  using Visit = std::function<void(TensorKind, const TensorSink&)>;
+
+  void say(const std::string& text) const {
+    if (grid.rank == 0) std::cout << text << std::flush;
+  }
   void print_progress(int64_t step, const StepResult& result, double step_ms) const;
+  void dump(int64_t step, const StepResult& result, const Visit& visit) const;
+  void sample(const Visit& visit) const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
   LessonInfo lesson;
   RunConfig config;
   Prediction prediction;
   ProcessGrid grid;
+  Job& job;
   Corpus corpus;
   Memory device_memory, host_memory;
   Stream stream;
@@ -75,29 +87,39 @@ struct Run::State {
   Clock::time_point begin;
 };
 
-Run::Run(const LessonInfo& lesson, RunConfig config, const Prediction& prediction) {
-  if (config.device_memory == 0) config.device_memory = available_memory();
-  state_ = std::make_unique<State>(lesson, std::move(config), prediction);
+Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
+         const Prediction& prediction) {
+  if (config.device_memory == 0) config.device_memory = available_memory() / job.node_size();
+  state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  if (grid.rank != 0) return;
   if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
   if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
-  std::cout << header_text(s.lesson, s.config, s.corpus, s.prediction) << std::flush;
+  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction) << std::flush;
 }
 
 Run::~Run() = default;
 
 TrainerContext Run::context() {
   State& s = *state_;
-  return {s.config, s.grid, s.corpus, s.device_memory, s.host_memory, s.stream};
+  return {s.config,
+          s.grid,
+          s.corpus,
+          s.device_memory,
+          s.host_memory,
+          s.stream,
+          &s.job.communicator(),
+          s.job.registered()};
 }
 
-void Run::report(const OutOfMemory& error) const {
-  std::cerr << out_of_memory_text(error, state_->config, state_->prediction);
+std::string Run::report(const OutOfMemory& error) const {
+  return out_of_memory_text(error, state_->config, state_->prediction);
 }
 
 void Run::State::print_progress(int64_t step, const StepResult& result, double step_ms) const {
+  if (grid.rank != 0) return;
   const int64_t num_steps = config.optimizer.num_steps;
   const int64_t lines = 20;  // off a terminal, about so many in all
   if (!on_terminal && step != 1 && step != num_steps &&
@@ -129,7 +151,6 @@ MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
 void Run::train(const TrainerCalls& calls) {
   State& s = *state_;
   const RunConfig& config = s.config;
-  const Layout layout(config.model, 1);
   const int64_t num_steps = config.optimizer.num_steps;
   s.begin = Clock::now();
   for (int64_t step = 1; step <= num_steps; ++step) {
@@ -146,58 +167,63 @@ void Run::train(const TrainerCalls& calls) {
                          ": training has diverged; try a smaller "
                          "--learning-rate or longer --warmup-steps"));
     }
-    if (!config.dump.empty()) {
-      write_dump(config.dump, step, result, layout, config.dtype, calls.visit);
-    }
+    if (!config.dump.empty()) s.dump(step, result, calls.visit);
     MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       line.validation_loss = calls.evaluate(config.evaluate_batches);
-      std::cout << (s.on_terminal ? "\n" : "")
-                << format("step %lld  validation loss %.4f\n", static_cast<long long>(step),
-                          *line.validation_loss)
-                << std::flush;
+      s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
+                                                 static_cast<long long>(step),
+                                                 *line.validation_loss));
     }
-    if (s.metrics) s.metrics->write(line, s.device_memory);
+    if (s.metrics) {
+      s.metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
+    }
   }
+  if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
-  std::cout << memory_table(s.prediction, s.device_memory, s.host_memory)
-            << "\n  communication: none, one rank\n"
-            << std::flush;
-  if (config.sample_tokens > 0) {
-    Memory memory(DeviceType::cpu, "host", config.host_memory);
-    std::cout << "\nsample:\n"
-              << sample_text(config, s.corpus.is_text(), memory, calls.visit) << std::endl;
-  }
+  s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
+        communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
+                            s.job.node_size()));
+  if (config.sample_tokens > 0) s.sample(calls.visit);
 }
 
-void require_one_rank(const LessonInfo& lesson) {
-  // What Open MPI, and MPICH and Slurm's PMI, tell the programs they start.
-  for (const char* prefix : {"OMPI_COMM_WORLD_", "PMI_"}) {
-    const char* const size = std::getenv((std::string(prefix) + "SIZE").c_str());
-    if (size == nullptr || std::atoi(size) <= 1) continue;
-    const char* const rank = std::getenv((std::string(prefix) + "RANK").c_str());
-    const bool speaks = rank == nullptr || std::atoi(rank) == 0;
-    throw UserError(speaks ? concat(lesson.name, " runs on one rank, mpirun started ", size,
-                                    "; for several ranks take 02_ddp")
-                           : std::string());
+void Run::State::dump(int64_t step, const StepResult& result, const Visit& visit) const {
+  if (grid.rank == 0) {
+    write_dump(config.dump, step, result, Layout(config.model, 1), config.dtype, visit);
+    return;
   }
+  // The other ranks take part in collecting the tensors, in the order that write_dump asks for.
+  for (TensorKind kind : kDumpedKinds) visit(kind, [](const Parameter&, ConstTensorView) {});
 }
 
-int run_guarded(const std::function<void()>& body) {
-  const auto say = [](const std::exception& error) {
-    std::cout << std::flush;
-    // Ranks other than the first say nothing where the first says it for all.
-    if (*error.what() != '\0') std::cerr << "error: " << error.what() << std::endl;
-  };
+void Run::State::sample(const Visit& visit) const {
+  if (grid.rank != 0) return visit(TensorKind::param, [](const Parameter&, ConstTensorView) {});
+  Memory memory(DeviceType::cpu, "host", config.host_memory);
+  say("\nsample:\n" + sample_text(config, corpus.is_text(), memory, visit) + "\n");
+}
+
+int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
+  const size_t launched = Job::num_launched();
+  if (!distributed && launched > 1) {
+    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (rank == nullptr || std::atoi(rank) == 0) {
+      std::cerr << "error: " << lesson.name << " runs on one rank, mpirun started " << launched
+                << "; for several ranks take 02_ddp" << std::endl;
+    }
+    return 2;
+  }
+  Job job;
   try {
     change_to_users_folder();
-    body();
+    body(job);
     return 0;
   } catch (const UserError& error) {
-    say(error);
+    std::cout << std::flush;
+    job.fail(concat("error: ", error.what()), 2);
     return 2;
   } catch (const std::exception& error) {
-    say(error);
+    std::cout << std::flush;
+    job.fail(concat("error: ", job.prefix(), error.what()), 1);
     return 1;
   }
 }

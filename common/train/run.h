@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "common/comm/job.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -13,53 +14,65 @@ struct TrainerCalls {
   std::function<StepResult()> step;
   std::function<double(size_t)> evaluate;
   std::function<void(TensorKind, const TensorSink&)> visit;
+  std::function<void()> check_replicas;  // may be empty
 };
 
-// The surroundings of a trainer: corpus, memory, stream. Checks every file that the run needs.
+// The surroundings of a trainer: corpus, memory, stream, ranks. Checks every file that the run
+// needs. Rank 0 alone prints and writes.
 class Run {
  public:
   // UserError: data, weights or output paths that cannot be used.
-  Run(const LessonInfo& lesson, RunConfig config, const Prediction& prediction);
+  Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
+      const Prediction& prediction);
   ~Run();
 
   TrainerContext context();
   // The training loop, to the end table and the sample.
   void train(const TrainerCalls& calls);
-  // To standard error: an out-of-memory error as a table of categories and what to try.
-  void report(const OutOfMemory& error) const;
+  // An out-of-memory error as a table of categories and what to try.
+  std::string report(const OutOfMemory& error) const;
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// UserError if the program was started as one of several ranks.
-void require_one_rank(const LessonInfo& lesson);
+// Joins the other ranks where the lesson is `distributed`, calls `body`, and turns what it throws
+// into one message on standard error and an exit status: 0 done, 2 the user's mistake, 1 anything
+// else. A rank that fails ends all ranks.
+int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body);
 
-// Calls `body` and turns what it throws into one message on standard error and an exit status:
-// 0 done, 2 the user's mistake, 1 anything else.
-int run_guarded(const std::function<void()>& body);
+template <class T>
+constexpr bool is_distributed() {
+  if constexpr (requires { T::kDistributed; }) return T::kDistributed;
+  return false;
+}
 
 // main of every lesson. Returns the exit status.
 template <Trainer T>
 int run(int argc, char** argv) {
-  return run_guarded([&] {
-    const ProcessGrid grid;
-    require_one_rank(T::kLesson);
+  return run_guarded(T::kLesson, is_distributed<T>(), [&](Job& job) {
+    job.check_same_flags(argc, argv);
     typename T::Flags flags;
-    const std::optional<RunConfig> config = parse_options(
-        T::kLesson, argc, argv, grid.data_size, [&](CLI::App& app) { flags.add_to(app); });
+    const ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
+    const Ranks ranks = {is_distributed<T>(), job.rank(), grid.data_size, job.node_size()};
+    const std::optional<RunConfig> config =
+        parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
     if (!config) return;  // --help
-    Run surroundings(T::kLesson, *config, T::predict(*config, grid, flags));
+    job.connect(!config->no_shared_memory, {.check_collectives = config->check_collectives,
+                                            .timeout_seconds = config->collective_timeout});
+    Run surroundings(T::kLesson, *config, grid, job, T::predict(*config, grid, flags));
     try {
       T trainer(surroundings.context(), flags);
-      surroundings.train(
-          {[&] { return trainer.step(); },
-           [&](size_t batches) { return trainer.evaluate(batches); },
-           [&](TensorKind kind, const TensorSink& sink) { trainer.visit(kind, sink); }});
+      TrainerCalls calls = {
+          [&] { return trainer.step(); }, [&](size_t batches) { return trainer.evaluate(batches); },
+          [&](TensorKind kind, const TensorSink& sink) { trainer.visit(kind, sink); }, nullptr};
+      if constexpr (requires { trainer.check_replicas(); }) {
+        calls.check_replicas = [&] { trainer.check_replicas(); };
+      }
+      surroundings.train(calls);
     } catch (const OutOfMemory& error) {
-      surroundings.report(error);
-      throw;
+      throw Error(concat(error.what(), "\n", surroundings.report(error)));
     }
   });
 }

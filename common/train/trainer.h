@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 
+#include "common/comm/communicator.h"
 #include "common/comm/process_grid.h"
 #include "common/data/corpus.h"
 #include "common/model/layout.h"
@@ -14,9 +15,10 @@
 
 namespace ladder {
 
-// What one rank will use, known before anything is allocated: peak bytes by category.
+// What one rank will use, known before anything is allocated.
 struct Prediction {
-  MemoryUse device, host;
+  MemoryUse device, host;  // peak bytes by category
+  Ledger::Entries step;    // what one step communicates, but for control traffic
 };
 
 // One optimizer step on the global batch; the same on every rank.
@@ -39,6 +41,10 @@ struct TrainerContext {
   Memory& device_memory;
   Memory& host_memory;
   Stream& stream;
+  // For trainers on several ranks: the group of all, and where memory comes from that its
+  // operations work on without copies (null: from the system).
+  Communicator* world = nullptr;
+  MemorySource* registered = nullptr;
 };
 
 // A trainer is a class with
@@ -49,6 +55,8 @@ struct TrainerContext {
 //   StepResult step()        one optimizer step on the next global batch
 //   double evaluate(n)       mean loss over n global batches of the validation split, always the
 //                            same ones
+//   check_replicas()         optional: throws Error unless copies on several ranks are identical
+//   kDistributed             optional: true if it runs on several ranks
 //   visit(kind, sink)        full tensors of one kind to rank 0's sink, one at a time, in layout
 //                            order
 template <class T>

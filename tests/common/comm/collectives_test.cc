@@ -1,41 +1,236 @@
+// Every operation, in groups of 1 to 8 ranks, on every kind of memory, bit for bit.
 #include <catch2/catch.hpp>
+#include <span>
 
-#include "common/comm/mpi_communicator.h"
-#include "tests/mpi_main.h"
+#include "tests/common/comm/ranks.h"
 
-namespace ladder {
+namespace ladder::testing {
 namespace {
 
-using testing::world;
+constexpr size_t kPiece = 1000;  // elements: whole vectors of some cases need several pieces
+// Zero elements are a call like any other: compared with the peers', moving nothing.
+constexpr size_t kCounts[] = {0, 1, 17, 8 * 16, 3001};
+// Of a shard; the whole vector is `size` times as long.
+constexpr size_t kShards[] = {0, 1, 5, 16, 1501};
 
-// Small whole numbers: every sum is exact, so every result is compared bit by bit.
-double value(size_t rank, size_t i) { return static_cast<double>((rank * 7 + i * 3) % 101) - 50; }
+// One call of one group, as each rank sees it.
+struct Case {
+  Ranks& ranks;
+  Communicator& group;
+  size_t first;  // the group's first rank among all
+  Place place;
+  size_t n;
+  bool background;
 
-TEST_CASE("all_reduce, registered and not") {
-  Stream stream(DeviceType::cpu);
-  Memory memory(DeviceType::cpu, "device", 0);
-  NodeMemory node_memory(world());
-  const auto all = MpiCommunicator::make_world(world(), &node_memory, {.piece_elements = 1000});
-  for (size_t ranks = 1; ranks <= world().size(); ++ranks) {
-    const bool in = world().rank() < ranks;
-    const auto group = all->split(in ? 0 : 1);
-    for (size_t n : {1, 17, 1000, 10007}) {
-      for (MemorySource* source : {static_cast<MemorySource*>(&node_memory), static_cast<MemorySource*>(nullptr)}) {
-        const Tensor t(memory, Category::communication, DType::fp32, {n}, source);
-        if (!in) continue;
-        for (size_t i = 0; i < n; ++i) t.view().as<float>()[i] = value(world().rank(), i);
-        group->all_reduce(stream, t, {.purpose = Purpose::gradient}).wait(stream);
-        for (size_t i = 0; i < n; ++i) {
-          double sum = 0;
-          for (size_t r = 0; r < ranks; ++r) sum += value(r, i);
-          if (t.view().as<float>()[i] != sum) FAIL(ranks << " " << n << " " << i);
-        }
-        group->all_reduce(stream, t, {.purpose = Purpose::gradient, .background = true}).wait(stream);
+  CallOptions options(Reduction reduction = Reduction::sum) const {
+    return {Purpose::gradient, reduction, background};
+  }
+  size_t size() const { return group.size(); }
+  // The rank among all of the group's rank r; value() goes by it.
+  size_t global(size_t r) const { return first + r; }
+  size_t own() const { return global(group.rank()); }
+
+  template <class T>
+  TensorView take(size_t elements) const {
+    return ranks.take<T>(place, elements);
+  }
+  // A buffer that holds this rank's values.
+  template <class T>
+  TensorView values(size_t elements) const {
+    const TensorView view = take<T>(elements);
+    fill<T>(view, [&](size_t i) { return value(own(), i); });
+    return view;
+  }
+  void wait(Work work) const { work.wait(ranks.stream); }
+};
+
+template <class T>
+void test_all_reduce(const Case& c) {
+  for (Reduction reduction : {Reduction::sum, Reduction::max}) {
+    const TensorView buffer = c.values<T>(c.n);
+    c.wait(c.group.all_reduce(c.ranks.stream, buffer, c.options(reduction)));
+    require_elements<T>(buffer, [&](size_t i) { return reduced(reduction, c.first, c.size(), i); });
+    c.ranks.release(c.group, {buffer});
+  }
+}
+
+template <class T>
+void test_reduce_scatter(const Case& c) {
+  const size_t n = c.n, mine = c.group.rank() * n;
+  const auto expected = [&](size_t i) {
+    return reduced(Reduction::sum, c.first, c.size(), mine + i);
+  };
+  {
+    const TensorView buffer = c.values<T>(c.size() * n), shard = buffer.elements(mine, {n});
+    c.wait(c.group.reduce_scatter(c.ranks.stream, shard, buffer, c.options()));
+    require_elements<T>(shard, expected);
+    c.ranks.release(c.group, {buffer});
+  }
+  const TensorView buffer = c.values<T>(c.size() * n), shard = c.take<T>(n);
+  c.wait(c.group.reduce_scatter(c.ranks.stream, shard, buffer, c.options()));
+  require_elements<T>(shard, expected);
+  require_elements<T>(buffer, [&](size_t i) { return value(c.own(), i); });
+  c.ranks.release(c.group, {buffer, shard});
+}
+
+// In place the rest of the buffer keeps its values.
+template <class T>
+void test_reduce_scatter_keeps_the_rest(const Case& c) {
+  const size_t n = c.n, mine = c.group.rank() * n;
+  const TensorView buffer = c.values<T>(c.size() * n);
+  c.wait(c.group.reduce_scatter(c.ranks.stream, buffer.elements(mine, {n}), buffer, c.options()));
+  require_elements<T>(buffer, [&](size_t i) {
+    const bool in_shard = i >= mine && i < mine + n;
+    return in_shard ? reduced(Reduction::sum, c.first, c.size(), i) : value(c.own(), i);
+  });
+  c.ranks.release(c.group, {buffer});
+}
+
+template <class T>
+void test_all_gather(const Case& c) {
+  const size_t n = c.n;
+  const auto expected = [&](size_t i) { return value(c.global(i / n), i % n); };
+  const TensorView buffer = c.take<T>(c.size() * n), shard = c.values<T>(n);
+  c.wait(c.group.all_gather(c.ranks.stream, buffer, shard, c.options()));
+  require_elements<T>(buffer, expected);
+  require_elements<T>(shard, [&](size_t i) { return value(c.own(), i); });
+  c.ranks.release(c.group, {buffer, shard});
+
+  const TensorView in_place = c.take<T>(c.size() * n);
+  const TensorView own = in_place.elements(c.group.rank() * n, {n});
+  fill<T>(own, [&](size_t i) { return value(c.own(), i); });
+  c.wait(c.group.all_gather(c.ranks.stream, in_place, own, c.options()));
+  require_elements<T>(in_place, expected);
+  c.ranks.release(c.group, {in_place});
+}
+
+template <class T>
+void test_all_to_all(const Case& c) {
+  const size_t n = c.n, mine = c.group.rank() * n;
+  const TensorView out = c.take<T>(c.size() * n), in = c.values<T>(c.size() * n);
+  c.wait(c.group.all_to_all(c.ranks.stream, out, in, c.options()));
+  require_elements<T>(out, [&](size_t i) { return value(c.global(i / n), mine + i % n); });
+  require_elements<T>(in, [&](size_t i) { return value(c.own(), i); });
+  c.ranks.release(c.group, {out, in});
+}
+
+template <class T>
+void test_roots(const Case& c) {
+  for (size_t root = 0; root < c.size(); ++root) {
+    const TensorView sent = c.values<T>(c.n), summed = c.values<T>(c.n);
+    c.wait(c.group.broadcast(c.ranks.stream, sent, root, c.options()));
+    c.wait(c.group.reduce(c.ranks.stream, summed, root, c.options()));
+    require_elements<T>(sent, [&](size_t i) { return value(c.global(root), i); });
+    require_elements<T>(summed, [&](size_t i) {
+      return c.group.rank() == root ? reduced(Reduction::sum, c.first, c.size(), i)
+                                    : value(c.own(), i);
+    });
+    c.ranks.release(c.group, {sent, summed});
+  }
+}
+
+// Around the ring, ranks of one parity sending first.
+template <class T>
+void test_send_recv(const Case& c) {
+  if (c.size() == 1) return;
+  const size_t me = c.group.rank(), to = (me + 1) % c.size(), from = (me + c.size() - 1) % c.size();
+  for (size_t parity : {0, 1}) {
+    const TensorView out = c.values<T>(c.n), in = c.take<T>(c.n);
+    const auto send = [&] { c.wait(c.group.send(c.ranks.stream, out, to, c.options())); };
+    const auto recv = [&] { c.wait(c.group.recv(c.ranks.stream, in, from, c.options())); };
+    if (me % 2 == parity) {
+      send();
+      recv();
+    } else {
+      recv();
+      send();
+    }
+    require_elements<T>(in, [&](size_t i) { return value(c.global(from), i); });
+    c.ranks.release(c.group, {out, in});
+  }
+}
+
+template <class T>
+void test_operations(const Case& c, std::span<const size_t> counts,
+                     std::span<const size_t> shards) {
+  Case one = c;
+  for (size_t n : counts) {
+    one.n = n;
+    INFO(n << " elements");
+    test_all_reduce<T>(one);
+    test_send_recv<T>(one);
+    if (n != 3001 || c.size() == 3) test_roots<T>(one);  // the long ones in one group only
+  }
+  for (size_t n : shards) {
+    one.n = n;
+    INFO("shards of " << n);
+    test_reduce_scatter<T>(one);
+    test_reduce_scatter_keeps_the_rest<T>(one);
+    test_all_gather<T>(one);
+    test_all_to_all<T>(one);
+  }
+}
+
+template <class T>
+void test_everywhere(NodeMemory* node_memory, Ranks& ranks, std::span<const Place> places) {
+  const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = kPiece});
+  for_groups(*all, [&](Communicator& group) {
+    const size_t first = all->rank() - group.rank();
+    for (Place place : places) {
+      for (bool background : {false, true}) {
+        INFO(group.size() << " ranks, " << name_of(dtype_of<T>) << ", " << name_of(place)
+                          << (background ? ", background" : ""));
+        test_operations<T>({ranks, group, first, place, 0, background}, kCounts, kShards);
       }
     }
-    all->barrier();
+  });
+}
+
+TEMPLATE_TEST_CASE("every operation moves and sums what it says", "", float, double, int32_t) {
+  Ranks ranks;
+  test_everywhere<TestType>(&ranks.node_memory, ranks, kPlaces);
+}
+
+TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t) {
+  Ranks ranks;
+  const Place places[] = {Place::unregistered};
+  test_everywhere<TestType>(nullptr, ranks, places);
+}
+
+TEST_CASE("a message larger than MPI buffers, both ways") {
+  Ranks ranks;
+  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  constexpr size_t kElements = (size_t{8} << 20) / sizeof(float) + 1;
+  const Tensor out(ranks.memory, Category::communication, DType::fp32, {kElements});
+  const Tensor in(ranks.memory, Category::communication, DType::fp32, {kElements});
+  const size_t me = all->rank(), peer = me ^ 1;
+  fill<float>(out, [&](size_t i) { return value(me, i); });
+  for (size_t first : {0, 1}) {
+    ranks.guard_everything(in);
+    if (me % 2 == first) all->send(ranks.stream, out, peer, {}).wait(ranks.stream);
+    all->recv(ranks.stream, in, peer, {}).wait(ranks.stream);
+    if (me % 2 != first) all->send(ranks.stream, out, peer, {}).wait(ranks.stream);
+    require_elements<float>(in, [&](size_t i) { return value(peer, i); });
+  }
+}
+
+TEST_CASE("nobody passes a barrier before all have come") {
+  Ranks ranks;
+  for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
+    const auto all = MpiCommunicator::make_world(world(), node_memory);
+    volatile int32_t* const own = ranks.registered.view().as<int32_t>();
+    for (int32_t round = 1; round <= 100; ++round) {
+      own[0] = round;
+      all->barrier();
+      for (size_t r = 0; r < all->size(); ++r) {
+        const volatile void* const theirs = ranks.node_memory.at({0, 0}, r);
+        const int32_t seen = *static_cast<const volatile int32_t*>(theirs);
+        if (seen < round) FAIL("rank " << r << " had not come");
+      }
+      all->barrier();
+    }
   }
 }
 
 }  // namespace
-}  // namespace ladder
+}  // namespace ladder::testing

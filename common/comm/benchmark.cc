@@ -1,0 +1,214 @@
+// Collectives against the machine: mpirun -n 4 --bind-to none bazel-bin/common/comm/benchmark
+//
+// Each round times, one after the other, a collective in registered memory, a private loop with the
+// same reads and writes (the memory limit: no collective can be faster) and MPI's own collective in
+// place. Time of a round: that of the slowest rank. Printed: medians over the rounds, of times and
+// of ratios within one round, so that what else the machine does in the meantime strikes all alike.
+// Below some 10 MB the memory limit is that of a cache, and what is measured is latency.
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <vector>
+
+#include "common/comm/mpi_communicator.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+struct Bench {
+  const MpiWorld& world;
+  Communicator& ranks;
+  Stream& stream;
+  TensorView shared;         // what the collective works on, registered
+  TensorView private_bytes;  // as large; of the limit and of MPI
+};
+
+// Three ways to do one operation on n elements.
+struct Contest {
+  const char* name;
+  std::function<void(size_t n)> ours, limit, mpi;
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// Seconds per call, and how they compare.
+struct Result {
+  double ours, mpi;
+  double part_of_limit;  // the limit's seconds by ours
+  double best_part;      // the same of the fastest rounds: tells more on a busy machine
+  double mpi_by_ours;
+};
+
+// Seconds per call of the slowest rank.
+double time_of(const Bench& bench, const std::function<void(size_t)>& way, size_t n) {
+  const size_t calls = std::clamp<size_t>((size_t{1} << 20) / n, 1, 500);
+  bench.ranks.barrier();
+  const double begin = MPI_Wtime();
+  for (size_t call = 0; call < calls; ++call) way(n);
+  const double own = (MPI_Wtime() - begin) / static_cast<double>(calls);
+  double slowest = 0;
+  mpi_check(MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+  return slowest;
+}
+
+Result measure(const Bench& bench, const Contest& contest, size_t n) {
+  const size_t rounds = n < (size_t{100} << 18) ? 21 : 7;
+  std::vector<double> ours, limit, mpi, part_of_limit, mpi_by_ours;
+  for (size_t round = 0; round <= rounds; ++round) {
+    const double limit_seconds = time_of(bench, contest.limit, n);
+    const double our_seconds = time_of(bench, contest.ours, n);
+    const double mpi_seconds = time_of(bench, contest.mpi, n);
+    if (round == 0) continue;  // touches the memory
+    ours.push_back(our_seconds);
+    limit.push_back(limit_seconds);
+    mpi.push_back(mpi_seconds);
+    part_of_limit.push_back(limit_seconds / our_seconds);
+    mpi_by_ours.push_back(mpi_seconds / our_seconds);
+  }
+  const double best = std::ranges::min(limit) / std::ranges::min(ours);
+  return {median(ours), median(mpi), median(part_of_limit), best, median(mpi_by_ours)};
+}
+
+// The buffer of `bench` cut into equal parts, one for each rank.
+std::vector<TensorView> parts_of(const Bench& bench, const TensorView& buffer, size_t n) {
+  const size_t each = n / bench.ranks.size();
+  std::vector<TensorView> parts;
+  for (size_t r = 0; r < bench.ranks.size(); ++r)
+    parts.push_back(buffer.elements(r * each, {each}));
+  return parts;
+}
+
+// MPI counts are int: 500 MB of fp32 fit.
+int count(size_t n) { return static_cast<int>(n); }
+
+std::vector<Contest> contests(const Bench& bench) {
+  const auto mine = [&bench](const TensorView& buffer, size_t n) {
+    return parts_of(bench, buffer, n)[bench.ranks.rank()];
+  };
+  void* const memory = bench.private_bytes.data();
+  const Contest all_reduce = {
+      "all_reduce",
+      [&bench](size_t n) {
+        bench.ranks.all_reduce(bench.stream, bench.shared.elements(0, {n}), {}).wait(bench.stream);
+      },
+      // Each rank reads and writes 1/N of N buffers: as much as one whole buffer.
+      [&bench](size_t n) {
+        const TensorView halves[] = {bench.private_bytes.elements(0, {n / 2}),
+                                     bench.private_bytes.elements(n / 2, {n / 2})};
+        reduce_to_all(halves, Reduction::sum);
+      },
+      [memory](size_t n) {
+        mpi_check(
+            MPI_Allreduce(MPI_IN_PLACE, memory, count(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
+      }};
+  const Contest reduce_scatter = {
+      "reduce_scatter",
+      [&bench, mine](size_t n) {
+        const TensorView buffer = bench.shared.elements(0, {n});
+        bench.ranks.reduce_scatter(bench.stream, mine(buffer, n), buffer, {}).wait(bench.stream);
+      },
+      [&bench](size_t n) {
+        const std::vector<TensorView> parts = parts_of(bench, bench.private_bytes, n);
+        const std::vector<ConstTensorView> in(parts.begin(), parts.end());
+        reduce_to_one(parts[0], in, Reduction::sum);
+      },
+      [memory, &bench](size_t n) {
+        mpi_check(MPI_Reduce_scatter_block(MPI_IN_PLACE, memory, count(n / bench.ranks.size()),
+                                           MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
+      }};
+  const Contest all_gather = {
+      "all_gather",
+      [&bench, mine](size_t n) {
+        const TensorView buffer = bench.shared.elements(0, {n});
+        bench.ranks.all_gather(bench.stream, buffer, mine(buffer, n), {}).wait(bench.stream);
+      },
+      // Each rank copies (N-1)/N of the buffer; from the part before, so that it is not in a cache.
+      [&bench](size_t n) {
+        const std::vector<TensorView> parts = parts_of(bench, bench.private_bytes, n);
+        for (size_t r = 1; r < parts.size(); ++r) copy_in_thread(parts[r], parts[r - 1]);
+      },
+      [memory, &bench](size_t n) {
+        mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_FLOAT, memory, count(n / bench.ranks.size()),
+                                MPI_FLOAT, MPI_COMM_WORLD));
+      }};
+  return {all_reduce, reduce_scatter, all_gather};
+}
+
+std::string size_text(size_t bytes) {
+  if (bytes < 1000000) return concat(bytes / 1024, " KB");
+  return bytes % 1000000 == 0 ? concat(bytes / 1000000, " MB") : concat(bytes >> 20, " MiB");
+}
+
+void print_row(const char* name, size_t bytes, const Result& result) {
+  std::printf("%-15s %8s %12.1f %10.2f %14.2f %8.2f %12.1f %8.2f\n", name, size_text(bytes).c_str(),
+              result.ours * 1e6, static_cast<double>(bytes) / result.ours * 1e-9,
+              result.part_of_limit, result.best_part, result.mpi * 1e6, result.mpi_by_ours);
+  std::fflush(stdout);
+}
+
+// The sizes for whose registered buffers /dev/shm has room.
+std::vector<size_t> sizes_with_room(const MpiWorld& world) {
+  std::vector<size_t> sizes = {size_t{4} << 10, size_t{1} << 20, size_t{64} << 20};
+  constexpr size_t kLarge = 500000000;
+  struct statvfs status;
+  const bool known = statvfs("/dev/shm", &status) == 0;
+  uint64_t room = known ? uint64_t{status.f_bavail} * status.f_frsize : 0;
+  mpi_check(MPI_Bcast(&room, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
+  if (room > world.size() * (kLarge + (size_t{1} << 20))) {
+    sizes.push_back(kLarge);
+  } else if (world.rank() == 0) {
+    std::printf("without 500 MB: /dev/shm has only %s free\n", human_bytes(room).c_str());
+  }
+  return sizes;
+}
+
+int run_all() {
+  const MpiWorld world;
+  if (world.size() < 2) {
+    std::cerr << "collectives need ranks; start it as\n  mpirun -n 4 --oversubscribe --bind-to none"
+                 " bazel-bin/common/comm/benchmark\n";
+    return 2;
+  }
+  const std::vector<size_t> sizes = sizes_with_room(world);
+  Stream stream(DeviceType::cpu);
+  Memory memory(DeviceType::cpu, "device", 0);
+  NodeMemory node_memory(world);
+  const auto ranks = MpiCommunicator::make_world(world, &node_memory);
+  const Shape shape = {sizes.back() / sizeof(float)};
+  const Tensor shared(memory, Category::communication, DType::fp32, shape, &node_memory);
+  const Tensor own(memory, Category::workspace, DType::fp32, shape);
+  const Bench bench = {world, *ranks, stream, shared, own};
+  if (world.rank() == 0) {
+    std::printf("%zu ranks, fp32\n%-15s %8s %12s %10s %14s %8s %12s %8s\n", world.size(), "",
+                "size", "us", "GB/s", "part of limit", "best", "MPI us", "MPI/ours");
+  }
+  for (const Contest& contest : contests(bench)) {
+    for (size_t bytes : sizes) {
+      // Whole cache lines for every rank.
+      const size_t n = bytes / sizeof(float) / (world.size() * 16) * (world.size() * 16);
+      const Result result = measure(bench, contest, n);
+      if (world.rank() == 0) print_row(contest.name, bytes, result);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main() {
+  try {
+    return ladder::run_all();
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    ladder::MpiWorld::abort(1);
+  }
+}

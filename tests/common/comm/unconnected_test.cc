@@ -1,0 +1,87 @@
+// Communicators without peers, and what happens to work that nobody waits for.
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "common/comm/communicator.h"
+
+namespace ladder {
+namespace {
+
+TensorView view_of(std::vector<float>& values) {
+  return TensorView(values.data(), DType::fp32, DeviceType::cpu, {values.size()});
+}
+
+TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothing") {
+  Stream stream(DeviceType::cpu);
+  Unconnected ranks(1, 4);
+  REQUIRE(ranks.rank() == 1);
+  REQUIRE(ranks.size() == 4);
+  const std::vector<float> before = {1, 2, 3, 4, 5, 6, 7, 8}, before_shard = {20, 21};
+  for (bool background : {false, true}) {
+    const CallOptions options = {.purpose = Purpose::gradient, .background = background};
+    std::vector<float> x = before, shard = before_shard, other = before;
+    ranks.all_reduce(stream, view_of(x), options).wait(stream);
+    ranks.reduce_scatter(stream, view_of(shard), view_of(x), options).wait(stream);
+    ranks.all_gather(stream, view_of(x), view_of(shard), options).wait(stream);
+    ranks.broadcast(stream, view_of(x), 0, options).wait(stream);
+    ranks.reduce(stream, view_of(x), 1, options).wait(stream);
+    ranks.all_to_all(stream, view_of(other), view_of(x), options).wait(stream);
+    ranks.send(stream, view_of(x), 0, options).wait(stream);
+    ranks.recv(stream, view_of(x), 0, options).wait(stream);
+    ranks.barrier();
+    REQUIRE(x == before);
+    REQUIRE(other == before);
+    REQUIRE(shard == before_shard);
+  }
+  const Ledger::Entries entries = ranks.ledger().entries();
+  REQUIRE(entries.size() == 9);
+  REQUIRE(entries.at({Purpose::gradient, Collective::all_reduce}) == Traffic{2, 64});
+  REQUIRE(entries.at({Purpose::gradient, Collective::all_gather}) == Traffic{2, 64});
+  REQUIRE(entries.at({Purpose::control, Collective::barrier}) == Traffic{2, 0});
+}
+
+TEST_CASE("one rank alone: every operation is the identity") {
+  Stream stream(DeviceType::cpu);
+  OneRank alone;
+  const std::vector<float> before = {1, 2, 3};
+  std::vector<float> x = before, copied(3), gathered(3), exchanged(3);
+  alone.all_reduce(stream, view_of(x), {.background = true}).wait(stream);
+  alone.reduce_scatter(stream, view_of(copied), view_of(x), {}).wait(stream);
+  alone.all_gather(stream, view_of(gathered), view_of(x), {}).wait(stream);
+  alone.all_to_all(stream, view_of(exchanged), view_of(x), {}).wait(stream);
+  alone.broadcast(stream, view_of(x), 0, {}).wait(stream);
+  alone.reduce(stream, view_of(x), 0, {}).wait(stream);
+  alone.barrier();
+  for (const std::vector<float>& result : {x, copied, gathered, exchanged}) {
+    REQUIRE(result == before);
+  }
+  REQUIRE(alone.split(7)->size() == 1);
+}
+
+// In a child process, since it ends the process.
+TEST_CASE("work that is destroyed without wait ends the program") {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    signal(SIGABRT, SIG_DFL);  // not Catch's handler
+    const rlimit none = {0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    Stream stream(DeviceType::cpu);
+    std::vector<float> x(8);
+    Unconnected ranks(0, 2);
+    { const Work forgotten = ranks.all_reduce(stream, view_of(x), {.background = true}); }
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  REQUIRE(WTERMSIG(status) == SIGABRT);
+}
+
+}  // namespace
+}  // namespace ladder
