@@ -1,0 +1,142 @@
+// The equivalence harness: any trainer, on any number of ranks, against lesson 01 on the same
+// global batch.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/comm/mpi_communicator.h"
+#include "common/train/outputs.h"
+#include "lessons/01_single_gpu/trainer.h"
+#include "tests/mpi_main.h"
+#include "tools/compare/compare.h"
+
+namespace ladder::testing {
+
+inline constexpr int kSteps = 3;
+
+// Three steps of a small model on 24 rows, with clipping active: the norm begins at about 2.4.
+inline RunConfig equivalence_config(DType dtype, size_t micro_batch_size) {
+  RunConfig config;
+  config.model = {
+      .num_layers = 2, .num_heads = 2, .hidden = 32, .vocab_size = 256, .sequence_length = 16};
+  config.global_batch_size = 24;
+  config.micro_batch_size = micro_batch_size;
+  config.optimizer.num_steps = kSteps;
+  config.optimizer.warmup_steps = 1;
+  config.optimizer.clip_norm = 1;
+  config.dtype = dtype;
+  return config;
+}
+
+// One run: the results of each step and, on the group's rank 0, every tensor after it.
+struct Record {
+  std::vector<StepResult> results;
+  std::vector<std::map<std::string, std::vector<double>>> tensors;
+  MemoryUse device_peak, host_peak;
+  Prediction prediction;
+};
+
+inline const char* prefix_of_kind(TensorKind kind) {
+  return kind == TensorKind::grad      ? "grad."
+         : kind == TensorKind::param   ? "param."
+         : kind == TensorKind::exp_avg ? "exp_avg."
+                                       : "exp_avg_sq.";
+}
+
+// Runs a trainer for kSteps. Collective over `group`, and where `registered` is given over the
+// node.
+template <Trainer T>
+Record record_run(const RunConfig& config, Communicator& group, MemorySource* registered,
+                  const typename T::Flags& flags = {}) {
+  static const Corpus corpus = Corpus::king_james();
+  const ProcessGrid grid = {.data_size = group.size(), .rank = group.rank()};
+  Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
+  Stream stream(config.device);
+  Record record;
+  record.prediction = T::predict(config, grid, flags);
+  T trainer({config, grid, corpus, device, host, stream, &group, registered}, flags);
+  for (int step = 0; step < kSteps; ++step) {
+    record.results.push_back(trainer.step());
+    auto& tensors = record.tensors.emplace_back();
+    for (TensorKind kind : kDumpedKinds) {
+      trainer.visit(kind, [&](const Parameter& parameter, ConstTensorView tensor) {
+        std::vector<double>& values = tensors[prefix_of_kind(kind) + parameter.name];
+        dispatch_float(tensor.dtype(), [&](auto zero) {
+          const auto* const elements = tensor.as<decltype(zero)>();
+          values.assign(elements, elements + tensor.num_elements());
+        });
+      });
+    }
+  }
+  record.device_peak = device.peak();
+  record.host_peak = host.peak();
+  return record;
+}
+
+// What is compared how. Gradients and moments: max |difference| <= tolerance * largest element.
+struct Bounds {
+  double tolerance = 0;  // 0 = bitwise
+  // For parameters, absolute, beside the tolerance. In fp64 none is needed, but for the key bias
+  // (design: AdamW divides its rounding-sized gradient by its own size).
+  double param_allowance = 0;
+};
+
+// The tensors, and losses and norms, of two runs that differ by more than the bounds: "step 2:
+// grad.wte.weight: max relative 1e-3". Gradients come first, as parameters are judged by them.
+inline std::vector<std::string> differences(const Record& a, const Record& b, const Bounds& bounds,
+                                            const OptimizerConfig& optimizer) {
+  std::vector<std::string> found;
+  DumpComparer comparer({.tolerance = bounds.tolerance,
+                         .learning_rate = optimizer.learning_rate,
+                         .epsilon = optimizer.epsilon});
+  const auto view = [](const std::vector<double>& values) {
+    return ConstTensorView(values.data(), DType::fp64, DeviceType::cpu, {values.size()});
+  };
+  for (size_t s = 0; s < kSteps; ++s) {
+    const auto judge = [&](const std::string& name, const std::vector<double>& x,
+                           const std::vector<double>& y) {
+      const TensorDifference d = comparer.compare(s + 1, name, view(x), view(y));
+      const bool is_param = name.starts_with("param.") && d.num_not_finite == 0;
+      if (d.passes || (is_param && d.max_absolute <= bounds.param_allowance)) return;
+      found.push_back(
+          concat("step ", s + 1, ": ", name, ": max relative ", d.max_relative, " ", d.remark));
+    };
+    judge("loss", {a.results[s].loss}, {b.results[s].loss});
+    judge("grad_norm", {a.results[s].grad_norm}, {b.results[s].grad_norm});
+    if (a.tensors[s].size() != b.tensors[s].size()) found.push_back("another number of tensors");
+    for (TensorKind kind : kDumpedKinds) {
+      for (const auto& [name, values] : a.tensors[s]) {
+        if (!name.starts_with(prefix_of_kind(kind))) continue;
+        const auto other = b.tensors[s].find(name);
+        if (other == b.tensors[s].end()) {
+          found.push_back(concat("step ", s + 1, ": ", name, " is missing"));
+        } else {
+          judge(name, values, other->second);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+// Lesson 01 on one rank: the oracle.
+inline Record record_oracle(DType dtype) {
+  OneRank alone;
+  return record_run<SingleGpuTrainer>(equivalence_config(dtype, 24), alone, nullptr);
+}
+
+inline Bounds bounds_for(DType dtype) {
+  // fp64: a gradient element sums 24 * 16 tokens, and rounding passes through two blocks; the sums
+  // differ by far less than 1e-11 of the largest, and any mistake by far more.
+  if (dtype == DType::fp64) return {.tolerance = 1e-11};
+  // fp32: 384 terms in another order differ by at most 384 * 2^-24 = 2.3e-5 of the sum of their
+  // sizes; the largest element's terms do not cancel much, so ten times that is taken. AdamW moves
+  // an element by about the learning rate a step, whichever sign rounding gives to a gradient that
+  // is next to nothing.
+  return {.tolerance = 2.3e-4, .param_allowance = 2 * kSteps * OptimizerConfig().learning_rate};
+}
+
+}  // namespace ladder::testing
