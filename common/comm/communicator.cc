@@ -114,6 +114,14 @@ void Communicator::stop() {
   worker_.reset();
 }
 
+double Communicator::execute_and_observe(const Request& request, Purpose purpose) {
+  const Time begin = std::chrono::steady_clock::now();
+  execute(request);
+  const Time end = std::chrono::steady_clock::now();
+  if (observer_) observer_(purpose, request.collective, begin, end);
+  return std::chrono::duration<double>(end - begin).count();
+}
+
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
                        CallOptions options) {
   const ConstTensorView view = request.out.empty() ? request.in : ConstTensorView(request.out);
@@ -123,9 +131,8 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
   if (!options.background || size_ == 1) {
     const auto begin = std::chrono::steady_clock::now();
     if (worker_) worker_->drain();
-    execute(request);
-    const double seconds = seconds_since(begin);
-    ledger_.record_times(options.purpose, request.collective, seconds, seconds);
+    const double busy = execute_and_observe(request, options.purpose);
+    ledger_.record_times(options.purpose, request.collective, busy, seconds_since(begin));
     return Work();
   }
   if (!worker_) worker_ = std::make_unique<Worker>();
@@ -134,16 +141,14 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
                             double busy, double exposed) {
     ledger_.record_times(purpose, collective, busy, exposed);
   };
-  worker_->add([this, request, state] {
-    const auto begin = std::chrono::steady_clock::now();
+  worker_->add([this, request, state, purpose = options.purpose] {
     std::exception_ptr error;
     try {
       check(!given_up_, "given up after an error");
-      execute(request);
+      state->record_times(execute_and_observe(request, purpose), 0);
     } catch (...) {
       error = std::current_exception();
     }
-    state->record_times(seconds_since(begin), 0);
     state->finish(error);
   });
   return Work(state);

@@ -15,7 +15,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "common/comm/ledger.h"
@@ -26,7 +28,8 @@ namespace ladder {
 
 class Worker;
 
-// A started operation. Must be waited for before it is destroyed. Move-only.
+// A started operation. Must be waited for before it is destroyed, and must not outlive its
+// communicator. Move-only.
 class [[nodiscard]] Work {
  public:
   struct State;
@@ -59,6 +62,11 @@ class Communicator {
   size_t rank() const { return rank_; }
   size_t size() const { return size_; }
   const Ledger& ledger() const { return ledger_; }
+
+  // Called after every operation but barriers, in the thread that ran it. REQUIRES: none runs now.
+  using Time = std::chrono::steady_clock::time_point;
+  using Observer = std::function<void(Purpose, Collective, Time begin, Time end)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
 
   // buffer[i] = sum (or maximum) over ranks r of buffer_r[i]. In place.
   Work all_reduce(Stream& stream, TensorView buffer, CallOptions options);
@@ -106,10 +114,13 @@ class Communicator {
   const std::atomic<bool>& given_up() const { return given_up_; }
 
  private:
+  // Runs the operation in the calling thread; returns the seconds it took.
+  double execute_and_observe(const Request& request, Purpose purpose);
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
 
   size_t rank_, size_;
   Ledger ledger_;
+  Observer observer_;
   std::atomic<bool> given_up_ = false;
   std::unique_ptr<Worker> worker_;  // made by the first background call
 };

@@ -55,6 +55,7 @@ void* NodeMemory::allocate(size_t bytes) {
   }
   std::memset(allocation.own, 0, size);
   mpi_check(MPI_Barrier(world_.node()));  // nobody reads before all are zero
+  const std::lock_guard lock(mutex_);
   allocations_.push_back(std::move(allocation));
   return allocations_.back().own;
 }
@@ -63,15 +64,21 @@ void NodeMemory::release(void* pointer, size_t) noexcept {
   // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
   // is about to end all of them.
   if (std::uncaught_exceptions() > 0) return;
-  for (Allocation& allocation : allocations_) {
-    if (allocation.window == MPI_WIN_NULL || allocation.own != pointer) continue;
-    MPI_Win_free(&allocation.window);
-    allocation = Allocation();  // its number stays taken
+  MPI_Win window = MPI_WIN_NULL;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Allocation& allocation : allocations_) {
+      if (allocation.own != pointer) continue;
+      window = allocation.window;
+      allocation = Allocation();  // its number stays taken
+    }
   }
+  if (window != MPI_WIN_NULL) MPI_Win_free(&window);
 }
 
 std::optional<NodeMemory::Place> NodeMemory::find(const void* pointer) const {
   const char* const p = static_cast<const char*>(pointer);
+  const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < allocations_.size(); ++i) {
     const Allocation& a = allocations_[i];
     if (a.own != nullptr && p >= a.own && p < a.own + a.bytes) {
@@ -82,6 +89,7 @@ std::optional<NodeMemory::Place> NodeMemory::find(const void* pointer) const {
 }
 
 void* NodeMemory::at(const Place& place, size_t node_rank) const {
+  const std::lock_guard lock(mutex_);
   return allocations_[place.allocation].of_rank[node_rank] + place.offset;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -44,6 +45,7 @@ class NodeMemory final : public MemorySource {
   };
 
   const MpiWorld& world_;
+  mutable std::mutex mutex_;  // communicators look into allocations_ from their worker threads
   std::vector<Allocation> allocations_;
 };
 

@@ -13,12 +13,14 @@
 namespace ladder {
 
 // Waits longer and longer: most peers arrive within microseconds, a rank that shares the core needs
-// it, and one that computes for milliseconds must not have a neighbour spinning beside it.
+// it, and one that computes for milliseconds must not have a neighbour spinning beside it. Few
+// yields: where other programs want the core each may cost a whole slice of time, from which a
+// sleeper is woken.
 class Patience {
  public:
   // For one of `ranks` ranks of this machine. Where they are more than its cores the one that is
   // waited for may need this very core: no spinning.
-  explicit Patience(size_t ranks) : spins_(ranks > num_cores() ? 0 : 500) {}
+  explicit Patience(size_t ranks) : spins_(ranks > num_cores() ? 0 : 2000) {}
 
   void wait() {
     ++rounds_;
@@ -30,11 +32,11 @@ class Patience {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
-  // Some tenths of a millisecond or more have passed.
+  // Tens of microseconds or more have passed.
   bool is_long() const { return rounds_ > spins_ + kYields; }
 
  private:
-  static constexpr int kYields = 2000;
+  static constexpr int kYields = 100;
   static size_t num_cores() {
     static const int cores = num_available_cores();
     return static_cast<size_t>(cores);

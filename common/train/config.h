@@ -39,8 +39,8 @@ struct RunConfig {
   bool check_collectives = false;
   double collective_timeout = 0;  // seconds; 0 = none
 
-  std::string dump, metrics;  // paths; empty = none
-  double peak_flops = 0;      // of one rank's device, for mfu; 0 = unknown
+  std::string dump, metrics, trace;  // paths; empty = none
+  double peak_flops = 0;             // of one rank's device, for mfu; 0 = unknown
 
   // Micro-batches in one step on each of data_size ranks.
   size_t num_micro_batches(size_t data_size) const {

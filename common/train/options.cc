@@ -121,8 +121,8 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   add("--warmup-steps", raw.warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
       ->check(whole(0, 1'000'000'000));
   add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
-  add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999999));
-  add("--beta2", optimizer.beta2, "AdamW [0.95]")->check(real(0, 0.999999999));
+  add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999));
+  add("--beta2", optimizer.beta2, "AdamW [0.95]")->check(real(0, 0.999999));
   add("--epsilon", optimizer.epsilon, "AdamW [1e-8]")->check(real(0, 1, true));
   add("--clip-norm", optimizer.clip_norm, "Largest global gradient norm; 0 = no clipping [1]")
       ->check(real(0, 1e30));
@@ -148,6 +148,8 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
       ->check(path());
   add("--metrics", config.metrics,
       "File: one JSON object a step (written as FILE.partial, renamed at the end)")
+      ->check(path());
+  add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
@@ -258,8 +260,10 @@ RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
   return config;
 }
 
-// CLI11's messages may span lines; ours are one.
+// CLI11's messages may span lines; ours are one. It calls the file of --config an INI.
 std::string one_line(std::string text) {
+  const std::string unknown = "INI was not able to parse ";
+  if (text.starts_with(unknown)) text.replace(0, unknown.size(), "--config: no such flag: ");
   for (char& letter : text) {
     if (letter == '\n') letter = ' ';
   }

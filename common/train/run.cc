@@ -83,6 +83,8 @@ struct Run::State {
   Memory device_memory, host_memory;
   Stream stream;
   std::optional<MetricsFile> metrics;
+  std::optional<PartialFile> trace_file;  // on rank 0
+  std::optional<Trace> trace;
   bool on_terminal;
   Clock::time_point begin;
 };
@@ -94,7 +96,13 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   State& s = *state_;
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  if (!s.config.trace.empty()) {
+    job.communicator().barrier();  // so that all ranks' times begin together
+    s.trace.emplace();
+    s.trace->observe(job.communicator());
+  }
   if (grid.rank != 0) return;
+  if (!s.config.trace.empty()) s.trace_file.emplace(s.config.trace);
   if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
   if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
   std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction) << std::flush;
@@ -104,14 +112,15 @@ Run::~Run() = default;
 
 TrainerContext Run::context() {
   State& s = *state_;
-  return {s.config,
-          s.grid,
-          s.corpus,
-          s.device_memory,
-          s.host_memory,
-          s.stream,
-          &s.job.communicator(),
-          s.job.registered()};
+  return {.config = s.config,
+          .grid = s.grid,
+          .corpus = s.corpus,
+          .device_memory = s.device_memory,
+          .host_memory = s.host_memory,
+          .stream = s.stream,
+          .world = &s.job.communicator(),
+          .registered = s.job.registered(),
+          .trace = s.trace ? &*s.trace : nullptr};
 }
 
 std::string Run::report(const OutOfMemory& error) const {
@@ -181,6 +190,7 @@ void Run::train(const TrainerCalls& calls) {
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
+  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, s.job.communicator());
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
                             s.job.node_size()));
@@ -216,6 +226,7 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   try {
     change_to_users_folder();
     body(job);
+    check(std::cout.flush().good(), "standard output could not be written to the end");
     return 0;
   } catch (const UserError& error) {
     std::cout << std::flush;

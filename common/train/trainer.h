@@ -11,6 +11,7 @@
 #include "common/model/layout.h"
 #include "common/train/config.h"
 #include "common/train/options.h"
+#include "common/train/trace.h"
 #include "kernels/runtime/stream.h"
 
 namespace ladder {
@@ -45,6 +46,7 @@ struct TrainerContext {
   // operations work on without copies (null: from the system).
   Communicator* world = nullptr;
   MemorySource* registered = nullptr;
+  Trace* trace = nullptr;  // null: no timeline is wanted
 };
 
 // A trainer is a class with

@@ -20,13 +20,11 @@ Prediction Replica::predict(const RunConfig& config, size_t data_size) {
   device[Category::parameters] = flat;
   device[Category::gradients] = flat;
   device[Category::optimizer] = 2 * flat;
-  device[Category::activations] =
-      size * Activations::num_elements(config.model, sequences, tokens);
+  device[Category::activations] = size * Activations::num_elements(config.model, sequences, tokens);
   device[Category::workspace] =
       size * ModelWorkspace::num_elements(config.model, sequences, tokens) +
       BatchLoader::num_bytes(config) +
-      LossSum::num_bytes(config, config.num_micro_batches(data_size)) +
-      GradNorm::num_bytes(layout);
+      LossSum::num_bytes(config, config.num_micro_batches(data_size)) + GradNorm::num_bytes(layout);
   prediction.host[Category::workspace] =
       BatchLoader::num_bytes(config) + ParameterStaging::num_bytes(layout, config.dtype);
   return prediction;
@@ -57,12 +55,13 @@ Replica::Replica(const TrainerContext& c, size_t data_size, MemorySource* gradie
 
 void Replica::forward(Split split, int64_t step, size_t first_row) {
   batch.load(split, step, first_row);
-  model.forward(context.stream, activations, batch.tokens());
+  model.forward(context.stream, activations, batch.tokens(), traced({}));
 }
 
 void Replica::backward(double loss_scale, const Hooks& hooks) {
-  model.classify(context.stream, activations, workspace, batch.targets(), loss_scale, hooks);
-  model.backward(context.stream, activations, workspace, batch.tokens(), hooks);
+  const Hooks all = traced(hooks);
+  model.classify(context.stream, activations, workspace, batch.targets(), loss_scale, all);
+  model.backward(context.stream, activations, workspace, batch.tokens(), all);
   losses.add(workspace.losses(activations));
 }
 
@@ -72,7 +71,15 @@ void Replica::evaluate() {
 }
 
 void Replica::update(const AdamWStep& step) {
+  if (context.trace != nullptr) context.trace->mark();
   adamw_update(context.stream, layout, 0, parameters, exp_avg, exp_avg_sq, gradients, step);
+  if (context.trace != nullptr) context.trace->add_since_mark("AdamW");
+}
+
+Hooks Replica::traced(const Hooks& hooks) {
+  if (context.trace == nullptr) return hooks;
+  context.trace->mark();
+  return context.trace->hooks(layout, hooks);
 }
 
 void Replica::visit(TensorKind kind, const TensorSink& sink) {

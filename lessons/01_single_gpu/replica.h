@@ -30,6 +30,9 @@ struct Replica {
   // Full tensors of one kind.
   void visit(TensorKind kind, const TensorSink& sink);
 
+  // `hooks`, and spans of the trace where there is one.
+  Hooks traced(const Hooks& hooks);
+
   TrainerContext context;
   Layout layout;
   Tensor parameters, gradients, exp_avg, exp_avg_sq;

@@ -180,5 +180,13 @@ TEST_CASE("01: outputs that cannot be written") {
   check_bad_output("--metrics", ".");
 }
 
+TEST_CASE("01: a standard output that takes nothing is an error") {
+  std::string command = program_path("lessons/01_single_gpu/01_single_gpu");
+  for (const std::string& flag : kRun) command += " " + flag;
+  const ProcessResult result = run_process({"sh", "-c", command + " > /dev/full"});
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, Catch::Contains("standard output"));
+}
+
 }  // namespace
 }  // namespace ladder

@@ -98,7 +98,7 @@ TEST_CASE("01: a file of flags is read as strictly as flags") {
   const auto check_bad_file = [&](const std::string& text, const std::string& mention) {
     check_bad_flags({"--config", inputs.write("run.toml", text)}, {mention});
   };
-  check_bad_file("no-such-flag = 3\n", "no-such-flag");
+  check_bad_file("no-such-flag = 3\n", "--config: no such flag: no-such-flag");
   check_bad_file("model = \"nano\"\nsteps = -1\n", "-1");
   check_bad_file("model = \"gpt5\"\n", "gpt5");
   check_bad_flags({"--config", inputs.path() / "missing.toml"}, {"missing.toml"});

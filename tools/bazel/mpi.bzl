@@ -1,5 +1,14 @@
 """Tests that run under mpirun."""
 
+# Open MPI names its files in /dev/shm after mpirun's process number. In Bazel's sandbox every test
+# counts its processes from 1, so two of them would share these files and crash: such tests run
+# outside of it, where numbers are unique. They bring more ranks than there are cores, and some
+# expect a rank within half a second: one at a time.
+MPI_TAGS = [
+    "exclusive",
+    "local",
+]
+
 def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
     """A Catch2 test whose cases run on `ranks` MPI ranks at once, with tests/mpi_main.cc as main.
 
@@ -20,5 +29,6 @@ def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
             "$(location :%s_program)" % name,
         ],
         data = [":%s_program" % name],
+        tags = MPI_TAGS,
         **kwargs
     )

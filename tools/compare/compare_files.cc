@@ -256,9 +256,11 @@ bool print_report(std::ostream& out, const std::vector<FileDifference>& files,
   }
   print_lines(out, lines, all ? lines.size() : kMaxLines);
   bool passes = true;
+  size_t num_unmatched = 0;
   for (const FileDifference& file : files) {
     print_summary(out, file);
     passes = passes && file.passes();
+    num_unmatched += !file.remark.empty();
   }
   out << std::defaultfloat;
   const std::string kind = options.tolerance > 0
@@ -269,7 +271,9 @@ bool print_report(std::ostream& out, const std::vector<FileDifference>& files,
         << " file(s)\n";
   } else {
     out << "DIFFERENT (" << kind << "): " << count.failing << " of " << count.tensors
-        << " tensors in " << files.size() << " file(s)\n";
+        << " tensors in " << files.size() << " file(s)";
+    if (num_unmatched > 0) out << ", " << num_unmatched << " of them on one side only";
+    out << "\n";
   }
   return passes;
 }

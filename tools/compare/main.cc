@@ -29,7 +29,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);
+    throw ladder::UserError(ladder::concat(error.what(), "; see --help"));
   }
   ladder::check_options(options);
   // Under `bazel run` relative paths are still the user's.

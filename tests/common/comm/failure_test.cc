@@ -116,20 +116,19 @@ TEST_CASE("a rank that does not come is named by the others") {
 
 // While an exception unwinds the stack a communicator must not wait for a peer that never comes.
 TEST_CASE("an error ends background operations whose peers do not come") {
+  // In shared memory. Given-up messages may still arrive, so by messages only a process that ends
+  // next can give up; the system tests do that.
   Ranks ranks;
-  NodeMemory* const paths[] = {&ranks.node_memory, nullptr};
-  for (NodeMemory* path : paths) {
-    const std::string error = error_of([&] {
-      const auto all = MpiCommunicator::make_world(world(), path);
-      Work first, second;
-      if (all->rank() != kOdd) {
-        first = all_reduce<float>(120, {.background = true})(*all, ranks);
-        second = all_reduce<float>(120, {.background = true})(*all, ranks);
-      }
-      fail("something else went wrong");
-    });
-    CHECK_THAT(error, Contains("something else went wrong"));
-  }
+  const std::string error = error_of([&] {
+    const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+    Work first, second;
+    if (all->rank() != kOdd) {
+      first = all_reduce<float>(120, {.background = true})(*all, ranks);
+      second = all_reduce<float>(120, {.background = true})(*all, ranks);
+    }
+    fail("something else went wrong");
+  });
+  CHECK_THAT(error, Contains("something else went wrong"));
 }
 
 TEST_CASE("arguments that cannot be are refused before anything moves") {

@@ -46,9 +46,9 @@ struct Session {
   // "loss", "grad_norm" and every tensor, such as "grad.wte.weight".
   std::map<std::string, Values> state() {
     std::map<std::string, Values> state = {{"loss", {last.loss}}, {"grad_norm", {last.grad_norm}}};
-    for (const auto& [prefix, kind] : kKinds) {
-      trainer->visit(kind, [&](const Parameter& parameter, ConstTensorView tensor) {
-        Values& values = state[prefix + parameter.name];
+    for (const auto& kind : kKinds) {
+      trainer->visit(kind.second, [&](const Parameter& parameter, ConstTensorView tensor) {
+        Values& values = state[kind.first + parameter.name];
         dispatch_float(tensor.dtype(), [&](auto zero) {
           const auto* const elements = tensor.as<decltype(zero)>();
           values.assign(elements, elements + tensor.num_elements());

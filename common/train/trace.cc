@@ -1,0 +1,117 @@
+#include "common/train/trace.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
+
+namespace ladder {
+namespace {
+
+const char* name_of_pass(Pass pass) {
+  switch (pass) {
+    case Pass::forward:
+      return "forward";
+    case Pass::classifier:
+      return "classifier";
+    case Pass::backward:
+      return "backward";
+  }
+  return "?";
+}
+
+// Appends the texts of all ranks on rank 0, in rank order; "" elsewhere. Texts travel as int32.
+std::string gather_texts(std::string text, Communicator& world) {
+  Stream host(DeviceType::cpu);
+  const CallOptions options = {};
+  std::vector<int32_t> lengths(world.size());
+  lengths[world.rank()] = static_cast<int32_t>((text.size() + 3) / 4);
+  const TensorView all(lengths.data(), DType::int32, DeviceType::cpu, {world.size()});
+  world.all_gather(host, all, all.rows(world.rank(), 1), options).wait(host);
+
+  const auto words = [](std::string& bytes, int32_t length) {
+    bytes.resize(4 * static_cast<size_t>(length), ' ');
+    return TensorView(bytes.data(), DType::int32, DeviceType::cpu, {static_cast<size_t>(length)});
+  };
+  if (world.rank() != 0) {
+    world.send(host, words(text, lengths[world.rank()]), 0, options).wait(host);
+    return {};
+  }
+  for (size_t r = 1; r < world.size(); ++r) {
+    std::string other;
+    world.recv(host, words(other, lengths[r]), r, options).wait(host);
+    text += ",\n" + other;
+  }
+  return text;
+}
+
+}  // namespace
+
+void Trace::add(Lane lane, std::string name, Time from, Time to) {
+  const std::lock_guard lock(mutex_);
+  spans_.push_back({lane, std::move(name), from, to});
+}
+
+void Trace::mark() { mark_ = std::chrono::steady_clock::now(); }
+
+void Trace::add_since_mark(std::string name) {
+  add(Lane::compute, std::move(name), mark_, std::chrono::steady_clock::now());
+}
+
+Hooks Trace::hooks(const Layout& layout, Hooks inner) {
+  Hooks hooks = inner;
+  hooks.done = [this, &layout, inner = std::move(inner)](size_t unit, Pass pass) {
+    add_since_mark(concat(layout.unit(unit).name, " ", name_of_pass(pass)));
+    if (inner.done) inner.done(unit, pass);
+    mark();
+  };
+  return hooks;
+}
+
+void Trace::observe(Communicator& communicator) {
+  communicator.set_observer([this](Purpose purpose, Collective collective, Time from, Time to) {
+    add(Lane::communication, concat(name_of(purpose), " ", name_of(collective)), from, to);
+  });
+}
+
+std::string Trace::json(size_t rank) const {
+  const auto microseconds = [&](Time time) {
+    return std::chrono::duration<double, std::micro>(time - begin_).count();
+  };
+  using Json = nlohmann::ordered_json;
+  std::string text;
+  const auto append = [&](const Json& event) {
+    text += concat(text.empty() ? "" : ",\n", event.dump());
+  };
+  append({{"name", "process_name"},
+          {"ph", "M"},
+          {"pid", rank},
+          {"args", {{"name", concat("rank ", rank)}}}});
+  for (int lane : {0, 1}) {
+    append({{"name", "thread_name"},
+            {"ph", "M"},
+            {"pid", rank},
+            {"tid", lane},
+            {"args", {{"name", lane == 0 ? "compute" : "communication"}}}});
+  }
+  const std::lock_guard lock(mutex_);
+  for (const Span& span : spans_) {
+    append({{"name", span.name},
+            {"ph", "X"},
+            {"pid", rank},
+            {"tid", static_cast<int>(span.lane)},
+            {"ts", microseconds(span.from)},
+            {"dur", microseconds(span.to) - microseconds(span.from)}});
+  }
+  return text;
+}
+
+void write_trace(const Trace& trace, PartialFile* file, Communicator& world) {
+  const std::string events = gather_texts(trace.json(world.rank()), world);
+  if (file == nullptr) return;
+  const std::string text = "{\"traceEvents\": [\n" + events + "\n]}\n";
+  file->write(std::as_bytes(std::span(text)));
+  file->commit();
+}
+
+}  // namespace ladder

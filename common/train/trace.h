@@ -1,0 +1,56 @@
+// A timeline of a run: what each rank computed and communicated when.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "common/comm/communicator.h"
+#include "common/io/file.h"
+#include "common/model/hooks.h"
+
+namespace ladder {
+
+// One rank's spans in two lanes. Thread-safe.
+class Trace {
+ public:
+  enum class Lane { compute, communication };
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Time 0 is now. Ranks that make it right after a barrier share it.
+  Trace() : begin_(std::chrono::steady_clock::now()) {}
+
+  void add(Lane lane, std::string name, Time from, Time to);
+  // Hooks that call `inner` and record, for each unit and pass, the time since the unit before.
+  Hooks hooks(const Layout& layout, Hooks inner);
+  // The next unit's span begins now.
+  void mark();
+  // A computation since the mark, under this name.
+  void add_since_mark(std::string name);
+  // Records every operation of the communicator from now on. The trace must outlive it.
+  void observe(Communicator& communicator);
+
+  // The spans as elements of a Chrome trace, joined by commas: process = rank, thread = lane, times
+  // in microseconds. [Trace Event Format]
+  std::string json(size_t rank) const;
+
+ private:
+  struct Span {
+    Lane lane;
+    std::string name;
+    Time from, to;
+  };
+
+  Time begin_;
+  Time mark_ = begin_;
+  mutable std::mutex mutex_;
+  std::vector<Span> spans_;
+};
+
+// Collects the spans of all ranks on rank 0 and writes them there to `file`, as JSON that Perfetto
+// and chrome://tracing open. Collective. `file`: null on the other ranks. Throws Error when the
+// disk is full.
+void write_trace(const Trace& trace, PartialFile* file, Communicator& world);
+
+}  // namespace ladder

@@ -1,0 +1,70 @@
+// Lesson 02 with flags that cannot be: status 2, one line for all ranks, nothing written.
+#include <catch2/catch.hpp>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/mpirun.h"
+#include "tests/system/scratch.h"
+
+namespace ladder {
+namespace {
+
+const Flags kOutputs = {"--dump", "dump", "--metrics", "metrics.jsonl"};
+
+// Runs with `flags` and with outputs asked for, none of which may come to be. Every rank finds the
+// same mistake; one of them may say so.
+void check_bad_flags(size_t num_ranks, const Flags& flags,
+                     const std::vector<std::string>& mentions) {
+  const Scratch folder;
+  const ProcessResult result =
+      run_ranks(num_ranks, Flags{ddp_path(), "--model", "nano"} + flags + kOutputs,
+                {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
+  CAPTURE(num_ranks, flags);
+  check_user_error(result, mentions);
+  CHECK(result.out.empty());
+  CHECK(folder.files() == std::vector<std::string>{});
+}
+
+TEST_CASE("02: a batch that does not divide over the ranks") {
+  check_bad_flags(3, {"--global-batch-size", "16"}, {"--global-batch-size 16", "3 ranks"});
+  check_bad_flags(4, {"--global-batch-size", "2"}, {"--global-batch-size 2", "4 ranks"});
+  check_bad_flags(2, {"--global-batch-size", "12", "--micro-batch-size", "4"},
+                  {"--micro-batch-size 4", "--global-batch-size 12", "2 ranks"});
+}
+
+TEST_CASE("02: bucket sizes that are none") {
+  for (const std::string value : {"0", "-1", "abc", "3x", "", "1e18EiB"}) {
+    check_bad_flags(2, {"--bucket-bytes=" + value}, {"--bucket-bytes"});
+  }
+}
+
+TEST_CASE("02: what no flag takes") {
+  check_bad_flags(2, {"--no-such-flag"}, {"--no-such-flag"});
+  check_bad_flags(2, {"--collective-timeout", "-1"}, {"--collective-timeout", "-1"});
+  check_bad_flags(2, {"--naive=maybe"}, {"--naive", "maybe"});
+}
+
+TEST_CASE("02: files that are not there") {
+  check_bad_flags(4, {"--data", "missing.txt"}, {"--data", "missing.txt"});
+  check_bad_flags(4, {"--init", "missing.safetensors"}, {"missing.safetensors"});
+}
+
+TEST_CASE("02: one rank, and the same mistakes") {
+  const Scratch folder;
+  check_user_error(run_process({ddp_path(), "--bucket-bytes", "0"}, {.folder = folder.path()}),
+                   {"--bucket-bytes", "0"});
+}
+
+TEST_CASE("02: ranks with different flags") {
+  const Scratch folder;
+  const auto rank = [](const std::string& steps) {
+    return Flags{"-n", "1", ddp_path(), "--model", "nano", "--steps", steps} + kOutputs;
+  };
+  const ProcessResult result =
+      run_mpirun(rank("3") + Flags{":"} + rank("4"), {.folder = folder.path()});
+  check_user_error(result, {"rank 1", "--model nano --steps 3", "--model nano --steps 4"});
+  CHECK(result.out.empty());
+  CHECK(folder.files() == std::vector<std::string>{});
+}
+
+}  // namespace
+}  // namespace ladder
