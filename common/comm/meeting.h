@@ -64,7 +64,7 @@ class Meeting {
   const std::atomic<bool>& given_up_;
 };
 
-// "all_reduce (sum) of 12 fp32"
+// "all_reduce of 12 fp32"
 std::string to_string(const Meeting::Call& call);
 
 }  // namespace ladder

@@ -46,24 +46,6 @@ CLI::Validator real(double least, double most, bool exclusive = false) {
       "");
 }
 
-// A number of bytes such as 64MiB, which becomes the plain number.
-CLI::Validator byte_size() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const std::string given = text;
-        try {
-          // The largest is a size that still fits a pointer difference.
-          const auto size = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
-          // CLI11 takes "-1" for 2^64 - 1 and "MiB" for one MiB.
-          const bool has_number = !given.empty() && given[0] >= '0' && given[0] <= '9';
-          if (has_number && size(text).empty()) return std::string();
-        } catch (const CLI::ValidationError&) {  // thrown for an unknown unit
-        }
-        return concat("'", given, "' is not a size such as 64MiB, from 1 byte to 4 EiB");
-      },
-      "");
-}
-
 // A path; an empty one would mean "none" and is more likely an unset shell variable.
 CLI::Validator path() {
   return CLI::Validator(
@@ -272,6 +254,23 @@ std::string one_line(std::string text) {
 }
 
 }  // namespace
+
+CLI::Validator byte_size() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::string given = text;
+        try {
+          // The largest is a size that still fits a pointer difference.
+          const auto size = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
+          // CLI11 takes "-1" for 2^64 - 1 and "MiB" for one MiB.
+          const bool has_number = !given.empty() && given[0] >= '0' && given[0] <= '9';
+          if (has_number && size(text).empty()) return std::string();
+        } catch (const CLI::ValidationError&) {  // thrown for an unknown unit
+        }
+        return concat("'", given, "' is not a size such as 64MiB, from 1 byte to 4 EiB");
+      },
+      "");
+}
 
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
                                        const Ranks& ranks,

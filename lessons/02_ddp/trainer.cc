@@ -19,7 +19,7 @@ void DdpTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "Data parallel";
   app.add_option("--bucket-bytes", bucket_bytes,
                  "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]")
-      ->transform(CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62))
+      ->transform(byte_size())
       ->group(group);
   app.add_flag("--no-overlap", no_overlap, "Reduce the buckets after backward, not beside it")
       ->group(group);
