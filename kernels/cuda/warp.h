@@ -29,11 +29,12 @@ __device__ inline unsigned lane_index() { return threadIdx.x % kWarpSize; }
 __device__ inline unsigned warp_index() { return threadIdx.x / kWarpSize; }  // in its block
 __device__ inline unsigned num_warps() { return blockDim.x / kWarpSize; }    // of a block
 
-// All lanes get the result, with the same bits: in each round both partners combine the same two
-// values, so `combine` must not care which comes first. REQUIRES: all 32 lanes take part.
-template <class T, class Combine>
+// All lanes get the result of the kLanes neighbours they are among, with the same bits: in each
+// round both partners combine the same two values, so `combine` must not care which comes first.
+// REQUIRES: all 32 lanes take part.
+template <unsigned kLanes = kWarpSize, class T, class Combine>
 __device__ T warp_reduce(T value, Combine combine) {
-  for (unsigned partner = kWarpSize / 2; partner > 0; partner /= 2) {
+  for (unsigned partner = kLanes / 2; partner > 0; partner /= 2) {
     value = combine(value, __shfl_xor_sync(0xFFFFFFFF, value, partner));
   }
   return value;
