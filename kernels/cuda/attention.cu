@@ -135,14 +135,21 @@ __global__ void __launch_bounds__(kThreads)
       add_scores<Tiling>(p, own1, other1);
       add_scores<Tiling>(ds, own2, other2);
     }
+    A shift[kRows], dot[kRows];  // of the thread's queries
+    for (unsigned n = 0; n < kRows; ++n) {
+      const size_t query = kOwnsKeys ? other0 + Tiling::score_column(n) : own0 + Tiling::row(n);
+      const bool exists = query < heads.tokens;
+      shift[n] = exists ? logsumexp[blockIdx.x * heads.tokens + query] : T{0};
+      dot[n] = exists ? row_dot[blockIdx.x * heads.tokens + query] : T{0};
+    }
     for (unsigned i = 0; i < kRows; ++i) {
       for (unsigned j = 0; j < kRows; ++j) {
         const size_t own = own0 + Tiling::row(i), other = other0 + Tiling::score_column(j);
         const size_t query = kOwnsKeys ? other : own, key = kOwnsKeys ? own : other;
+        const unsigned n = kOwnsKeys ? j : i;
         const bool visible = key <= query && query < heads.tokens;
-        const size_t row = blockIdx.x * heads.tokens + query;
-        p[i][j] = visible ? std::exp(scale * p[i][j] - logsumexp[row]) : A{0};
-        ds[i][j] = visible ? p[i][j] * (ds[i][j] - row_dot[row]) * scale : A{0};
+        p[i][j] = visible ? std::exp(scale * p[i][j] - shift[n]) : A{0};
+        ds[i][j] = p[i][j] * (ds[i][j] - dot[n]) * scale;
       }
     }
     if constexpr (kOwnsKeys) {
