@@ -7,10 +7,18 @@
 #include <cmath>
 #include <cstddef>
 
+#include "kernels/cuda/launch.h"
+
 namespace ladder::cuda {
 
 inline constexpr unsigned kWarpSize = 32;
 inline constexpr unsigned kMaxWarps = 32;  // of a block
+
+// The shape that gives each of n items a thread (the last block may have more).
+inline LaunchShape threads_for(size_t n, unsigned threads_per_block = 256) {
+  const size_t blocks = (n + threads_per_block - 1) / threads_per_block;
+  return {dim3(static_cast<unsigned>(blocks)), dim3(threads_per_block)};
+}
 
 // What sums over elements of type T are kept in: T itself, as long as all types have digits enough.
 template <class T>
