@@ -195,7 +195,7 @@ void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, Con
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = qkv.as<T>();
-    const Heads heads{out.shape()[1], num_heads, size, in_packs<T>(size, {x})};
+    const Heads heads{out.shape()[1], num_heads, size, in_packs(size, x)};
     dispatch_tiling<T>(size, [&](auto tiling) {
       using Tiling = decltype(tiling);
       launch<forward_kernel<T, Tiling>>(
@@ -213,7 +213,7 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
     using T = decltype(zero);
     T *const dx = dqkv.as<T>(), *const dot = row_dot.as<T>();
     const T *const x = qkv.as<T>(), *const d = dout.as<T>(), *const l = logsumexp.as<T>();
-    const Heads heads{out.shape()[1], num_heads, size, in_packs<T>(size, {x, d})};
+    const Heads heads{out.shape()[1], num_heads, size, in_packs(size, x, d)};
     const size_t batch = out.shape()[0];
     const dim3 rows(static_cast<unsigned>(batch * num_heads),
                     static_cast<unsigned>((heads.tokens + kRowsOfBlock - 1) / kRowsOfBlock));

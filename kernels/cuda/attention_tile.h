@@ -25,7 +25,7 @@ struct Tiling {
   static constexpr unsigned kWidth = kWidth_;
   static constexpr unsigned kTile =  // queries or keys
       std::min<unsigned>(sizeof(T) == 4 ? 64 : 32, (16 << 10) / (kWidth * sizeof(T)));
-  static constexpr unsigned kPack = kPackBytes / sizeof(T);
+  static constexpr unsigned kPack = cuda::kPack<T>;
   // A row begins four banks after the one above, so 8 threads read 8 rows' packs without conflict.
   static constexpr unsigned kPitch = kWidth + kPack, kScorePitch = kTile + kPack;
   static constexpr unsigned kElements = kTile * kPitch, kScoreElements = kTile * kScorePitch;
@@ -80,11 +80,11 @@ __device__ void load_tile(T* tile, const Vectors<const T>& from, size_t t0, size
     const size_t left = d0 + d < heads.size && t0 + i < heads.tokens ? heads.size - d0 - d : 0;
     Pack<T, kPack> x{};
     if (heads.packed && left > 0) {
-      x = load_pack<kPack>(source);
+      x = load<kPack>(source);
     } else {
-      for (unsigned k = 0; k < kPack; ++k) x.of[k] = k < left ? source[k] : T{0};
+      for (unsigned k = 0; k < kPack; ++k) x.element[k] = k < left ? source[k] : T{0};
     }
-    store_pack(tile + i * Tiling::kPitch + d, x);
+    store(tile + i * Tiling::kPitch + d, x);
   }
 }
 
@@ -95,13 +95,13 @@ __device__ void add_scores(typename Tiling::Scores& scores, const T* a, const T*
   for (unsigned d = 0; d < Tiling::kWidth; d += kPack) {
     Pack<T, kPack> x[kRows], y[kRows];
     for (unsigned i = 0; i < kRows; ++i) {
-      x[i] = load_pack<kPack>(a + Tiling::row(i) * Tiling::kPitch + d);
-      y[i] = load_pack<kPack>(b + Tiling::score_column(i) * Tiling::kPitch + d);
+      x[i] = load<kPack>(a + Tiling::row(i) * Tiling::kPitch + d);
+      y[i] = load<kPack>(b + Tiling::score_column(i) * Tiling::kPitch + d);
     }
     for (unsigned k = 0; k < kPack; ++k) {
       for (unsigned i = 0; i < kRows; ++i) {
         for (unsigned j = 0; j < kRows; ++j) {
-          scores[i][j] = std::fma(x[i].of[k], y[j].of[k], scores[i][j]);
+          scores[i][j] = std::fma(x[i].element[k], y[j].element[k], scores[i][j]);
         }
       }
     }
@@ -115,14 +115,14 @@ __device__ void add_weighted(typename Tiling::Sums& sums, const T* weights, cons
   for (unsigned j = 0; j < Tiling::kTile; j += kPack) {
     Pack<T, kPack> w[Tiling::kRows];
     for (unsigned i = 0; i < Tiling::kRows; ++i) {
-      w[i] = load_pack<kPack>(weights + Tiling::row(i) * Tiling::kScorePitch + j);
+      w[i] = load<kPack>(weights + Tiling::row(i) * Tiling::kScorePitch + j);
     }
     for (unsigned k = 0; k < kPack; ++k) {
       for (unsigned c = 0; c < Tiling::kColumns; c += kColumnPack) {
-        const auto y = load_pack<kColumnPack>(b + (j + k) * Tiling::kPitch + Tiling::column(c));
+        const auto y = load<kColumnPack>(b + (j + k) * Tiling::kPitch + Tiling::column(c));
         for (unsigned i = 0; i < Tiling::kRows; ++i) {
           for (unsigned l = 0; l < kColumnPack; ++l) {
-            sums[i][c + l] = std::fma(w[i].of[k], y.of[l], sums[i][c + l]);
+            sums[i][c + l] = std::fma(w[i].element[k], y.element[l], sums[i][c + l]);
           }
         }
       }

@@ -19,19 +19,19 @@ __device__ size_t column_of(int32_t target, size_t first, size_t num_columns) {
   return index >= first && index - first < num_columns ? index - first : num_columns;
 }
 
-template <unsigned kPack, class T>
+template <unsigned N, class T>
 __global__ void maximum_kernel(T* maximum, const T* logits, size_t n) {
   const T* const row = logits + blockIdx.x * n;
   T largest = std::numeric_limits<T>::lowest();
-  for (size_t i = threadIdx.x * kPack; i < n; i += blockDim.x * kPack) {
-    const auto x = load_pack<kPack>(row + i);
-    for (unsigned k = 0; k < kPack; ++k) largest = std::fmax(largest, x.of[k]);
+  for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
+    const auto x = load<N>(row + i);
+    for (unsigned k = 0; k < N; ++k) largest = std::fmax(largest, x.element[k]);
   }
   largest = block_max(largest);
   if (threadIdx.x == 0) maximum[blockIdx.x] = largest;
 }
 
-template <unsigned kPack, class T>
+template <unsigned N, class T>
 __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const int32_t* targets,
                                     const T* maximum, size_t first, size_t n) {
   using A = Accumulate<T>;
@@ -40,33 +40,33 @@ __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const in
   const size_t column = column_of(targets[blockIdx.x], first, n);
   if (column == n && threadIdx.x == 0) target_logit[blockIdx.x] = T{0};
   A total = 0;
-  for (size_t i = threadIdx.x * kPack; i < n; i += blockDim.x * kPack) {
-    auto x = load_pack<kPack>(row + i);
-    for (unsigned k = 0; k < kPack; ++k) {
-      const A shifted = x.of[k] - shift, e = std::exp(shifted);
+  for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
+    auto x = load<N>(row + i);
+    for (unsigned k = 0; k < N; ++k) {
+      const A shifted = x.element[k] - shift, e = std::exp(shifted);
       if (i + k == column) target_logit[blockIdx.x] = static_cast<T>(shifted);
-      x.of[k] = static_cast<T>(e);
+      x.element[k] = static_cast<T>(e);
       total += e;
     }
-    store_pack(row + i, x);
+    store(row + i, x);
   }
   total = block_sum(total);
   if (threadIdx.x == 0) sum[blockIdx.x] = static_cast<T>(total);
 }
 
-template <unsigned kPack, class T>
+template <unsigned N, class T>
 __global__ void gradient_kernel(T* exponentials, const T* sum, const int32_t* targets, size_t first,
                                 Accumulate<T> scale, size_t n) {
   using A = Accumulate<T>;
   T* const row = exponentials + blockIdx.x * n;
   const A factor = scale / sum[blockIdx.x];
   const size_t column = column_of(targets[blockIdx.x], first, n);
-  for (size_t i = threadIdx.x * kPack; i < n; i += blockDim.x * kPack) {
-    auto x = load_pack<kPack>(row + i);
-    for (unsigned k = 0; k < kPack; ++k) {
-      x.of[k] = static_cast<T>(x.of[k] * factor - (i + k == column ? scale : A{0}));
+  for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
+    auto x = load<N>(row + i);
+    for (unsigned k = 0; k < N; ++k) {
+      x.element[k] = static_cast<T>(x.element[k] * factor - (i + k == column ? scale : A{0}));
     }
-    store_pack(row + i, x);
+    store(row + i, x);
   }
 }
 
@@ -91,7 +91,7 @@ void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits)
   dispatch_float(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = logits.as<T>();
-    dispatch_pack<T>(n, {x}, [&](auto pack) {
+    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
       launch<maximum_kernel<decltype(pack)::value, T>>(stream.native(), blocks_of(rows, n, pack),
                                                        maximum.as<T>(), x, n);
     });
@@ -105,7 +105,7 @@ void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
   dispatch_float(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const x = logits.as<T>();
-    dispatch_pack<T>(n, {x}, [&](auto pack) {
+    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
       launch<exponentials_kernel<decltype(pack)::value, T>>(
           stream.native(), blocks_of(rows, n, pack), x, sum.as<T>(), target_logit.as<T>(),
           targets.as<int32_t>(), maximum.as<T>(), first, n);
@@ -121,7 +121,7 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, C
   dispatch_float(exponentials.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const x = exponentials.as<T>();
-    dispatch_pack<T>(n, {x}, [&](auto pack) {
+    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
       launch<gradient_kernel<decltype(pack)::value, T>>(
           stream.native(), blocks_of(rows, n, pack), x, sum.as<T>(), targets.as<int32_t>(), first,
           static_cast<Accumulate<T>>(loss_scale), n);

@@ -14,35 +14,35 @@ constexpr unsigned kRowsOfBlock = 8;
 // blocks. Eight fp32 are the 32 bytes that memory hands out at once.
 constexpr unsigned kColumns = 8, kRowGroups = 64;
 
-template <unsigned kPack, class T>
+template <unsigned N, class T>
 __global__ void forward_kernel(T* out, T* means, T* rstds, const T* in, const T* weight,
                                const T* bias, size_t rows, size_t n) {
   using A = Accumulate<T>;
   const size_t row = size_t{blockIdx.x} * kRowsOfBlock + warp_index();
   if (row >= rows) return;
   const T* const x = in + row * n;
-  const size_t first = lane_index() * kPack, step = kWarpSize * kPack;
+  const size_t first = lane_index() * N, step = kWarpSize * N;
   const A inverse = A{1} / static_cast<A>(n);
   A total = 0;
   for (size_t i = first; i < n; i += step) {
-    const auto v = load_pack<kPack>(x + i);
-    for (unsigned k = 0; k < kPack; ++k) total += v.of[k];
+    const auto v = load<N>(x + i);
+    for (unsigned k = 0; k < N; ++k) total += v.element[k];
   }
   const A mean = inverse * warp_sum(total);
   total = 0;
   for (size_t i = first; i < n; i += step) {
-    const auto v = load_pack<kPack>(x + i);
-    for (unsigned k = 0; k < kPack; ++k) total += (v.of[k] - mean) * (v.of[k] - mean);
+    const auto v = load<N>(x + i);
+    for (unsigned k = 0; k < N; ++k) total += (v.element[k] - mean) * (v.element[k] - mean);
   }
   const A variance = inverse * warp_sum(total);
   const A rstd = A{1} / std::sqrt(variance + static_cast<A>(kLayernormEpsilon));
   for (size_t i = first; i < n; i += step) {
-    auto v = load_pack<kPack>(x + i);
-    const auto w = load_pack<kPack>(weight + i), b = load_pack<kPack>(bias + i);
-    for (unsigned k = 0; k < kPack; ++k) {
-      v.of[k] = static_cast<T>((v.of[k] - mean) * rstd * w.of[k] + b.of[k]);
+    auto v = load<N>(x + i);
+    const auto w = load<N>(weight + i), b = load<N>(bias + i);
+    for (unsigned k = 0; k < N; ++k) {
+      v.element[k] = static_cast<T>((v.element[k] - mean) * rstd * w.element[k] + b.element[k]);
     }
-    store_pack(out + row * n + i, v);
+    store(out + row * n + i, v);
   }
   if (lane_index() == 0) {
     means[row] = static_cast<T>(mean);
@@ -51,7 +51,7 @@ __global__ void forward_kernel(T* out, T* means, T* rstds, const T* in, const T*
 }
 
 // din += the gradient, a row in each warp.
-template <unsigned kPack, class T>
+template <unsigned N, class T>
 __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight, const T* means,
                             const T* rstds, size_t rows, size_t n) {
   using A = Accumulate<T>;
@@ -59,27 +59,28 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
   if (row >= rows) return;
   T* const dx = din + row * n;
   const T *const x = in + row * n, *const d = dout + row * n;
-  const size_t first = lane_index() * kPack, step = kWarpSize * kPack;
+  const size_t first = lane_index() * N, step = kWarpSize * N;
   const A mean = means[row], rstd = rstds[row], inverse = A{1} / static_cast<A>(n);
   A sum_g = 0, sum_gn = 0;
   for (size_t i = first; i < n; i += step) {
-    const auto v = load_pack<kPack>(x + i), g = load_pack<kPack>(d + i);
-    const auto w = load_pack<kPack>(weight + i);
-    for (unsigned k = 0; k < kPack; ++k) {
-      sum_g += A{g.of[k]} * w.of[k];
-      sum_gn += A{g.of[k]} * w.of[k] * ((v.of[k] - mean) * rstd);
+    const auto v = load<N>(x + i), g = load<N>(d + i);
+    const auto w = load<N>(weight + i);
+    for (unsigned k = 0; k < N; ++k) {
+      sum_g += A{g.element[k]} * w.element[k];
+      sum_gn += A{g.element[k]} * w.element[k] * ((v.element[k] - mean) * rstd);
     }
   }
   const A mean_g = inverse * warp_sum(sum_g), mean_gn = inverse * warp_sum(sum_gn);
   for (size_t i = first; i < n; i += step) {
-    const auto v = load_pack<kPack>(x + i), g = load_pack<kPack>(d + i);
-    const auto w = load_pack<kPack>(weight + i);
-    auto sum = load_pack<kPack>(dx + i);
-    for (unsigned k = 0; k < kPack; ++k) {
-      const A normalized = (v.of[k] - mean) * rstd;
-      sum.of[k] += static_cast<T>(rstd * (A{g.of[k]} * w.of[k] - mean_g - normalized * mean_gn));
+    const auto v = load<N>(x + i), g = load<N>(d + i);
+    const auto w = load<N>(weight + i);
+    auto sum = load<N>(dx + i);
+    for (unsigned k = 0; k < N; ++k) {
+      const A normalized = (v.element[k] - mean) * rstd;
+      sum.element[k] +=
+          static_cast<T>(rstd * (A{g.element[k]} * w.element[k] - mean_g - normalized * mean_gn));
     }
-    store_pack(dx + i, sum);
+    store(dx + i, sum);
   }
 }
 
@@ -127,7 +128,7 @@ void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorVi
     using T = decltype(zero);
     T* const o = out.as<T>();
     const T *const x = in.as<T>(), *const w = weight.as<T>(), *const b = bias.as<T>();
-    dispatch_pack<T>(n, {o, x, w, b}, [&](auto pack) {
+    dispatch_pack<T>(in_packs(n, o, x, w, b), [&](auto pack) {
       launch<forward_kernel<decltype(pack)::value, T>>(
           stream.native(), warps_of(rows), o, mean.as<T>(), rstd.as<T>(), x, w, b, rows, n);
     });
@@ -143,7 +144,7 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
     T* const dx = din.as<T>();
     const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
     const T *const m = mean.as<T>(), *const s = rstd.as<T>();
-    dispatch_pack<T>(n, {dx, d, x, w}, [&](auto pack) {
+    dispatch_pack<T>(in_packs(n, dx, d, x, w), [&](auto pack) {
       launch<rows_kernel<decltype(pack)::value, T>>(stream.native(), warps_of(rows), dx, d, x, w, m,
                                                     s, rows, n);
     });

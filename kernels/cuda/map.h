@@ -1,39 +1,12 @@
 // One function of the inputs' elements for every element of an output: what most kernels without
-// sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses allow.
+// sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses
+// allow.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-
-#include "kernels/cuda/warp.h"
+#include "kernels/cuda/pack.h"
 #include "kernels/runtime/stream.h"
 
 namespace ladder::cuda {
-
-// N neighbouring elements, loaded or stored by one instruction where they are up to 16 bytes.
-template <class T, unsigned N>
-struct alignas(sizeof(T) * N) Pack {
-  T element[N];
-};
-
-template <unsigned N, class T>
-__device__ Pack<T, N> load(const T* from) {
-  return *reinterpret_cast<const Pack<T, N>*>(from);
-}
-template <unsigned N, class T>
-__device__ void store(T* to, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
-}
-
-// Elements in the largest pack that neither T's nor Others' makes larger than 16 bytes.
-template <class T, class... Others>
-inline constexpr unsigned kPack = 16 / std::max({sizeof(T), sizeof(Others)...});
-
-// May packs of N be loaded from all these addresses?
-template <unsigned N, class... T>
-bool packs_are_aligned(const T*... at) {
-  return ((reinterpret_cast<uintptr_t>(at) % (sizeof(T) * N) == 0) && ...);
-}
 
 // f, element by element.
 template <class Out, unsigned N, class Function, class... In>
@@ -73,8 +46,8 @@ __global__ void map_rows_kernel(Function f, size_t n, size_t row_size, T* out, c
   store(out + first, map_pack<T, N>(f, load<N>(row + first % row_size), load<N>(in + first)...));
 }
 
-// out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one of
-// the others. REQUIRES: row_size divides n.
+// out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one
+// of the others. REQUIRES: row_size divides n.
 template <class Function, class T, class... In>
 void map_rows(Stream& stream, Function f, size_t n, size_t row_size, T* out, const T* row,
               const In*... in) {
