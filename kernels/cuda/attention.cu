@@ -9,8 +9,8 @@
 namespace ladder::cuda {
 namespace {
 
-// At least as many blocks must run side by side, one loads while another computes. The tiles leave
-// room for two, which may then use 128 registers a thread: enough for all sums.
+// Blocks that run side by side on a multiprocessor, where the tiles fit its shared memory: one loads
+// while the other computes. It also says that a thread may use 128 registers, enough for its sums.
 constexpr unsigned kBlocksOfSm = 2;
 
 // Elements d0, ... of the own tokens' vectors = the sums.
