@@ -9,8 +9,9 @@
 namespace ladder::cuda {
 namespace {
 
-// Blocks that run side by side on a multiprocessor, where the tiles fit its shared memory: one loads
-// while the other computes. It also says that a thread may use 128 registers, enough for its sums.
+// Blocks that run side by side on a multiprocessor, where the tiles fit its shared memory: one
+// loads while the other computes. It also says that a thread may use 128 registers, enough for its
+// sums.
 constexpr unsigned kBlocksOfSm = 2;
 
 // Elements d0, ... of the own tokens' vectors = the sums.
