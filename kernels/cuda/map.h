@@ -1,5 +1,6 @@
 // One function of the inputs' elements for every element of an output: what most kernels without
-// sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses allow.
+// sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses
+// allow.
 #pragma once
 
 #include <algorithm>
@@ -73,8 +74,8 @@ __global__ void map_rows_kernel(Function f, size_t n, size_t row_size, T* out, c
   store(out + first, map_pack<T, N>(f, load<N>(row + first % row_size), load<N>(in + first)...));
 }
 
-// out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one of
-// the others. REQUIRES: row_size divides n.
+// out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one
+// of the others. REQUIRES: row_size divides n.
 template <class Function, class T, class... In>
 void map_rows(Stream& stream, Function f, size_t n, size_t row_size, T* out, const T* row,
               const In*... in) {
