@@ -19,6 +19,8 @@ void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b
   cuda::matmul(stream, out, a, b, options);
 }
 
+void set_tf32(bool on) { cuda::set_tf32(on); }
+
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
   const ArgumentCheck expect("add_bias", stream, "out", out, 2);
   expect("bias", bias, {out.shape()[1]});

@@ -29,6 +29,12 @@ struct MatmulOptions {
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options = {});
 
+// May fp32 products on a GPU use its tensor cores from here on, in all threads? Factors are then
+// rounded to TF32's 11 significant bits, 24 before (a relative error of 2^-11 each, 2^-24 before),
+// while products and sums stay fp32: several times as fast, and not what the equivalence of lessons
+// is tested with. Off until it is asked for. Changes nothing in fp64 and on other devices.
+void set_tf32(bool on);
+
 // out (R, C) += bias (C), to each row.
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias);
 

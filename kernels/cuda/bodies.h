@@ -11,6 +11,7 @@ namespace ladder::cuda {
 
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options);
+void set_tf32(bool on);
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias);
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout);
 

@@ -55,6 +55,7 @@ void compare_all_options(DType dtype, size_t m, size_t n, size_t k) {
 }
 
 TEST_CASE("matmul equals the reference for all transposes, with and without accumulation") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t m : kOddSizes) {
       for (size_t n : kOddSizes) {
@@ -66,6 +67,7 @@ TEST_CASE("matmul equals the reference for all transposes, with and without accu
 }
 
 TEST_CASE("matmul in fp64 gives the same bits for any number of threads") {
+  const OnDevice on = on_every_device();
   const size_t m = 100, n = 150, k = 257;
   const Values a = random_values(DType::fp64, m * k, "a");
   const Values b = random_values(DType::fp64, k * n, "b");
@@ -78,6 +80,7 @@ TEST_CASE("matmul in fp64 gives the same bits for any number of threads") {
 }
 
 TEST_CASE("matmul in fp32 gives the same bits twice") {
+  const OnDevice on = on_every_device();
   const size_t m = 100, n = 150, k = 257;
   const Values a = random_values(DType::fp32, m * k, "a");
   const Values b = random_values(DType::fp32, k * n, "b");
@@ -89,6 +92,7 @@ TEST_CASE("matmul in fp32 gives the same bits twice") {
 }
 
 TEST_CASE("the three products of a linear layer are its gradients") {
+  const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
   const size_t rows = 5, inputs = 7, outputs = 6;
   const Values in = random_values(dtype, rows * inputs, "in");
@@ -126,6 +130,7 @@ TEST_CASE("the three products of a linear layer are its gradients") {
 }
 
 TEST_CASE("add_bias adds the bias to each row") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t rows : kOddSizes) {
       for (size_t n : kOddSizes) {
@@ -144,6 +149,7 @@ TEST_CASE("add_bias adds the bias to each row") {
 }
 
 TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t rows : {1, 17, 63, 65, 300}) {
       for (size_t n : {1, 17, 63, 65, 300, 700}) {

@@ -7,6 +7,7 @@ namespace {
 using namespace testing;
 
 TEST_CASE("add_residual rounds update + bias, then the sum; it may write over either") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t rows : kOddSizes) {
       for (size_t n : kOddSizes) {
