@@ -293,7 +293,7 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
   add_training_flags(app, raw);
   add_output_flags(app, raw);
   add_machine_flags(app, raw);
-  if (ranks.distributed) add_rank_flags(app, raw.config);
+  if (ranks.distributed) add_rank_flags(app, raw);
   add_flags(app);
   try {
     app.parse(argc, argv);
