@@ -1,6 +1,7 @@
 #include "kernels/embedding.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/map.h"
@@ -31,10 +32,10 @@ __device__ unsigned list_threads(bool want, unsigned* list) {
   unsigned before = 0, count = 0;
   for (unsigned warp = 0; warp < num_warps(); ++warp) {
     if (warp == warp_index()) before = count;
-    count += __popc(votes[warp]);
+    count += std::popcount(votes[warp]);
   }
   const unsigned lower_lanes = (1u << lane_index()) - 1;
-  if (want) list[before + __popc(vote & lower_lanes)] = threadIdx.x;
+  if (want) list[before + std::popcount(vote & lower_lanes)] = threadIdx.x;
   __syncthreads();
   return count;
 }

@@ -138,6 +138,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
             "//conditions:default": wrappers,
         }) + hdrs,
         textual_hdrs = srcs,
+        copts = ["-Wno-unknown-pragmas"],  # unroll is nvcc's
         deps = deps,
         **kwargs
     )
