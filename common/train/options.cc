@@ -1,56 +1,14 @@
 #include "common/train/options.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <iostream>
 #include <limits>
 
+#include "common/train/validators.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
 namespace {
-
-// The whole of `text` as a number, or nothing.
-template <class Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
-
-// A whole number from `least` to `most`.
-CLI::Validator whole(int64_t least, int64_t most) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        const std::optional<int64_t> number = parse_number<int64_t>(text);
-        if (number && *number >= least && *number <= most) return std::string();
-        return concat("'", text, "' is not a whole number from ", least, " to ", most);
-      },
-      "");
-}
-
-// A finite number from `least` (or above it, if exclusive) to `most`.
-CLI::Validator real(double least, double most, bool exclusive = false) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        const std::optional<double> number = parse_number<double>(text);
-        if (number && *number <= most && (exclusive ? *number > least : *number >= least)) {
-          return std::string();
-        }
-        return concat("'", text, "' is not a number ", exclusive ? "above " : "from ", least,
-                      " to ", most);
-      },
-      "");
-}
-
-// A path; an empty one would mean "none" and is more likely an unset shell variable.
-CLI::Validator path() {
-  return CLI::Validator(
-      [](std::string& text) { return text.empty() ? "the path is empty" : std::string(); }, "");
-}
 
 // What is parsed before defaults that depend on other flags are known.
 struct RawOptions {

@@ -56,7 +56,8 @@ void to_device(const TensorView& view, const std::vector<T>& host) {
 
 // What one rank needs to take part.
 struct Ranks {
-  explicit Ranks(DeviceType device = DeviceType::cpu) : stream(device), device_memory(device, "device", 0) {
+  explicit Ranks(DeviceType device = DeviceType::cpu)
+      : stream(device), device_memory(device, "device", 0) {
     for (const Tensor* arena : {&own, &registered, &on_device}) guard_everything(arena->view());
   }
 
@@ -99,7 +100,8 @@ struct Ranks {
     to_device(as_words(view), std::vector<int32_t>(view.num_bytes() / 4, kGuard));
   }
   static bool is_guard(const TensorView& view) {
-    return std::ranges::all_of(to_host<int32_t>(as_words(view)), [](int32_t x) { return x == kGuard; });
+    return std::ranges::all_of(to_host<int32_t>(as_words(view)),
+                               [](int32_t x) { return x == kGuard; });
   }
 
   static constexpr int32_t kGuard = 0x5b5b5b5b;
