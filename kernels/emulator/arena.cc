@@ -3,11 +3,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 #include "kernels/emulator/fault.h"
 #include "kernels/runtime/check.h"
@@ -29,6 +31,18 @@ size_t footprint(size_t bytes) { return round_up(bytes, kAlignment) + kGap; }
 unsigned char undefined_byte(const void* at) {
   static constexpr auto kBytes = std::bit_cast<std::array<unsigned char, 4>>(kUndefined);
   return kBytes[reinterpret_cast<std::uintptr_t>(at) % kBytes.size()];
+}
+
+// How many bytes from `begin` on are as fill_undefined left them. REQUIRES: no more than fit a gap.
+size_t num_undefined(const char* begin, size_t bytes) {
+  static const auto* const kExpected = [] {
+    auto* const expected = new (std::align_val_t{kAlignment}) char[kGap + 2 * kAlignment];
+    fill_undefined(expected, kGap + 2 * kAlignment);
+    return expected;
+  }();
+  const char* const expected = kExpected + reinterpret_cast<std::uintptr_t>(begin) % kAlignment;
+  if (std::memcmp(begin, expected, bytes) == 0) return bytes;
+  return static_cast<size_t>(std::mismatch(begin, begin + bytes, expected).first - begin);
 }
 
 }  // namespace
@@ -64,10 +78,11 @@ Arena::Arena() : end_(kFirst) {
   begin_ = reinterpret_cast<char*>(round_up(reinterpret_cast<std::uintptr_t>(mapped), kHugePage));
   // Opening and closing costs by the page.
   madvise(begin_, total_ + kFirst, MADV_HUGEPAGE);
-  explain_faults(Fence::device_memory, mapped, reserved);
+  set_fence(Fence::device_memory, mapped, reserved);
 }
 
 void* Arena::allocate(size_t bytes) {
+  explain_faults();
   const std::lock_guard lock(mutex_);
   if (bytes > total_ || in_use_ + bytes > total_) return nullptr;
   size_t offset = kFirst;  // first fit
@@ -117,13 +132,12 @@ std::string Arena::find_stray_write() {
   const std::lock_guard lock(mutex_);
   const DeviceAccess access;
   for (const auto& [offset, bytes] : allocations_) {
-    const char* const begin = begin_ + offset;
-    for (const char* at = begin + bytes; at != begin + footprint(bytes); ++at) {
-      if (static_cast<unsigned char>(*at) == undefined_byte(at)) continue;
-      fill_undefined(begin_ + offset + bytes, footprint(bytes) - bytes);
-      return concat("memory ", at - (begin + bytes), " bytes behind the end of the ", bytes,
-                    " bytes at ", static_cast<const void*>(begin), " was written");
-    }
+    char* const end = begin_ + offset + bytes;
+    const size_t gap = footprint(bytes) - bytes, clean = num_undefined(end, gap);
+    if (clean == gap) continue;
+    fill_undefined(end, gap);
+    return concat("memory ", clean, " bytes behind the end of the ", bytes, " bytes at ",
+                  static_cast<const void*>(end - bytes), " was written");
   }
   return "";
 }

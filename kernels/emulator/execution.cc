@@ -56,7 +56,6 @@ Execution::Execution(const KernelCall& call)
       threads_(all_threads()) {}
 
 void Execution::run() {
-  if (current != nullptr) fail("a kernel cannot launch a kernel");
   current = this;
   const struct Leave {
     ~Leave() { current = nullptr; }
@@ -73,7 +72,7 @@ void Execution::run() {
 }
 
 void Execution::run_block() {
-  num_started_ = num_returned_ = num_at_block_ = 0;
+  num_started_ = num_returned_ = num_at_block_ = 0;  // and nobody is in waiting_lanes_
   fill_undefined(dynamic_shared(), call_.shared_bytes);
   leave(main_);  // until nobody can go on
   if (failure_.empty() && num_returned_ < num_threads_) {

@@ -12,7 +12,6 @@
 namespace ladder::emulator {
 
 inline constexpr size_t kMaxThreads = 1024;  // of a block
-inline constexpr size_t kWarpSize = 32;
 
 // The kernel that the calling OS thread runs; "" outside of kernels.
 std::string_view running_kernel_name();
@@ -44,18 +43,19 @@ class Execution {
   void make_ready(Thread& thread);
 
   Thread& thread_of_lane(size_t lane) { return threads_[warp_begin() + lane]; }
+  unsigned& waiting_lanes() { return waiting_lanes_[warp_begin() / kWarpSize]; }
   size_t warp_begin() const;
   size_t lane() const;
   void check_call(const WarpCall& call) const;
   bool is_complete(const WarpCall& call);
-  void complete(unsigned mask);
-  std::uint64_t result_of(const WarpCall& call, size_t lane);
+  void complete(const WarpCall& call);
 
   friend std::string_view running_kernel_name();
   const KernelCall& call_;
   size_t num_threads_;  // of a block
   std::array<Thread, kMaxThreads>& threads_;
   size_t num_started_ = 0, num_returned_ = 0, num_at_block_ = 0;
+  std::array<unsigned, kMaxThreads / kWarpSize> waiting_lanes_{};  // per warp: in warp operations
   Thread* running_ = nullptr;
   Thread* first_ready_ = nullptr;
   Thread* last_ready_ = nullptr;

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -81,8 +82,14 @@ void explain(Fence fence, std::uintptr_t address) {
 }
 
 // Explains the fault if a fence was hit; then restores the earlier action and returns, so that the
-// same instruction faults again and the earlier action is taken.
+// same instruction faults again and the earlier action is taken. Once only, in case that one in
+// turn restores this.
 void on_fault(int signal, siginfo_t* info, void*) {
+  static std::atomic_flag seen = ATOMIC_FLAG_INIT;
+  if (seen.test_and_set()) {
+    ::signal(signal, SIG_DFL);
+    return;
+  }
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   for (size_t i = 0; i < fences.size() && info->si_code > 0; ++i) {
     if (address >= fences[i].begin && address < fences[i].end) {
@@ -94,11 +101,17 @@ void on_fault(int signal, siginfo_t* info, void*) {
 }
 
 void install_handler() {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  struct sigaction existing {};
+  sigaction(SIGSEGV, nullptr, &existing);
+  if ((existing.sa_flags & SA_SIGINFO) != 0 && existing.sa_sigaction == on_fault) return;
+  previous = existing;
   struct sigaction action {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  if (sigaction(SIGSEGV, &action, &previous) != 0) fail("cannot install a handler for SIGSEGV");
+  if (sigaction(SIGSEGV, &action, nullptr) != 0) fail("cannot install a handler for SIGSEGV");
 }
 
 // Takes the stack away from the OS before it is freed.
@@ -122,14 +135,15 @@ struct SignalStack {
 
 }  // namespace
 
-void explain_faults(Fence fence, const void* begin, size_t bytes) {
-  static std::once_flag installed;
-  std::call_once(installed, install_handler);
+void set_fence(Fence fence, const void* begin, size_t bytes) {
   Range& range = fences[static_cast<size_t>(fence)];
   range.begin = reinterpret_cast<std::uintptr_t>(begin);
   range.end = range.begin + bytes;
 }
 
-void ensure_signal_stack() { thread_local const SignalStack stack; }
+void explain_faults() {
+  install_handler();
+  thread_local const SignalStack stack;
+}
 
 }  // namespace ladder::emulator

@@ -39,16 +39,15 @@ void check_pointer(std::string_view kernel, size_t index, const void* pointer) {
 
 cudaError_t launch(const KernelCall& call, cudaStream_t stream) {
   static std::mutex one_kernel_at_a_time;
+  if (!running_kernel_name().empty()) fail("a kernel cannot launch a kernel");
   if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
   const cudaError_t status = check_shape(call);
   if (status != cudaSuccess) return note(status);
   const std::lock_guard lock(one_kernel_at_a_time);
-  ensure_signal_stack();
+  explain_faults();
   shared_bytes = (call.shared_bytes + 15) / 16 * 16;
-  {
-    const DeviceAccess access;
-    Execution(call).run();
-  }
+  const DeviceAccess access;
+  Execution(call).run();
   const std::string stray_write = Arena::instance().find_stray_write();
   if (!stray_write.empty()) throw Error(concat("kernel ", call.name, ": ", stray_write));
   return cudaSuccess;

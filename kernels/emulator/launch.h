@@ -29,8 +29,8 @@ void check_pointer(std::string_view kernel, size_t index, const void* pointer);
 
 template <class... Args>
 void check_pointers(std::string_view kernel, const Args&... args) {
-  size_t index = 0;
-  const auto check_one = [&](const auto& argument) {
+  [[maybe_unused]] size_t index = 0;
+  [[maybe_unused]] const auto check_one = [&](const auto& argument) {
     using T = std::remove_cvref_t<decltype(argument)>;
     if constexpr (std::is_pointer_v<T> && !std::is_function_v<std::remove_pointer_t<T>>) {
       check_pointer(kernel, index, argument);

@@ -30,14 +30,14 @@ char* make_stacks() {
   constexpr size_t kBytes = kNumStacks * (kFenceBytes + kStackBytes);
   char* const begin = reserve(kBytes);
   for (size_t i = 0; i < kNumStacks; ++i) fence(begin + i * (kFenceBytes + kStackBytes));
-  explain_faults(Fence::thread_stacks, begin, kBytes);
+  set_fence(Fence::thread_stacks, begin, kBytes);
   return begin;
 }
 
 char* make_dynamic_shared() {
   char* const begin = reserve(kSharedSpace + kFenceBytes);
   fence(begin + kSharedSpace);
-  explain_faults(Fence::dynamic_shared, begin, kSharedSpace + kFenceBytes);
+  set_fence(Fence::dynamic_shared, begin, kSharedSpace + kFenceBytes);
   return begin;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/emulator/thread.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iomanip>
 #include <vector>
@@ -40,6 +41,32 @@ std::string situation_of(const Thread& thread) {
   return "running";
 }
 
+// Where nobody waits for the whole block: the first warp of which threads wait. Else the block.
+std::span<const Thread> concerned(std::span<const Thread> threads) {
+  const auto waits_at = [](ThreadState state) {
+    return [state](const Thread& thread) { return thread.state == state; };
+  };
+  if (std::ranges::any_of(threads, waits_at(ThreadState::at_block))) return threads;
+  const auto waiting = std::ranges::find_if(threads, waits_at(ThreadState::at_warp));
+  const auto begin = static_cast<size_t>(waiting - threads.begin()) / kWarpSize * kWarpSize;
+  return threads.subspan(begin, std::min(kWarpSize, threads.size() - begin));
+}
+
+std::vector<Group> group(std::span<const Thread> threads) {
+  std::vector<Group> groups;
+  for (const Thread& thread : threads) {
+    bool found = false;
+    for (Group& group : groups) {
+      if (!same_situation(*group.first, thread)) continue;
+      ++group.size;
+      found = true;
+      break;
+    }
+    if (!found) groups.push_back({&thread, 1});
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::string text_of(uint3 index) { return concat("(", index.x, ", ", index.y, ", ", index.z, ")"); }
@@ -72,21 +99,11 @@ const char* name_of(WarpOperation operation) {
 
 bool same_place(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         std::strcmp(a.file_name(), b.file_name()) == 0;
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 std::string describe_standstill(std::span<const Thread> threads) {
-  std::vector<Group> groups;
-  for (const Thread& thread : threads) {
-    bool found = false;
-    for (Group& group : groups) {
-      if (!same_situation(*group.first, thread)) continue;
-      ++group.size;
-      found = true;
-      break;
-    }
-    if (!found) groups.push_back({&thread, 1});
-  }
+  const std::vector<Group> groups = group(concerned(threads));
   std::string text = "threads wait for others that will never come:";
   for (size_t i = 0; i < groups.size() && i < kMaxGroups; ++i) {
     const auto& [first, size] = groups[i];

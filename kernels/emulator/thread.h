@@ -11,6 +11,8 @@
 
 namespace ladder::emulator {
 
+inline constexpr size_t kWarpSize = 32;
+
 enum class ThreadState : std::uint8_t {
   ready,     // running, or its turn will come
   at_block,  // in __syncthreads

@@ -65,53 +65,51 @@ void Execution::check_call(const WarpCall& call) const {
 
 // Do all lanes of the mask make the same call?
 bool Execution::is_complete(const WarpCall& call) {
+  if ((waiting_lanes() & call.mask) != call.mask) return false;
   for (unsigned left = call.mask; left != 0; left &= left - 1) {
-    const size_t at = warp_begin() + static_cast<size_t>(std::countr_zero(left));
-    if (at >= num_started_) return false;
-    const Thread& thread = threads_[at];
-    if (thread.state != ThreadState::at_warp || thread.call.mask != call.mask ||
-        thread.call.operation != call.operation || !same_place(thread.call.where, call.where)) {
+    const WarpCall& other = thread_of_lane(static_cast<size_t>(std::countr_zero(left))).call;
+    if (other.mask != call.mask || other.operation != call.operation ||
+        !same_place(other.where, call.where)) {
       return false;
     }
   }
   return true;
 }
 
-std::uint64_t Execution::result_of(const WarpCall& call, size_t lane) {
-  if (is_shuffle(call.operation)) {
-    const size_t source = source_of(call, lane);
-    return (call.mask >> source & 1) != 0 ? thread_of_lane(source).call.bits : kUndefined;
-  }
-  std::uint64_t votes = 0;
-  for (unsigned left = call.mask; left != 0; left &= left - 1) {
-    const auto voter = static_cast<size_t>(std::countr_zero(left));
-    votes |= thread_of_lane(voter).call.bits << voter;
-  }
-  return votes;
-}
-
 // Hands every lane of the mask its result and lets all but the running one go on.
-void Execution::complete(unsigned mask) {
-  for (unsigned left = mask; left != 0; left &= left - 1) {
-    const auto lane = static_cast<size_t>(std::countr_zero(left));
-    Thread& thread = thread_of_lane(lane);
-    thread.result = result_of(thread.call, lane);
-  }
-  for (unsigned left = mask; left != 0; left &= left - 1) {
-    Thread& thread = thread_of_lane(static_cast<size_t>(std::countr_zero(left)));
+void Execution::complete(const WarpCall& call) {
+  const auto for_each_lane = [&](auto f) {
+    for (unsigned left = call.mask; left != 0; left &= left - 1) {
+      const auto at = static_cast<size_t>(std::countr_zero(left));
+      f(at, thread_of_lane(at));
+    }
+  };
+  std::uint64_t votes = 0;
+  for_each_lane([&](size_t at, const Thread& thread) { votes |= thread.call.bits << at; });
+  for_each_lane([&](size_t at, Thread& thread) {
+    if (!is_shuffle(call.operation)) {
+      thread.result = votes;
+      return;
+    }
+    const size_t source = source_of(thread.call, at);
+    const bool defined = (call.mask >> source & 1) != 0;
+    thread.result = defined ? thread_of_lane(source).call.bits : kUndefined;
+  });
+  waiting_lanes() &= ~call.mask;
+  for_each_lane([&](size_t, Thread& thread) {
     if (&thread != running_) make_ready(thread);
-  }
+  });
 }
 
 std::uint64_t Execution::warp_operation(const WarpCall& call) {
   check_call(call);
   Thread& self = *running_;
   self.call = call;
-  self.state = ThreadState::at_warp;
+  waiting_lanes() |= 1u << lane();
   if (is_complete(call)) {
-    complete(call.mask);
-    self.state = ThreadState::ready;
+    complete(call);
   } else {
+    self.state = ThreadState::at_warp;
     wait(self);
   }
   return self.result;
