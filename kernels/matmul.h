@@ -25,7 +25,8 @@ struct MatmulOptions {
 //   input gradient   din  = matmul(dout, W, {.transpose_b = true})
 //   weight gradient  dW  += matmul(in, dout, {.transpose_a = true, .accumulate = true})
 // Each element is summed over k in an order that depends on the shapes and, in fp32, on the number
-// of threads, never on the run.
+// of threads, never on the run. On a GPU the first product of a thread on a stream makes a handle of
+// cuBLAS and 32 MiB for it to work in, which no category of memory counts.
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options = {});
 

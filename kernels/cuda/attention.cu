@@ -9,6 +9,11 @@
 namespace ladder::cuda {
 namespace {
 
+// Blocks that run side by side on a multiprocessor, where the tiles fit its shared memory: one
+// loads while the other computes. It also says that a thread may use 128 registers, enough for its
+// sums.
+constexpr unsigned kBlocksOfSm = 2;
+
 // Elements d0, ... of the own tokens' vectors = the sums.
 template <class Tiling, class T>
 __device__ void store_sums(const Vectors<T>& to, size_t t0, size_t d0, const Heads& heads,
@@ -25,7 +30,7 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, size_t d0, const Hea
 }
 
 template <class T, class Tiling>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     forward_kernel(T* out, T* logsumexp, const T* qkv, Heads heads, typename Tiling::A scale) {
   using A = typename Tiling::A;
   constexpr unsigned kTile = Tiling::kTile, kRows = Tiling::kRows;
@@ -106,7 +111,7 @@ __global__ void row_dot_kernel(T* row_dot, const T* dout, const T* out, Heads he
 //   keys        k, v        q, dout     dk += ds^T q          dv += p^T dout
 //   queries     q, dout     k, v        dq += ds k
 template <class T, class Tiling, bool kOwnsKeys>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     backward_kernel(T* dqkv, const T* row_dot, const T* dout, const T* logsumexp, const T* qkv,
                     Heads heads, typename Tiling::A scale) {
   using A = typename Tiling::A;

@@ -10,8 +10,8 @@ namespace ladder::cuda {
 namespace {
 
 constexpr unsigned kMaxThreads = 1024;
-constexpr unsigned kMaxOwners = 1024;  // blocks that divide the vocabulary among themselves
-constexpr unsigned kAhead = 8;         // rows of dout that are fetched before the first is added
+constexpr unsigned kMaxOwners = 512;  // blocks that divide the vocabulary among themselves
+constexpr unsigned kAhead = 8;        // rows of dout that are fetched before the first is added
 
 template <unsigned N, class T>
 __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* table, size_t n,
@@ -66,8 +66,8 @@ struct Column {
 // whose number is b modulo the number of blocks, thread i of it a column. The block looks through
 // all tokens in order, a chunk of one token a thread at a time, lists those it owns, and each
 // thread adds these rows of dout to its column: every element receives its rows in order of (b, t).
-// Looking costs blocks x R comparisons in all (16k tokens: a few microseconds of the GPU), and no
-// memory, however large the vocabulary is; the longest a block works is on the most frequent token.
+// Looking costs at most 512 x R comparisons and no memory, however large the vocabulary is; the
+// longest a block works is on the most frequent token.
 template <class T>
 __global__ void embedding_backward_kernel(T* dtable, const int32_t* tokens, const T* dout,
                                           size_t rows, size_t columns) {

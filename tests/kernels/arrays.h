@@ -1,9 +1,11 @@
 // What the kernel tests put into kernels: arrays with guards on any device, random numbers.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -84,19 +86,22 @@ inline Stream& stream() {
   return dtype == DType::fp32 ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-// A tensor on the test's device that lies between guards: NaN (int32: the least number), so that a
-// kernel that reads them spoils its result and one that writes them is found by values(). The
-// elements begin as NaN too, so that "overwrites" cannot read them.
+// A tensor on the test's device that lies between guards: signaling NaN (int32: the least number),
+// so that a kernel that reads them spoils its result, and one that writes them is found by
+// values(), also if it wrote what came of them: arithmetic makes them quiet. The elements begin as
+// such too, so that "overwrites" cannot read them.
 class Array {
  public:
   Array(DType dtype, const Shape& shape, const Values& values = {})
-      : guard_(place().aligned ? 64 : 13),
-        storage_(memory(), Category::workspace, dtype, {shape.num_elements() + 2 * guard_}),
-        view_(storage_.view().elements(guard_, shape)) {
-    const Tensor host(memory(DeviceType::cpu), Category::workspace, dtype, storage_.shape());
-    for (size_t i = 0; i < storage_.shape()[0]; ++i) set(host, i, guard());
+      : guards_(place().aligned ? 64 : 13),
+        storage_(memory(), Category::workspace, dtype, {shape.num_elements() + 2 * guards_}),
+        view_(storage_.view().elements(guards_, shape)) {
     if (!values.empty()) REQUIRE(values.size() == shape.num_elements());
-    for (size_t i = 0; i < values.size(); ++i) set(host, guard_ + i, values[i]);
+    const Tensor host = on_host();
+    with_elements(host, [&]<class T>(T* element) {
+      std::fill_n(element, storage_.shape()[0], guard<T>());
+      for (size_t i = 0; i < values.size(); ++i) element[guards_ + i] = static_cast<T>(values[i]);
+    });
     copy(stream(), storage_, host);
     stream().synchronize();
   }
@@ -107,38 +112,43 @@ class Array {
 
   // The elements, when all that is queued has run. Fails the test if a guard was written.
   Values values() const {
-    const Tensor host(memory(DeviceType::cpu), Category::workspace, storage_.dtype(),
-                      storage_.shape());
+    const Tensor host = on_host();
     copy(stream(), host, storage_);
     stream().synchronize();
     const size_t n = view_.num_elements();
-    Values result(n);
-    for (size_t i = 0; i < n; ++i) result[i] = get(host, guard_ + i);
-    for (size_t i = 0; i < guard_; ++i) {
-      if (!is_guard(get(host, i)) || !is_guard(get(host, guard_ + n + i))) {
-        FAIL("a neighbour was written");
+    Values result;
+    with_elements(host, [&]<class T>(const T* element) {
+      result.assign(element + guards_, element + guards_ + n);
+      for (size_t i = 0; i < guards_; ++i) {
+        if (!is_guard(element[i]) || !is_guard(element[guards_ + n + i])) {
+          FAIL("a neighbour was written");
+        }
       }
-    }
+    });
     return result;
   }
 
  private:
-  double guard() const {
-    return storage_.dtype() == DType::int32 ? std::numeric_limits<int32_t>::min() : std::nan("");
+  Tensor on_host() const {
+    return Tensor(memory(DeviceType::cpu), Category::workspace, storage_.dtype(), storage_.shape());
   }
-  bool is_guard(double value) const { return std::isnan(value) || value == guard(); }
-  static void set(const TensorView& host, size_t i, double value) {
-    if (host.dtype() == DType::fp32) host.as<float>()[i] = static_cast<float>(value);
-    if (host.dtype() == DType::fp64) host.as<double>()[i] = value;
-    if (host.dtype() == DType::int32) host.as<int32_t>()[i] = static_cast<int32_t>(value);
+  template <class Function>
+  static void with_elements(const TensorView& host, Function function) {
+    if (host.dtype() == DType::int32) return function(host.as<int32_t>());
+    dispatch_float(host.dtype(), [&](auto zero) { function(host.as<decltype(zero)>()); });
   }
-  static double get(const TensorView& host, size_t i) {
-    if (host.dtype() == DType::fp32) return host.as<float>()[i];
-    if (host.dtype() == DType::fp64) return host.as<double>()[i];
-    return host.as<int32_t>()[i];
+  template <class T>
+  static T guard() {
+    using Limits = std::numeric_limits<T>;
+    return Limits::has_signaling_NaN ? Limits::signaling_NaN() : Limits::min();
+  }
+  template <class T>
+  static bool is_guard(const T& element) {
+    const T expected = guard<T>();
+    return std::memcmp(&element, &expected, sizeof element) == 0;
   }
 
-  size_t guard_;  // elements on either side: as many as keep the alignment
+  size_t guards_;  // on either side: as many as keep the alignment
   Tensor storage_;
   TensorView view_;
 };

@@ -13,9 +13,12 @@ struct Sizes {
   size_t rows() const { return batch * tokens; }
 };
 
-// Fewer words than tokens, so that words repeat; and the other way round.
+// Fewer words than tokens, so that words repeat; and the other way round. Rows of 64 elements may
+// be moved in packs; more than 512 words, or 1,024 columns, are more than the blocks of a kernel
+// take.
 const Sizes kSizes[] = {{1, 1, 1, 1},   {1, 17, 5, 17},   {3, 17, 65, 63}, {2, 63, 17, 65},
-                        {2, 65, 7, 17}, {5, 65, 300, 65}, {4, 1, 63, 1}};
+                        {2, 65, 7, 17}, {5, 65, 300, 65}, {4, 1, 63, 1},   {2, 9, 5, 64},
+                        {1, 9, 600, 2}, {1, 9, 2, 1030}};
 
 TEST_CASE("embedding_forward copies rows of the table") {
   const OnDevice on = on_every_device();

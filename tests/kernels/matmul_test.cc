@@ -91,6 +91,27 @@ TEST_CASE("matmul in fp32 gives the same bits twice") {
   }
 }
 
+TEST_CASE("set_tf32 rounds the factors of fp32 products on a GPU, and changes nothing else") {
+  const OnDevice on = on_every_device();
+  const size_t m = 65, n = 63, k = 257;
+  for (DType dtype : kFloats) {
+    const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
+    const Values before = run_matmul(dtype, m, n, k, a, b, {}, {});
+    set_tf32(true);
+    const Values got = run_matmul(dtype, m, n, k, a, b, {}, {});
+    set_tf32(false);
+    if (place().device == DeviceType::cuda && dtype == DType::fp32) {
+      // Two factors, each off by 2^-11; cutting off instead of rounding would double that.
+      const Product expected = reference_matmul(m, n, k, a, b, {}, {});
+      const double error = 4.01 * 0x1p-11 + rounding_error(dtype, static_cast<double>(k) + 1);
+      require_within(got, expected.out, error, expected.size);
+    } else {
+      require_same_bits(got, before);
+    }
+    require_same_bits(run_matmul(dtype, m, n, k, a, b, {}, {}), before);
+  }
+}
+
 TEST_CASE("the three products of a linear layer are its gradients") {
   const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
@@ -133,7 +154,7 @@ TEST_CASE("add_bias adds the bias to each row") {
   const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t rows : kOddSizes) {
-      for (size_t n : kOddSizes) {
+      for (size_t n : {1, 17, 63, 64, 65}) {
         const Values start = random_values(dtype, rows * n, "start");
         const Values bias = random_values(dtype, n, "bias");
         const Array out(dtype, {rows, n}, start);

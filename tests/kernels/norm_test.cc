@@ -34,7 +34,7 @@ double in_order(const Values& terms) {
   return total;
 }
 
-constexpr size_t kLengths[] = {1, 7, 8, 17, 63, 65, 1023, 1024, 1025, 2048, 5000, 100'003};
+constexpr size_t kLengths[] = {1, 7, 8, 17, 63, 65, 1023, 1024, 1025, 2048, 5000, 100'003, 600'001};
 
 TEST_CASE("sum and squared_norm equal the reference and have the stated order") {
   const OnDevice on = on_every_device();
