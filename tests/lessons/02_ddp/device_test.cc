@@ -42,7 +42,7 @@ TEST_CASE(
   const auto require_same = [&](const Record& a, const Record& b, const Bounds& bounds) {
     if (world().rank() == 0) require_none(differences(a, b, bounds, config.optimizer));
   };
-  Ranks ranks(*device);
+  testing::Ranks ranks(*device);
   std::optional<Record> staged;
   {
     INFO("staged");
