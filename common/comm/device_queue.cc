@@ -35,10 +35,11 @@ class DeviceQueue::Operation final : public Work::State {
       const std::chrono::duration<double, std::milli> since(Event::elapsed_ms(origin, event));
       return origin_time + std::chrono::duration_cast<Time::duration>(since);
     };
-    report_({.begin = time_of(begin),
-             .end = time_of(end),
-             .busy_seconds = 1e-3 * Event::elapsed_ms(begin, end),
-             .exposed_seconds = 1e-3 * std::max(0.0, Event::elapsed_ms(reached_, end))});
+    const double busy = Event::elapsed_ms(begin, end);
+    // The emulator's streams run in the caller's thread, which has stood still all the while.
+    const double exposed =
+        device_ == DeviceType::emulator ? busy : std::max(0.0, Event::elapsed_ms(reached_, end));
+    report_({time_of(begin), time_of(end), 1e-3 * busy, 1e-3 * exposed});
   }
 
   Event ready, begin, end;

@@ -189,6 +189,7 @@ void Run::train_and_report(const TrainerCalls& calls) {
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
+  s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, s.job.communicator());
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
