@@ -199,8 +199,8 @@ TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t)
   test_everywhere<TestType>(*all, ranks, places);
 }
 
-// Whole numbers are exact in any order of summation, NCCL's too. Host memory travels beside.
-constexpr Place kDevicePlaces[] = {Place::device, Place::unregistered};
+// Whole numbers are exact in any order of summation, NCCL's too.
+constexpr Place kDevicePlaces[] = {Place::device};
 
 TEMPLATE_TEST_CASE("the same on a device, by NCCL", "", float, double, int32_t) {
   const std::optional<DeviceType> device = device_for_nccl();
