@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "common/comm/one_rank.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -122,6 +123,15 @@ void MpiCommunicator::execute(const Request& request) {
   if (!shared) return execute_by_messages(request);
   execute_shared(request);
   meeting_->leave();
+}
+
+void MpiCommunicator::compare(const Request& request) {
+  const Meeting::Call call = describe(request);
+  if (meeting_) {
+    meeting_->enter(call);
+  } else {
+    check_over_mpi(call);
+  }
 }
 
 void MpiCommunicator::check_over_mpi(const Meeting::Call& call) {

@@ -46,6 +46,7 @@ class MpiCommunicator final : public Communicator {
                                             NodeMemory* node_memory, const MpiOptions& options);
 
   void execute(const Request& request) override;
+  void compare(const Request& request) override;
   Meeting::Call describe(const Request& request) const;
   void check_over_mpi(const Meeting::Call& call);
 

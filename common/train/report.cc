@@ -35,7 +35,8 @@ std::string clock_text(double seconds) {
 }
 
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction) {
+                        const Corpus& corpus, const Prediction& prediction,
+                        const std::string& communication) {
   const Gpt2Config& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
@@ -46,12 +47,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
                  " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
                  "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
-  text += concat("  device   ", name_of(config.device), ", ", name_of(config.dtype), ", ",
+  text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
                  config.threads, config.threads == 1 ? " thread\n" : " threads\n");
   if (grid.world_size() > 1) {
-    text +=
-        concat("  ranks    ", grid.world_size(), ", ",
-               config.no_shared_memory ? "messages only" : "shared memory within a machine", "\n");
+    text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }
   text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
   text += concat("  memory   ", human_bytes(prediction.device.total()), " predicted:");

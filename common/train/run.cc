@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <optional>
 
@@ -19,18 +18,6 @@ namespace ladder {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Bytes that the machine has free, or 0 if it does not say.
-size_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  size_t kibibytes = 0;
-  while (file >> name >> kibibytes) {
-    std::getline(file, unit);
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return 0;
-}
 
 Corpus open_corpus(const RunConfig& config) {
   Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
@@ -59,7 +46,7 @@ struct Run::State {
         job(job_),
         corpus(open_corpus(config)),
         device_memory(config.device, "device", config.device_memory),
-        host_memory(DeviceType::cpu, "host", config.host_memory),
+        host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
   }  // mpirun gives every rank one
@@ -91,7 +78,7 @@ struct Run::State {
 
 Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
          const Prediction& prediction) {
-  if (config.device_memory == 0) config.device_memory = available_memory() / job.node_size();
+  if (config.device_memory == 0) config.device_memory = job.free_device_memory();
   state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
@@ -105,7 +92,8 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   if (!s.config.trace.empty()) s.trace_file.emplace(s.config.trace);
   if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
   if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
-  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction) << std::flush;
+  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication())
+            << std::flush;
 }
 
 Run::~Run() = default;
@@ -158,6 +146,17 @@ MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
 }
 
 void Run::train(const TrainerCalls& calls) {
+  try {
+    train_and_report(calls);
+  } catch (...) {
+    // While the trainer still has its memory: device memory that a collective works on cannot be
+    // freed before it ends, and its peers may never come.
+    state_->job.communicator().give_up();
+    throw;
+  }
+}
+
+void Run::train_and_report(const TrainerCalls& calls) {
   State& s = *state_;
   const RunConfig& config = s.config;
   const int64_t num_steps = config.optimizer.num_steps;
@@ -190,6 +189,7 @@ void Run::train(const TrainerCalls& calls) {
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
+  s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, s.job.communicator());
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,

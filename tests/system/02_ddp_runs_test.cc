@@ -149,8 +149,9 @@ TEST_CASE("02: rank 0 alone speaks") {
 TEST_CASE("02: --help comes once, with the flags of this lesson") {
   const ProcessResult result = run_ranks(2, {ddp_path(), "--help"});
   require_success(result);
-  for (const std::string flag : {"--bucket-bytes", "--no-overlap", "--naive", "--no-shared-memory",
-                                 "--check-collectives", "--collective-timeout"}) {
+  for (const std::string flag :
+       {"--bucket-bytes", "--no-overlap", "--naive", "--no-shared-memory", "--check-collectives",
+        "--collective-timeout", "--communication"}) {
     CAPTURE(flag);
     CHECK(count_of(result.out, "  " + flag + " ") == 1);
   }

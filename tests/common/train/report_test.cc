@@ -119,7 +119,7 @@ TEST_CASE("the header says what will run and what it needs") {
   prediction.device[Category::gradients] = 1 << 20;
   RunConfig config = nano_run();
   const Corpus corpus = Corpus::king_james();
-  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, prediction);
+  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
   CHECK_THAT(text, Contains("00_test: Tests."));
   CHECK_THAT(line_with(text, {"model"}),
              Contains("nano: 2 layers, 2 heads, hidden 32, vocabulary 256, sequence length 32") &&
