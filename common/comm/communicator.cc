@@ -9,15 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "kernels/runtime/clock.h"
+
 namespace ladder {
-
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-}  // namespace
 
 struct Work::State {
   std::function<void(double busy, double exposed)> record_times;

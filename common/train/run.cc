@@ -13,6 +13,7 @@
 #include "common/train/outputs.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -135,7 +136,7 @@ void Run::State::print_progress(int64_t step, const StepResult& result, double s
       step * lines / num_steps == (step - 1) * lines / num_steps) {
     return;
   }
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
   const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
   std::cout << (on_terminal ? "\r" : "")
