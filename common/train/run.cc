@@ -84,7 +84,8 @@ struct Run::State {
   Memory device_memory, host_memory;
   Stream stream;
   std::optional<MetricsFile> metrics;
-  std::optional<PartialFile> trace_file;  // on rank 0
+  std::optional<PartialFile> trace_file;      // on rank 0
+  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
   bool on_terminal;
   Clock::time_point begin;
@@ -98,7 +99,8 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
   if (!s.config.trace.empty()) {
-    job.communicator().barrier();  // so that all ranks' times begin together
+    s.trace_ranks = job.communicator().split(0);
+    s.trace_ranks->barrier();  // so that all ranks' times begin together
     s.trace.emplace();
     s.trace->observe(job.communicator());
   }
@@ -191,7 +193,7 @@ void Run::train(const TrainerCalls& calls) {
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
-  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, s.job.communicator());
+  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
                             s.job.node_size()));
