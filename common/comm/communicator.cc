@@ -169,14 +169,16 @@ void check_parts(const char* operation, const ConstTensorView& whole, const Cons
 
 Work Communicator::all_reduce(Stream& stream, TensorView buffer, CallOptions options) {
   check_present("all_reduce", buffer);
-  return run(stream, {Collective::all_reduce, buffer, buffer, 0, options.reduction},
+  return run(stream,
+             {Collective::all_reduce, buffer, buffer, 0, options.reduction, options.staging},
              buffer.num_elements(), options);
 }
 
 Work Communicator::reduce_scatter(Stream& stream, TensorView shard, ConstTensorView buffer,
                                   CallOptions options) {
   check_parts("reduce_scatter", buffer, shard, size_);
-  return run(stream, {Collective::reduce_scatter, shard, buffer, 0, options.reduction},
+  return run(stream,
+             {Collective::reduce_scatter, shard, buffer, 0, options.reduction, options.staging},
              buffer.num_elements(), options);
 }
 
@@ -195,7 +197,7 @@ Work Communicator::broadcast(Stream& stream, TensorView buffer, size_t root, Cal
 Work Communicator::reduce(Stream& stream, TensorView buffer, size_t root, CallOptions options) {
   check_present("reduce", buffer);
   check(root < size_, "reduce: no such root");
-  return run(stream, {Collective::reduce, buffer, buffer, root, options.reduction},
+  return run(stream, {Collective::reduce, buffer, buffer, root, options.reduction, options.staging},
              buffer.num_elements(), options);
 }
 

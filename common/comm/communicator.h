@@ -26,8 +26,6 @@
 
 namespace ladder {
 
-class Worker;
-
 // A started operation. Must be waited for before it is destroyed, and must not outlive its
 // communicator. Move-only.
 class [[nodiscard]] Work {
@@ -51,13 +49,14 @@ struct CallOptions {
   Purpose purpose = Purpose::control;
   Reduction reduction = Reduction::sum;
   bool background = false;
+  // Of staging_elements() elements (staging.h). Empty: the communicator has an area of its own.
+  TensorView staging{};
 };
 
 class Communicator {
  public:
   virtual ~Communicator();
   Communicator(const Communicator&) = delete;
-  Communicator& operator=(const Communicator&) = delete;
 
   size_t rank() const { return rank_; }
   size_t size() const { return size_; }
@@ -91,6 +90,9 @@ class Communicator {
   // Returns when every rank of the group has called it.
   void barrier();
 
+  // Ends the worker: for destructors, of communicators and of who owns buffers of operations in
+  // flight. While an exception unwinds the stack these are given up: peers may never come.
+  void stop();
   // The ranks of this group that give the same color, ordered by rank. Collective.
   virtual std::unique_ptr<Communicator> split(size_t color) = 0;
 
@@ -102,14 +104,12 @@ class Communicator {
     ConstTensorView in;
     size_t peer = 0;  // root, to or from
     Reduction reduction = Reduction::sum;
+    TensorView staging{};
   };
 
   Communicator(size_t rank, size_t size);
   // Runs the operation to its end in the calling thread. Called by one thread at a time.
   virtual void execute(const Request& request) = 0;
-  // Ends the worker; to be called by destructors of classes that implement execute. While an
-  // exception unwinds the stack, operations in flight are given up: peers may never come.
-  void stop();
   // Set when operations are given up; whatever waits for peers looks at it and throws Error.
   const std::atomic<bool>& given_up() const { return given_up_; }
 
@@ -122,7 +122,7 @@ class Communicator {
   Ledger ledger_;
   Observer observer_;
   std::atomic<bool> given_up_ = false;
-  std::unique_ptr<Worker> worker_;  // made by the first background call
+  std::unique_ptr<class Worker> worker_;  // made by the first background call
 };
 
 // A group of one rank: every operation is the identity.

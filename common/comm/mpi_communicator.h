@@ -10,12 +10,13 @@
 #include "common/comm/meeting.h"
 #include "common/comm/mpi_world.h"
 #include "common/comm/node_memory.h"
+#include "common/comm/staging.h"
 
 namespace ladder {
 
 struct MpiOptions {
-  // Elements in one message: what is larger travels in pieces, through one reused staging area.
-  size_t piece_elements = size_t{1} << 20;
+  // Of one message; tests have shorter ones.
+  size_t piece_elements = kPieceElements;
   // Compare every call with the peers' over MPI also where they share no memory.
   bool check_collectives = false;
   // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Needs
@@ -49,6 +50,11 @@ class MpiCommunicator final : public Communicator {
   Meeting::Call describe(const Request& request) const;
   void check_over_mpi(const Meeting::Call& call);
 
+  // Elements [first, first + count) of a view.
+  template <class View>
+  static View part(const View& view, size_t first, size_t count) {
+    return view.elements(first, {count});
+  }
   // The registered `in` of a peer: elements [first, first + count).
   TensorView peer_memory(const Request& request, size_t peer, size_t first, size_t count);
   void execute_shared(const Request& request);
@@ -60,11 +66,12 @@ class MpiCommunicator final : public Communicator {
   // Returns when all have ended. Throws Error where this communicator is given up.
   void finish(std::span<MPI_Request> requests, MPI_Status* statuses = MPI_STATUSES_IGNORE);
   void recv_by_messages(const Request& request);
-  void all_reduce_piece(TensorView piece, Reduction reduction);
+  void all_reduce_by_messages(const Request& request);
   void reduce_scatter_by_messages(const Request& request);
   void all_gather_by_messages(TensorView buffer, ConstTensorView shard);
   void reduce_by_messages(const Request& request);
-  TensorView staging(DType dtype, size_t elements);
+  // The call's staging area, or the communicator's own.
+  TensorView staging(const Request& request);
 
   MPI_Comm comm_;
   const MpiWorld& world_;

@@ -56,9 +56,11 @@ int run(int argc, char** argv) {
     typename T::Flags flags;
     const ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
     const Ranks ranks = {is_distributed<T>(), job.rank(), grid.data_size, job.node_size()};
-    const std::optional<RunConfig> config =
+    std::optional<RunConfig> config =
         parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
     if (!config) return;  // --help
+    // Memory is shared within one machine only.
+    if (job.node_size() < job.size()) config->no_shared_memory = true;
     job.connect(!config->no_shared_memory, {.check_collectives = config->check_collectives,
                                             .timeout_seconds = config->collective_timeout});
     Run surroundings(T::kLesson, *config, grid, job, T::predict(*config, grid, flags));

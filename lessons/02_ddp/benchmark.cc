@@ -6,8 +6,8 @@
 // ranks at once, and one all_reduce of the gradients at the speed of memory, one after the other: a
 // step in which nothing is hidden and nothing else happens. Each round times the floor's two parts,
 // the step, and a step of lesson 01 with the whole batch on one rank and one thread while the
-// others sleep. Printed: every round, then medians and minima of the times over the rounds and their
-// ratios: on a machine where something else now and then takes a core the minima tell more.
+// others sleep. Printed: every round, then medians and minima of the times over the rounds and
+// their ratios: on a machine where something else now and then takes a core the minima tell more.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

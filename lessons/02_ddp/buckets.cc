@@ -1,5 +1,6 @@
 #include "lessons/02_ddp/buckets.h"
 
+#include <exception>
 #include <utility>
 
 namespace ladder {
@@ -19,13 +20,22 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
   return buckets;
 }
 
-BucketReducer::BucketReducer(TensorView gradients, Communicator& world, std::vector<Bucket> buckets,
-                             bool overlap)
-    : gradients_(gradients), world_(world), buckets_(std::move(buckets)), overlap_(overlap) {}
+BucketReducer::BucketReducer(TensorView gradients, TensorView staging, Communicator& world,
+                             std::vector<Bucket> buckets, bool overlap)
+    : gradients_(gradients),
+      staging_(staging),
+      world_(world),
+      buckets_(std::move(buckets)),
+      overlap_(overlap) {}
+
+BucketReducer::~BucketReducer() {
+  if (std::uncaught_exceptions() > 0) world_.stop();
+}
 
 void BucketReducer::start(Stream& stream, const Bucket& bucket) {
-  started_.push_back(world_.all_reduce(stream, gradients_.rows(bucket.offset, bucket.num_elements),
-                                       {.purpose = Purpose::gradient, .background = overlap_}));
+  started_.push_back(world_.all_reduce(
+      stream, gradients_.rows(bucket.offset, bucket.num_elements),
+      {.purpose = Purpose::gradient, .background = overlap_, .staging = staging_}));
   ++next_;
 }
 

@@ -26,9 +26,13 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
 // order.
 class BucketReducer {
  public:
-  // gradients: the flat buffer. Without `overlap` nothing starts before wait().
-  BucketReducer(TensorView gradients, Communicator& world, std::vector<Bucket> buckets,
-                bool overlap);
+  // gradients: the flat buffer. staging: of staging_elements() of the largest bucket where
+  // gradients are sent as messages, else empty. Without `overlap` nothing starts before wait().
+  BucketReducer(TensorView gradients, TensorView staging, Communicator& world,
+                std::vector<Bucket> buckets, bool overlap);
+  // While an exception unwinds the stack, what is on its way is given up before buffers go.
+  ~BucketReducer();
+  BucketReducer(const BucketReducer&) = delete;
 
   // For the last micro-batch's backward: starts each bucket as soon as it is final.
   // REQUIRES: wait() before the next backward.
@@ -39,7 +43,7 @@ class BucketReducer {
  private:
   void start(Stream& stream, const Bucket& bucket);
 
-  TensorView gradients_;
+  TensorView gradients_, staging_;
   Communicator& world_;
   std::vector<Bucket> buckets_;
   bool overlap_;

@@ -1,8 +1,10 @@
 #include "lessons/02_ddp/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "common/comm/staging.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
@@ -11,6 +13,22 @@ namespace {
 std::vector<Bucket> buckets_for(const Layout& layout, DType dtype, const DdpTrainer::Flags& flags) {
   if (!flags.naive) return make_buckets(layout, dtype, flags.bucket_bytes);
   return {{layout.token_embedding(), 0, layout.num_elements()}};
+}
+
+// Elements of the staging area: none in shared memory.
+size_t staging_for(const RunConfig& config, size_t data_size, const DdpTrainer::Flags& flags) {
+  if (!config.no_shared_memory) return 0;
+  size_t largest = 0;
+  for (const Bucket& b : buckets_for(Layout(config.model, data_size), config.dtype, flags)) {
+    largest = std::max(largest, b.num_elements);
+  }
+  return staging_elements(Collective::all_reduce, data_size, largest);
+}
+
+Tensor make_staging(const TrainerContext& context, const DdpTrainer::Flags& flags) {
+  const size_t elements = staging_for(context.config, context.grid.data_size, flags);
+  if (elements == 0) return Tensor();
+  return Tensor(context.device_memory, Category::communication, context.config.dtype, {elements});
 }
 
 }  // namespace
@@ -29,6 +47,8 @@ void DdpTrainer::Flags::add_to(CLI::App& app) {
 Prediction DdpTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                const Flags& flags) {
   Prediction prediction = Replica::predict(config, grid.data_size);
+  prediction.device[Category::communication] =
+      staging_for(config, grid.data_size, flags) * size_of(config.dtype);
   const Layout layout(config.model, grid.data_size);
   prediction.step[{Purpose::gradient, Collective::all_reduce}] = {
       .calls = buckets_for(layout, config.dtype, flags).size(),
@@ -38,8 +58,9 @@ Prediction DdpTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
 
 DdpTrainer::DdpTrainer(const TrainerContext& context, const Flags& flags)
     : replica_(context, context.grid.data_size, context.registered),
+      staging_(make_staging(context, flags)),
       world_(*context.world),
-      reducer_(replica_.gradients, world_,
+      reducer_(replica_.gradients, staging_, world_,
                buckets_for(replica_.layout, context.config.dtype, flags),
                !flags.no_overlap && !flags.naive) {}
 

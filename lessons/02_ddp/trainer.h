@@ -24,8 +24,8 @@ class DdpTrainer {
     void add_to(CLI::App& app);
   };
 
-  // Memory as in lesson 01. Each step all_reduces the padded gradients once: 2 (N-1)/N P s bytes on
-  // the wire per rank.
+  // Memory as in lesson 01, and with --no-shared-memory the staging area. Each step all_reduces the
+  // padded gradients once: 2 (N-1)/N P s bytes on the wire per rank.
   static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
@@ -43,6 +43,7 @@ class DdpTrainer {
   size_t num_rows() const;
 
   Replica replica_;
+  Tensor staging_;  // none in shared memory
   Communicator& world_;
   BucketReducer reducer_;
   int64_t step_ = 0;

@@ -105,6 +105,31 @@ TEST_CASE("memory and communication are as predicted") {
   }
 }
 
+TEST_CASE("what messages need is predicted") {
+  // Padded to 16 N elements a unit; the largest bucket is the first block's, 20,000 bytes or more.
+  for (size_t ranks : {1, 2, 3, 4, 8}) {
+    for (DType dtype : {DType::fp32, DType::fp64}) {
+      INFO(ranks << " ranks, " << name_of(dtype));
+      Groups groups(ranks);
+      RunConfig config = equivalence_config(dtype, 1);
+      config.no_shared_memory = true;
+      const auto run = [&](const DdpTrainer::Flags& flags) {
+        const Record record = record_run<DdpTrainer>(config, *groups.group, nullptr, flags);
+        CHECK(record.device_peak == record.prediction.device);
+        CHECK(record.host_peak == record.prediction.host);
+        return record.device_peak[Category::communication];
+      };
+      const size_t size = groups.group->size();
+      const Layout layout(config.model, size);
+      const size_t block = layout.unit(layout.units().size() - 2).padded_elements;
+      CHECK(run({.bucket_bytes = 1}) == (size == 1 ? 0 : block * size_of(dtype)));
+      CHECK(run({.naive = true}) == (size == 1 ? 0 : layout.num_elements() * size_of(dtype)));
+    }
+  }
+  // No more than a piece, however large the bucket.
+  static_assert(staging_elements(Collective::all_reduce, 3, size_t{1} << 30) == 1048578);
+}
+
 TEST_CASE("replicas that differ are found") {
   Groups groups(4);
   const RunConfig config = equivalence_config(DType::fp32, 3);
