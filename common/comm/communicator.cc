@@ -3,15 +3,9 @@
 #include "common/comm/device_queue.h"
 #include "common/comm/worker.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-}  // namespace
 
 Communicator::Communicator(size_t rank, size_t size, DeviceType device, bool queued)
     : rank_(rank), size_(size), device_(device) {

@@ -79,6 +79,10 @@ class Communicator {
   // Returns when every rank of the group has called it.
   void barrier();
 
+  // From here on sums of messages between ranks go through `area` instead of memory of the
+  // communicator's own, where it is large enough (staging.h) and ranks share no memory.
+  virtual void use_staging(TensorView) {}
+
   // Ends what is in flight with an Error. An error of this rank is about to end the program: peers
   // may never come, and device memory cannot be freed while an operation on it waits for them.
   virtual void give_up() { given_up_ = true; }

@@ -100,7 +100,7 @@ void Job::connect_devices(const ConnectOptions& options, const Sharing& sharing,
 
 void Job::fail(const std::string& message, int status) {
   if (!world_ || world_->first_to_fail()) {
-    std::cerr << message << std::endl;
+    std::cerr << message + "\n" << std::flush;  // one piece: mpirun passes pieces on as they come
   } else {
     // The first one is about to end this rank too; only if it cannot, this one does.
     std::this_thread::sleep_for(std::chrono::seconds(5));

@@ -21,11 +21,6 @@ Slice slice_of(size_t count, size_t parts, size_t index) {
   return {first, std::min(each, count - first)};
 }
 
-template <class View>
-View part(const View& view, size_t first, size_t count) {
-  return view.elements(first, {count});
-}
-
 }  // namespace
 
 struct MpiCommunicator::Setup {
@@ -139,7 +134,10 @@ void MpiCommunicator::check_over_mpi(const Meeting::Call& call) {
   constexpr int kLength = 96;
   std::vector<char> all(kLength * size(), '\0');
   std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1), &all[kLength * rank()]);
-  mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_));
+  MPI_Request started;
+  mpi_check(
+      MPI_Iallgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_, &started));
+  finish({&started, 1});
   for (size_t r = 0; r < size(); ++r) {
     const std::string theirs(&all[kLength * r]);
     if (theirs == &all[kLength * rank()]) continue;

@@ -188,9 +188,10 @@ RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
   }
   config.micro_batch_size = raw.micro_batch_size.value_or(global / data_size);
   if (global / data_size % config.micro_batch_size != 0) {
-    throw UserError(concat("--micro-batch-size ", config.micro_batch_size, " does not divide the ",
-                           global / data_size, " sequences of a rank (", "--global-batch-size ",
-                           global, " over ", data_size, " ranks)"));
+    const std::string of_rank = concat("the ", global / data_size, " sequences of a rank (");
+    throw UserError(concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
+                           data_size > 1 ? of_rank : "", "--global-batch-size ", global,
+                           data_size > 1 ? concat(" over ", data_size, " ranks)") : ""));
   }
 
   check_countable(config);

@@ -129,14 +129,16 @@ std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config
                  human_bytes(needed.total()).c_str(),
                  error.limit > 0 ? human_bytes(error.limit).c_str() : "what the machine has");
   text += "  What to try:\n";
-  if (config.micro_batch_size > 1) {
+  // What no micro-batch makes smaller.
+  const size_t fixed = needed.total() - needed[Category::activations] - needed[Category::workspace];
+  if (config.micro_batch_size > 1 && (error.limit == 0 || fixed < error.limit)) {
     text += concat("  - a smaller --micro-batch-size than ", config.micro_batch_size,
                    ": fewer activations, the same gradients\n");
   }
   text += "  - a smaller --model, or fewer --layers\n";
   if (config.dtype == DType::fp64) text += "  - --dtype fp32: half of everything\n";
   text += concat("  - a larger --", error.arena, "-memory, if the machine has it\n");
-  return text + "  - more ranks: a later lesson that shards what is too large here\n";
+  return text + "  - a later lesson: there ranks share what each holds whole here\n";
 }
 
 }  // namespace ladder

@@ -8,10 +8,12 @@
 #include <iostream>
 #include <optional>
 
+#include "common/comm/staging.h"
 #include "common/model/weights.h"
 #include "common/train/outputs.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -48,8 +50,17 @@ struct Run::State {
         device_memory(config.device, "device", config.device_memory),
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
+        staging_elements(needs_staging() ? most_staging_elements(job.size()) : 0),
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
-  }  // mpirun gives every rank one
+    // mpirun gives every rank one
+    prediction.device[Category::communication] += staging_elements * size_of(config.dtype);
+  }
+
+  // Do sums of data on the device go between ranks as messages?
+  bool needs_staging() const {
+    const bool shared = !config.no_shared_memory && job.node_size() == job.size();
+    return job.size() > 1 && config.device == DeviceType::cpu && !shared;
+  }
 
   using Visit = std::function<void(TensorKind, const TensorSink&)>;
 
@@ -69,8 +80,11 @@ struct Run::State {
   Corpus corpus;
   Memory device_memory, host_memory;
   Stream stream;
+  size_t staging_elements;  // of the area for sums of messages
+  Tensor staging;
   std::optional<MetricsFile> metrics;
-  std::optional<PartialFile> trace_file;  // on rank 0
+  std::optional<PartialFile> trace_file;      // on rank 0
+  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
   bool on_terminal;
   Clock::time_point begin;
@@ -84,7 +98,8 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
   if (!s.config.trace.empty()) {
-    job.communicator().barrier();  // so that all ranks' times begin together
+    s.trace_ranks = job.communicator().split(0);
+    s.trace_ranks->barrier();  // so that all ranks' times begin together
     s.trace.emplace();
     s.trace->observe(job.communicator());
   }
@@ -96,10 +111,15 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
             << std::flush;
 }
 
-Run::~Run() = default;
+Run::~Run() { state_->job.communicator().use_staging({}); }
 
 TrainerContext Run::context() {
   State& s = *state_;
+  if (s.staging_elements > 0) {
+    s.staging =
+        Tensor(s.device_memory, Category::communication, s.config.dtype, {s.staging_elements});
+    s.job.communicator().use_staging(s.staging);
+  }
   return {.config = s.config,
           .grid = s.grid,
           .corpus = s.corpus,
@@ -123,7 +143,7 @@ void Run::State::print_progress(int64_t step, const StepResult& result, double s
       step * lines / num_steps == (step - 1) * lines / num_steps) {
     return;
   }
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
   const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
   std::cout << (on_terminal ? "\r" : "")
@@ -190,7 +210,7 @@ void Run::train_and_report(const TrainerCalls& calls) {
   if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
   s.job.communicator().ledger();  // spans of operations on a device become known by it
-  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, s.job.communicator());
+  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
                             s.job.node_size()));

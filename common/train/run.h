@@ -26,6 +26,7 @@ class Run {
       const Prediction& prediction);
   ~Run();
 
+  // Called once, before training. Throws OutOfMemory.
   TrainerContext context();
   // The training loop, to the end table and the sample.
   void train(const TrainerCalls& calls);

@@ -165,8 +165,7 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
   CHECK(parse("--global-batch-size 24 --micro-batch-size 2", 3).num_micro_batches(3) == 4);
   CHECK(fault("", 3) == "--global-batch-size 16 does not divide among 3 ranks");
   CHECK(fault("--micro-batch-size 3") ==
-        "--micro-batch-size 3 does not divide the 16 sequences of a rank (--global-batch-size 16 "
-        "over 1 ranks)");
+        "--micro-batch-size 3 does not divide --global-batch-size 16");
   CHECK(fault("--global-batch-size 24 --micro-batch-size 12", 3) ==
         "--micro-batch-size 12 does not divide the 8 sequences of a rank (--global-batch-size 24 "
         "over 3 ranks)");
