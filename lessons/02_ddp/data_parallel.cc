@@ -15,12 +15,13 @@ double DataParallel::norm(const std::function<ConstTensorView(size_t unit)>& sha
   return std::sqrt(sum(replica_.grad_norm.squared_norm(replica_.context.stream, shard_of)));
 }
 
-double DataParallel::evaluate(size_t num_batches, const Hooks& hooks) const {
+double DataParallel::evaluate(size_t num_batches, const std::function<Hooks()>& hooks) const {
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
     for (size_t row = 0; row < num_rows(); row += config().micro_batch_size) {
-      replica_.forward(Split::validation, static_cast<int64_t>(batch), first_row() + row, hooks);
-      replica_.evaluate(hooks);
+      const Hooks units = hooks();
+      replica_.forward(Split::validation, static_cast<int64_t>(batch), first_row() + row, units);
+      replica_.evaluate(units);
     }
     total += sum(replica_.losses.total());
   }

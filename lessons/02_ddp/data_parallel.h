@@ -21,8 +21,9 @@ class DataParallel {
   double sum(double number) const;
   // The global gradient norm; shard_of(unit) is where this rank's shard of the summed gradients is.
   double norm(const std::function<ConstTensorView(size_t unit)>& shard_of) const;
-  // Mean loss over global batches of the validation split. `hooks` for the model's forward.
-  double evaluate(size_t num_batches, const Hooks& hooks = {}) const;
+  // Mean loss over global batches of the validation split. `hooks` makes those of a micro-batch.
+  double evaluate(
+      size_t num_batches, const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;
   // Throws Error, naming the rank, unless all ranks' parameters are the same to the bit.
   void check_replicas() const;
 

@@ -1,0 +1,117 @@
+#include "lessons/05_zero3/gather.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+std::vector<UnitGatherer::Use> UnitGatherer::plan(const Layout& layout,
+                                                  const GatherOptions& options, Walk walk) {
+  const size_t wte = layout.token_embedding(), norm = layout.final_norm();
+  const bool keeps = walk == Walk::training && !options.reshard_after_forward;
+  std::vector<Use> uses;
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    const bool used_in_backward = unit >= layout.block(0);
+    uses.push_back({unit, Pass::forward, true, !(keeps && used_in_backward)});
+  }
+  const bool keeps_embedding = options.keep_embedding || !options.reshard_after_forward;
+  uses.front().releases = !keeps_embedding;
+  uses.push_back({wte, Pass::classifier, !keeps_embedding});
+  if (walk == Walk::training) {
+    for (size_t unit = norm; unit >= layout.block(0); --unit) {
+      uses.push_back({unit, Pass::backward, !keeps});
+    }
+  }
+  // Slot 0 is the token embedding's. The others are taken in turn: of prefetch + 1 neighbours no
+  // two share one. Units that stay have one each.
+  size_t turn = 0;
+  for (Use& use : uses) {
+    if (use.unit == wte) continue;
+    use.slot = 1 + (options.reshard_after_forward ? turn++ % (options.prefetch + 1) : use.unit - 1);
+  }
+  return uses;
+}
+
+std::vector<size_t> UnitGatherer::slot_elements(const Layout& layout,
+                                                const GatherOptions& options) {
+  std::vector<size_t> elements = {layout.unit(layout.token_embedding()).padded_elements};
+  size_t largest = 0;
+  for (size_t unit = 1; unit < layout.units().size(); ++unit) {
+    largest = std::max(largest, layout.unit(unit).padded_elements);
+    if (!options.reshard_after_forward) elements.push_back(layout.unit(unit).padded_elements);
+  }
+  if (options.reshard_after_forward) elements.resize(options.prefetch + 2, largest);
+  return elements;
+}
+
+size_t UnitGatherer::num_elements(const Layout& layout, const GatherOptions& options) {
+  size_t total = 0;
+  for (size_t elements : slot_elements(layout, options)) total += elements;
+  return total;
+}
+
+Traffic UnitGatherer::traffic(const Layout& layout, const GatherOptions& options, DType dtype) {
+  Traffic traffic;
+  for (const Use& use : plan(layout, options, Walk::training)) {
+    if (!use.gathers) continue;
+    ++traffic.calls;
+    traffic.payload_bytes += layout.unit(use.unit).padded_elements * size_of(dtype);
+  }
+  return traffic;
+}
+
+UnitGatherer::UnitGatherer(const TrainerContext& context, const Layout& layout,
+                           ConstTensorView shards, const GatherOptions& options)
+    : layout_(layout), shards_(shards), options_(options), world_(*context.world) {
+  for (size_t elements : slot_elements(layout, options)) {
+    slots_.emplace_back(context.device_memory, Category::communication, shards.dtype(),
+                        Shape{elements});
+  }
+  works_.resize(slots_.size());
+}
+
+Hooks UnitGatherer::hooks(Stream& stream, Walk walk) {
+  check(gathered_ == 0, "the micro-batch before has not released its units");
+  walk_ = walk;
+  uses_ = plan(layout_, options_, walk);
+  current_ = next_ = 0;
+  Hooks hooks;
+  hooks.weights = [this, &stream](size_t unit, Pass pass) { return weights(stream, unit, pass); };
+  hooks.done = [this](size_t unit, Pass pass) { done(unit, pass); };
+  return hooks;
+}
+
+TensorView UnitGatherer::memory_of(const Use& use) const {
+  return slots_[use.slot].view().rows(0, layout_.unit(use.unit).padded_elements);
+}
+
+void UnitGatherer::start(Stream& stream, const Use& use) {
+  if (!use.gathers) return;
+  most_gathered_ = std::max(most_gathered_, ++gathered_);
+  // Evaluation is not part of a step: its traffic is counted apart.
+  const Purpose purpose = walk_ == Walk::training ? Purpose::parameter : Purpose::control;
+  works_[use.slot] =
+      world_.all_gather(stream, memory_of(use), shard_in_shards(layout_, use.unit, shards_),
+                        {.purpose = purpose, .background = options_.prefetch > 0});
+}
+
+ConstUnitView UnitGatherer::weights(Stream& stream, size_t unit, Pass pass) {
+  const Use& use = uses_.at(current_);
+  check(use.unit == unit && use.pass == pass, "the model uses its units in another order");
+  for (; next_ < uses_.size() && next_ <= current_ + options_.prefetch; ++next_) {
+    start(stream, uses_[next_]);
+  }
+  works_[use.slot].wait(stream);
+  return {layout_.unit(unit), memory_of(use)};
+}
+
+void UnitGatherer::done(size_t unit, Pass pass) {
+  if (current_ == uses_.size()) return;  // the embeddings' backward uses no weights
+  const Use& use = uses_[current_];
+  check(use.unit == unit && use.pass == pass, "the model ends its units in another order");
+  if (use.releases) --gathered_;
+  ++current_;
+}
+
+}  // namespace ladder
