@@ -19,9 +19,7 @@ StepResult SingleGpuTrainer::step() {
     replica_.backward(1 / num_tokens);
   }
   const double loss = replica_.losses.total() / num_tokens;
-  const double norm = std::sqrt(replica_.grad_norm.squared_norm(stream, [&](size_t unit) {
-    return shard_in_flat(replica_.layout, unit, 0, replica_.gradients.view());
-  }));
+  const double norm = std::sqrt(replica_.grad_norm.squared_norm(stream, replica_.gradients, 0));
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   replica_.update(update);
   return {loss, norm, update.learning_rate};
