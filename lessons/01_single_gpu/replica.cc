@@ -3,9 +3,10 @@
 namespace ladder {
 namespace {
 
-Tensor flat_tensor(const TrainerContext& context, Category category, size_t elements,
-                   MemorySource* source = nullptr) {
-  return Tensor(context.device_memory, category, context.config.dtype, {elements}, source);
+Tensor state_tensor(const TrainerContext& context, Category category,
+                    const StateShare::Part& part) {
+  Memory& memory = part.on_host ? context.host_memory : context.device_memory;
+  return Tensor(memory, category, context.config.dtype, {part.elements}, part.source);
 }
 
 }  // namespace
@@ -15,17 +16,22 @@ Prediction Replica::predict(const RunConfig& config, const Layout& layout,
   const size_t size = size_of(config.dtype);
   const size_t sequences = config.micro_batch_size, tokens = config.model.sequence_length;
   Prediction prediction;
+  const auto add = [&](Category category, const StateShare::Part& part, size_t copies) {
+    MemoryUse& arena = part.on_host ? prediction.host : prediction.device;
+    arena[category] += copies * size * part.elements;
+  };
+  add(Category::parameters, share.parameters, 1);
+  add(Category::gradients, share.gradients, 1);
+  add(Category::optimizer, share.moment, 2);
   MemoryUse& device = prediction.device;
-  device[Category::parameters] = size * share.parameters;
-  device[Category::gradients] = size * share.gradients;
-  device[Category::optimizer] = size * 2 * share.moment;
   device[Category::activations] = size * Activations::num_elements(config.model, sequences, tokens);
   device[Category::workspace] =
       size * ModelWorkspace::num_elements(config.model, sequences, tokens) +
       BatchLoader::num_bytes(config) +
-      LossSum::num_bytes(config, config.num_micro_batches(layout.world_size())) +
+      LossSum::num_bytes(config, config.num_micro_batches(layout.world_size()));
+  (share.gradients.on_host ? prediction.host : device)[Category::workspace] +=
       GradNorm::num_bytes(layout);
-  prediction.host[Category::workspace] =
+  prediction.host[Category::workspace] +=
       BatchLoader::num_bytes(config) + ParameterStaging::num_bytes(layout, config.dtype);
   return prediction;
 }
@@ -33,10 +39,11 @@ Prediction Replica::predict(const RunConfig& config, const Layout& layout,
 Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& share)
     : context(c),
       layout(l),
-      parameters(flat_tensor(c, Category::parameters, share.parameters, share.parameter_source)),
-      gradients(flat_tensor(c, Category::gradients, share.gradients, share.gradient_source)),
-      exp_avg(flat_tensor(c, Category::optimizer, share.moment)),
-      exp_avg_sq(flat_tensor(c, Category::optimizer, share.moment)),
+      gradients_on_host(share.gradients.on_host),
+      parameters(state_tensor(c, Category::parameters, share.parameters)),
+      gradients(state_tensor(c, Category::gradients, share.gradients)),
+      exp_avg(state_tensor(c, Category::optimizer, share.moment)),
+      exp_avg_sq(state_tensor(c, Category::optimizer, share.moment)),
       activations(c.device_memory, c.config.model, c.config.dtype, c.config.micro_batch_size,
                   c.config.model.sequence_length),
       workspace(c.device_memory, c.config.model, c.config.dtype, c.config.micro_batch_size,
@@ -44,9 +51,9 @@ Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& sha
       model(layout, parameters, gradients),
       batch(c),
       losses(c, c.config.num_micro_batches(layout.world_size())),
-      grad_norm(c.device_memory, layout),
+      grad_norm(gradients_on_host ? c.host_memory : c.device_memory, layout),
       staging(c, layout) {
-  if (share.parameters == layout.num_elements()) initialize(0, parameters);
+  if (share.parameters.elements == layout.num_elements()) initialize(0, parameters);
 }
 
 void Replica::initialize(size_t first, TensorView span) {

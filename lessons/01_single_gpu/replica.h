@@ -8,17 +8,19 @@
 
 namespace ladder {
 
-// How many elements of the model's state a rank holds, and where their memory comes from (null:
-// from the system).
+// How much of the model's state a rank holds, and where.
 struct StateShare {
+  struct Part {
+    size_t elements = 0;
+    bool on_host = false;            // in the host's arena instead of the device's
+    MemorySource* source = nullptr;  // null: the arena's own
+  };
   // Everything, as in a flat buffer of the layout.
   static StateShare whole(const Layout& layout) {
-    return {layout.num_elements(), layout.num_elements(), layout.num_elements()};
+    return {{layout.num_elements()}, {layout.num_elements()}, {layout.num_elements()}};
   }
 
-  size_t parameters, gradients, moment;
-  MemorySource* parameter_source = nullptr;
-  MemorySource* gradient_source = nullptr;
+  Part parameters, gradients, moment;  // there are two moments
 };
 
 // A copy of the model with its gradients and AdamW's two moments, whole or (from lesson 03 on) a
@@ -44,6 +46,8 @@ struct Replica {
   void evaluate(const Hooks& hooks = {});
   // Updates all parameters.
   void update(const AdamWStep& step);
+  // Where work on gradients and moments is queued: the host's stream where they lie there.
+  Stream& state_stream() { return gradients_on_host ? host_stream : context.stream; }
   // The buffer of one kind.
   TensorView buffer(TensorKind kind) const;
   // Full tensors of one kind. REQUIRES: the buffer is whole.
@@ -54,6 +58,8 @@ struct Replica {
 
   TrainerContext context;
   Layout layout;
+  bool gradients_on_host;
+  Stream host_stream{DeviceType::cpu};
   Tensor parameters, gradients, exp_avg, exp_avg_sq;
   Activations activations;
   ModelWorkspace workspace;

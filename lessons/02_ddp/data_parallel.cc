@@ -12,7 +12,7 @@ double DataParallel::sum(double number) const {
 }
 
 double DataParallel::norm(const std::function<ConstTensorView(size_t unit)>& shard_of) const {
-  return std::sqrt(sum(replica_.grad_norm.squared_norm(replica_.context.stream, shard_of)));
+  return std::sqrt(sum(replica_.grad_norm.squared_norm(replica_.state_stream(), shard_of)));
 }
 
 double DataParallel::evaluate(size_t num_batches, const std::function<Hooks()>& hooks) const {

@@ -13,7 +13,7 @@ std::vector<Bucket> buckets_for(const Layout& layout, DType dtype, const DdpTrai
 // Everything, with the gradients where the other ranks can sum them in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
   StateShare share = StateShare::whole(layout);
-  share.gradient_source = registered;
+  share.gradients.source = registered;
   return share;
 }
 

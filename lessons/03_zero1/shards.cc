@@ -36,18 +36,21 @@ void update_shard(Replica& replica, size_t rank, size_t unit, const AdamWStep& s
                shard(TensorKind::grad), step);
 }
 
+Work gather_unit(Replica& replica, Communicator& world, size_t unit) {
+  const Unit& u = replica.layout.unit(unit);
+  return world.all_gather(replica.context.stream,
+                          replica.parameters.view().rows(u.offset, u.padded_elements),
+                          shard_of(replica, world.rank(), TensorKind::param, unit),
+                          {.purpose = Purpose::parameter, .background = true});
+}
+
 void update_and_gather(Replica& replica, Communicator& world, const AdamWStep& step) {
-  Stream& stream = replica.context.stream;
   std::vector<Work> gathers;
   for (size_t unit = 0; unit < replica.layout.units().size(); ++unit) {
     update_shard(replica, world.rank(), unit, step);
-    const Unit& u = replica.layout.unit(unit);
-    gathers.push_back(world.all_gather(stream,
-                                       replica.parameters.view().rows(u.offset, u.padded_elements),
-                                       shard_of(replica, world.rank(), TensorKind::param, unit),
-                                       {.purpose = Purpose::parameter, .background = true}));
+    gathers.push_back(gather_unit(replica, world, unit));
   }
-  for (Work& gather : gathers) gather.wait(stream);
+  for (Work& gather : gathers) gather.wait(replica.context.stream);
 }
 
 namespace {

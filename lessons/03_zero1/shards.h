@@ -35,6 +35,10 @@ TensorView shard_of(const Replica& replica, size_t rank, TensorKind kind, size_t
 // AdamW on rank `rank`'s shard of one unit. Asynchronous.
 void update_shard(Replica& replica, size_t rank, size_t unit, const AdamWStep& step);
 
+// Brings the other ranks' shards of one unit's parameters, in the background.
+// REQUIRES: whole parameters.
+Work gather_unit(Replica& replica, Communicator& world, size_t unit);
+
 // AdamW on this rank's shard of every unit; the other ranks' updated shards arrive meanwhile.
 // REQUIRES: whole parameters.
 void update_and_gather(Replica& replica, Communicator& world, const AdamWStep& step);

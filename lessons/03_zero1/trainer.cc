@@ -8,8 +8,8 @@ namespace {
 // All but the moments is whole. Peers sum the gradients and read the parameters in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
   StateShare share = StateShare::whole(layout);
-  share.moment /= layout.world_size();
-  share.parameter_source = share.gradient_source = registered;
+  share.moment.elements /= layout.world_size();
+  share.parameters.source = share.gradients.source = registered;
   return share;
 }
 

@@ -1,42 +1,55 @@
 #include "lessons/04_zero2/gradients.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/elementwise.h"
 
 namespace ladder {
 namespace {
 
-// Elements of the scratch of slot 0, the token embedding's, and of slots 1 and 2.
-std::array<size_t, 3> slot_elements(const Layout& layout) {
+size_t largest_but_token_embedding(const Layout& layout) {
   size_t largest = 0;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
     if (unit == layout.token_embedding()) continue;
     largest = std::max(largest, layout.unit(unit).padded_elements);
   }
-  return {layout.unit(layout.token_embedding()).padded_elements, largest, largest};
+  return largest;
 }
 
 }  // namespace
 
 GradientShards::GradientShards(const TrainerContext& context, const Layout& layout,
-                               TensorView shards)
-    : layout_(layout), shards_(shards), world_(*context.world) {
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].memory = Tensor(context.device_memory, Category::communication, shards.dtype(),
-                              {slot_elements(layout)[i]}, context.registered);
+                               size_t num_slots, Take take)
+    : layout_(layout), world_(*context.world), take_(std::move(take)), slots_(1 + num_slots) {
+  for (Slot& slot : slots_) {
+    const size_t elements = &slot == &slots_.front()
+                                ? layout.unit(layout.token_embedding()).padded_elements
+                                : largest_but_token_embedding(layout);
+    slot.memory = Tensor(context.device_memory, Category::communication, context.config.dtype,
+                         {elements}, context.registered);
   }
 }
 
-size_t GradientShards::num_elements(const Layout& layout) {
-  size_t total = 0;
-  for (size_t elements : slot_elements(layout)) total += elements;
-  return total;
+GradientShards::GradientShards(const TrainerContext& context, const Layout& layout,
+                               TensorView shards)
+    : GradientShards(context, layout, 2,
+                     [&layout, shards](Stream& stream, size_t unit, Work& summed,
+                                       ConstTensorView sum) -> Stream& {
+                       summed.wait(stream);
+                       const TensorView shard = shard_in_shards(layout, unit, shards);
+                       add(stream, shard, shard, sum);
+                       return stream;
+                     }) {}
+
+size_t GradientShards::num_elements(const Layout& layout, size_t num_slots) {
+  return layout.unit(layout.token_embedding()).padded_elements +
+         num_slots * largest_but_token_embedding(layout);
 }
 
 GradientShards::Slot& GradientShards::slot_of(size_t unit) {
-  // Backward goes from unit to unit, one down each time: neighbours have different slots.
-  return slots_[unit == layout_.token_embedding() ? 0 : 1 + unit % 2];
+  if (unit == layout_.token_embedding()) return slots_.front();
+  return slots_[1 + unit % (slots_.size() - 1)];  // backward goes down by one each time
 }
 
 Hooks GradientShards::hooks(Stream& stream) {
@@ -53,7 +66,8 @@ UnitView GradientShards::open(Stream& stream, size_t unit) {
   const Unit& u = layout_.unit(unit);
   const TensorView whole = slot.memory.view().rows(0, u.padded_elements);
   if (!slot.open) {  // the token embedding's is still open when backward comes to it again
-    retire(stream, slot);
+    take(stream, slot);
+    if (slot.taken) stream.wait(*slot.taken);
     fill(stream, whole, 0);
     slot.open = true;
   }
@@ -64,23 +78,31 @@ void GradientShards::close(Stream& stream, size_t unit) {
   Slot& slot = slot_of(unit);
   const TensorView whole = slot.memory.view().rows(0, layout_.unit(unit).padded_elements);
   const size_t n = shard_elements(layout_, unit);
-  slot.work = world_.reduce_scatter(stream, whole.rows(world_.rank() * n, n), whole,
-                                    {.purpose = Purpose::gradient, .background = true});
+  slot.summed = world_.reduce_scatter(stream, whole.rows(world_.rank() * n, n), whole,
+                                      {.purpose = Purpose::gradient, .background = true});
   slot.summing = unit;
   slot.open = false;
+  // The sum of the unit before had all of this unit's backward to be done.
+  for (Slot& before : slots_) {
+    if (&before != &slot) take(stream, before);
+  }
 }
 
-void GradientShards::retire(Stream& stream, Slot& slot) {
+void GradientShards::take(Stream& stream, Slot& slot) {
   if (!slot.summing) return;
-  slot.work.wait(stream);
   const size_t n = shard_elements(layout_, *slot.summing);
-  const TensorView shard = shard_in_shards(layout_, *slot.summing, shards_);
-  add(stream, shard, shard, slot.memory.view().rows(world_.rank() * n, n));
+  Stream& taking =
+      take_(stream, *slot.summing, slot.summed, slot.memory.view().rows(world_.rank() * n, n));
+  if (!slot.taken) slot.taken = std::make_unique<Event>();
+  slot.taken->record(taking);
   slot.summing.reset();
 }
 
 void GradientShards::wait(Stream& stream) {
-  for (Slot& slot : slots_) retire(stream, slot);
+  for (Slot& slot : slots_) {
+    take(stream, slot);
+    if (slot.taken) stream.wait(*slot.taken);
+  }
 }
 
 }  // namespace ladder

@@ -8,10 +8,9 @@ namespace {
 // The parameters are whole. Peers read them in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
   const size_t shards = layout.num_elements() / layout.world_size();
-  return {.parameters = layout.num_elements(),
-          .gradients = shards,
-          .moment = shards,
-          .parameter_source = registered};
+  return {.parameters = {.elements = layout.num_elements(), .source = registered},
+          .gradients = {.elements = shards},
+          .moment = {.elements = shards}};
 }
 
 }  // namespace

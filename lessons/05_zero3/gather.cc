@@ -6,6 +6,19 @@
 
 namespace ladder {
 
+void GatherOptions::add_to(CLI::App& app, const char* group) {
+  app.add_option("--prefetch", prefetch,
+                 "Units whose parameters are gathered ahead of the one in use [1]")
+      ->check(CLI::NonNegativeNumber)
+      ->group(group);
+  app.add_flag("--keep-embedding", keep_embedding,
+               "Gather the token embedding once for embedding and classifier")
+      ->group(group);
+  app.add_flag("--no-reshard-after-forward{false}", reshard_after_forward,
+               "Keep every unit's parameters from forward to backward")
+      ->group(group);
+}
+
 std::vector<UnitGatherer::Use> UnitGatherer::plan(const Layout& layout,
                                                   const GatherOptions& options, Walk walk) {
   const size_t wte = layout.token_embedding(), norm = layout.final_norm();
@@ -62,11 +75,16 @@ Traffic UnitGatherer::traffic(const Layout& layout, const GatherOptions& options
 }
 
 UnitGatherer::UnitGatherer(const TrainerContext& context, const Layout& layout,
-                           ConstTensorView shards, const GatherOptions& options)
-    : layout_(layout), shards_(shards), options_(options), world_(*context.world) {
+                           ConstTensorView shards, const GatherOptions& options, bool from_host)
+    : layout_(layout),
+      shards_(shards),
+      options_(options),
+      from_host_(from_host),
+      world_(*context.world),
+      copies_(context.stream.device()) {
   for (size_t elements : slot_elements(layout, options)) {
     slots_.emplace_back(context.device_memory, Category::communication, shards.dtype(),
-                        Shape{elements});
+                        Shape{elements}, from_host ? context.registered : nullptr);
   }
   works_.resize(slots_.size());
 }
@@ -90,10 +108,25 @@ void UnitGatherer::start(Stream& stream, const Use& use) {
   if (!use.gathers) return;
   most_gathered_ = std::max(most_gathered_, ++gathered_);
   // Evaluation is not part of a step: its traffic is counted apart.
-  const Purpose purpose = walk_ == Walk::training ? Purpose::parameter : Purpose::control;
-  works_[use.slot] =
-      world_.all_gather(stream, memory_of(use), shard_in_shards(layout_, use.unit, shards_),
-                        {.purpose = purpose, .background = options_.prefetch > 0});
+  const CallOptions call = {
+      .purpose = walk_ == Walk::training ? Purpose::parameter : Purpose::control,
+      .background = options_.prefetch > 0};
+  const TensorView whole = memory_of(use);
+  if (!from_host_) {
+    works_[use.slot] =
+        world_.all_gather(stream, whole, shard_in_shards(layout_, use.unit, shards_), call);
+    return;
+  }
+  copy_from_host(stream, use.unit, whole);
+  const size_t n = shard_elements(layout_, use.unit);
+  works_[use.slot] = world_.all_gather(copies_, whole, whole.rows(world_.rank() * n, n), call);
+}
+
+void UnitGatherer::copy_from_host(Stream& stream, size_t unit, TensorView whole) {
+  slot_free_.record(stream);  // the model has queued all that used the slot before
+  copies_.wait(slot_free_);
+  const size_t n = shard_elements(layout_, unit);
+  copy(copies_, whole.rows(world_.rank() * n, n), shard_in_shards(layout_, unit, shards_));
 }
 
 ConstUnitView UnitGatherer::weights(Stream& stream, size_t unit, Pass pass) {
@@ -112,6 +145,14 @@ void UnitGatherer::done(size_t unit, Pass pass) {
   check(use.unit == unit && use.pass == pass, "the model ends its units in another order");
   if (use.releases) --gathered_;
   ++current_;
+}
+
+Hooks combined(const Hooks& gather, const Hooks& scatter) {
+  return {
+      .weights = gather.weights, .gradient = scatter.gradient, .done = [=](size_t unit, Pass pass) {
+        gather.done(unit, pass);
+        scatter.done(unit, pass);
+      }};
 }
 
 }  // namespace ladder

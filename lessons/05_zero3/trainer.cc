@@ -8,25 +8,12 @@ namespace {
 // Everything is sharded. Peers read the parameters in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
   const size_t shards = layout.num_elements() / layout.world_size();
-  return {
-      .parameters = shards, .gradients = shards, .moment = shards, .parameter_source = registered};
+  return {.parameters = {.elements = shards, .source = registered},
+          .gradients = {.elements = shards},
+          .moment = {.elements = shards}};
 }
 
 }  // namespace
-
-void Zero3Trainer::Flags::add_to(CLI::App& app) {
-  const char* const group = "ZeRO-3";
-  app.add_option("--prefetch", gather.prefetch,
-                 "Units whose parameters are gathered ahead of the one in use [1]")
-      ->check(CLI::NonNegativeNumber)
-      ->group(group);
-  app.add_flag("--keep-embedding", gather.keep_embedding,
-               "Gather the token embedding once for embedding and classifier")
-      ->group(group);
-  app.add_flag("--no-reshard-after-forward{false}", gather.reshard_after_forward,
-               "Keep every unit's parameters from forward to backward")
-      ->group(group);
-}
 
 Prediction Zero3Trainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                  const Flags& flags) {
@@ -63,13 +50,7 @@ Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Layout& layout, 
 }
 
 Hooks Zero3Trainer::hooks(Stream& stream) {
-  const Hooks gather = gatherer_.hooks(stream, UnitGatherer::Walk::training);
-  const Hooks scatter = gradients_.hooks(stream);
-  return {
-      .weights = gather.weights, .gradient = scatter.gradient, .done = [=](size_t unit, Pass pass) {
-        gather.done(unit, pass);
-        scatter.done(unit, pass);
-      }};
+  return combined(gatherer_.hooks(stream, UnitGatherer::Walk::training), gradients_.hooks(stream));
 }
 
 StepResult Zero3Trainer::step() {

@@ -20,7 +20,7 @@ class Zero3Trainer {
 
   struct Flags {
     GatherOptions gather;
-    void add_to(CLI::App& app);
+    void add_to(CLI::App& app) { gather.add_to(app, "ZeRO-3"); }
   };
 
   // With P padded parameters, E of them in the token embedding, W in the position embedding, U in
