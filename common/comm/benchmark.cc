@@ -1,15 +1,20 @@
-// Collectives against the machine: mpirun -n 4 --bind-to none bazel-bin/common/comm/benchmark
+// Collectives against the machine: bazel run //common/comm:benchmark -- --ranks 4 --size 64MiB
 //
 // Each round times, one after the other, a collective in registered memory, a private loop with the
 // same reads and writes (the memory limit: no collective can be faster) and MPI's own collective in
-// place. Time of a round: that of the slowest rank. Printed: medians over the rounds, of times and
-// of ratios within one round, so that what else the machine does in the meantime strikes all alike.
+// place. Time of a round: from the first rank's begin to the last rank's end, so that ranks which
+// take turns on a core are counted in full. Printed: medians over the rounds, of times and of
+// ratios within one round, so that what else the machine does in the meantime strikes all alike.
 // Below some 10 MB the memory limit is that of a cache, and what is measured is latency.
 #include <sys/statvfs.h>
+#include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <iostream>
 #include <vector>
@@ -47,31 +52,36 @@ struct Result {
   double mpi_by_ours;
 };
 
-// Seconds per call of the slowest rank.
+// Seconds on a clock that all processes of this machine share.
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds per call, from the first rank's begin to the last rank's end.
 double time_of(const Bench& bench, const std::function<void(size_t)>& way, size_t n) {
   const size_t calls = std::clamp<size_t>((size_t{1} << 20) / n, 1, 500);
   bench.ranks.barrier();
-  const double begin = MPI_Wtime();
+  double begin = now();
   for (size_t call = 0; call < calls; ++call) way(n);
-  const double own = (MPI_Wtime() - begin) / static_cast<double>(calls);
-  double slowest = 0;
-  mpi_check(MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
-  return slowest;
+  double end = now();
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &begin, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD));
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &end, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+  return (end - begin) / static_cast<double>(calls);
 }
 
 Result measure(const Bench& bench, const Contest& contest, size_t n) {
-  const size_t rounds = n < (size_t{100} << 18) ? 21 : 7;
+  const size_t rounds = n < (size_t{100} << 18) ? 21 : 9;
   std::vector<double> ours, limit, mpi, part_of_limit, mpi_by_ours;
   for (size_t round = 0; round <= rounds; ++round) {
     const double limit_seconds = time_of(bench, contest.limit, n);
     const double our_seconds = time_of(bench, contest.ours, n);
-    const double mpi_seconds = time_of(bench, contest.mpi, n);
     if (round == 0) continue;  // touches the memory
     ours.push_back(our_seconds);
     limit.push_back(limit_seconds);
-    mpi.push_back(mpi_seconds);
     part_of_limit.push_back(limit_seconds / our_seconds);
-    mpi_by_ours.push_back(mpi_seconds / our_seconds);
+    if (round % 3 != 0) continue;  // MPI takes most of the time
+    mpi.push_back(time_of(bench, contest.mpi, n));
+    mpi_by_ours.push_back(mpi.back() / our_seconds);
   }
   const double best = std::ranges::min(limit) / std::ranges::min(ours);
   return {median(ours), median(mpi), median(part_of_limit), best, median(mpi_by_ours)};
@@ -99,11 +109,9 @@ std::vector<Contest> contests(const Bench& bench) {
       [&bench](size_t n) {
         bench.ranks.all_reduce(bench.stream, bench.shared.elements(0, {n}), {}).wait(bench.stream);
       },
-      // Each rank reads and writes 1/N of N buffers: as much as one whole buffer.
+      // Each rank reads and writes 1/N of N buffers: as many streams, as much as one whole buffer.
       [&bench](size_t n) {
-        const TensorView halves[] = {bench.private_bytes.elements(0, {n / 2}),
-                                     bench.private_bytes.elements(n / 2, {n / 2})};
-        reduce_to_all(halves, Reduction::sum);
+        reduce_to_all(parts_of(bench, bench.private_bytes, n), Reduction::sum);
       },
       [memory](size_t n) {
         mpi_check(
@@ -154,43 +162,84 @@ void print_row(const char* name, size_t bytes, const Result& result) {
   std::fflush(stdout);
 }
 
+struct Options {
+  size_t ranks = 2;
+  std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather"};
+  std::vector<size_t> sizes = {size_t{4} << 10, size_t{1} << 20, size_t{64} << 20, 500000000};
+};
+
+Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  CLI::App app("Collectives in shared memory against the machine's memory and against MPI");
+  app.add_option("--ranks", options.ranks, "Without mpirun: ranks to start")
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  app.add_option("--operation", options.operations, "Which collectives")
+      ->check(CLI::IsMember(options.operations))
+      ->delimiter(',');
+  app.add_option("--size", options.sizes, "Bytes of the whole vector: 64MiB,500MB")
+      ->transform(CLI::AsSizeValue(true) & CLI::Range(size_t{4096}, size_t{4} << 30))
+      ->delimiter(',');
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? 0 : 2);
+  }
+  return options;
+}
+
+// Becomes mpirun, which starts this program again on every rank. Returns only where it cannot.
+void start_ranks(size_t ranks, char** argv) {
+  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+  // The same flags as tools/run's.
+  const std::string count = std::to_string(ranks);
+  std::vector<const char*> command = {
+      "mpirun", "-n",  count.c_str(), "-q",  "--oversubscribe", "--bind-to", "none", "--mca",
+      "pml",    "ob1", "--mca",       "btl", "vader,self",      "--mca",     "osc",  "^ucx"};
+  for (; *argv != nullptr; ++argv) command.push_back(*argv);
+  command.push_back(nullptr);
+  execvp(command[0], const_cast<char**>(command.data()));
+  fail("mpirun cannot be started");
+}
+
 // The sizes for whose registered buffers /dev/shm has room.
-std::vector<size_t> sizes_with_room(const MpiWorld& world) {
-  std::vector<size_t> sizes = {size_t{4} << 10, size_t{1} << 20, size_t{64} << 20};
-  constexpr size_t kLarge = 500000000;
+std::vector<size_t> sizes_with_room(const MpiWorld& world, std::vector<size_t> sizes) {
   struct statvfs status;
   const bool known = statvfs("/dev/shm", &status) == 0;
   uint64_t room = known ? uint64_t{status.f_bavail} * status.f_frsize : 0;
   mpi_check(MPI_Bcast(&room, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
-  if (room > world.size() * (kLarge + (size_t{1} << 20))) {
-    sizes.push_back(kLarge);
-  } else if (world.rank() == 0) {
-    std::printf("without 500 MB: /dev/shm has only %s free\n", human_bytes(room).c_str());
-  }
+  std::erase_if(sizes, [&](size_t size) {
+    const bool too_large = world.size() * (size + (size_t{1} << 20)) > room;
+    if (too_large && world.rank() == 0) {
+      std::printf("without %s: /dev/shm has only %s free\n", size_text(size).c_str(),
+                  human_bytes(room).c_str());
+    }
+    return too_large;
+  });
   return sizes;
 }
 
-int run_all() {
+void run_all(const Options& options) {
   const MpiWorld world;
-  if (world.size() < 2) {
-    std::cerr << "collectives need ranks; start it as\n  mpirun -n 4 --oversubscribe --bind-to none"
-                 " bazel-bin/common/comm/benchmark\n";
-    return 2;
-  }
-  const std::vector<size_t> sizes = sizes_with_room(world);
+  const std::vector<size_t> sizes = sizes_with_room(world, options.sizes);
+  check(world.size() > 1 && !sizes.empty(), "nothing to measure");
   Stream stream(DeviceType::cpu);
   Memory memory(DeviceType::cpu, "device", 0);
   NodeMemory node_memory(world);
   const auto ranks = MpiCommunicator::make_world(world, &node_memory);
-  const Shape shape = {sizes.back() / sizeof(float)};
+  const Shape shape = {std::ranges::max(sizes) / sizeof(float)};
   const Tensor shared(memory, Category::communication, DType::fp32, shape, &node_memory);
   const Tensor own(memory, Category::workspace, DType::fp32, shape);
+  // Pages that were never written are all one, which stays in the cache.
+  std::memset(own.view().data(), 0, own.view().num_bytes());
   const Bench bench = {world, *ranks, stream, shared, own};
   if (world.rank() == 0) {
     std::printf("%zu ranks, fp32\n%-15s %8s %12s %10s %14s %8s %12s %8s\n", world.size(), "",
                 "size", "us", "GB/s", "part of limit", "best", "MPI us", "MPI/ours");
   }
   for (const Contest& contest : contests(bench)) {
+    if (std::ranges::count(options.operations, contest.name) == 0) continue;
     for (size_t bytes : sizes) {
       // Whole cache lines for every rank.
       const size_t n = bytes / sizeof(float) / (world.size() * 16) * (world.size() * 16);
@@ -198,17 +247,19 @@ int run_all() {
       if (world.rank() == 0) print_row(contest.name, bytes, result);
     }
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace ladder
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    return ladder::run_all();
+    const ladder::Options options = ladder::parse_options(argc, argv);
+    if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) ladder::start_ranks(options.ranks, argv);
+    ladder::run_all(options);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
+    if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return 1;
     ladder::MpiWorld::abort(1);
   }
 }

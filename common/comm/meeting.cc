@@ -3,7 +3,6 @@
 #include <chrono>
 #include <new>
 
-#include "common/comm/patience.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -53,25 +52,30 @@ Meeting::~Meeting() {
   if (std::uncaught_exceptions() == 0) MPI_Win_free(&window_);  // waits for the others: see there
 }
 
-void Meeting::wait_for(std::atomic<uint64_t> Slot::*mark, const char* what) const {
-  Patience patience(slots_.size());
-  Clock::time_point begin;
-  for (const Slot* slot : slots_) {
-    while ((slot->*mark).load(std::memory_order_acquire) < count_) {
-      patience.wait();
-      if (!patience.is_long()) continue;  // clocks and flags cost time
-      check(!given_up_, "given up after an error");
-      if (begin == Clock::time_point()) begin = Clock::now();
-      const std::chrono::duration<double> waited = Clock::now() - begin;
-      if (timeout_seconds_ > 0 && waited.count() > timeout_seconds_) fail_late(mark, what);
-    }
+template <class MarkOf>
+void Meeting::meet(MarkOf mark_of, const char* what) {
+  mark_of(*slots_[rank_]) = count_;
+  size_t next = 0;  // all before it are there
+  const auto all_there = [&] {
+    while (next < slots_.size() && mark_of(*slots_[next]) >= count_) ++next;
+    return next == slots_.size();
+  };
+  Bell& bell = slots_[0]->bell;
+  if (all_there()) return bell.ring();  // the last to come does this
+  if (wait_awake(slots_.size(), all_there)) return;
+  const Clock::time_point begin = Clock::now();
+  while (!bell.sleep_unless(all_there)) {
+    check(!given_up_, "given up after an error");
+    const std::chrono::duration<double> waited = Clock::now() - begin;
+    if (timeout_seconds_ > 0 && waited.count() > timeout_seconds_) fail_late(mark_of, what);
   }
 }
 
-void Meeting::fail_late(std::atomic<uint64_t> Slot::*mark, const char* what) const {
+template <class MarkOf>
+void Meeting::fail_late(MarkOf mark_of, const char* what) const {
   std::string late;
   for (size_t r = 0; r < slots_.size(); ++r) {
-    if (slots_[r]->*mark < count_) late += concat(late.empty() ? "" : ", ", r);
+    if (mark_of(*slots_[r]) < count_) late += concat(late.empty() ? "" : ", ", r);
   }
   fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
               timeout_seconds_, " s rank ", late, " of the group did not ", what));
@@ -79,10 +83,9 @@ void Meeting::fail_late(std::atomic<uint64_t> Slot::*mark, const char* what) con
 
 void Meeting::enter(const Call& call) {
   ++count_;
-  Slot& own = *slots_[rank_];
-  own.calls[count_ % 2] = call;
-  own.entered.store(count_, std::memory_order_release);
-  wait_for(&Slot::entered, "arrive");
+  slots_[rank_]->entries[count_ % 2].call = call;
+  meet(
+      [this](Slot & slot) -> auto& { return slot.entries[count_ % 2].number; }, "arrive");
   for (size_t r = 0; r < slots_.size(); ++r) {
     if (same(call, call_of(r))) continue;
     fail(concat("collective number ", count_, " differs: rank ", rank_, " of the group calls ",
@@ -90,11 +93,13 @@ void Meeting::enter(const Call& call) {
   }
 }
 
-const Meeting::Call& Meeting::call_of(size_t rank) const { return slots_[rank]->calls[count_ % 2]; }
+const Meeting::Call& Meeting::call_of(size_t rank) const {
+  return slots_[rank]->entries[count_ % 2].call;
+}
 
 void Meeting::leave() {
-  slots_[rank_]->left.store(count_, std::memory_order_release);
-  wait_for(&Slot::left, "finish");
+  meet(
+      [](Slot & slot) -> auto& { return slot.left; }, "finish");
 }
 
 }  // namespace ladder

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/comm/bell.h"
 #include "common/comm/ledger.h"
 #include "common/comm/mpi_world.h"
 #include "kernels/collective.h"
@@ -47,14 +48,22 @@ class Meeting {
   void leave();
 
  private:
-  // Two calls, used in turn: a rank may write its next call while a peer still reads this one.
-  struct alignas(64) Slot {
-    std::atomic<uint64_t> entered, left;
-    Call calls[2];
+  // A call and its number, set last: what a peer waits for and then reads is one cache line.
+  struct alignas(64) Entry {
+    Call call;
+    std::atomic<uint64_t> number;
   };
-  // Until all ranks' `mark` is at this call's number.
-  void wait_for(std::atomic<uint64_t> Slot::*mark, const char* what) const;
-  [[noreturn]] void fail_late(std::atomic<uint64_t> Slot::*mark, const char* what) const;
+  static_assert(sizeof(Entry) == 64);
+  struct Slot {
+    Entry entries[2];  // in turn: a rank may write its next call while a peer still reads this one
+    alignas(64) std::atomic<uint64_t> left;
+    alignas(64) Bell bell;  // that of rank 0 is everybody's
+  };
+  // Sets this rank's mark_of(slot) to this call's number; returns when all ranks' are there.
+  template <class MarkOf>
+  void meet(MarkOf mark_of, const char* what);
+  template <class MarkOf>
+  [[noreturn]] void fail_late(MarkOf mark_of, const char* what) const;
 
   MPI_Win window_ = MPI_WIN_NULL;
   std::vector<Slot*> slots_;

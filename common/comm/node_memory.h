@@ -11,20 +11,20 @@
 
 namespace ladder {
 
-// Shared windows over all ranks of the node. A buffer allocated here can be read and written by
+// Shared memory of all ranks of the node. A buffer allocated here can be read and written by
 // every rank of the node, so collectives on it need no copies. NCCL calls this registering.
 //
 // Every rank of the node makes the same allocations in the same order, each of its own size, which
 // may be 0.
 class NodeMemory final : public MemorySource {
  public:
-  explicit NodeMemory(const MpiWorld& world) : world_(world) {}
+  explicit NodeMemory(const MpiWorld& world);
   ~NodeMemory() override;
 
   // Collective over the node. Zero-filled, aligned to 64 bytes.
   // Throws Error, naming both numbers, where /dev/shm has too little room for all ranks.
   void* allocate(size_t bytes) override;
-  // Collective over the node.
+  // Peers may go on using their view of it.
   void release(void* pointer, size_t bytes) noexcept override;
 
   // Where `pointer` lies: the allocation's number and the offset in it; nothing if not here.
@@ -37,14 +37,16 @@ class NodeMemory final : public MemorySource {
   void* at(const Place& place, size_t node_rank) const;
 
  private:
-  struct Allocation {
-    MPI_Win window = MPI_WIN_NULL;
-    char* own = nullptr;
+  // Of one rank, as this process sees it.
+  struct Mapping {
+    char* begin = nullptr;
     size_t bytes = 0;
-    std::vector<char*> of_rank;
   };
+  using Allocation = std::vector<Mapping>;  // by rank of the node; empty once released
+  static void unmap(const Allocation& allocation);
 
   const MpiWorld& world_;
+  size_t node_rank_ = 0;
   mutable std::mutex mutex_;  // communicators look into allocations_ from their worker threads
   std::vector<Allocation> allocations_;
 };

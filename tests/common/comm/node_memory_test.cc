@@ -1,0 +1,101 @@
+// Memory that ranks share: all see the same bytes, however large, and nothing is left behind.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "tests/common/comm/ranks.h"
+
+namespace ladder::testing {
+namespace {
+
+void barrier() { mpi_check(MPI_Barrier(MPI_COMM_WORLD)); }
+
+// Every rank another size: none, less than a page, pages, huge pages and some more.
+size_t size_of_rank(size_t rank) {
+  constexpr size_t kSizes[] = {0, 1, 100, 4096, 5000, size_t{2} << 20, (size_t{4} << 20) + 12345};
+  return kSizes[rank % std::size(kSizes)];
+}
+
+char mark(size_t rank, size_t i) { return static_cast<char>(1 + (rank * 31 + i) % 101); }
+
+TEST_CASE("every rank reads and writes the memory of all") {
+  NodeMemory memory(world());
+  const size_t me = world().rank(), n = size_of_rank(me), ranks = world().size();
+  void* const before = memory.allocate(64);  // a second allocation has its own numbers
+  char* const own = static_cast<char*>(memory.allocate(n));
+  CHECK(reinterpret_cast<uintptr_t>(own) % 64 == 0);
+  CHECK(std::all_of(own, own + n, [](char c) { return c == 0; }));
+  barrier();
+  // Each writes to the next rank's, and all read all.
+  const size_t next = (me + 1) % ranks;
+  char* const theirs = static_cast<char*>(memory.at({1, 0}, next));
+  for (size_t i = 0; i < size_of_rank(next); ++i) theirs[i] = mark(next, i);
+  barrier();
+  for (size_t r = 0; r < ranks; ++r) {
+    INFO("memory of rank " << r);
+    const char* const bytes = static_cast<const char*>(memory.at({1, 0}, r));
+    size_t wrong = 0;
+    for (size_t i = 0; i < size_of_rank(r); ++i) wrong += bytes[i] != mark(r, i);
+    CHECK(wrong == 0);
+  }
+  barrier();
+  memory.release(own, n);
+  memory.release(before, 64);
+}
+
+TEST_CASE("a pointer is found where it lies, until it is released") {
+  NodeMemory memory(world());
+  constexpr size_t kBytes = (size_t{2} << 20) + 100;
+  char* const small = static_cast<char*>(memory.allocate(10));
+  char* const large = static_cast<char*>(memory.allocate(kBytes));
+  const auto require_at = [&](const void* pointer, size_t allocation, size_t offset) {
+    const auto place = memory.find(pointer);
+    REQUIRE(place.has_value());
+    CHECK(place->allocation == allocation);
+    CHECK(place->offset == offset);
+  };
+  require_at(small + 9, 0, 9);
+  require_at(large, 1, 0);
+  require_at(large + kBytes - 1, 1, kBytes - 1);
+  CHECK_FALSE(memory.find(small + 10).has_value());
+  CHECK_FALSE(memory.find(large + kBytes).has_value());
+  CHECK_FALSE(memory.find(&memory).has_value());
+  memory.release(small, 10);
+  CHECK_FALSE(memory.find(small).has_value());
+  require_at(large, 1, 0);
+  memory.release(large, kBytes);
+}
+
+TEST_CASE("a rank that releases its memory takes it from nobody") {
+  NodeMemory memory(world());
+  int32_t* const own = static_cast<int32_t*>(memory.allocate(sizeof(int32_t)));
+  own[0] = static_cast<int32_t>(world().rank()) + 7;
+  barrier();
+  if (world().rank() == 0) memory.release(own, sizeof(int32_t));
+  barrier();
+  if (world().rank() != 0) CHECK(*static_cast<const int32_t*>(memory.at({0, 0}, 0)) == 7);
+}
+
+// Other programs of this kind may be making theirs: their names last for a moment.
+TEST_CASE("nothing is left in /dev/shm") {
+  NodeMemory memory(world());
+  void* const own = memory.allocate(100);
+  const auto named = [] {
+    const std::filesystem::directory_iterator files("/dev/shm"), end;
+    return std::any_of(files, end, [](const auto& file) {
+      return file.path().filename().string().starts_with("ladder.");
+    });
+  };
+  bool found = named();
+  for (int trial = 0; trial < 100 && found; ++trial) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    found = named();
+  }
+  CHECK_FALSE(found);
+  memory.release(own, 100);
+}
+
+}  // namespace
+}  // namespace ladder::testing
