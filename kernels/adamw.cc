@@ -1,6 +1,7 @@
 #include "kernels/adamw.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -12,7 +13,8 @@ void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_
   expect("exp_avg_sq", exp_avg_sq, param.shape());
   expect("grad", grad, param.shape());
   check(step.step >= 1, "adamw: step is 1-based");
-  cpu::adamw(param, exp_avg, exp_avg_sq, grad, step);
+  if (stream.device() == DeviceType::cpu) return cpu::adamw(param, exp_avg, exp_avg_sq, grad, step);
+  cuda::adamw(stream, param, exp_avg, exp_avg_sq, grad, step);
 }
 
 }  // namespace ladder

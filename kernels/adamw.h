@@ -38,9 +38,11 @@ struct AdamWFactors {
 };
 
 // One element's update. Every device runs this function, so all agree to the bit: multiplications
-// and additions are rounded one by one, in this order.
+// and additions are rounded one by one, in this order. (constexpr, so that device code may call
+// it.)
 template <class T>
-inline void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad, const AdamWFactors<T>& f) {
+constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
+                             const AdamWFactors<T>& f) {
   const T g = grad * f.grad_scale;
   const T m = f.beta1 * exp_avg + f.one_minus_beta1 * g;
   const T v = f.beta2 * exp_avg_sq + f.one_minus_beta2 * (g * g);

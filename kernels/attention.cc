@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -24,7 +25,8 @@ void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, Con
   const Shape& shape = out.shape();
   expect("logsumexp", logsumexp, row_shape("attention_forward", shape, logsumexp));
   expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
-  cpu::attention_forward(out, logsumexp, qkv);
+  if (stream.device() == DeviceType::cpu) return cpu::attention_forward(out, logsumexp, qkv);
+  cuda::attention_forward(stream, out, logsumexp, qkv);
 }
 
 void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
@@ -37,7 +39,10 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
   expect("dqkv", dqkv, {shape[0], shape[1], 3 * shape[2]});
   expect("dout", dout, shape);
   expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
-  cpu::attention_backward(dqkv, row_dot, dout, out, logsumexp, qkv);
+  if (stream.device() == DeviceType::cpu) {
+    return cpu::attention_backward(dqkv, row_dot, dout, out, logsumexp, qkv);
+  }
+  cuda::attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
 }
 
 }  // namespace ladder

@@ -1,6 +1,7 @@
 #include "kernels/classifier.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -9,7 +10,8 @@ void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits)
   const ArgumentCheck expect("softmax_maximum", stream, "logits", logits, 2);
   expect("maximum", maximum, {logits.shape()[0]});
   check(logits.shape()[1] > 0, "softmax_maximum: no columns");
-  cpu::softmax_maximum(maximum, logits);
+  if (stream.device() == DeviceType::cpu) return cpu::softmax_maximum(maximum, logits);
+  cuda::softmax_maximum(stream, maximum, logits);
 }
 
 void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
@@ -21,7 +23,10 @@ void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
   expect("target_logit", target_logit, rows);
   expect("targets", targets, DType::int32, rows);
   expect("maximum", maximum, rows);
-  cpu::softmax_exponentials(logits, sum, target_logit, targets, maximum, first);
+  if (stream.device() == DeviceType::cpu) {
+    return cpu::softmax_exponentials(logits, sum, target_logit, targets, maximum, first);
+  }
+  cuda::softmax_exponentials(stream, logits, sum, target_logit, targets, maximum, first);
 }
 
 void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, ConstTensorView sum,
@@ -33,7 +38,10 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, C
   expect("sum", sum, rows);
   expect("target_logit", target_logit, rows);
   expect("targets", targets, DType::int32, rows);
-  cpu::cross_entropy(losses, exponentials, sum, target_logit, targets, first, loss_scale);
+  if (stream.device() == DeviceType::cpu) {
+    return cpu::cross_entropy(losses, exponentials, sum, target_logit, targets, first, loss_scale);
+  }
+  cuda::cross_entropy(stream, losses, exponentials, sum, target_logit, targets, first, loss_scale);
 }
 
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
@@ -41,7 +49,8 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
   const ArgumentCheck expect("cross_entropy_loss", stream, "losses", losses, 1);
   expect("sum", sum, losses.shape());
   expect("target_logit", target_logit, losses.shape());
-  cpu::cross_entropy_loss(losses, sum, target_logit);
+  if (stream.device() == DeviceType::cpu) return cpu::cross_entropy_loss(losses, sum, target_logit);
+  cuda::cross_entropy_loss(stream, losses, sum, target_logit);
 }
 
 }  // namespace ladder

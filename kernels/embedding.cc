@@ -1,6 +1,7 @@
 #include "kernels/embedding.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -26,7 +27,8 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
   const ArgumentCheck expect("embedding_forward", stream, "out", out, 3);
   expect("tokens", tokens, DType::int32, {out.shape()[0], out.shape()[1]});
   expect("table", table, table_shape(table, out));
-  cpu::embedding_forward(out, tokens, table);
+  if (stream.device() == DeviceType::cpu) return cpu::embedding_forward(out, tokens, table);
+  cuda::embedding_forward(stream, out, tokens, table);
 }
 
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
@@ -34,21 +36,24 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
   const ArgumentCheck expect("embedding_backward", stream, "dout", dout, 3);
   expect("dtable", dtable, table_shape(dtable, dout));
   expect("tokens", tokens, DType::int32, {dout.shape()[0], dout.shape()[1]});
-  cpu::embedding_backward(dtable, tokens, dout);
+  if (stream.device() == DeviceType::cpu) return cpu::embedding_backward(dtable, tokens, dout);
+  cuda::embedding_backward(stream, dtable, tokens, dout);
 }
 
 void position_forward(Stream& stream, TensorView out, ConstTensorView table) {
   const ArgumentCheck expect("position_forward", stream, "out", out, 3);
   expect("table", table, table_shape(table, out));
   check_positions("position_forward", "table", table, out);
-  cpu::position_forward(out, table);
+  if (stream.device() == DeviceType::cpu) return cpu::position_forward(out, table);
+  cuda::position_forward(stream, out, table);
 }
 
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
   const ArgumentCheck expect("position_backward", stream, "dout", dout, 3);
   expect("dtable", dtable, table_shape(dtable, dout));
   check_positions("position_backward", "dtable", dtable, dout);
-  cpu::position_backward(dtable, dout);
+  if (stream.device() == DeviceType::cpu) return cpu::position_backward(dtable, dout);
+  cuda::position_backward(stream, dtable, dout);
 }
 
 }  // namespace ladder

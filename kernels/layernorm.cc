@@ -1,6 +1,7 @@
 #include "kernels/layernorm.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -14,7 +15,10 @@ void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorVi
   expect("in", in, {rows, n});
   expect("weight", weight, {n});
   expect("bias", bias, {n});
-  cpu::layernorm_forward(out, mean, rstd, in, weight, bias);
+  if (stream.device() == DeviceType::cpu) {
+    return cpu::layernorm_forward(out, mean, rstd, in, weight, bias);
+  }
+  cuda::layernorm_forward(stream, out, mean, rstd, in, weight, bias);
 }
 
 void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
@@ -29,7 +33,10 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
   expect("weight", weight, {n});
   expect("mean", mean, {rows});
   expect("rstd", rstd, {rows});
-  cpu::layernorm_backward(din, dweight, dbias, dout, in, weight, mean, rstd);
+  if (stream.device() == DeviceType::cpu) {
+    return cpu::layernorm_backward(din, dweight, dbias, dout, in, weight, mean, rstd);
+  }
+  cuda::layernorm_backward(stream, din, dweight, dbias, dout, in, weight, mean, rstd);
 }
 
 }  // namespace ladder

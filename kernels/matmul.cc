@@ -1,6 +1,7 @@
 #include "kernels/matmul.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -14,19 +15,24 @@ void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b
   expect("a", a, options.transpose_a ? Shape{k, m} : Shape{m, k});
   expect("b", b, options.transpose_b ? Shape{n, k} : Shape{k, n});
   check(m > 0 && n > 0 && k > 0, "matmul: an extent is zero");
-  cpu::matmul(out, a, b, options);
+  if (stream.device() == DeviceType::cpu) return cpu::matmul(out, a, b, options);
+  cuda::matmul(stream, out, a, b, options);
 }
+
+void set_tf32(bool on) { cuda::set_tf32(on); }
 
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
   const ArgumentCheck expect("add_bias", stream, "out", out, 2);
   expect("bias", bias, {out.shape()[1]});
-  cpu::add_bias(out, bias);
+  if (stream.device() == DeviceType::cpu) return cpu::add_bias(out, bias);
+  cuda::add_bias(stream, out, bias);
 }
 
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout) {
   const ArgumentCheck expect("bias_backward", stream, "dout", dout, 2);
   expect("dbias", dbias, {dout.shape()[1]});
-  cpu::bias_backward(dbias, dout);
+  if (stream.device() == DeviceType::cpu) return cpu::bias_backward(dbias, dout);
+  cuda::bias_backward(stream, dbias, dout);
 }
 
 }  // namespace ladder

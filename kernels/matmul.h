@@ -25,9 +25,16 @@ struct MatmulOptions {
 //   input gradient   din  = matmul(dout, W, {.transpose_b = true})
 //   weight gradient  dW  += matmul(in, dout, {.transpose_a = true, .accumulate = true})
 // Each element is summed over k in an order that depends on the shapes and, in fp32, on the number
-// of threads, never on the run.
+// of threads, never on the run. On a GPU the first product of a thread on a stream makes a handle of
+// cuBLAS and 32 MiB for it to work in, which no category of memory counts.
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options = {});
+
+// May fp32 products on a GPU use its tensor cores from here on, in all threads? Factors are then
+// rounded to TF32's 11 significant bits, 24 before (a relative error of 2^-11 each, 2^-24 before),
+// while products and sums stay fp32: several times as fast, and not what the equivalence of lessons
+// is tested with. Off until it is asked for. Changes nothing in fp64 and on other devices.
+void set_tf32(bool on);
 
 // out (R, C) += bias (C), to each row.
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias);

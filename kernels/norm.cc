@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -21,12 +22,14 @@ void check_sum(const char* kernel, const Stream& stream, const ConstTensorView& 
 
 void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
   check_sum("squared_norm", stream, out, workspace, in);
-  cpu::squared_norm(out, workspace, in);
+  if (stream.device() == DeviceType::cpu) return cpu::squared_norm(out, workspace, in);
+  cuda::squared_norm(stream, out, workspace, in);
 }
 
 void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
   check_sum("sum", stream, out, workspace, in);
-  cpu::sum(out, workspace, in);
+  if (stream.device() == DeviceType::cpu) return cpu::sum(out, workspace, in);
+  cuda::sum(stream, out, workspace, in);
 }
 
 }  // namespace ladder

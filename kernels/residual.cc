@@ -1,6 +1,7 @@
 #include "kernels/residual.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/arguments.h"
 
 namespace ladder {
@@ -11,7 +12,8 @@ void add_residual(Stream& stream, TensorView out, ConstTensorView residual, Cons
   expect("residual", residual, out.shape());
   expect("update", update, out.shape());
   expect("bias", bias, {out.shape()[1]});
-  cpu::add_residual(out, residual, update, bias);
+  if (stream.device() == DeviceType::cpu) return cpu::add_residual(out, residual, update, bias);
+  cuda::add_residual(stream, out, residual, update, bias);
 }
 
 }  // namespace ladder

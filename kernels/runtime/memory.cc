@@ -1,50 +1,10 @@
 #include "kernels/runtime/memory.h"
 
-#include <sys/mman.h>
-
-#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
 namespace ladder {
-namespace {
-
-constexpr size_t kHugePage = size_t{2} << 20;
-
-// Zero-filled memory, or nullptr. Huge pages save most of the page faults of a first touch.
-void* system_allocate(size_t bytes) {
-  if (bytes > PTRDIFF_MAX) return nullptr;  // rounding up would wrap around
-  if (bytes < kHugePage) {
-    void* pointer = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (pointer != nullptr) std::memset(pointer, 0, bytes);
-    return pointer;
-  }
-  // mmap aligns to a page only: take one huge page more and give the ends back.
-  const size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-  void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  char* const begin = static_cast<char*>(mapped);
-  const size_t head = (kHugePage - reinterpret_cast<size_t>(begin) % kHugePage) % kHugePage;
-  if (head > 0) munmap(begin, head);
-  munmap(begin + head + size, kHugePage - head);
-  madvise(begin + head, size, MADV_HUGEPAGE);
-  return begin + head;
-}
-
-void system_release(void* pointer, size_t bytes) {
-  if (bytes < kHugePage) {
-    std::free(pointer);
-  } else {
-    munmap(pointer, (bytes + kHugePage - 1) / kHugePage * kHugePage);
-  }
-}
-
-}  // namespace
-
 std::string_view name_of(Category category) {
   switch (category) {
     case Category::parameters:
@@ -75,7 +35,10 @@ OutOfMemory::OutOfMemory(const std::string& message, const Memory& memory, Categ
       limit(memory.limit()) {}
 
 Memory::Memory(DeviceType device, std::string arena, size_t limit)
-    : device_(device), arena_(std::move(arena)), limit_(limit) {}
+    : Memory(device, std::move(arena), limit, memory_of(device)) {}
+
+Memory::Memory(DeviceType device, std::string arena, size_t limit, MemorySource& source)
+    : device_(device), arena_(std::move(arena)), limit_(limit), source_(source) {}
 
 Memory::~Memory() = default;
 
@@ -88,7 +51,7 @@ void* Memory::allocate(Category category, size_t bytes, MemorySource* source) {
                " do not fit, ", human_bytes(used), " of ", human_bytes(limit_), " are in use"),
         *this, category, bytes);
   }
-  void* const pointer = source != nullptr ? source->allocate(bytes) : system_allocate(bytes);
+  void* const pointer = (source != nullptr ? *source : source_).allocate(bytes);
   if (pointer == nullptr) {
     throw OutOfMemory(concat("out of ", arena_, " memory: the machine has no ", human_bytes(bytes),
                              " left for ", name_of(category)),
@@ -101,11 +64,7 @@ void* Memory::allocate(Category category, size_t bytes, MemorySource* source) {
 
 void Memory::release(void* pointer, Category category, size_t bytes,
                      MemorySource* source) noexcept {
-  if (source != nullptr) {
-    source->release(pointer, bytes);
-  } else {
-    system_release(pointer, bytes);
-  }
+  (source != nullptr ? *source : source_).release(pointer, bytes);
   current_[category] -= bytes;
 }
 

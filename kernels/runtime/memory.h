@@ -7,12 +7,9 @@
 #include <string_view>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/memory_source.h"
 
 namespace ladder {
-
-enum class DeviceType { cpu };
-
-constexpr std::string_view name_of(DeviceType) { return "cpu"; }
 
 // What an allocation is for. Every allocation has exactly one category.
 enum class Category { parameters, gradients, optimizer, activations, communication, workspace };
@@ -35,16 +32,6 @@ struct MemoryUse {
 
 class Memory;
 
-// Where memory comes from, other than from the system: registered buffers of communicators.
-class MemorySource {
- public:
-  virtual ~MemorySource() = default;
-  // Zero-filled, aligned to 64 bytes. Throws Error where there is none.
-  virtual void* allocate(size_t bytes) = 0;
-  // REQUIRES: allocate(bytes) returned `pointer`.
-  virtual void release(void* pointer, size_t bytes) noexcept = 0;
-};
-
 // An allocation went over the cap (or the machine had no more). what() is one line; the program
 // adds the table of categories.
 class OutOfMemory : public Error {
@@ -60,18 +47,20 @@ class OutOfMemory : public Error {
 
 // An arena: the device memory or the host (offload) memory of one rank.
 //
-// Allocations are aligned to 64 bytes, zero-filled, and counted at exactly their own size; large
-// ones ask for huge pages. Not thread-safe: one thread allocates (trainers allocate once, in their
-// constructor). Must outlive its allocations.
+// Allocations are aligned to 64 bytes, zero-filled, and counted at exactly their own size. Not
+// thread-safe: one thread allocates (trainers allocate once, in their constructor). Must outlive
+// its allocations.
 class Memory {
  public:
-  // `limit` in bytes caps the sum over all categories; 0 = no cap.
+  // Memory of `device`: its own, or what `source` gives. `limit` in bytes caps the sum over all
+  // categories; 0 = no cap.
   Memory(DeviceType device, std::string arena, size_t limit);
+  Memory(DeviceType device, std::string arena, size_t limit, MemorySource& source);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // From `source`, or from the system where it is null.
+  // From `source`, or from the arena's own where it is null.
   // REQUIRES: bytes > 0. Throws OutOfMemory, after which nothing has changed.
   void* allocate(Category category, size_t bytes, MemorySource* source = nullptr);
   // REQUIRES: allocate(category, bytes, source) returned `pointer`.
@@ -89,6 +78,7 @@ class Memory {
   DeviceType device_;
   std::string arena_;
   size_t limit_;
+  MemorySource& source_;
   MemoryUse current_;
   MemoryUse peak_;
 };

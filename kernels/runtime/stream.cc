@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-namespace ladder {
+#include "kernels/runtime/cuda.h"
 
-void copy(Stream&, TensorView destination, ConstTensorView source) {
-  check_argument("copy", "destination", destination, destination.device(), source.dtype(),
-                 source.shape());
+namespace ladder {
+namespace {
+
+void copy_on_cpu(const TensorView& destination, const ConstTensorView& source) {
   const size_t bytes = source.num_bytes();
   constexpr size_t kPiece = size_t{1} << 20;
 #pragma omp parallel for schedule(static)
@@ -15,6 +16,76 @@ void copy(Stream&, TensorView destination, ConstTensorView source) {
     std::memcpy(static_cast<char*>(destination.data()) + first,
                 static_cast<const char*>(source.data()) + first, std::min(kPiece, bytes - first));
   }
+}
+
+cudaMemcpyKind kind_of(DeviceType to, DeviceType from) {
+  if (from == DeviceType::cpu) {
+    return to == DeviceType::cpu ? cudaMemcpyHostToHost : cudaMemcpyHostToDevice;
+  }
+  return to == DeviceType::cpu ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice;
+}
+
+}  // namespace
+
+Stream::Stream(DeviceType device) : device_(device) {
+  if (device == DeviceType::cpu) return;
+  cuda_check(cudaStreamCreateWithFlags(&native_, cudaStreamNonBlocking),
+             "cudaStreamCreateWithFlags");
+}
+
+Stream::~Stream() {
+  if (native_ != nullptr) cudaStreamDestroy(native_);
+}
+
+void Stream::synchronize() {
+  if (native_ != nullptr) cuda_check(cudaStreamSynchronize(native_), "cudaStreamSynchronize");
+}
+
+void Stream::wait(const Event& event) {
+  if (native_ == nullptr) return;  // the CPU has passed every mark
+  cuda_check(cudaStreamWaitEvent(native_, event.native_, 0), "cudaStreamWaitEvent");
+}
+
+Event::~Event() {
+  if (native_ != nullptr) cudaEventDestroy(native_);
+}
+
+void Event::record(Stream& stream) {
+  time_ = std::chrono::steady_clock::now();
+  if (stream.device() == DeviceType::cpu) return;
+  if (native_ == nullptr) {
+    cuda_check(cudaEventCreateWithFlags(&native_, cudaEventDefault), "cudaEventCreateWithFlags");
+  }
+  cuda_check(cudaEventRecord(native_, stream.native()), "cudaEventRecord");
+}
+
+void Event::synchronize() {
+  if (native_ != nullptr) cuda_check(cudaEventSynchronize(native_), "cudaEventSynchronize");
+}
+
+double Event::elapsed_ms(const Event& begin, const Event& end) {
+  if (begin.native_ == nullptr) {
+    return std::chrono::duration<double, std::milli>(end.time_ - begin.time_).count();
+  }
+  float milliseconds = 0;
+  cuda_check(cudaEventElapsedTime(&milliseconds, begin.native_, end.native_),
+             "cudaEventElapsedTime");
+  return milliseconds;
+}
+
+void copy(Stream& stream, TensorView destination, ConstTensorView source) {
+  check_argument("copy", "destination", destination, destination.device(), source.dtype(),
+                 source.shape());
+  if (stream.device() != DeviceType::cpu) {
+    cuda_check(cudaMemcpyAsync(destination.data(), source.data(), source.num_bytes(),
+                               kind_of(destination.device(), source.device()), stream.native()),
+               "cudaMemcpyAsync");
+    return;
+  }
+  check_argument("copy", "destination", destination, DeviceType::cpu, source.dtype(),
+                 source.shape());
+  check_argument("copy", "source", source, DeviceType::cpu, source.dtype(), source.shape());
+  copy_on_cpu(destination, source);
 }
 
 }  // namespace ladder

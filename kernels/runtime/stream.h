@@ -5,43 +5,61 @@
 
 #include "kernels/runtime/tensor.h"
 
+// CUDA's handles (cudaStream_t, cudaEvent_t), without its headers.
+struct CUstream_st;
+struct CUevent_st;
+
 namespace ladder {
+
+class Event;
 
 // A queue of kernels. Kernels on one stream run in the order of their calls. On the CPU a kernel
 // has run when its call returns; code must not rely on that.
 class Stream {
  public:
-  explicit Stream(DeviceType device) : device_(device) {}
+  // REQUIRES: the device has been selected (device.h).
+  explicit Stream(DeviceType device);
+  ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   DeviceType device() const { return device_; }
-  // Returns when everything queued so far has run.
-  void synchronize() {}
+  // CUDA's stream, for the bodies of kernels; null on the CPU.
+  CUstream_st* native() const { return native_; }
+  // Returns when everything queued so far has run. Throws Error where some of it has failed.
+  void synchronize();
+  // What is queued from now on runs after the mark. Asynchronous. REQUIRES: recorded.
+  void wait(const Event& event);
 
  private:
   DeviceType device_;
+  CUstream_st* native_ = nullptr;
 };
 
 // A mark in a stream, with the time at which the stream passed it.
 class Event {
  public:
-  // Asynchronous. A second call moves the mark.
-  void record(Stream&) { time_ = std::chrono::steady_clock::now(); }
+  Event() = default;
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  // Asynchronous. A second call moves the mark. REQUIRES: always streams of the same device.
+  void record(Stream& stream);
   // Returns when the stream has passed the mark. REQUIRES: recorded.
-  void synchronize() {}
-  // Milliseconds between two marks. REQUIRES: both passed.
-  static double elapsed_ms(const Event& begin, const Event& end) {
-    return std::chrono::duration<double, std::milli>(end.time_ - begin.time_).count();
-  }
+  void synchronize();
+  // Milliseconds between two marks. REQUIRES: both passed, of the same device.
+  static double elapsed_ms(const Event& begin, const Event& end);
 
  private:
-  std::chrono::steady_clock::time_point time_;
+  friend class Stream;
+  std::chrono::steady_clock::time_point time_;  // on the CPU
+  CUevent_st* native_ = nullptr;                // made by the first record
 };
 
 // destination[i] = source[i], between any two devices; the only way from device memory to the host.
 // Asynchronous on the stream: synchronize before using the destination on the host.
-// REQUIRES: same dtype and shape, no overlap.
+// REQUIRES: same dtype and shape, no overlap; a CPU's stream copies within host memory only.
 void copy(Stream& stream, TensorView destination, ConstTensorView source);
 
 }  // namespace ladder

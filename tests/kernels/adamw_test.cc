@@ -57,6 +57,7 @@ const AdamWStep kSteps[] = {
 };
 
 TEST_CASE("adamw equals the reference") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t n : {1, 17, 63, 65, 1025, 4097}) {
       for (const AdamWStep& step : kSteps) {
@@ -78,6 +79,7 @@ TEST_CASE("adamw equals the reference") {
 }
 
 TEST_CASE("adamw keeps the parameter when nothing pulls at it") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     Inputs x(dtype, 65);
     x.grad = x.start.exp_avg = x.start.exp_avg_sq = Values(65, 0);
@@ -110,6 +112,7 @@ void require_element_by_element(const AdamWStep& step) {
 }
 
 TEST_CASE("adamw has the bits of adamw_element, for any number of threads") {
+  const OnDevice on = on_every_device();
   for (const AdamWStep& step : kSteps) {
     require_element_by_element<float>(step);
     require_element_by_element<double>(step);
@@ -117,6 +120,7 @@ TEST_CASE("adamw has the bits of adamw_element, for any number of threads") {
 }
 
 TEST_CASE("three steps of adamw in fp64 follow the reference") {
+  const OnDevice on = on_every_device();
   Inputs x(DType::fp64, 63);
   x.start.exp_avg = x.start.exp_avg_sq = Values(63, 0);
   State expected = x.start, size = x.start;

@@ -247,6 +247,9 @@ void damage(const Kernel& kernel, const Views& good, size_t i) {
     return TensorView(view.data(), view.dtype(), view.device(), shape);
   };
   refused({}, name);
+  const bool on_cpu = view.device() == DeviceType::cpu;
+  const DeviceType elsewhere = on_cpu ? cuda_device_of_build() : DeviceType::cpu;
+  refused(TensorView(view.data(), view.dtype(), elsewhere, view.shape()), name);
   if (view.dtype() == DType::int32) {
     refused(with_dtype(DType::fp32), name);
   } else {
@@ -264,6 +267,7 @@ void damage(const Kernel& kernel, const Views& good, size_t i) {
 }
 
 TEST_CASE("every kernel refuses every wrong argument by name") {
+  const OnDevice on = on_every_device();
   for (const Kernel& kernel : kKernels) {
     std::vector<Tensor> tensors;  // zeros: valid tokens and targets
     Views good;
@@ -283,10 +287,11 @@ TEST_CASE("every kernel refuses every wrong argument by name") {
 }
 
 TEST_CASE("kernels refuse numbers and sizes that cannot be") {
+  const OnDevice on = on_every_device();
   using Catch::Matchers::Contains;
   const Array a(DType::fp32, {2, 3, 4}), qkv(DType::fp32, {2, 3, 12});
   for (size_t heads : {size_t{0}, size_t{3}, size_t{8}}) {
-    const TensorView view(a.view().data(), DType::fp32, DeviceType::cpu, {2, heads, 3});
+    const TensorView view(a.view().data(), DType::fp32, a.view().device(), {2, heads, 3});
     CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), Contains("`logsumexp`"));
   }
   const Array few(DType::fp32, {2, 4});

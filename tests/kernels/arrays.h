@@ -1,9 +1,11 @@
-// What the kernel tests put into kernels: arrays with guards, random numbers.
+// What the kernel tests put into kernels: arrays with guards on any device, random numbers.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -19,14 +21,62 @@ using Values = std::vector<double>;
 inline constexpr DType kFloats[] = {DType::fp32, DType::fp64};
 inline constexpr size_t kOddSizes[] = {1, 17, 63, 65};
 
-inline Memory& memory() {
-  static Memory arena(DeviceType::cpu, "device", 0);
-  return arena;
+// Where a test runs: the device of its arrays and of stream(), and how its arrays are aligned.
+struct Place {
+  DeviceType device = DeviceType::cpu;
+  bool aligned = false;  // to 64 bytes, else to one element
+};
+
+// The CPU and the other device of this build. On that one also with aligned arrays, where kernels
+// may move several elements at once. A CUDA build where there is no GPU tests the CPU alone.
+inline std::vector<Place> places() {
+  const DeviceType other = cuda_device_of_build();
+  std::vector<Place> all = {{DeviceType::cpu, false}};
+  if (num_devices(other) == 0) {
+    WARN("no GPU here: tested on the CPU only");
+    return all;
+  }
+  all.push_back({other, false});
+  all.push_back({other, true});
+  return all;
+}
+
+// The place of the running test: the CPU, unless the test has on_every_device().
+inline Place& place() {
+  static Place current;
+  return current;
+}
+
+// Lives as long as its test.
+class OnDevice {
+ public:
+  explicit OnDevice(Place where)
+      : message_(Catch::MessageBuilder("INFO", {__FILE__, __LINE__}, Catch::ResultWas::Info)
+                 << "on " << name_of(where.device) << (where.aligned ? ", aligned" : "")) {
+    place() = where;
+  }
+  ~OnDevice() { place() = {}; }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+ private:
+  Catch::ScopedMessage message_;  // names the place when an assertion fails
+};
+
+// The first line of a test: `const OnDevice on = on_every_device();` runs it once in each place.
+[[nodiscard]] inline OnDevice on_every_device() { return OnDevice(GENERATE(from_range(places()))); }
+
+// The memory and the stream of `device`, this test's if it is left out.
+inline Memory& memory(DeviceType device = place().device) {
+  static Memory cpu(DeviceType::cpu, "device", 0), other(cuda_device_of_build(), "device", 0);
+  return device == DeviceType::cpu ? cpu : other;
 }
 
 inline Stream& stream() {
-  static Stream stream(DeviceType::cpu);
-  return stream;
+  static Stream cpu(DeviceType::cpu);
+  if (place().device == DeviceType::cpu) return cpu;
+  static Stream other(place().device);
+  return other;
 }
 
 // The nearest number of `dtype`. One addition, multiplication, division or square root in double,
@@ -36,56 +86,69 @@ inline Stream& stream() {
   return dtype == DType::fp32 ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-// A tensor that lies between guards: NaN (int32: the least number), so that a kernel that reads
-// them spoils its result and one that writes them is found by values(). The elements begin as NaN
-// too, so that "overwrites" cannot read them. The view is aligned to its element only.
+// A tensor on the test's device that lies between guards: signaling NaN (int32: the least number),
+// so that a kernel that reads them spoils its result, and one that writes them is found by
+// values(), also if it wrote what came of them: arithmetic makes them quiet. The elements begin as
+// such too, so that "overwrites" cannot read them.
 class Array {
  public:
-  Array(DType dtype, const Shape& shape)
-      : storage_(memory(), Category::workspace, dtype, {shape.num_elements() + 2 * kGuard}),
-        view_(storage_.view().elements(kGuard, shape)) {
-    for (size_t i = 0; i < storage_.shape()[0]; ++i) set(i, guard());
-  }
-  Array(DType dtype, const Shape& shape, const Values& values) : Array(dtype, shape) {
-    REQUIRE(values.size() == shape.num_elements());
-    for (size_t i = 0; i < values.size(); ++i) set(kGuard + i, values[i]);
+  Array(DType dtype, const Shape& shape, const Values& values = {})
+      : guards_(place().aligned ? 64 : 13),
+        storage_(memory(), Category::workspace, dtype, {shape.num_elements() + 2 * guards_}),
+        view_(storage_.view().elements(guards_, shape)) {
+    if (!values.empty()) REQUIRE(values.size() == shape.num_elements());
+    const Tensor host = on_host();
+    with_elements(host, [&]<class T>(T* element) {
+      std::fill_n(element, storage_.shape()[0], guard<T>());
+      for (size_t i = 0; i < values.size(); ++i) element[guards_ + i] = static_cast<T>(values[i]);
+    });
+    copy(stream(), storage_, host);
+    stream().synchronize();
   }
 
   TensorView view() const { return view_; }
   operator TensorView() const { return view_; }       // NOLINT: used as its view
   operator ConstTensorView() const { return view_; }  // NOLINT
 
-  // The elements. Fails the test if a guard was written.
+  // The elements, when all that is queued has run. Fails the test if a guard was written.
   Values values() const {
+    const Tensor host = on_host();
+    copy(stream(), host, storage_);
+    stream().synchronize();
     const size_t n = view_.num_elements();
-    Values result(n);
-    for (size_t i = 0; i < n; ++i) result[i] = get(kGuard + i);
-    for (size_t i = 0; i < kGuard; ++i) {
-      if (!is_guard(get(i)) || !is_guard(get(kGuard + n + i))) FAIL("a neighbour was written");
-    }
+    Values result;
+    with_elements(host, [&]<class T>(const T* element) {
+      result.assign(element + guards_, element + guards_ + n);
+      for (size_t i = 0; i < guards_; ++i) {
+        if (!is_guard(element[i]) || !is_guard(element[guards_ + n + i])) {
+          FAIL("a neighbour was written");
+        }
+      }
+    });
     return result;
   }
 
  private:
-  static constexpr size_t kGuard = 13;
+  Tensor on_host() const {
+    return Tensor(memory(DeviceType::cpu), Category::workspace, storage_.dtype(), storage_.shape());
+  }
+  template <class Function>
+  static void with_elements(const TensorView& host, Function function) {
+    if (host.dtype() == DType::int32) return function(host.as<int32_t>());
+    dispatch_float(host.dtype(), [&](auto zero) { function(host.as<decltype(zero)>()); });
+  }
+  template <class T>
+  static T guard() {
+    using Limits = std::numeric_limits<T>;
+    return Limits::has_signaling_NaN ? Limits::signaling_NaN() : Limits::min();
+  }
+  template <class T>
+  static bool is_guard(const T& element) {
+    const T expected = guard<T>();
+    return std::memcmp(&element, &expected, sizeof element) == 0;
+  }
 
-  double guard() const {
-    return storage_.dtype() == DType::int32 ? std::numeric_limits<int32_t>::min() : std::nan("");
-  }
-  bool is_guard(double value) const { return std::isnan(value) || value == guard(); }
-  void set(size_t i, double value) {
-    if (storage_.dtype() == DType::fp32) storage_.view().as<float>()[i] = static_cast<float>(value);
-    if (storage_.dtype() == DType::fp64) storage_.view().as<double>()[i] = value;
-    if (storage_.dtype() == DType::int32) {
-      storage_.view().as<int32_t>()[i] = static_cast<int32_t>(value);
-    }
-  }
-  double get(size_t i) const {
-    if (storage_.dtype() == DType::fp32) return storage_.view().as<float>()[i];
-    if (storage_.dtype() == DType::fp64) return storage_.view().as<double>()[i];
-    return storage_.view().as<int32_t>()[i];
-  }
-
+  size_t guards_;  // on either side: as many as keep the alignment
   Tensor storage_;
   TensorView view_;
 };

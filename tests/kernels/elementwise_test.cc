@@ -9,6 +9,7 @@ using namespace testing;
 constexpr size_t kLengths[] = {1, 17, 63, 65, 1025, 5000};
 
 TEST_CASE("fill writes the value to every element") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t n : kLengths) {
       for (double value : {0.0, -0.1, 1e30}) {
@@ -21,6 +22,7 @@ TEST_CASE("fill writes the value to every element") {
 }
 
 TEST_CASE("add is one rounded addition, and may write over an input") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t n : kLengths) {
       const Values a = random_values(dtype, n, "a"), b = random_values(dtype, n, "b");
@@ -40,6 +42,7 @@ TEST_CASE("add is one rounded addition, and may write over an input") {
 }
 
 TEST_CASE("scale multiplies, and may write over its input") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t n : kLengths) {
       const Values in = random_values(dtype, n, "in");
@@ -62,6 +65,7 @@ TEST_CASE("scale multiplies, and may write over its input") {
 }
 
 TEST_CASE("cast rounds to nearest, ties to even") {
+  const OnDevice on = on_every_device();
   const Values in = {1 + 0x1p-24, 1 + 0x1p-24 + 0x1p-50, 1 + 3 * 0x1p-24, -0.1, 1e30, -0.0};
   for (DType from : kFloats) {
     for (DType to : kFloats) {
@@ -81,6 +85,7 @@ TEST_CASE("cast rounds to nearest, ties to even") {
 }
 
 TEST_CASE("cast handles every length, both ways") {
+  const OnDevice on = on_every_device();
   for (size_t n : kLengths) {
     const Values in = random_values(DType::fp64, n, "in");
     Values expected(n);
@@ -100,6 +105,7 @@ Values normal(DType dtype, size_t n, uint64_t key, uint64_t first, double deviat
 }
 
 TEST_CASE("fill_normal is one multiplication of the random integer") {
+  const OnDevice on = on_every_device();
   const uint64_t key = random_key(7, "h.0.attn.c_attn.weight"), first = uint64_t{5} << 33;
   for (DType dtype : kFloats) {
     for (size_t n : kLengths) {
@@ -115,6 +121,7 @@ TEST_CASE("fill_normal is one multiplication of the random integer") {
 }
 
 TEST_CASE("fill_normal depends on the element's index only") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     const Values whole = normal(dtype, 5000, 3, 100, 1);
     for (size_t split : {1, 63, 1024, 4999}) {
@@ -127,6 +134,7 @@ TEST_CASE("fill_normal depends on the element's index only") {
 }
 
 TEST_CASE("fill_normal in fp32 is fp64's number, rounded") {
+  const OnDevice on = on_every_device();
   const Values narrow = normal(DType::fp32, 5000, 3, 0, 0.02);
   const Values wide = normal(DType::fp64, 5000, 3, 0, 0.02);
   Values size = wide;

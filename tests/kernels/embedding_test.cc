@@ -13,11 +13,15 @@ struct Sizes {
   size_t rows() const { return batch * tokens; }
 };
 
-// Fewer words than tokens, so that words repeat; and the other way round.
+// Fewer words than tokens, so that words repeat; and the other way round. Rows of 64 elements may
+// be moved in packs; more than 512 words, or 1,024 columns, are more than the blocks of a kernel
+// take.
 const Sizes kSizes[] = {{1, 1, 1, 1},   {1, 17, 5, 17},   {3, 17, 65, 63}, {2, 63, 17, 65},
-                        {2, 65, 7, 17}, {5, 65, 300, 65}, {4, 1, 63, 1}};
+                        {2, 65, 7, 17}, {5, 65, 300, 65}, {4, 1, 63, 1},   {2, 9, 5, 64},
+                        {1, 9, 600, 2}, {1, 9, 2, 1030}};
 
 TEST_CASE("embedding_forward copies rows of the table") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (const Sizes& s : kSizes) {
       const Values table = random_values(dtype, s.vocab * s.hidden, "table");
@@ -37,6 +41,7 @@ TEST_CASE("embedding_forward copies rows of the table") {
 }
 
 TEST_CASE("embedding_backward adds to the table in the order of the tokens, for any threads") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (const Sizes& s : kSizes) {
       const Values start = random_values(dtype, s.vocab * s.hidden, "start");
@@ -61,6 +66,7 @@ TEST_CASE("embedding_backward adds to the table in the order of the tokens, for 
 }
 
 TEST_CASE("position_forward adds the first rows of its table") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (const Sizes& s : kSizes) {
       for (size_t more : {0, 3}) {
@@ -79,6 +85,7 @@ TEST_CASE("position_forward adds the first rows of its table") {
 }
 
 TEST_CASE("position_backward adds the sum over sequences, and only to the first rows") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (const Sizes& s : kSizes) {
       const size_t row = s.tokens * s.hidden;
@@ -102,6 +109,7 @@ TEST_CASE("position_backward adds the sum over sequences, and only to the first 
 }
 
 TEST_CASE("embedding and position backward are the gradients") {
+  const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
   const Sizes s{2, 5, 4, 3};
   const Array tokens(DType::int32, {s.batch, s.tokens}, random_tokens(s.rows(), s.vocab, "tokens"));

@@ -33,6 +33,7 @@ Values run_backward(DType dtype, const Values& dout, const Values& in) {
 }
 
 TEST_CASE("gelu equals the reference") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t n : {1, 17, 63, 65, 1023, 1024, 1025, 5000}) {
       INFO(name_of(dtype) << " " << n);
@@ -57,6 +58,7 @@ TEST_CASE("gelu equals the reference") {
 }
 
 TEST_CASE("gelu is the identity far right of zero and zero far left of it") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     const Values right = {20, 100, 1e4, 1e6}, left = {-20, -100, -1e4, -1e6};
     // At -20 both are below 20 * 200 * exp(-600) < 1e-250 in size.
@@ -69,6 +71,7 @@ TEST_CASE("gelu is the identity far right of zero and zero far left of it") {
 }
 
 TEST_CASE("gelu_backward is the gradient") {
+  const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
   const Values in = random_values(dtype, 65, "in", 2), dout = random_values(dtype, 65, "dout");
   require_gradient(run_backward(dtype, dout, in), numeric_gradient(in, [&](const Values& x) {
@@ -77,6 +80,7 @@ TEST_CASE("gelu_backward is the gradient") {
 }
 
 TEST_CASE("gelu_backward may write over dout, and takes any shape") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     const Values in = random_values(dtype, 2 * 3 * 65, "in");
     const Values dout = random_values(dtype, in.size(), "dout");
@@ -87,6 +91,7 @@ TEST_CASE("gelu_backward may write over dout, and takes any shape") {
 }
 
 TEST_CASE("gelu gives the same bits for any number of threads, and keeps NaN") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     const Values in = random_values(dtype, 5000, "in"), dout = random_values(dtype, 5000, "dout");
     require_same_for_any_threads([&] { return run_forward(dtype, in); });

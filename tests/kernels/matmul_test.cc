@@ -55,6 +55,7 @@ void compare_all_options(DType dtype, size_t m, size_t n, size_t k) {
 }
 
 TEST_CASE("matmul equals the reference for all transposes, with and without accumulation") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t m : kOddSizes) {
       for (size_t n : kOddSizes) {
@@ -66,6 +67,7 @@ TEST_CASE("matmul equals the reference for all transposes, with and without accu
 }
 
 TEST_CASE("matmul in fp64 gives the same bits for any number of threads") {
+  const OnDevice on = on_every_device();
   const size_t m = 100, n = 150, k = 257;
   const Values a = random_values(DType::fp64, m * k, "a");
   const Values b = random_values(DType::fp64, k * n, "b");
@@ -78,6 +80,7 @@ TEST_CASE("matmul in fp64 gives the same bits for any number of threads") {
 }
 
 TEST_CASE("matmul in fp32 gives the same bits twice") {
+  const OnDevice on = on_every_device();
   const size_t m = 100, n = 150, k = 257;
   const Values a = random_values(DType::fp32, m * k, "a");
   const Values b = random_values(DType::fp32, k * n, "b");
@@ -88,7 +91,29 @@ TEST_CASE("matmul in fp32 gives the same bits twice") {
   }
 }
 
+TEST_CASE("set_tf32 rounds the factors of fp32 products on a GPU, and changes nothing else") {
+  const OnDevice on = on_every_device();
+  const size_t m = 65, n = 63, k = 257;
+  for (DType dtype : kFloats) {
+    const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
+    const Values before = run_matmul(dtype, m, n, k, a, b, {}, {});
+    set_tf32(true);
+    const Values got = run_matmul(dtype, m, n, k, a, b, {}, {});
+    set_tf32(false);
+    if (place().device == DeviceType::cuda && dtype == DType::fp32) {
+      // Two factors, each off by 2^-11; cutting off instead of rounding would double that.
+      const Product expected = reference_matmul(m, n, k, a, b, {}, {});
+      const double error = 4.01 * 0x1p-11 + rounding_error(dtype, static_cast<double>(k) + 1);
+      require_within(got, expected.out, error, expected.size);
+    } else {
+      require_same_bits(got, before);
+    }
+    require_same_bits(run_matmul(dtype, m, n, k, a, b, {}, {}), before);
+  }
+}
+
 TEST_CASE("the three products of a linear layer are its gradients") {
+  const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;
   const size_t rows = 5, inputs = 7, outputs = 6;
   const Values in = random_values(dtype, rows * inputs, "in");
@@ -126,9 +151,10 @@ TEST_CASE("the three products of a linear layer are its gradients") {
 }
 
 TEST_CASE("add_bias adds the bias to each row") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t rows : kOddSizes) {
-      for (size_t n : kOddSizes) {
+      for (size_t n : {1, 17, 63, 64, 65}) {
         const Values start = random_values(dtype, rows * n, "start");
         const Values bias = random_values(dtype, n, "bias");
         const Array out(dtype, {rows, n}, start);
@@ -144,6 +170,7 @@ TEST_CASE("add_bias adds the bias to each row") {
 }
 
 TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t rows : {1, 17, 63, 65, 300}) {
       for (size_t n : {1, 17, 63, 65, 300, 700}) {

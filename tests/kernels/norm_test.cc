@@ -34,9 +34,10 @@ double in_order(const Values& terms) {
   return total;
 }
 
-constexpr size_t kLengths[] = {1, 7, 8, 17, 63, 65, 1023, 1024, 1025, 2048, 5000, 100'003};
+constexpr size_t kLengths[] = {1, 7, 8, 17, 63, 65, 1023, 1024, 1025, 2048, 5000, 100'003, 600'001};
 
 TEST_CASE("sum and squared_norm equal the reference and have the stated order") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (size_t n : kLengths) {
       INFO(name_of(dtype) << " " << n);
@@ -61,6 +62,7 @@ TEST_CASE("sum and squared_norm equal the reference and have the stated order") 
 }
 
 TEST_CASE("sum and squared_norm give the same bits for any number of threads") {
+  const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     const Values in = random_values(dtype, 100'003, "in");
     require_same_for_any_threads([&] { return Values{run(sum, dtype, in)}; });
@@ -69,6 +71,7 @@ TEST_CASE("sum and squared_norm give the same bits for any number of threads") {
 }
 
 TEST_CASE("squared_norm of fp32 neither overflows nor loses small numbers") {
+  const OnDevice on = on_every_device();
   // 1e30^2 is beyond fp32, not beyond fp64.
   const double large = rounded(DType::fp32, 1e30);
   CHECK(run(squared_norm, DType::fp32, {large}) == large * large);

@@ -1,0 +1,146 @@
+// The tiles of attention, and what threads do with them.
+//
+// A block of threads owns one tile of queries (or of keys) of one head and walks over the tiles of
+// the other kind [Dao22]. Tiles of vectors lie in shared memory, scores and sums in registers:
+// thread (y, x) of 16 x 16 has rows y, y + 16, ... of the own tile, and of the other tile's scores
+// columns x, x + 16, ... What it computes of a row only the 16 threads beside it need, half a warp.
+//
+// Heads wider than the widest tile are taken in parts: blockIdx.z says which part of the result a
+// block computes; the scores need all parts, so they are computed again in each.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/pack.h"
+
+namespace ladder::cuda {
+
+inline constexpr unsigned kSide = 16, kThreads = kSide * kSide;
+
+// How a head of at most kWidth_ elements a token is tiled. The backward pass has four tiles of
+// vectors and one of scores in shared memory, each of at most 16 KiB and a little padding: together
+// they fit the 99 KiB that a block may have on every GPU from Ampere on.
+template <class T, unsigned kWidth_>
+struct Tiling {
+  static constexpr unsigned kWidth = kWidth_;
+  static constexpr unsigned kTile =  // queries or keys
+      std::min<unsigned>(sizeof(T) == 4 ? 64 : 32, (16 << 10) / (kWidth * sizeof(T)));
+  static constexpr unsigned kPack = cuda::kPack<T>;
+  // A row begins four banks after the one above, so 8 threads read 8 rows' packs without conflict.
+  static constexpr unsigned kPitch = kWidth + kPack, kScorePitch = kTile + kPack;
+  static constexpr unsigned kElements = kTile * kPitch, kScoreElements = kTile * kScorePitch;
+  // Of a thread: rows (and columns of scores), elements of a vector, and how these are packed.
+  static constexpr unsigned kRows = kTile / kSide, kColumns = kWidth / kSide;
+  static constexpr unsigned kColumnPack = std::min(kPack, kColumns);
+
+  using A = Accumulate<T>;
+  using Scores = A[kRows][kRows];
+  using Sums = A[kRows][kColumns];
+
+  // Where in a vector the thread's element c lies: packs of neighbours lie with neighbours.
+  static __device__ unsigned column(unsigned c) {
+    return (c / kColumnPack * kSide + threadIdx.x % kSide) * kColumnPack + c % kColumnPack;
+  }
+  static __device__ unsigned row(unsigned i) { return threadIdx.x / kSide + kSide * i; }
+  static __device__ unsigned score_column(unsigned j) { return threadIdx.x % kSide + kSide * j; }
+};
+
+// The vectors of one head of one sequence: token t's at first + t * stride.
+template <class T>
+struct Vectors {
+  T* first;
+  size_t stride;
+};
+
+struct Heads {
+  size_t tokens, num_heads, size;
+  bool packed;  // every vector begins at a multiple of 16 bytes
+
+  // Of the head of this block. Part 0, 1, 2 is q, k, v.
+  template <class T>
+  __device__ Vectors<T> in_qkv(T* qkv, unsigned part) const {
+    const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
+    return {qkv + b * tokens * 3 * hidden + part * hidden + h * size, 3 * hidden};
+  }
+  template <class T>
+  __device__ Vectors<T> in_out(T* out) const {
+    const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
+    return {out + b * tokens * hidden + h * size, hidden};
+  }
+};
+
+// tile[i][d] = element d0 + d of token t0 + i; 0 after the last token and the last element.
+template <class Tiling, class T>
+__device__ void load_tile(T* tile, const Vectors<const T>& from, size_t t0, size_t d0,
+                          const Heads& heads) {
+  constexpr unsigned kPack = Tiling::kPack, kPacks = Tiling::kWidth / kPack;
+  for (unsigned n = threadIdx.x; n < Tiling::kTile * kPacks; n += kThreads) {
+    const unsigned i = n / kPacks, d = n % kPacks * kPack;
+    const T* const source = from.first + (t0 + i) * from.stride + d0 + d;
+    const size_t left = d0 + d < heads.size && t0 + i < heads.tokens ? heads.size - d0 - d : 0;
+    Pack<T, kPack> x{};
+    if (heads.packed && left > 0) {
+      x = load<kPack>(source);
+    } else {
+      for (unsigned k = 0; k < kPack; ++k) x.element[k] = k < left ? source[k] : T{0};
+    }
+    store(tile + i * Tiling::kPitch + d, x);
+  }
+}
+
+// scores[i][j] += the product of the thread's row i of `a` with row j of `b`.
+template <class Tiling, class T>
+__device__ void add_scores(typename Tiling::Scores& scores, const T* a, const T* b) {
+  constexpr unsigned kPack = Tiling::kPack, kRows = Tiling::kRows;
+  for (unsigned d = 0; d < Tiling::kWidth; d += kPack) {
+    Pack<T, kPack> x[kRows], y[kRows];
+    for (unsigned i = 0; i < kRows; ++i) {
+      x[i] = load<kPack>(a + Tiling::row(i) * Tiling::kPitch + d);
+      y[i] = load<kPack>(b + Tiling::score_column(i) * Tiling::kPitch + d);
+    }
+    for (unsigned k = 0; k < kPack; ++k) {
+      for (unsigned i = 0; i < kRows; ++i) {
+        for (unsigned j = 0; j < kRows; ++j) {
+          scores[i][j] = std::fma(x[i].element[k], y[j].element[k], scores[i][j]);
+        }
+      }
+    }
+  }
+}
+
+// sums[i][c] += the thread's row i of `weights` (kTile x kTile) times column c of the tile `b`.
+template <class Tiling, class T>
+__device__ void add_weighted(typename Tiling::Sums& sums, const T* weights, const T* b) {
+  constexpr unsigned kPack = Tiling::kPack, kColumnPack = Tiling::kColumnPack;
+  for (unsigned j = 0; j < Tiling::kTile; j += kPack) {
+    Pack<T, kPack> w[Tiling::kRows];
+    for (unsigned i = 0; i < Tiling::kRows; ++i) {
+      w[i] = load<kPack>(weights + Tiling::row(i) * Tiling::kScorePitch + j);
+    }
+    for (unsigned k = 0; k < kPack; ++k) {
+      for (unsigned c = 0; c < Tiling::kColumns; c += kColumnPack) {
+        const auto y = load<kColumnPack>(b + (j + k) * Tiling::kPitch + Tiling::column(c));
+        for (unsigned i = 0; i < Tiling::kRows; ++i) {
+          for (unsigned l = 0; l < kColumnPack; ++l) {
+            sums[i][c + l] = std::fma(w[i].element[k], y.element[l], sums[i][c + l]);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Lays the thread's scores into a tile that the threads of the same rows, all in one warp, read.
+template <class Tiling, class T>
+__device__ void store_scores(T* tile, const typename Tiling::Scores& scores) {
+  __syncwarp();  // what it held has been read
+  for (unsigned i = 0; i < Tiling::kRows; ++i) {
+    for (unsigned j = 0; j < Tiling::kRows; ++j) {
+      tile[Tiling::row(i) * Tiling::kScorePitch + Tiling::score_column(j)] =
+          static_cast<T>(scores[i][j]);
+    }
+  }
+  __syncwarp();
+}
+
+}  // namespace ladder::cuda

@@ -1,0 +1,144 @@
+#include "kernels/classifier.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/pack.h"
+
+namespace ladder::cuda {
+namespace {
+
+// A block has a row: a row of GPT-2's logits is 200 KB.
+constexpr unsigned kMaxThreads = 512;
+
+// The column of `target` among the V columns from vocabulary index `first` on, or V if elsewhere.
+__device__ size_t column_of(int32_t target, size_t first, size_t num_columns) {
+  const size_t index = static_cast<size_t>(target);
+  return index >= first && index - first < num_columns ? index - first : num_columns;
+}
+
+template <unsigned N, class T>
+__global__ void maximum_kernel(T* maximum, const T* logits, size_t n) {
+  const T* const row = logits + blockIdx.x * n;
+  T largest = std::numeric_limits<T>::lowest();
+  for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
+    const auto x = load<N>(row + i);
+    for (unsigned k = 0; k < N; ++k) largest = std::fmax(largest, x.element[k]);
+  }
+  largest = block_max(largest);
+  if (threadIdx.x == 0) maximum[blockIdx.x] = largest;
+}
+
+template <unsigned N, class T>
+__global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const int32_t* targets,
+                                    const T* maximum, size_t first, size_t n) {
+  using A = Accumulate<T>;
+  T* const row = logits + blockIdx.x * n;
+  const A shift = maximum[blockIdx.x];
+  const size_t column = column_of(targets[blockIdx.x], first, n);
+  if (column == n && threadIdx.x == 0) target_logit[blockIdx.x] = T{0};
+  A total = 0;
+  for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
+    auto x = load<N>(row + i);
+    for (unsigned k = 0; k < N; ++k) {
+      const A shifted = x.element[k] - shift, e = std::exp(shifted);
+      if (i + k == column) target_logit[blockIdx.x] = static_cast<T>(shifted);
+      x.element[k] = static_cast<T>(e);
+      total += e;
+    }
+    store(row + i, x);
+  }
+  total = block_sum(total);
+  if (threadIdx.x == 0) sum[blockIdx.x] = static_cast<T>(total);
+}
+
+template <unsigned N, class T>
+__global__ void gradient_kernel(T* exponentials, const T* sum, const int32_t* targets, size_t first,
+                                Accumulate<T> scale, size_t n) {
+  using A = Accumulate<T>;
+  T* const row = exponentials + blockIdx.x * n;
+  const A factor = scale / sum[blockIdx.x];
+  const size_t column = column_of(targets[blockIdx.x], first, n);
+  for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
+    auto x = load<N>(row + i);
+    for (unsigned k = 0; k < N; ++k) {
+      x.element[k] = static_cast<T>(x.element[k] * factor - (i + k == column ? scale : A{0}));
+    }
+    store(row + i, x);
+  }
+}
+
+template <class T>
+__global__ void loss_kernel(T* losses, const T* sum, const T* target_logit, size_t rows) {
+  using A = Accumulate<T>;
+  const size_t row = thread_index();
+  if (row < rows) losses[row] = static_cast<T>(std::log(A{sum[row]}) - target_logit[row]);
+}
+
+// A block for each row, of no more threads than the row has packs.
+LaunchShape blocks_of(size_t rows, size_t n, unsigned pack) {
+  const size_t warps = (n + pack * kWarpSize - 1) / (pack * kWarpSize);
+  const size_t threads = std::min<size_t>(kMaxThreads, warps * kWarpSize);
+  return {dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads))};
+}
+
+}  // namespace
+
+void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits) {
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  dispatch_float(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const T* const x = logits.as<T>();
+    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
+      launch<maximum_kernel<decltype(pack)::value, T>>(stream.native(), blocks_of(rows, n, pack),
+                                                       maximum.as<T>(), x, n);
+    });
+  });
+}
+
+void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
+                          TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
+                          size_t first) {
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  dispatch_float(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const x = logits.as<T>();
+    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
+      launch<exponentials_kernel<decltype(pack)::value, T>>(
+          stream.native(), blocks_of(rows, n, pack), x, sum.as<T>(), target_logit.as<T>(),
+          targets.as<int32_t>(), maximum.as<T>(), first, n);
+    });
+  });
+}
+
+void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, ConstTensorView sum,
+                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
+                   double loss_scale) {
+  const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
+  cuda::cross_entropy_loss(stream, losses, sum, target_logit);
+  dispatch_float(exponentials.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const x = exponentials.as<T>();
+    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
+      launch<gradient_kernel<decltype(pack)::value, T>>(
+          stream.native(), blocks_of(rows, n, pack), x, sum.as<T>(), targets.as<int32_t>(), first,
+          static_cast<Accumulate<T>>(loss_scale), n);
+    });
+  });
+}
+
+void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
+                        ConstTensorView target_logit) {
+  constexpr size_t kThreads = 256;
+  const size_t rows = losses.num_elements();
+  dispatch_float(losses.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const dim3 grid(static_cast<unsigned>((rows + kThreads - 1) / kThreads));
+    launch<loss_kernel<T>>(stream.native(), {grid, dim3(kThreads)}, losses.as<T>(), sum.as<T>(),
+                           target_logit.as<T>(), rows);
+  });
+}
+
+}  // namespace ladder::cuda

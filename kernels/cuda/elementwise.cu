@@ -1,0 +1,94 @@
+#include "kernels/elementwise.h"
+
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/map.h"
+#include "kernels/runtime/random.h"
+
+namespace ladder::cuda {
+namespace {
+
+template <class T>
+struct Constant {
+  T value;
+  __device__ T operator()() const { return value; }
+};
+
+template <class T>
+struct Scaled {
+  T factor;
+  __device__ T operator()(T x) const { return factor * x; }
+};
+
+template <class To>
+struct Cast {
+  template <class From>
+  __device__ To operator()(From x) const {
+    return static_cast<To>(x);
+  }
+};
+
+struct AddUpdate {
+  template <class T>
+  __device__ T operator()(T bias, T residual, T update) const {
+    return residual + (update + bias);
+  }
+};
+
+// Ten rounds of integer arithmetic an element: no use in packs, memory waits for them.
+template <class T>
+__global__ void fill_normal_kernel(T* out, size_t n, uint64_t key, uint64_t first, T factor) {
+  const size_t i = thread_index();
+  if (i < n) out[i] = factor * static_cast<T>(random_normal_integer(key, first + i));
+}
+
+}  // namespace
+
+void fill(Stream& stream, TensorView out, double value) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    map(stream, Constant<T>{static_cast<T>(value)}, out.num_elements(), out.as<T>());
+  });
+}
+
+void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    map(stream, Sum(), out.num_elements(), out.as<T>(), a.as<T>(), b.as<T>());
+  });
+}
+
+void scale(Stream& stream, TensorView out, ConstTensorView in, double factor) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    map(stream, Scaled<T>{static_cast<T>(factor)}, out.num_elements(), out.as<T>(), in.as<T>());
+  });
+}
+
+void cast(Stream& stream, TensorView out, ConstTensorView in) {
+  dispatch_float(out.dtype(), [&](auto out_zero) {
+    dispatch_float(in.dtype(), [&](auto in_zero) {
+      using To = decltype(out_zero);
+      map(stream, Cast<To>(), out.num_elements(), out.as<To>(), in.as<decltype(in_zero)>());
+    });
+  });
+}
+
+void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, double deviation) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const size_t n = out.num_elements();
+    launch<fill_normal_kernel<T>>(stream.native(), threads_for(n), out.as<T>(), n, key, first,
+                                  static_cast<T>(deviation / kNormalDeviation));
+  });
+}
+
+void add_residual(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView update,
+                  ConstTensorView bias) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    map_rows(stream, AddUpdate(), out.num_elements(), out.shape()[1], out.as<T>(), bias.as<T>(),
+             residual.as<T>(), update.as<T>());
+  });
+}
+
+}  // namespace ladder::cuda

@@ -1,0 +1,161 @@
+#include "kernels/embedding.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/map.h"
+
+namespace ladder::cuda {
+namespace {
+
+constexpr unsigned kMaxThreads = 1024;
+constexpr unsigned kMaxOwners = 512;  // blocks that divide the vocabulary among themselves
+constexpr unsigned kAhead = 8;        // rows of dout that are fetched before the first is added
+
+template <unsigned N, class T>
+__global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* table, size_t n,
+                                         size_t columns) {
+  const size_t first = thread_index() * N;
+  if (first >= n) return;
+  const size_t token = static_cast<size_t>(tokens[first / columns]);
+  store(out + first, load<N>(table + token * columns + first % columns));
+}
+
+// list = the numbers of the threads of this block that `want` it, in order; returns how many.
+// REQUIRES: all threads of the block take part; list is shared by them.
+__device__ unsigned list_threads(bool want, unsigned* list) {
+  __shared__ unsigned votes[kMaxWarps];
+  const unsigned vote = __ballot_sync(0xFFFFFFFF, want);
+  if (lane_index() == 0) votes[warp_index()] = vote;
+  __syncthreads();
+  unsigned before = 0, count = 0;
+  for (unsigned warp = 0; warp < num_warps(); ++warp) {
+    if (warp == warp_index()) before = count;
+    count += std::popcount(votes[warp]);
+  }
+  const unsigned lower_lanes = (1u << lane_index()) - 1;
+  if (want) list[before + std::popcount(vote & lower_lanes)] = threadIdx.x;
+  __syncthreads();
+  return count;
+}
+
+// Adds the rows of dout that list names to one column of the table, one after the other. While the
+// token stays the same its element stays in a register.
+template <class T>
+struct Column {
+  T* table;  // of this thread's column, rows `stride` apart
+  size_t stride;
+  int32_t token = -1;
+  Accumulate<T> sum{};
+
+  __device__ void add(int32_t to, T value) {
+    if (to != token) {
+      flush();
+      token = to;
+      sum = table[static_cast<size_t>(to) * stride];
+    }
+    sum += value;
+  }
+  __device__ void flush() {
+    if (token >= 0) table[static_cast<size_t>(token) * stride] = static_cast<T>(sum);
+  }
+};
+
+// Who adds to which element is fixed, so there are no atomics: block b owns the rows of the table
+// whose number is b modulo the number of blocks, thread i of it a column. The block looks through
+// all tokens in order, a chunk of one token a thread at a time, lists those it owns, and each
+// thread adds these rows of dout to its column: every element receives its rows in order of (b, t).
+// Looking costs at most 512 x R comparisons and no memory, however large the vocabulary is; the
+// longest a block works is on the most frequent token.
+template <class T>
+__global__ void embedding_backward_kernel(T* dtable, const int32_t* tokens, const T* dout,
+                                          size_t rows, size_t columns) {
+  __shared__ unsigned list[kMaxThreads];
+  const size_t column = size_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  const bool has_column = column < columns;
+  Column<T> sums{dtable + column, columns};
+  for (size_t first = 0; first < rows; first += blockDim.x) {
+    const size_t row = first + threadIdx.x;
+    const bool mine = row < rows && static_cast<unsigned>(tokens[row]) % gridDim.x == blockIdx.x;
+    const unsigned count = list_threads(mine, list);
+    for (unsigned i = 0; has_column && i < count; i += kAhead) {
+      T value[kAhead];
+      for (unsigned k = 0; k < kAhead; ++k) {
+        if (i + k < count) value[k] = dout[(first + list[i + k]) * columns + column];
+      }
+      for (unsigned k = 0; k < kAhead; ++k) {
+        if (i + k < count) sums.add(tokens[first + list[i + k]], value[k]);
+      }
+    }
+  }
+  if (has_column) sums.flush();
+}
+
+// One thread an element, which adds its B gradients in order; neighbours read neighbours.
+template <class T>
+__global__ void position_backward_kernel(T* dtable, const T* dout, size_t batch, size_t n) {
+  const size_t i = thread_index();
+  if (i >= n) return;
+  Accumulate<T> sum = dtable[i];
+#pragma unroll 4
+  for (size_t b = 0; b < batch; ++b) sum += dout[b * n + i];
+  dtable[i] = static_cast<T>(sum);
+}
+
+}  // namespace
+
+void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
+                       ConstTensorView table) {
+  const size_t n = out.num_elements(), columns = out.shape()[2];
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    constexpr unsigned kN = kPack<T>;
+    T* const o = out.as<T>();
+    const T* const w = table.as<T>();
+    const int32_t* const token = tokens.as<int32_t>();
+    if (columns % kN == 0 && packs_are_aligned<kN>(o, w)) {
+      launch<embedding_forward_kernel<kN, T>>(stream.native(), threads_for(n / kN), o, token, w, n,
+                                              columns);
+    } else {
+      launch<embedding_forward_kernel<1, T>>(stream.native(), threads_for(n), o, token, w, n,
+                                             columns);
+    }
+  });
+}
+
+void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
+                        ConstTensorView dout) {
+  const size_t columns = dtable.shape()[1];
+  // A thread for every column, and threads enough to look through the tokens where there are few.
+  const size_t warps = std::clamp<size_t>((columns + kWarpSize - 1) / kWarpSize, 8, kMaxWarps);
+  const unsigned threads = static_cast<unsigned>(warps) * kWarpSize;
+  const unsigned owners = static_cast<unsigned>(std::min<size_t>(dtable.shape()[0], kMaxOwners));
+  const dim3 grid(owners, static_cast<unsigned>((columns + threads - 1) / threads));
+  dispatch_float(dout.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    launch<embedding_backward_kernel<T>>(stream.native(), {grid, dim3(threads)}, dtable.as<T>(),
+                                         tokens.as<int32_t>(), dout.as<T>(), tokens.num_elements(),
+                                         columns);
+  });
+}
+
+void position_forward(Stream& stream, TensorView out, ConstTensorView table) {
+  dispatch_float(out.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const size_t sequence = out.shape()[1] * out.shape()[2];
+    T* const o = out.as<T>();
+    map_rows(stream, Sum(), out.num_elements(), sequence, o, table.as<T>(), o);
+  });
+}
+
+void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
+  dispatch_float(dout.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const size_t sequence = dout.shape()[1] * dout.shape()[2];
+    launch<position_backward_kernel<T>>(stream.native(), threads_for(sequence), dtable.as<T>(),
+                                        dout.as<T>(), dout.shape()[0], sequence);
+  });
+}
+
+}  // namespace ladder::cuda

@@ -1,0 +1,88 @@
+// The one place where kernels are launched, on a GPU and on the emulator.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string_view>
+
+#include "kernels/runtime/check.h"
+
+#ifndef __CUDACC__
+#include "kernels/emulator/launch.h"
+#endif
+
+namespace ladder::cuda {
+
+// How many threads run a kernel: grid x block, and how much memory each block shares besides what
+// the kernel declares.
+struct LaunchShape {
+  dim3 grid, block;
+  size_t shared_bytes = 0;
+};
+
+// The name of the kernel, as the compiler writes it: "ladder::cuda::(anonymous
+// namespace)::add<float>".
+template <auto kernel>
+constexpr std::string_view kernel_name() {
+  constexpr std::string_view kSignature = __PRETTY_FUNCTION__;
+  constexpr std::string_view kBefore = "kernel = ";
+  const size_t begin = kSignature.find(kBefore) + kBefore.size();
+  return kSignature.substr(begin, kSignature.find_first_of(";]", begin) - begin);
+}
+
+namespace detail {
+
+[[noreturn]] inline void launch_failed(std::string_view name, const LaunchShape& shape,
+                                       cudaError_t status) {
+  const auto extents = [](dim3 d) { return concat("(", d.x, ", ", d.y, ", ", d.z, ")"); };
+  throw Error(concat("launch of ", name, " with grid ", extents(shape.grid), ", block ",
+                     extents(shape.block), " and ", shape.shared_bytes,
+                     " bytes of dynamic shared memory failed: ", cudaGetErrorString(status)));
+}
+
+template <auto kernel, class... Args>
+cudaError_t start(cudaStream_t stream, const LaunchShape& shape, Args... args) {
+#ifdef __CUDACC__
+  kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
+  return cudaGetLastError();
+#else
+  emulator::check_pointers(kernel_name<kernel>(), args...);
+  const auto body = [&] { kernel(args...); };
+  using Body = decltype(body);
+  return emulator::launch(
+      {kernel_name<kernel>(), reinterpret_cast<const void*>(kernel), shape.grid, shape.block,
+       shape.shared_bytes, [](const void* call) { (*static_cast<const Body*>(call))(); }, &body},
+      stream);
+#endif
+}
+
+}  // namespace detail
+
+// Runs kernel(args...) in every thread of the shape. An empty grid is a no-op.
+// Asynchronous on the stream. Throws Error, naming kernel and shape, when CUDA refuses the launch.
+template <auto kernel, class... Args>
+void launch(cudaStream_t stream, const LaunchShape& shape, Args... args) {
+  constexpr size_t kFreeSharedBytes = 48 << 10;  // more must be asked for
+  const dim3 grid = shape.grid;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  cudaError_t status = cudaSuccess;
+  if (shape.shared_bytes > kFreeSharedBytes) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(shape.shared_bytes));
+  }
+  if (status == cudaSuccess) status = detail::start<kernel>(stream, shape, args...);
+  if (status != cudaSuccess) detail::launch_failed(kernel_name<kernel>(), shape, status);
+}
+
+// The block's shared_bytes, as an array of T. The only way to dynamic shared memory.
+template <class T>
+__device__ T* dynamic_shared() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(16) unsigned char dynamic_shared_memory[];
+  return reinterpret_cast<T*>(dynamic_shared_memory);
+#else
+  return static_cast<T*>(emulator::dynamic_shared());
+#endif
+}
+
+}  // namespace ladder::cuda

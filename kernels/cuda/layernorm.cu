@@ -1,0 +1,157 @@
+#include "kernels/layernorm.h"
+
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/pack.h"
+
+namespace ladder::cuda {
+namespace {
+
+// A warp has a row: it reads it up to three times, from the cache after the first.
+constexpr unsigned kRowsOfBlock = 8;
+
+// Columns are summed in blocks of few, so that many blocks share the work: 768 columns are 96
+// blocks. Eight fp32 are the 32 bytes that memory hands out at once.
+constexpr unsigned kColumns = 8, kRowGroups = 64;
+
+template <unsigned N, class T>
+__global__ void forward_kernel(T* out, T* means, T* rstds, const T* in, const T* weight,
+                               const T* bias, size_t rows, size_t n) {
+  using A = Accumulate<T>;
+  const size_t row = size_t{blockIdx.x} * kRowsOfBlock + warp_index();
+  if (row >= rows) return;
+  const T* const x = in + row * n;
+  const size_t first = lane_index() * N, step = kWarpSize * N;
+  const A inverse = A{1} / static_cast<A>(n);
+  A total = 0;
+  for (size_t i = first; i < n; i += step) {
+    const auto v = load<N>(x + i);
+    for (unsigned k = 0; k < N; ++k) total += v.element[k];
+  }
+  const A mean = inverse * warp_sum(total);
+  total = 0;
+  for (size_t i = first; i < n; i += step) {
+    const auto v = load<N>(x + i);
+    for (unsigned k = 0; k < N; ++k) total += (v.element[k] - mean) * (v.element[k] - mean);
+  }
+  const A variance = inverse * warp_sum(total);
+  const A rstd = A{1} / std::sqrt(variance + static_cast<A>(kLayernormEpsilon));
+  for (size_t i = first; i < n; i += step) {
+    auto v = load<N>(x + i);
+    const auto w = load<N>(weight + i), b = load<N>(bias + i);
+    for (unsigned k = 0; k < N; ++k) {
+      v.element[k] = static_cast<T>((v.element[k] - mean) * rstd * w.element[k] + b.element[k]);
+    }
+    store(out + row * n + i, v);
+  }
+  if (lane_index() == 0) {
+    means[row] = static_cast<T>(mean);
+    rstds[row] = static_cast<T>(rstd);
+  }
+}
+
+// din += the gradient, a row in each warp.
+template <unsigned N, class T>
+__global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight, const T* means,
+                            const T* rstds, size_t rows, size_t n) {
+  using A = Accumulate<T>;
+  const size_t row = size_t{blockIdx.x} * kRowsOfBlock + warp_index();
+  if (row >= rows) return;
+  T* const dx = din + row * n;
+  const T *const x = in + row * n, *const d = dout + row * n;
+  const size_t first = lane_index() * N, step = kWarpSize * N;
+  const A mean = means[row], rstd = rstds[row], inverse = A{1} / static_cast<A>(n);
+  A sum_g = 0, sum_gn = 0;
+  for (size_t i = first; i < n; i += step) {
+    const auto v = load<N>(x + i), g = load<N>(d + i);
+    const auto w = load<N>(weight + i);
+    for (unsigned k = 0; k < N; ++k) {
+      sum_g += A{g.element[k]} * w.element[k];
+      sum_gn += A{g.element[k]} * w.element[k] * ((v.element[k] - mean) * rstd);
+    }
+  }
+  const A mean_g = inverse * warp_sum(sum_g), mean_gn = inverse * warp_sum(sum_gn);
+  for (size_t i = first; i < n; i += step) {
+    const auto v = load<N>(x + i), g = load<N>(d + i);
+    const auto w = load<N>(weight + i);
+    auto sum = load<N>(dx + i);
+    for (unsigned k = 0; k < N; ++k) {
+      const A normalized = (v.element[k] - mean) * rstd;
+      sum.element[k] +=
+          static_cast<T>(rstd * (A{g.element[k]} * w.element[k] - mean_g - normalized * mean_gn));
+    }
+    store(dx + i, sum);
+  }
+}
+
+// dweight += and dbias += the sums over all rows. Thread (group, column) sums rows group,
+// group + kRowGroups, ...; the groups are then added in their order.
+template <class T>
+__global__ void columns_kernel(T* dweight, T* dbias, const T* dout, const T* in, const T* means,
+                               const T* rstds, size_t rows, size_t n) {
+  using A = Accumulate<T>;
+  __shared__ A dw_of_group[kRowGroups][kColumns], db_of_group[kRowGroups][kColumns];
+  const unsigned column = threadIdx.x % kColumns, group = threadIdx.x / kColumns;
+  const size_t i = size_t{blockIdx.x} * kColumns + column;
+  A dw = 0, db = 0;
+  if (i < n) {
+    for (size_t row = group; row < rows; row += kRowGroups) {
+      const A d = dout[row * n + i];
+      dw += d * ((in[row * n + i] - A{means[row]}) * rstds[row]);
+      db += d;
+    }
+  }
+  dw_of_group[group][column] = dw;
+  db_of_group[group][column] = db;
+  __syncthreads();
+  if (group > 0 || i >= n) return;
+  for (unsigned other = 1; other < kRowGroups; ++other) {
+    dw += dw_of_group[other][column];
+    db += db_of_group[other][column];
+  }
+  dweight[i] += static_cast<T>(dw);
+  dbias[i] += static_cast<T>(db);
+}
+
+// One warp for each row.
+LaunchShape warps_of(size_t rows) {
+  return {dim3(static_cast<unsigned>((rows + kRowsOfBlock - 1) / kRowsOfBlock)),
+          dim3(kRowsOfBlock * kWarpSize)};
+}
+
+}  // namespace
+
+void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorView rstd,
+                       ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
+  const size_t rows = in.shape()[0], n = in.shape()[1];
+  dispatch_float(in.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const o = out.as<T>();
+    const T *const x = in.as<T>(), *const w = weight.as<T>(), *const b = bias.as<T>();
+    dispatch_pack<T>(in_packs(n, o, x, w, b), [&](auto pack) {
+      launch<forward_kernel<decltype(pack)::value, T>>(
+          stream.native(), warps_of(rows), o, mean.as<T>(), rstd.as<T>(), x, w, b, rows, n);
+    });
+  });
+}
+
+void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
+                        ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
+                        ConstTensorView mean, ConstTensorView rstd) {
+  const size_t rows = in.shape()[0], n = in.shape()[1];
+  dispatch_float(in.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    T* const dx = din.as<T>();
+    const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
+    const T *const m = mean.as<T>(), *const s = rstd.as<T>();
+    dispatch_pack<T>(in_packs(n, dx, d, x, w), [&](auto pack) {
+      launch<rows_kernel<decltype(pack)::value, T>>(stream.native(), warps_of(rows), dx, d, x, w, m,
+                                                    s, rows, n);
+    });
+    const dim3 grid(static_cast<unsigned>((n + kColumns - 1) / kColumns));
+    launch<columns_kernel<T>>(stream.native(), {grid, dim3(kColumns * kRowGroups)}, dweight.as<T>(),
+                              dbias.as<T>(), d, x, m, s, rows, n);
+  });
+}
+
+}  // namespace ladder::cuda

@@ -1,0 +1,64 @@
+// One function of the inputs' elements for every element of an output: what most kernels without
+// sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses
+// allow.
+#pragma once
+
+#include "kernels/cuda/pack.h"
+#include "kernels/runtime/stream.h"
+
+namespace ladder::cuda {
+
+// f, element by element.
+template <class Out, unsigned N, class Function, class... In>
+__device__ Pack<Out, N> map_pack(const Function& f, const Pack<In, N>&... in) {
+  Pack<Out, N> out;
+  for (unsigned k = 0; k < N; ++k) out.element[k] = f(in.element[k]...);
+  return out;
+}
+
+template <unsigned N, class Function, class Out, class... In>
+__global__ void map_kernel(Function f, size_t n, Out* out, const In*... in) {
+  const size_t first = thread_index() * N;
+  if (first + N <= n) {
+    store(out + first, map_pack<Out, N>(f, load<N>(in + first)...));
+  } else {
+    for (size_t i = first; i < n; ++i) out[i] = f(in[i]...);
+  }
+}
+
+// out[i] = f(in[i]...) for all i < n. out may be one of the inputs.
+template <class Function, class Out, class... In>
+void map(Stream& stream, Function f, size_t n, Out* out, const In*... in) {
+  constexpr unsigned kN = kPack<Out, In...>;
+  if (packs_are_aligned<kN>(out, in...)) {
+    launch<map_kernel<kN, Function, Out, In...>>(stream.native(), threads_for((n + kN - 1) / kN), f,
+                                                 n, out, in...);
+  } else {
+    launch<map_kernel<1, Function, Out, In...>>(stream.native(), threads_for(n), f, n, out, in...);
+  }
+}
+
+template <unsigned N, class Function, class T, class... In>
+__global__ void map_rows_kernel(Function f, size_t n, size_t row_size, T* out, const T* row,
+                                const In*... in) {
+  const size_t first = thread_index() * N;
+  if (first >= n) return;
+  store(out + first, map_pack<T, N>(f, load<N>(row + first % row_size), load<N>(in + first)...));
+}
+
+// out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one
+// of the others. REQUIRES: row_size divides n.
+template <class Function, class T, class... In>
+void map_rows(Stream& stream, Function f, size_t n, size_t row_size, T* out, const T* row,
+              const In*... in) {
+  constexpr unsigned kN = kPack<T, In...>;
+  if (row_size % kN == 0 && packs_are_aligned<kN>(out, row, in...)) {
+    launch<map_rows_kernel<kN, Function, T, In...>>(stream.native(), threads_for(n / kN), f, n,
+                                                    row_size, out, row, in...);
+  } else {
+    launch<map_rows_kernel<1, Function, T, In...>>(stream.native(), threads_for(n), f, n, row_size,
+                                                   out, row, in...);
+  }
+}
+
+}  // namespace ladder::cuda

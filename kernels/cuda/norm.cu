@@ -1,0 +1,85 @@
+#include "kernels/norm.h"
+
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/warp.h"
+
+namespace ladder::cuda {
+namespace {
+
+constexpr unsigned kLanes = 8;       // kernels/norm.h promises them and their order
+constexpr unsigned kPartials = 256;  // of which a block of total_kernel adds at once
+
+struct Identity {
+  __device__ double operator()(double x) const { return x; }
+};
+struct Square {
+  __device__ double operator()(double x) const { return x * x; }
+};
+
+// partial[block] = the sum of term over one block of kSumBlock elements. Eight threads a block, one
+// for each lane: they read neighbouring elements, 32 bytes of fp32, which is what memory gives at
+// least, so nothing is fetched in vain.
+template <class T, class Term>
+__global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term term) {
+  const size_t block = thread_index() / kLanes;
+  const unsigned lane = threadIdx.x % kLanes;
+  const size_t first = block * kSumBlock;
+  const size_t size = first >= n ? 0 : (n - first < kSumBlock ? n - first : kSumBlock);
+  double total = 0;
+  if (size == kSumBlock) {  // the number of rounds is known: the loads run ahead of the additions
+#pragma unroll 16
+    for (unsigned i = 0; i < kSumBlock; i += kLanes) total += term(in[first + lane + i]);
+  } else {
+    for (size_t i = lane; i < size; i += kLanes) total += term(in[first + i]);
+  }
+  for (unsigned half = kLanes / 2; half > 0; half /= 2) {
+    total += __shfl_xor_sync(0xFFFFFFFF, total, half);
+  }
+  if (lane == 0 && size > 0) partial[block] = total;
+}
+
+// out = ((partial[0] + partial[1]) + partial[2]) + ...: one thread adds while the others of its
+// block fetch what comes next. This chain of additions costs some nanoseconds for each kSumBlock
+// elements, less than reading them.
+__global__ void total_kernel(double* out, const double* partial, size_t count) {
+  __shared__ double next[2][kPartials];
+  const unsigned thread = threadIdx.x;
+  double total = 0;
+  if (thread < count) next[0][thread] = partial[thread];
+  for (size_t first = 0; first < count; first += kPartials) {
+    const unsigned half = first / kPartials % 2;
+    const size_t ahead = first + kPartials + thread;
+    __syncthreads();
+    if (ahead < count) next[1 - half][thread] = partial[ahead];
+    if (thread > 0) continue;
+    const size_t size = count - first < kPartials ? count - first : kPartials;
+    for (size_t i = 0; i < size; ++i) total += next[half][i];
+  }
+  if (thread == 0) *out = total;
+}
+
+template <class Term>
+void sum_in_blocks(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in,
+                   Term term) {
+  const size_t n = in.num_elements(), blocks = sum_workspace_elements(n);
+  double* const partial = workspace.as<double>();
+  dispatch_float(in.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    launch<partial_sums_kernel<T, Term>>(stream.native(), threads_for(blocks * kLanes), partial,
+                                         in.as<T>(), n, term);
+  });
+  launch<total_kernel>(stream.native(), {dim3(1), dim3(kPartials)}, out.as<double>(), partial,
+                       blocks);
+}
+
+}  // namespace
+
+void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
+  sum_in_blocks(stream, out, workspace, in, Square());
+}
+
+void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
+  sum_in_blocks(stream, out, workspace, in, Identity());
+}
+
+}  // namespace ladder::cuda

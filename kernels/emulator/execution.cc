@@ -1,0 +1,199 @@
+#include "kernels/emulator/execution.h"
+
+#include <exception>
+
+#include "kernels/emulator/arena.h"
+#include "kernels/emulator/stacks.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder::emulator {
+namespace {
+
+// Thrown into threads that wait when their block is given up, so that their stacks unwind.
+struct Abandoned {};
+
+// The kernel that this OS thread runs. Fibers of a kernel never change their OS thread.
+thread_local Execution* current = nullptr;
+
+// Kept from kernel to kernel, as only one runs at a time.
+std::array<Thread, kMaxThreads>& all_threads() {
+  static auto* const threads = new std::array<Thread, kMaxThreads>;
+  return *threads;
+}
+
+// The end of a stack, moved a little from stack to stack: equal offsets within a page would all
+// compete for the same lines of the cache.
+size_t staggered_bytes(size_t index) { return kStackBytes - index * 9 % 32 * 64; }
+
+void advance(uint3& index, const dim3& extents) {
+  if (++index.x < extents.x) return;
+  index.x = 0;
+  if (++index.y < extents.y) return;
+  index.y = 0;
+  ++index.z;
+}
+
+Execution& running_kernel(const char* function) {
+  if (current == nullptr) fail(concat(function, " was called outside of a kernel"));
+  return *current;
+}
+
+}  // namespace
+
+std::string_view running_kernel_name() { return current == nullptr ? "" : current->call_.name; }
+
+void block_barrier(std::source_location where) {
+  running_kernel("__syncthreads").block_barrier(where);
+}
+
+std::uint64_t warp_operation(const WarpCall& call) {
+  return running_kernel(name_of(call.operation)).warp_operation(call);
+}
+
+Execution::Execution(const KernelCall& call)
+    : call_(call),
+      num_threads_(size_t{call.block.x} * call.block.y * call.block.z),
+      threads_(all_threads()) {}
+
+void Execution::run() {
+  current = this;
+  const struct Leave {
+    ~Leave() { current = nullptr; }
+  } leave_when_done;
+  coordinates = {{0, 0, 0}, {0, 0, 0}, call_.block, call_.grid};
+  const size_t num_blocks = size_t{call_.grid.x} * call_.grid.y * call_.grid.z;
+  for (size_t i = 0; i < num_blocks && failure_.empty(); ++i) {
+    run_block();
+    if (failure_.empty()) advance(coordinates.block, call_.grid);
+  }
+  if (failure_.empty()) return;
+  throw Error(
+      concat("kernel ", call_.name, ", block ", text_of(coordinates.block), ": ", failure_));
+}
+
+void Execution::run_block() {
+  num_started_ = num_returned_ = num_at_block_ = 0;  // and nobody is in waiting_lanes_
+  fill_undefined(dynamic_shared(), call_.shared_bytes);
+  leave(main_);  // until nobody can go on
+  if (failure_.empty() && num_returned_ < num_threads_) {
+    failure_ = describe_standstill({threads_.data(), num_threads_});
+  }
+  if (!failure_.empty()) abandon_block();
+}
+
+// Unwinds the stacks of all threads that have not returned.
+void Execution::abandon_block() {
+  abandoning_ = true;
+  first_ready_ = nullptr;
+  for (size_t i = 0; i < num_started_; ++i) {
+    if (threads_[i].state == ThreadState::returned) continue;
+    fiber_ = threads_[i].fiber;
+    main_.switch_to(*fiber_);
+  }
+}
+
+// What a fiber does, for ever.
+void Execution::work() { current->work_here(); }
+
+void Execution::work_here() {
+  Fiber& here = *fiber_;
+  for (;;) {
+    while (first_ready_ == nullptr && num_started_ < num_threads_ && failure_.empty()) {
+      run_thread(threads_[num_started_++]);
+    }
+    idle_fibers_.push_back(&here);
+    leave(here);
+  }
+}
+
+void Execution::run_thread(Thread& thread) {
+  if (&thread == threads_.data()) {
+    thread.index = {0, 0, 0};
+  } else {
+    thread.index = (&thread - 1)->index;
+    advance(thread.index, call_.block);
+  }
+  thread.state = ThreadState::ready;
+  running_ = &thread;
+  coordinates.thread = thread.index;
+  try {
+    call_.run(call_.kernel);
+  } catch (const Abandoned&) {
+  } catch (const std::exception& e) {
+    if (!abandoning_) failure_ = concat("thread ", text_of(thread.index), ": ", e.what());
+  } catch (...) {
+    if (!abandoning_) failure_ = concat("thread ", text_of(thread.index), " threw an exception");
+  }
+  thread.state = ThreadState::returned;
+  ++num_returned_;
+}
+
+// Who goes on: a thread that is ready, else one that was not started yet, else the caller of run().
+Fiber& Execution::next_fiber() {
+  if (!failure_.empty()) return main_;
+  if (first_ready_ != nullptr) {
+    Thread& thread = *first_ready_;
+    first_ready_ = thread.next;
+    return *thread.fiber;
+  }
+  if (num_started_ == num_threads_) return main_;
+  if (idle_fibers_.empty()) {
+    const size_t index = fibers_.size();
+    fibers_.push_back(std::make_unique<Fiber>(stack(index), staggered_bytes(index), &work));
+    return *fibers_.back();
+  }
+  Fiber& fiber = *idle_fibers_.back();
+  idle_fibers_.pop_back();
+  return fiber;
+}
+
+void Execution::leave(Fiber& here) {
+  Fiber& next = next_fiber();
+  if (&next == &here) return;
+  fiber_ = &next;
+  here.switch_to(next);
+}
+
+// Lets others run until the thread is ready again.
+void Execution::wait(Thread& self) {
+  if (abandoning_) throw Abandoned{};
+  self.fiber = fiber_;
+  leave(*fiber_);
+  if (abandoning_) throw Abandoned{};
+  running_ = &self;
+  coordinates.thread = self.index;
+}
+
+void Execution::make_ready(Thread& thread) {
+  thread.state = ThreadState::ready;
+  thread.next = nullptr;
+  (first_ready_ == nullptr ? first_ready_ : last_ready_->next) = &thread;
+  last_ready_ = &thread;
+}
+
+void Execution::block_barrier(const std::source_location& where) {
+  Thread& self = *running_;
+  if (num_at_block_ > 0) {
+    // All that wait are at one place, so any of them will do.
+    size_t other = 0;
+    while (threads_[other].state != ThreadState::at_block) ++other;
+    const Thread& waiting = threads_[other];
+    if (!same_place(waiting.call.where, where)) {
+      throw Error(concat("is in __syncthreads at ", text_of(where), ", but thread ",
+                         text_of(waiting.index), " is in the one at ",
+                         text_of(waiting.call.where)));
+    }
+  }
+  self.call.where = where;
+  if (++num_at_block_ < num_threads_) {
+    self.state = ThreadState::at_block;
+    wait(self);
+    return;
+  }
+  num_at_block_ = 0;
+  for (size_t i = 0; i < num_threads_; ++i) {
+    if (&threads_[i] != &self) make_ready(threads_[i]);
+  }
+}
+
+}  // namespace ladder::emulator

@@ -1,0 +1,120 @@
+// The part of CUDA's host API that the project calls. Everything has happened when a call returns;
+// wrong handles, pointers, ranges and directions are errors, as on a GPU or sooner.
+#pragma once
+
+#include <cstddef>
+
+// A stream runs what it is given in order; nullptr is the default stream.
+struct CUstream_st;
+typedef CUstream_st* cudaStream_t;
+// An event is a mark in a stream, with the time at which the stream passed it.
+struct CUevent_st;
+typedef CUevent_st* cudaEvent_t;
+
+typedef enum cudaError {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,  // a launch with an impossible grid, block or shared size
+  cudaErrorInvalidMemcpyDirection = 21,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,  // not a live stream or event
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,  // a kernel wrote where nothing is allocated
+} cudaError_t;
+
+// From where to where; cudaMemcpyDefault tells by the addresses.
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost = 0,
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4,
+};
+
+struct cudaDeviceProp {
+  char name[256];
+  size_t totalGlobalMem;          // bytes
+  size_t sharedMemPerBlock;       // bytes that a launch may ask for without further ado
+  size_t sharedMemPerBlockOptin;  // bytes after cudaFuncSetAttribute
+  int multiProcessorCount;
+  int maxThreadsPerBlock;
+  int warpSize;
+  int major, minor;  // compute capability
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+// Flags of streams and events. Streams run in place, so the stream's have no effect here.
+inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1,
+                          cudaEventDisableTiming = 2;
+
+extern "C" {
+
+// The last error of the calling thread, "cudaSuccess" if there was none; the first one also forgets
+// it. Every function below returns its own status as well.
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+const char* cudaGetErrorName(cudaError_t status);    // "cudaErrorInvalidValue"
+const char* cudaGetErrorString(cudaError_t status);  // a sentence
+
+// There is one device, number 0.
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceSynchronize();
+
+// Device memory, aligned to 256 bytes, with undefined values; of 0 bytes it is nullptr. Freeing
+// nullptr does nothing, anything else that is not allocated is cudaErrorInvalidValue.
+cudaError_t cudaMalloc(void** pointer, size_t bytes);
+cudaError_t cudaFree(void* pointer);
+// Host memory that devices can reach too ("pinned").
+cudaError_t cudaMallocHost(void** pointer, size_t bytes);
+cudaError_t cudaFreeHost(void* pointer);
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
+
+// Copies. Device ranges must lie in one allocation, host ranges outside of device memory.
+cudaError_t cudaMemcpy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+// Sets every byte of a device range to `value`.
+cudaError_t cudaMemset(void* destination, int value, size_t bytes);
+cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes,
+                            cudaStream_t stream = nullptr);
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+// What the stream is given from now on runs after the event.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+// Milliseconds between two recorded events that were created with timing.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
+
+// Lets launches of the kernel ask for up to `value` bytes of dynamic shared memory.
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+}  // extern "C"
+
+template <class T>
+cudaError_t cudaMalloc(T** pointer, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
+}
+template <class T>
+cudaError_t cudaMallocHost(T** pointer, size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(pointer), bytes);
+}
+template <class T>
+cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value) {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}

@@ -1,0 +1,25 @@
+// What the parts of the host API tell each other.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/emulator/host_api.h"
+
+namespace ladder::emulator {
+
+inline constexpr size_t kSharedBytes = 48 << 10;        // dynamic shared memory of any launch
+inline constexpr size_t kSharedBytesOptin = 227 << 10;  // after cudaFuncSetAttribute
+
+// Remembers a failure for cudaGetLastError; returns the status.
+cudaError_t note(cudaError_t status);
+
+// nullptr (the default stream) or a stream that was created and not destroyed.
+bool is_stream(cudaStream_t stream);
+
+// Is it in memory of cudaMallocHost?
+bool is_pinned(const void* pointer);
+
+// Bytes of dynamic shared memory that launches of the kernel may ask for.
+size_t shared_limit(const void* kernel);
+
+}  // namespace ladder::emulator

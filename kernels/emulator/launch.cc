@@ -1,0 +1,56 @@
+#include "kernels/emulator/launch.h"
+
+#include <mutex>
+#include <utility>
+
+#include "kernels/emulator/arena.h"
+#include "kernels/emulator/execution.h"
+#include "kernels/emulator/fault.h"
+#include "kernels/emulator/host_state.h"
+#include "kernels/emulator/stacks.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder::emulator {
+namespace {
+
+// Rounded so that the memory of a block begins on a boundary for every type.
+size_t shared_bytes = 0;
+
+cudaError_t check_shape(const KernelCall& call) {
+  const auto& [grid, block] = std::pair(call.grid, call.block);
+  const size_t threads = size_t{block.x} * block.y * block.z;
+  const bool fine = threads > 0 && threads <= kMaxThreads && block.x <= 1024 && block.y <= 1024 &&
+                    block.z <= 64 && grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 &&
+                    grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
+  if (!fine) return cudaErrorInvalidConfiguration;
+  return call.shared_bytes <= shared_limit(call.function) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace
+
+void* dynamic_shared() { return static_cast<char*>(dynamic_shared_end()) - shared_bytes; }
+
+void check_pointer(std::string_view kernel, size_t index, const void* pointer) {
+  if (pointer == nullptr || Arena::instance().holds(pointer, 0) || is_pinned(pointer)) return;
+  throw Error(concat("kernel ", kernel, ": argument ", index + 1, " points to ", pointer,
+                     Arena::instance().contains(pointer) ? ", where no device memory is allocated"
+                                                         : ", which is host memory"));
+}
+
+cudaError_t launch(const KernelCall& call, cudaStream_t stream) {
+  static std::mutex one_kernel_at_a_time;
+  if (!running_kernel_name().empty()) fail("a kernel cannot launch a kernel");
+  if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
+  const cudaError_t status = check_shape(call);
+  if (status != cudaSuccess) return note(status);
+  const std::lock_guard lock(one_kernel_at_a_time);
+  explain_faults();
+  shared_bytes = (call.shared_bytes + 15) / 16 * 16;
+  const DeviceAccess access;
+  Execution(call).run();
+  const std::string stray_write = Arena::instance().find_stray_write();
+  if (!stray_write.empty()) throw Error(concat("kernel ", call.name, ": ", stray_write));
+  return cudaSuccess;
+}
+
+}  // namespace ladder::emulator

@@ -1,0 +1,141 @@
+// Memory: allocation, copies, sets.
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "kernels/emulator/arena.h"
+#include "kernels/emulator/host_state.h"
+
+namespace ladder::emulator {
+namespace {
+
+struct PinnedMemory {
+  std::mutex mutex;
+  std::map<const char*, size_t> allocations;  // begin -> bytes
+};
+
+PinnedMemory& pinned_memory() {
+  static PinnedMemory* const memory = new PinnedMemory;
+  return *memory;
+}
+
+bool overlap(const void* a, const void* b, size_t bytes) {
+  const char* const x = static_cast<const char*>(a);
+  const char* const y = static_cast<const char*>(b);
+  return x < y + bytes && y < x + bytes;
+}
+
+// May `bytes` be read or written at `pointer`, as memory of the device or of the host?
+bool is_range(const void* pointer, size_t bytes, bool device) {
+  const Arena& arena = Arena::instance();
+  return device ? arena.holds(pointer, bytes) : pointer != nullptr && !arena.contains(pointer);
+}
+
+cudaError_t check_copy(const void* destination, const void* source, size_t bytes,
+                       cudaMemcpyKind kind) {
+  const Arena& arena = Arena::instance();
+  const auto side = [&](bool by_kind, const void* pointer) {
+    return kind == cudaMemcpyDefault ? arena.contains(pointer) : by_kind;
+  };
+  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) {
+    return cudaErrorInvalidMemcpyDirection;
+  }
+  const bool to_device =
+      side(kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice, destination);
+  const bool from_device =
+      side(kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice, source);
+  const bool fine = is_range(destination, bytes, to_device) &&
+                    is_range(source, bytes, from_device) && !overlap(destination, source, bytes);
+  return fine ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace
+
+bool is_pinned(const void* pointer) {
+  PinnedMemory& memory = pinned_memory();
+  const std::lock_guard lock(memory.mutex);
+  const char* const at = static_cast<const char*>(pointer);
+  auto found = memory.allocations.upper_bound(at);
+  if (found == memory.allocations.begin()) return false;
+  --found;
+  return at <= found->first + found->second;
+}
+
+}  // namespace ladder::emulator
+
+using namespace ladder::emulator;
+
+cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+  if (pointer == nullptr) return note(cudaErrorInvalidValue);
+  *pointer = bytes == 0 ? nullptr : Arena::instance().allocate(bytes);
+  return note(bytes == 0 || *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaFree(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  const bool stray_write = !Arena::instance().find_stray_write().empty();
+  if (!Arena::instance().release(pointer)) return note(cudaErrorInvalidValue);
+  return note(stray_write ? cudaErrorIllegalAddress : cudaSuccess);
+}
+
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) {
+  if (pointer == nullptr) return note(cudaErrorInvalidValue);
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (bytes > Arena::instance().total()) return note(cudaErrorMemoryAllocation);
+  char* const begin = static_cast<char*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+  if (begin == nullptr) return note(cudaErrorMemoryAllocation);
+  PinnedMemory& memory = pinned_memory();
+  const std::lock_guard lock(memory.mutex);
+  memory.allocations.emplace(begin, bytes);
+  *pointer = begin;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  PinnedMemory& memory = pinned_memory();
+  const std::lock_guard lock(memory.mutex);
+  if (memory.allocations.erase(static_cast<char*>(pointer)) == 0) {
+    return note(cudaErrorInvalidValue);
+  }
+  std::free(pointer);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  if (free_bytes == nullptr || total_bytes == nullptr) return note(cudaErrorInvalidValue);
+  const Arena& arena = Arena::instance();
+  *total_bytes = arena.total();
+  *free_bytes = arena.total() - arena.in_use();
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
+  return cudaMemcpyAsync(destination, source, bytes, kind, nullptr);
+}
+
+cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return cudaSuccess;
+  const cudaError_t status = check_copy(destination, source, bytes, kind);
+  if (status != cudaSuccess) return note(status);
+  const DeviceAccess access;
+  std::memcpy(destination, source, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemset(void* destination, int value, size_t bytes) {
+  return cudaMemsetAsync(destination, value, bytes, nullptr);
+}
+
+cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes, cudaStream_t stream) {
+  if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return cudaSuccess;
+  if (!Arena::instance().holds(destination, bytes)) return note(cudaErrorInvalidValue);
+  const DeviceAccess access;
+  std::memset(destination, value, bytes);
+  return cudaSuccess;
+}

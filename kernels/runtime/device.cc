@@ -1,0 +1,106 @@
+#include "kernels/runtime/device.h"
+
+#include <fstream>
+
+#include "kernels/runtime/cuda.h"
+
+namespace ladder {
+namespace {
+
+// The driver's answer to "how many GPUs?". The count is untouched where there is no driver.
+struct Gpus {
+  int count = 0;
+  cudaError_t error = cudaSuccess;
+};
+
+Gpus find_gpus() {
+  Gpus gpus;
+  gpus.error = cudaGetDeviceCount(&gpus.count);
+  if (gpus.error != cudaSuccess) {
+    cudaGetLastError();
+    gpus.count = 0;
+  }
+  return gpus;
+}
+
+[[noreturn]] void refuse_cuda() {
+  if (cuda_device_of_build() != DeviceType::cuda) {
+    throw UserError(
+        "--device cuda: this build has no CUDA; build with bazel build --config=cuda (it needs "
+        "nvcc), or use --device cpu, or --device emulator, which runs the CUDA kernels on the CPU");
+  }
+  const Gpus gpus = find_gpus();
+  const std::string why =
+      gpus.error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(gpus.error);
+  throw UserError(concat("--device cuda: no usable GPU (", why,
+                         "); see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"));
+}
+
+// MemAvailable of the machine, or 0 if it does not say.
+size_t free_memory_of_machine() {
+  std::ifstream file("/proc/meminfo");
+  std::string name, unit;
+  size_t kibibytes = 0;
+  while (file >> name >> kibibytes) {
+    std::getline(file, unit);
+    if (name == "MemAvailable:") return kibibytes * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+DeviceType cuda_device_of_build() {
+#ifdef LADDER_CUDA_EMULATOR
+  return DeviceType::emulator;
+#else
+  return DeviceType::cuda;
+#endif
+}
+
+size_t num_devices(DeviceType device) {
+  if (device == DeviceType::cpu || device != cuda_device_of_build()) return 0;
+  return static_cast<size_t>(find_gpus().count);
+}
+
+DeviceType device_named(const std::string& name) {
+  if (name == "cpu") return DeviceType::cpu;
+  if (name == "auto") return num_devices(DeviceType::cuda) > 0 ? DeviceType::cuda : DeviceType::cpu;
+  if (name == "cuda") {
+    if (num_devices(DeviceType::cuda) == 0) refuse_cuda();
+    return DeviceType::cuda;
+  }
+  if (name == "emulator") {
+    if (cuda_device_of_build() == DeviceType::emulator) return DeviceType::emulator;
+    throw UserError(
+        "--device emulator: the CUDA build has none; use the default build, or --device cuda or "
+        "cpu");
+  }
+  throw UserError(concat("--device ", name, ": expected auto, cpu, emulator or cuda"));
+}
+
+void select_device(DeviceType device, size_t local_rank) {
+  if (device == DeviceType::cpu) return;
+  const size_t count = num_devices(device);
+  check(count > 0, "select_device: no such device");
+  cuda_check(cudaSetDevice(static_cast<int>(local_rank % count)), "cudaSetDevice");
+}
+
+std::string description_of(DeviceType device) {
+  if (device == DeviceType::cpu) return "cpu";
+  if (device == DeviceType::emulator) return "emulator (CUDA kernels on the CPU)";
+  int number = 0;
+  cuda_check(cudaGetDevice(&number), "cudaGetDevice");
+  cudaDeviceProp properties;
+  cuda_check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  return concat("cuda (", properties.name, ")");
+}
+
+size_t free_memory(DeviceType device) {
+  if (device != DeviceType::cuda) return free_memory_of_machine();
+  size_t free = 0, total = 0;
+  cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return free;
+}
+
+}  // namespace ladder

@@ -1,0 +1,171 @@
+// cuBLAS: products against plain loops, for every operation, leading dimension, alpha and beta.
+#include <cublas_v2.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/emulator/support.h"
+
+namespace ladder {
+namespace {
+
+struct Handle {
+  Handle() { REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS); }
+  ~Handle() { cublasDestroy(handle); }
+  operator cublasHandle_t() const { return handle; }
+  cublasHandle_t handle = nullptr;
+};
+
+constexpr auto kSgemm = cublasSgemm_64;
+constexpr auto kDgemm = cublasDgemm_64;
+
+template <class T>
+constexpr auto kGemm = [] {
+  if constexpr (sizeof(T) == 4) return kSgemm;
+  if constexpr (sizeof(T) == 8) return kDgemm;
+}();
+
+// Small integers, so that every product and sum is exact, whatever its order.
+template <class T>
+std::vector<T> integers(size_t size, int seed) {
+  std::vector<T> values(size);
+  for (size_t i = 0; i < size; ++i)
+    values[i] = static_cast<T>((static_cast<int>(i) * seed) % 7 - 3);
+  return values;
+}
+
+// Element (i, j) of op(X).
+template <class T>
+T element(const std::vector<T>& x, int64_t leading, cublasOperation_t op, int64_t i, int64_t j) {
+  return x[static_cast<size_t>(op == CUBLAS_OP_N ? i + j * leading : j + i * leading)];
+}
+
+TEMPLATE_TEST_CASE("products of column-major matrices", "", float, double) {
+  using T = TestType;
+  const Handle handle;
+  const auto op_a = GENERATE(CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C);
+  const auto op_b = GENERATE(CUBLAS_OP_N, CUBLAS_OP_T);
+  const auto [m, n, k] =
+      GENERATE(table<int64_t, int64_t, int64_t>({{1, 1, 1}, {3, 5, 7}, {17, 2, 9}}));
+  const auto [alpha, beta] = GENERATE(table<T, T>({{1, 0}, {1, 1}, {2, 0}, {-1, 3}, {0, 2}}));
+  const int64_t lda = (op_a == CUBLAS_OP_N ? m : k) + 2, ldb = (op_b == CUBLAS_OP_N ? k : n) + 1;
+  const int64_t ldc = m + 3;
+  const auto a = integers<T>(static_cast<size_t>(lda * (op_a == CUBLAS_OP_N ? k : m)), 3);
+  const auto b = integers<T>(static_cast<size_t>(ldb * (op_b == CUBLAS_OP_N ? n : k)), 5);
+  const auto c = integers<T>(static_cast<size_t>(ldc * n), 2);
+  const DeviceArray<T> device_a(a), device_b(b), device_c(c);
+  REQUIRE(kGemm<T>(handle, op_a, op_b, m, n, k, &alpha, device_a.data(), lda, device_b.data(), ldb,
+                   &beta, device_c.data(), ldc) == CUBLAS_STATUS_SUCCESS);
+  std::vector<T> expected = c;  // also between the columns, where nothing may change
+  for (int64_t j = 0; j < n; ++j) {
+    for (int64_t i = 0; i < m; ++i) {
+      T sum = 0;
+      for (int64_t p = 0; p < k; ++p)
+        sum += element(a, lda, op_a, i, p) * element(b, ldb, op_b, p, j);
+      T& out = expected[static_cast<size_t>(i + j * ldc)];
+      out = alpha * sum + beta * out;
+    }
+  }
+  CAPTURE(op_a, op_b, m, n, k, alpha, beta);
+  CHECK(device_c.values() == expected);
+}
+
+TEMPLATE_TEST_CASE("with beta 0, what was in C does not count; with k = 0 only beta does", "",
+                   float, double) {
+  using T = TestType;
+  const Handle handle;
+  const T one = 1, zero = 0, three = 3, nan = std::numeric_limits<T>::quiet_NaN();
+  const DeviceArray<T> a(std::vector<T>{2}), c(std::vector<T>{nan});
+  const auto multiply = [&](int64_t k, const T& alpha, const T& beta) {
+    REQUIRE(kGemm<T>(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, k, &alpha, a.data(), 1, a.data(),
+                     std::max<int64_t>(k, 1), &beta, c.data(), 1) == CUBLAS_STATUS_SUCCESS);
+    return c.values()[0];
+  };
+  CHECK(multiply(1, one, zero) == 4);
+  CHECK(multiply(1, three, zero) == 12);
+  CHECK(multiply(0, one, three) == 36);
+  CHECK(multiply(0, one, zero) == 0);
+}
+
+TEST_CASE("batches of products lie a stride apart") {
+  const Handle handle;
+  // (2, 1) x (1, 2), three times; B is the same for all.
+  const DeviceArray<double> a({1, 2, 0, 3, 4, 0, 5, 6, 0}), b({10, 100}),
+      c(std::vector<double>(15, -1));
+  const double one = 1, zero = 0;
+  REQUIRE(cublasDgemmStridedBatched_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 1, &one, a.data(), 2,
+                                       3, b.data(), 1, 0, &zero, c.data(), 2, 5,
+                                       3) == CUBLAS_STATUS_SUCCESS);
+  CHECK(c.values() ==
+        std::vector<double>{10, 20, 100, 200, -1, 30, 40, 300, 400, -1, 50, 60, 500, 600, -1});
+
+  const DeviceArray<float> x({1, 2}), y(2);
+  const float two = 2, none = 0;
+  REQUIRE(cublasSgemmStridedBatched_64(handle, CUBLAS_OP_T, CUBLAS_OP_T, 1, 1, 1, &two, x.data(), 1,
+                                       1, x.data(), 1, 1, &none, y.data(), 1, 1,
+                                       2) == CUBLAS_STATUS_SUCCESS);
+  CHECK(y.values() == std::vector<float>{2, 8});
+}
+
+TEST_CASE("wrong arguments of a product are refused, and nothing is written") {
+  const Handle handle;
+  const DeviceArray<float> in(std::vector<float>(6, 1)), out(std::vector<float>(6, 5));
+  const float one = 1, zero = 0;
+  std::vector<float> host(6);
+  // What is right but for one argument: (2, 3) x (3, 2).
+  struct Call {
+    cublasOperation_t op_a = CUBLAS_OP_N;
+    int64_t m = 2, n = 2, k = 3, lda = 2, ldb = 3, ldc = 2;
+    const float *alpha, *a, *b, *beta;
+    float* c;
+  };
+  const Call right{.alpha = &one, .a = in.data(), .b = in.data(), .beta = &zero, .c = out.data()};
+  const auto status = [&](auto change) {
+    Call call = right;
+    change(call);
+    return cublasSgemm_64(handle, call.op_a, CUBLAS_OP_N, call.m, call.n, call.k, call.alpha,
+                          call.a, call.lda, call.b, call.ldb, call.beta, call.c, call.ldc);
+  };
+  const auto bad = CUBLAS_STATUS_INVALID_VALUE;
+  CHECK(status([](Call& c) { c.op_a = static_cast<cublasOperation_t>(5); }) == bad);
+  CHECK(status([](Call& c) { c.m = -1; }) == bad);
+  CHECK(status([](Call& c) { c.n = -1; }) == bad);
+  CHECK(status([](Call& c) { c.k = -1; }) == bad);
+  CHECK(status([](Call& c) { c.lda = 1; }) == bad);
+  CHECK(status([](Call& c) { c.ldb = 2; }) == bad);
+  CHECK(status([](Call& c) { c.ldc = 1; }) == bad);
+  CHECK(status([](Call& c) { c.lda = 3; }) == bad);  // leaves the allocation
+  CHECK(status([](Call& c) { c.ldc = 5; }) == bad);
+  CHECK(status([](Call& c) { c.alpha = nullptr; }) == bad);
+  CHECK(status([](Call& c) { c.beta = c.a; }) == bad);  // must be host memory
+  CHECK(status([](Call& c) { c.a = nullptr; }) == bad);
+  CHECK(status([&](Call& c) { c.b = host.data(); }) == bad);  // must be device memory
+  CHECK(status([&](Call& c) { c.c = host.data(); }) == bad);
+  CHECK(status([](Call& c) { c.m = 0; }) == CUBLAS_STATUS_SUCCESS);
+  CHECK(out.values() == std::vector<float>(6, 5));
+  CHECK(status([](Call&) {}) == CUBLAS_STATUS_SUCCESS);
+  CHECK(out.values() == std::vector<float>{3, 3, 3, 3, 5, 5});
+}
+
+TEST_CASE("handles, streams, modes and workspaces are checked") {
+  cublasHandle_t handle = nullptr;
+  CHECK(cublasCreate(nullptr) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(cublasSetStream(nullptr, nullptr) == CUBLAS_STATUS_NOT_INITIALIZED);
+  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasSetStream(handle, reinterpret_cast<cudaStream_t>(8)) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasSetMathMode(handle, static_cast<cublasMath_t>(9)) == CUBLAS_STATUS_INVALID_VALUE);
+  const DeviceArray<char> workspace(1024);
+  CHECK(cublasSetWorkspace(handle, workspace.data(), 1024) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasSetWorkspace(handle, workspace.data(), 1025) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(cublasSetWorkspace(handle, workspace.data() + 1, 10) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(cublasDestroy(handle) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasDestroy(handle) == CUBLAS_STATUS_NOT_INITIALIZED);
+  CHECK(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_NOT_INITIALIZED);
+  CHECK(std::string(cublasGetStatusString(CUBLAS_STATUS_INVALID_VALUE)) == "invalid argument");
+}
+
+}  // namespace
+}  // namespace ladder

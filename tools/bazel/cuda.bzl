@@ -1,0 +1,144 @@
+"""CUDA: the toolkit of this machine, and libraries whose sources hold kernels.
+
+The default build compiles `.cu` files with the C++ compiler against kernels/emulator, so that they
+run on any CPU; --config=cuda compiles them with nvcc.
+"""
+
+# Code for Ampere and Hopper, and PTX from which newer GPUs compile their own at the first start.
+_ARCHITECTURES = [
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
+    "-gencode=arch=compute_90,code=compute_90",
+]
+
+# As in .bazelrc: the same arithmetic in host code; no contraction in device code either.
+_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "-fmad=false",
+    "-lineinfo",
+    "--expt-relaxed-constexpr",  # constexpr functions may run on the device
+    "-Xcompiler=-fPIC,-march=x86-64-v3,-ffp-contract=off,-fno-math-errno,-fopenmp",
+    "-Xcompiler=-Wall,-Wno-psabi",
+    "-Werror=all-warnings",
+]
+
+_BUILD = """
+package(default_visibility = ["//visibility:public"])
+
+exports_files(["nvcc"])
+
+# The runtime is linked statically: only cuBLAS and NCCL must be present where the program runs.
+cc_library(
+    name = "cuda_runtime",
+    hdrs = glob(["include/*.h", "include/*.hpp", "include/crt/**", "include/nvtx3/**"]),
+    includes = ["include"],
+    linkopts = ["-L{root}/lib64", "-lcudart_static", "-ldl", "-lpthread", "-lrt"],
+)
+
+cc_library(
+    name = "cublas",
+    linkopts = ["-L{root}/lib64", "-Wl,-rpath,{root}/lib64", "-lcublas"],
+    deps = [":cuda_runtime"],
+)
+
+cc_library(
+    name = "nccl",
+    linkopts = ["-L{root}/lib64", "-Wl,-rpath,{root}/lib64", "-lnccl"],
+    deps = [":cuda_runtime"],
+)
+"""
+
+def _cuda_repository_impl(context):
+    nvcc = context.path("/usr/local/cuda/bin/nvcc")
+    if not nvcc.exists:
+        nvcc = context.which("nvcc")
+    if nvcc == None:
+        fail("--config=cuda needs the CUDA toolkit, and there is no nvcc in /usr/local/cuda/bin or " +
+             "on the PATH. Install it, or build without --config=cuda: the default build runs the " +
+             "CUDA kernels on the CPU (--device emulator).")
+    root = str(nvcc.dirname.dirname)
+    context.symlink(root + "/include", "include")
+    # nvcc finds its own folder by the name it is called by.
+    context.file("nvcc", "#!/bin/sh\nexec %s \"$@\"\n" % nvcc, executable = True)
+    context.file("BUILD", _BUILD.format(root = root))
+
+cuda_repository = repository_rule(
+    implementation = _cuda_repository_impl,
+    environ = ["PATH"],
+    local = True,
+)
+
+def _nvcc_objects_impl(context):
+    compilation = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in context.attr.deps],
+    ).compilation_context
+    includes = ["-I."]
+    for folder in compilation.quote_includes.to_list() + compilation.includes.to_list():
+        includes.append("-I" + folder)
+    for folder in compilation.system_includes.to_list():
+        includes.append("-isystem=" + folder)
+    defines = ["-D" + define for define in compilation.defines.to_list()]
+    objects = []
+    for source in context.files.srcs:
+        object_file = context.actions.declare_file(source.basename + ".pic.o")
+        objects.append(object_file)
+        context.actions.run(
+            executable = context.executable._nvcc,
+            arguments = _FLAGS + _ARCHITECTURES + includes + defines +
+                        ["-c", source.path, "-o", object_file.path],
+            inputs = depset([source] + context.files.hdrs, transitive = [compilation.headers]),
+            outputs = [object_file],
+            mnemonic = "Nvcc",
+            progress_message = "Compiling %s with nvcc" % source.short_path,
+            use_default_shell_env = True,
+        )
+    return [DefaultInfo(files = depset(objects))]
+
+_nvcc_objects = rule(
+    implementation = _nvcc_objects_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "hdrs": attr.label_list(allow_files = True),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "_nvcc": attr.label(
+            default = "@cuda//:nvcc",
+            executable = True,
+            allow_single_file = True,
+            cfg = "host",
+        ),
+    },
+)
+
+def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
+    """A library whose sources are .cu files. Takes what cc_library takes."""
+
+    # cc_library of this Bazel knows no .cu: a file that includes it stands in, so that messages of
+    # the compiler and a debugger still name the .cu file.
+    wrappers = []
+    for source in srcs:
+        wrapper = source.replace("/", "_") + ".cc"
+        wrappers.append(wrapper)
+        native.genrule(
+            name = name + "_" + wrapper,
+            outs = [wrapper],
+            cmd = "echo '#include \"%s/%s\"' > $@" % (native.package_name(), source),
+        )
+    _nvcc_objects(
+        name = name + "_nvcc",
+        srcs = srcs,
+        hdrs = hdrs,
+        tags = ["manual"],  # built where --config=cuda asks for it
+        deps = deps,
+    )
+    native.cc_library(
+        name = name,
+        srcs = select({
+            "//tools/bazel:with_cuda": [name + "_nvcc"],
+            "//conditions:default": wrappers,
+        }) + hdrs,
+        textual_hdrs = srcs,
+        copts = ["-Wno-unknown-pragmas"],  # unroll is nvcc's
+        deps = deps,
+        **kwargs
+    )
