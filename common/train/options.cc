@@ -21,17 +21,6 @@ std::optional<Number> parse_number(const std::string& text) {
   return number;
 }
 
-// A whole number from `least` to `most`.
-CLI::Validator whole(int64_t least, int64_t most) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        const std::optional<int64_t> number = parse_number<int64_t>(text);
-        if (number && *number >= least && *number <= most) return std::string();
-        return concat("'", text, "' is not a whole number from ", least, " to ", most);
-      },
-      "");
-}
-
 // A finite number from `least` (or above it, if exclusive) to `most`.
 CLI::Validator real(double least, double most, bool exclusive = false) {
   return CLI::Validator(
@@ -254,6 +243,16 @@ std::string one_line(std::string text) {
 }
 
 }  // namespace
+
+CLI::Validator whole(int64_t least, int64_t most) {
+  return CLI::Validator(
+      [=](std::string& text) {
+        const std::optional<int64_t> number = parse_number<int64_t>(text);
+        if (number && *number >= least && *number <= most) return std::string();
+        return concat("'", text, "' is not a whole number from ", least, " to ", most);
+      },
+      "");
+}
 
 CLI::Validator byte_size() {
   return CLI::Validator(

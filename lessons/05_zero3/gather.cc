@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/train/options.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -9,7 +10,7 @@ namespace ladder {
 void GatherOptions::add_to(CLI::App& app, const char* group) {
   app.add_option("--prefetch", prefetch,
                  "Units whose parameters are gathered ahead of the one in use [1]")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole(0, 1000))
       ->group(group);
   app.add_flag("--keep-embedding", keep_embedding,
                "Gather the token embedding once for embedding and classifier")
