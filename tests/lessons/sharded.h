@@ -54,14 +54,18 @@ void require_negative_control(const typename T::Flags& flags = {}) {
   CHECK(found.front().find("loss") != std::string::npos);
 }
 
-// A and B compute the same bits on groups of these sizes, both from registered memory and without.
+// A and B compute the same bits on groups of this size, with one micro-batch a step or with
+// micro-batches of one row, both from registered memory and without.
+enum class Accumulation { none, rows };
 template <Trainer A, Trainer B>
-void require_same_bits(DType dtype, size_t ranks, size_t micro_batch,
+void require_same_bits(DType dtype, size_t ranks, Accumulation accumulation,
                        const typename A::Flags& a_flags = {},
                        const typename B::Flags& b_flags = {}) {
-  INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
+  INFO(name_of(dtype) << ", " << ranks << " ranks"
+                      << (accumulation == Accumulation::none ? "" : ", accumulation"));
   Groups groups(ranks);
-  const RunConfig config = equivalence_config(dtype, micro_batch);
+  const size_t rows = 24 / groups.group->size();  // the last group may be a smaller one
+  const RunConfig config = equivalence_config(dtype, accumulation == Accumulation::none ? rows : 1);
   MemorySource* const registered = &groups.node_memory;
   const Record a = record_run<A>(config, *groups.group, registered, a_flags);
   for (MemorySource* source : {registered, static_cast<MemorySource*>(nullptr)}) {

@@ -35,11 +35,13 @@ TEST_CASE("the bits of lesson 04, however units are gathered") {
   for (const GatherOptions& gather : kVariants) {
     INFO("prefetch " << gather.prefetch << (gather.keep_embedding ? " keep embedding" : "")
                      << (gather.reshard_after_forward ? "" : " no reshard"));
-    require_same_bits<Zero2Trainer, Zero3Trainer>(DType::fp32, 4, 1, {}, {gather});
+    require_same_bits<Zero2Trainer, Zero3Trainer>(DType::fp32, 4, Accumulation::rows, {}, {gather});
   }
   for (DType dtype : {DType::fp32, DType::fp64}) {
-    for (size_t ranks : {3, 8}) require_same_bits<Zero2Trainer, Zero3Trainer>(dtype, ranks, 1);
-    require_same_bits<DdpTrainer, Zero3Trainer>(dtype, 2, 12);  // one micro-batch a step
+    for (size_t ranks : {3, 8}) {
+      require_same_bits<Zero2Trainer, Zero3Trainer>(dtype, ranks, Accumulation::rows);
+    }
+    require_same_bits<DdpTrainer, Zero3Trainer>(dtype, 2, Accumulation::none);
   }
 }
 
