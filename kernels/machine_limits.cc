@@ -6,13 +6,10 @@
 #include <chrono>
 
 #include "kernels/elementwise.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // `rounds` times a multiply-add on each of enough vectors to hide its latency. Returns FLOP.
 __attribute__((target("avx512f"), noinline)) double multiply_add_512(int64_t rounds) {

@@ -1,117 +1,30 @@
 #include "common/comm/communicator.h"
 
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <exception>
-#include <functional>
-#include <mutex>
-#include <thread>
-#include <utility>
+#include "common/comm/device_queue.h"
+#include "common/comm/worker.h"
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
 
-namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+Communicator::Communicator(size_t rank, size_t size, DeviceType device, bool queued)
+    : rank_(rank), size_(size), device_(device) {
+  if (queued) queue_ = std::make_unique<DeviceQueue>(device);
 }
-
-}  // namespace
-
-struct Work::State {
-  std::function<void(double busy, double exposed)> record_times;
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  std::exception_ptr error;
-
-  void finish(std::exception_ptr thrown) {
-    const std::lock_guard lock(mutex);
-    error = std::move(thrown);
-    done = true;
-    changed.notify_all();
-  }
-};
-
-Work& Work::operator=(Work&& other) noexcept {
-  if (state_) std::terminate();  // a started operation that nobody waited for
-  state_ = std::move(other.state_);
-  return *this;
-}
-
-Work::~Work() {
-  // While an exception unwinds the stack the program is about to end; else it is a bug.
-  if (state_ && std::uncaught_exceptions() == 0) std::terminate();
-}
-
-void Work::wait(Stream&) {
-  if (!state_) return;
-  const std::shared_ptr<State> state = std::move(state_);
-  state_ = nullptr;
-  const auto begin = std::chrono::steady_clock::now();
-  std::unique_lock lock(state->mutex);
-  state->changed.wait(lock, [&] { return state->done; });
-  state->record_times(0, seconds_since(begin));
-  if (state->error) std::rethrow_exception(state->error);
-}
-
-// One thread that runs what it is given, in order. Sleeps while there is nothing.
-class Worker {
- public:
-  Worker() : thread_([this] { loop(); }) {}
-  ~Worker() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  void add(std::function<void()> task) {
-    {
-      const std::lock_guard lock(mutex_);
-      tasks_.push_back(std::move(task));
-    }
-    changed_.notify_all();
-  }
-  // Returns when nothing is queued or running.
-  void drain() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return tasks_.empty() && !busy_; });
-  }
-
- private:
-  void loop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      const std::function<void()> task = std::move(tasks_.front());
-      tasks_.pop_front();
-      busy_ = true;
-      lock.unlock();
-      task();
-      lock.lock();
-      busy_ = false;
-      changed_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool busy_ = false, stopping_ = false;
-  std::thread thread_;
-};
-
-Communicator::Communicator(size_t rank, size_t size) : rank_(rank), size_(size) {}
 Communicator::~Communicator() = default;
 
+const Ledger& Communicator::ledger() const {
+  if (queue_) queue_->resolve();
+  return ledger_;
+}
+
 void Communicator::stop() {
-  if (std::uncaught_exceptions() > 0) given_up_ = true;
+  if (std::uncaught_exceptions() > 0) give_up();
   worker_.reset();
+}
+
+void Communicator::enqueue(const Request&, Stream&) {
+  fail("this communicator queues nothing on a device");
 }
 
 double Communicator::execute_and_observe(const Request& request, Purpose purpose) {
@@ -125,37 +38,57 @@ double Communicator::execute_and_observe(const Request& request, Purpose purpose
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
                        CallOptions options) {
   const ConstTensorView view = request.out.empty() ? request.in : ConstTensorView(request.out);
-  ledger_.record(options.purpose, request.collective,
-                 payload_elements * (view.empty() ? 0 : size_of(view.dtype())));
-  stream.synchronize();
+  if (view.device() != DeviceType::cpu && view.device() != device_) {
+    fail(concat(name_of(request.collective), ": the buffer is on ", name_of(view.device()),
+                ", this communicator is for ", name_of(device_)));
+  }
+  check(view.device() == DeviceType::cpu || stream.device() == view.device(),
+        "a collective: its stream is of another device than its buffers");
+  ledger_.record(options.purpose, request.collective, payload_elements * size_of(view.dtype()));
+  if (queue_ && view.device() == device_) return run_on_queue(stream, request, options.purpose);
+  return run_in_thread(stream, request, options);
+}
+
+Work Communicator::run_on_queue(Stream& stream, const Request& request, Purpose purpose) {
+  check(!given_up_, "given up after an error");
+  if (worker_) worker_->drain();  // enqueue may compare calls on the host
+  const auto report = [this, purpose, collective = request.collective](const auto& times) {
+    ledger_.record_times(purpose, collective, times.busy_seconds, times.exposed_seconds);
+    if (observer_) observer_(purpose, collective, times.begin, times.end);
+  };
+  return queue_->start(
+      stream, [&](Stream& queue) { enqueue(request, queue); }, report);
+}
+
+Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOptions options) {
+  const Purpose purpose = options.purpose;
+  const auto record_times = [this, purpose, collective = request.collective](double busy,
+                                                                             double exposed) {
+    ledger_.record_times(purpose, collective, busy, exposed);
+  };
   if (!options.background || size_ == 1) {
+    stream.synchronize();
     double waited = 0;  // asking for the time costs a tenth of a small call
     if (worker_) {
       const auto begin = std::chrono::steady_clock::now();
       worker_->drain();
       waited = seconds_since(begin);
     }
-    const double busy = execute_and_observe(request, options.purpose);
-    ledger_.record_times(options.purpose, request.collective, busy, waited + busy);
+    const double busy = execute_and_observe(request, purpose);
+    record_times(busy, waited + busy);
     return Work();
   }
-  if (!worker_) worker_ = std::make_unique<Worker>();
-  auto state = std::make_shared<Work::State>();
-  state->record_times = [this, purpose = options.purpose, collective = request.collective](
-                            double busy, double exposed) {
-    ledger_.record_times(purpose, collective, busy, exposed);
-  };
-  worker_->add([this, request, state, purpose = options.purpose] {
-    std::exception_ptr error;
-    try {
-      check(!given_up_, "given up after an error");
-      state->record_times(execute_and_observe(request, purpose), 0);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    state->finish(error);
-  });
-  return Work(state);
+  // The worker waits for the inputs, so that the caller need not.
+  const auto ready = std::make_shared<Event>();
+  ready->record(stream);
+  if (!worker_) worker_ = std::make_unique<Worker>(device_);
+  return worker_->start(
+      [this, request, ready, purpose, record_times] {
+        check(!given_up_, "given up after an error");
+        ready->synchronize();
+        record_times(execute_and_observe(request, purpose), 0);
+      },
+      [record_times](double waited) { record_times(0, waited); });
 }
 
 namespace {
@@ -168,6 +101,10 @@ void check_parts(const char* operation, const ConstTensorView& whole, const Cons
                  size_t size) {
   check_present(operation, whole);
   check_present(operation, part);
+  if (whole.device() != part.device()) {
+    fail(concat(operation, ": one buffer is on ", name_of(whole.device()), ", the other on ",
+                name_of(part.device())));
+  }
   if (whole.dtype() != part.dtype() || whole.num_elements() != size * part.num_elements()) {
     fail(concat(operation, ": ", size, " shards of ", part.num_elements(), " ",
                 name_of(part.dtype()), " elements do not make a buffer of ", whole.num_elements(),
@@ -232,19 +169,6 @@ void Communicator::barrier() {
   if (worker_) worker_->drain();
   ledger_.record(Purpose::control, Collective::barrier, 0);
   execute({Collective::barrier, {}, {}});
-}
-
-std::unique_ptr<Communicator> OneRank::split(size_t) { return std::make_unique<OneRank>(); }
-
-void OneRank::execute(const Request& request) {
-  if (request.out.empty() || request.in.empty() || request.out.data() == request.in.data()) return;
-  Stream stream(request.out.device());
-  copy(stream, request.out, request.in.reshape(request.out.shape()));
-  stream.synchronize();
-}
-
-std::unique_ptr<Communicator> Unconnected::split(size_t) {
-  fail("Unconnected::split: it knows nothing of the other ranks' colors");
 }
 
 }  // namespace ladder

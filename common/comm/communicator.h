@@ -11,7 +11,11 @@
 //   operations before it, while the caller goes on. Otherwise it has run when the call returns; the
 //   Work is waited for all the same.
 // - Zero elements are a call like any other, which moves nothing; an empty view is an error.
-// - Buffers on registered memory (node_memory.h) are reduced in place, without copies.
+// - Buffers on registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
+// - A communicator for a device takes buffers on that device and, for control data, on the host;
+//   all of one call on the same. NCCL's operations on the device are queued on a stream of the
+//   communicator's own, in the order of the calls whether `background` or not, and nothing makes
+//   the host wait; NCCL sums in an order of its own.
 #pragma once
 
 #include <atomic>
@@ -21,31 +25,13 @@
 #include <memory>
 
 #include "common/comm/ledger.h"
+#include "common/comm/work.h"
 #include "kernels/collective.h"
-#include "kernels/runtime/stream.h"
 
 namespace ladder {
 
+class DeviceQueue;
 class Worker;
-
-// A started operation. Must be waited for before it is destroyed, and must not outlive its
-// communicator. Move-only.
-class [[nodiscard]] Work {
- public:
-  struct State;
-
-  Work() = default;  // nothing to wait for
-  explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  Work(Work&&) = default;
-  Work& operator=(Work&& other) noexcept;
-  ~Work();
-
-  // What is queued on `stream` from now on sees the result. Throws what the operation threw.
-  void wait(Stream& stream);
-
- private:
-  std::shared_ptr<State> state_;
-};
 
 struct CallOptions {
   Purpose purpose = Purpose::control;
@@ -61,9 +47,11 @@ class Communicator {
 
   size_t rank() const { return rank_; }
   size_t size() const { return size_; }
-  const Ledger& ledger() const { return ledger_; }
+  // Waits for the operations queued on a device, of which times are known only then.
+  const Ledger& ledger() const;
 
-  // Called after every operation but barriers, in the thread that ran it. REQUIRES: none runs now.
+  // Called after every operation but barriers, in the thread that ran it; for one that was queued
+  // on a device when its times become known. REQUIRES: none runs now.
   using Time = std::chrono::steady_clock::time_point;
   using Observer = std::function<void(Purpose, Collective, Time begin, Time end)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
@@ -91,6 +79,14 @@ class Communicator {
   // Returns when every rank of the group has called it.
   void barrier();
 
+  // From here on sums of messages between ranks go through `area` instead of memory of the
+  // communicator's own, where it is large enough (staging.h) and ranks share no memory.
+  virtual void use_staging(TensorView) {}
+
+  // Ends what is in flight with an Error. An error of this rank is about to end the program: peers
+  // may never come, and device memory cannot be freed while an operation on it waits for them.
+  virtual void give_up() { given_up_ = true; }
+
   // The ranks of this group that give the same color, ordered by rank. Collective.
   virtual std::unique_ptr<Communicator> split(size_t color) = 0;
 
@@ -104,47 +100,40 @@ class Communicator {
     Reduction reduction = Reduction::sum;
   };
 
-  Communicator(size_t rank, size_t size);
+  // `device`: where buffers may lie beside the host. `queued`: operations on it are given to
+  // enqueue(), all others to execute().
+  Communicator(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queued = false);
   // Runs the operation to its end in the calling thread. Called by one thread at a time.
   virtual void execute(const Request& request) = 0;
+  // Queues an operation on device memory. Asynchronous.
+  virtual void enqueue(const Request& request, Stream& queue);
+  // Throws unless all ranks of the group make the same call. Collective.
+  virtual void compare(const Request&) {}
+  // The same two, of a communicator that this one is built on.
+  static void execute_on(Communicator& other, const Request& request) { other.execute(request); }
+  static void compare_on(Communicator& other, const Request& request) { other.compare(request); }
+
+  DeviceType device() const { return device_; }
   // Ends the worker; to be called by destructors of classes that implement execute. While an
-  // exception unwinds the stack, operations in flight are given up: peers may never come.
+  // exception unwinds the stack, operations in flight are given up.
   void stop();
-  // Set when operations are given up; whatever waits for peers looks at it and throws Error.
+  // Set by give_up(); whatever waits for peers looks at it and throws Error.
   const std::atomic<bool>& given_up() const { return given_up_; }
 
  private:
+  Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
+  Work run_in_thread(Stream& stream, const Request& request, CallOptions options);
+  Work run_on_queue(Stream& stream, const Request& request, Purpose purpose);
   // Runs the operation in the calling thread; returns the seconds it took.
   double execute_and_observe(const Request& request, Purpose purpose);
-  Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
 
   size_t rank_, size_;
+  DeviceType device_;
   Ledger ledger_;
   Observer observer_;
   std::atomic<bool> given_up_ = false;
-  std::unique_ptr<Worker> worker_;  // made by the first background call
-};
-
-// A group of one rank: every operation is the identity.
-class OneRank final : public Communicator {
- public:
-  OneRank() : Communicator(0, 1) {}
-  ~OneRank() override { stop(); }
-  std::unique_ptr<Communicator> split(size_t color) override;
-
- private:
-  void execute(const Request& request) override;
-};
-
-// True rank and size, but nothing moves: the negative control of tests.
-class Unconnected final : public Communicator {
- public:
-  Unconnected(size_t rank, size_t size) : Communicator(rank, size) {}
-  ~Unconnected() override { stop(); }
-  std::unique_ptr<Communicator> split(size_t color) override;
-
- private:
-  void execute(const Request&) override {}
+  std::unique_ptr<Worker> worker_;      // made by the first background call
+  std::unique_ptr<DeviceQueue> queue_;  // if operations are queued
 };
 
 }  // namespace ladder

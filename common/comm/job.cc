@@ -1,9 +1,16 @@
 #include "common/comm/job.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <set>
 #include <thread>
+#include <vector>
+
+#include "common/comm/nccl_communicator.h"
+#include "common/comm/one_rank.h"
+#include "common/comm/staged_communicator.h"
 
 namespace ladder {
 
@@ -26,19 +33,74 @@ void Job::check_same_flags(int argc, const char* const* argv) const {
   world_->check_same(flags);
 }
 
-void Job::connect(bool shared_memory, const MpiOptions& options) {
+Job::Sharing Job::find_sharing(DeviceType device) const {
+  const size_t ranks = node_size();
+  if (device == DeviceType::cpu) return {.num_devices = 0, .ranks_on_device = ranks};
+  // Each rank has an emulator of its own; they share the machine's memory.
+  if (device == DeviceType::emulator) return {.num_devices = ranks, .ranks_on_device = ranks};
+  if (!world_) return {};
+  constexpr int kLength = 32;
+  const std::string own = selected_device_id(device);
+  std::vector<char> all(kLength * ranks, '\0');
+  std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1),
+              &all[kLength * world_->node_rank()]);
+  mpi_check(
+      MPI_Allgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, world_->node()));
+  std::multiset<std::string> ids;
+  for (size_t r = 0; r < ranks; ++r) ids.insert(&all[kLength * r]);
+  const size_t num_devices = std::set<std::string>(ids.begin(), ids.end()).size();
+  int shares = num_devices < ranks;
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &shares, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD));
+  return {num_devices, ids.count(own), shares != 0};
+}
+
+void Job::connect(const ConnectOptions& options) {
+  select_device(options.device, world_ ? world_->node_rank() : 0);
+  const Sharing sharing = find_sharing(options.device);
   if (!world_) {
-    communicator_ = std::make_unique<OneRank>();
+    communicator_ = std::make_unique<OneRank>(options.device);
+  } else {
+    if (options.shared_memory) node_memory_.emplace(*world_);
+    std::unique_ptr<Communicator> host =
+        MpiCommunicator::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
+    if (options.device == DeviceType::cpu) {
+      communicator_ = std::move(host);
+      registered_ = node_memory_ ? &*node_memory_ : nullptr;
+      communication_ = node_memory_ ? "shared memory within a machine" : "messages only";
+    } else {
+      connect_devices(options, sharing, std::move(host));
+    }
+  }
+  free_device_memory_ = free_memory(options.device) / sharing.ranks_on_device;
+  if (world_) mpi_check(MPI_Barrier(world_->node()));  // nobody allocates before all have looked
+}
+
+void Job::connect_devices(const ConnectOptions& options, const Sharing& sharing,
+                          std::unique_ptr<Communicator> host) {
+  const std::string shares = concat(node_size(), " ranks share ", sharing.num_devices,
+                                    sharing.num_devices == 1 ? " GPU" : " GPUs");
+  if (options.transport == Transport::nccl && sharing.anywhere) {
+    throw UserError(concat("--communication nccl: ", shares,
+                           ", which NCCL refuses; use --communication staged, or a rank per GPU"));
+  }
+  if (options.transport == Transport::staged ||
+      (options.transport == Transport::automatic && sharing.anywhere)) {
+    communicator_ = StagedCommunicator::make(std::move(host), options.device);
+    communication_ = concat("staged through host memory", sharing.anywhere ? ": " + shares : "");
     return;
   }
-  if (shared_memory) node_memory_.emplace(*world_);
-  communicator_ =
-      MpiCommunicator::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options);
+  nccl_memory_.emplace(options.device);
+  registered_ = &*nccl_memory_;
+  // NCCL itself does not notice when ranks' calls differ or a rank does not come.
+  const bool compare = options.mpi.check_collectives || options.mpi.timeout_seconds > 0;
+  communicator_ = NcclCommunicator::make(std::move(host), options.device, &*nccl_memory_, compare);
+  communication_ = options.device == DeviceType::cuda ? "NCCL " + NcclCommunicator::version()
+                                                      : std::string("emulated NCCL");
 }
 
 void Job::fail(const std::string& message, int status) {
   if (!world_ || world_->first_to_fail()) {
-    std::cerr << message << std::endl;
+    std::cerr << message + "\n" << std::flush;  // one piece: mpirun passes pieces on as they come
   } else {
     // The first one is about to end this rank too; only if it cannot, this one does.
     std::this_thread::sleep_for(std::chrono::seconds(5));

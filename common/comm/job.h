@@ -6,8 +6,17 @@
 #include <string>
 
 #include "common/comm/mpi_communicator.h"
+#include "common/comm/nccl_memory.h"
+#include "common/comm/transport.h"
 
 namespace ladder {
+
+struct ConnectOptions {
+  DeviceType device = DeviceType::cpu;
+  Transport transport = Transport::automatic;
+  bool shared_memory = true;  // between ranks of a machine, for data on the host
+  MpiOptions mpi;
+};
 
 class Job {
  public:
@@ -24,13 +33,19 @@ class Job {
 
   // UserError on a rank that was started with other flags than rank 0. Collective.
   void check_same_flags(int argc, const char* const* argv) const;
-  // Makes the group of all ranks. Collective.
-  void connect(bool shared_memory, const MpiOptions& options);
+  // Selects this rank's device, which must come before whatever else is done with it, and makes the
+  // group of all ranks. UserError: a transport that the devices cannot have. Collective.
+  void connect(const ConnectOptions& options);
 
   // REQUIRES: connect().
   Communicator& communicator() { return *communicator_; }
-  // Memory that collectives work on without copies; null where there is none.
-  MemorySource* registered() { return node_memory_ ? &*node_memory_ : nullptr; }
+  // Memory of the device that collectives work on without copies; null where there is none.
+  MemorySource* registered() { return registered_; }
+  // How ranks communicate, in words; "" where there is one rank.
+  const std::string& communication() const { return communication_; }
+  // Bytes that the device had free for this rank alone when the ranks had connected; 0 if it does
+  // not say.
+  size_t free_device_memory() const { return free_device_memory_; }
 
   // Says `message` on standard error, unless another rank has said what went wrong first, and ends
   // all ranks with `status`. Returns only where this process is the only one.
@@ -39,8 +54,22 @@ class Job {
   std::string prefix() const { return world_ ? world_->name() + ": " : std::string(); }
 
  private:
+  // Ranks of this machine and the devices that they have selected.
+  struct Sharing {
+    size_t num_devices = 1;
+    size_t ranks_on_device = 1;  // on this rank's
+    bool anywhere = false;       // do ranks share a device on any machine?
+  };
+  Sharing find_sharing(DeviceType device) const;
+  void connect_devices(const ConnectOptions& options, const Sharing& sharing,
+                       std::unique_ptr<Communicator> host);
+
   std::optional<MpiWorld> world_;
   std::optional<NodeMemory> node_memory_;
+  std::optional<NcclMemory> nccl_memory_;
+  MemorySource* registered_ = nullptr;
+  std::string communication_;
+  size_t free_device_memory_ = 0;
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "common/comm/one_rank.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -18,11 +19,6 @@ Slice slice_of(size_t count, size_t parts, size_t index) {
   const size_t each = ((count + parts - 1) / parts + kLine - 1) / kLine * kLine;
   const size_t first = std::min(count, each * index);
   return {first, std::min(each, count - first)};
-}
-
-template <class View>
-View part(const View& view, size_t first, size_t count) {
-  return view.elements(first, {count});
 }
 
 }  // namespace
@@ -124,12 +120,24 @@ void MpiCommunicator::execute(const Request& request) {
   meeting_->leave();
 }
 
+void MpiCommunicator::compare(const Request& request) {
+  const Meeting::Call call = describe(request);
+  if (meeting_) {
+    meeting_->enter(call);
+  } else {
+    check_over_mpi(call);
+  }
+}
+
 void MpiCommunicator::check_over_mpi(const Meeting::Call& call) {
   const std::string own = to_string(call);
   constexpr int kLength = 96;
   std::vector<char> all(kLength * size(), '\0');
   std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1), &all[kLength * rank()]);
-  mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_));
+  MPI_Request started;
+  mpi_check(
+      MPI_Iallgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_, &started));
+  finish({&started, 1});
   for (size_t r = 0; r < size(); ++r) {
     const std::string theirs(&all[kLength * r]);
     if (theirs == &all[kLength * rank()]) continue;

@@ -1,6 +1,7 @@
 // Ranks as MPI processes.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -10,12 +11,13 @@
 #include "common/comm/meeting.h"
 #include "common/comm/mpi_world.h"
 #include "common/comm/node_memory.h"
+#include "common/comm/staging.h"
 
 namespace ladder {
 
 struct MpiOptions {
-  // Elements in one message: what is larger travels in pieces, through one reused staging area.
-  size_t piece_elements = size_t{1} << 20;
+  // Of one message; tests have shorter ones.
+  size_t piece_elements = kPieceElements;
   // Compare every call with the peers' over MPI also where they share no memory.
   bool check_collectives = false;
   // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Needs
@@ -36,6 +38,7 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(size_t color) override;
 
+  void use_staging(TensorView area) override { area_ = area; }
   // Bytes that this rank has read from and written to peers' memory, counted where they move.
   size_t shared_bytes() const { return shared_bytes_; }
 
@@ -46,9 +49,15 @@ class MpiCommunicator final : public Communicator {
                                             NodeMemory* node_memory, const MpiOptions& options);
 
   void execute(const Request& request) override;
+  void compare(const Request& request) override;
   Meeting::Call describe(const Request& request) const;
   void check_over_mpi(const Meeting::Call& call);
 
+  // Elements [first, first + count) of a view.
+  template <class View>
+  static View part(const View& view, size_t first, size_t count) {
+    return view.elements(first, {count});
+  }
   // The registered `in` of a peer: elements [first, first + count).
   TensorView peer_memory(const Request& request, size_t peer, size_t first, size_t count);
   void execute_shared(const Request& request);
@@ -60,11 +69,14 @@ class MpiCommunicator final : public Communicator {
   // Returns when all have ended. Throws Error where this communicator is given up.
   void finish(std::span<MPI_Request> requests, MPI_Status* statuses = MPI_STATUSES_IGNORE);
   void recv_by_messages(const Request& request);
-  void all_reduce_piece(TensorView piece, Reduction reduction);
+  void all_reduce_by_messages(const Request& request);
   void reduce_scatter_by_messages(const Request& request);
   void all_gather_by_messages(TensorView buffer, ConstTensorView shard);
   void reduce_by_messages(const Request& request);
-  TensorView staging(DType dtype, size_t elements);
+  // The area for the call: that of use_staging(), or the communicator's own.
+  TensorView staging(const Request& request);
+  // Where a piece comes from every rank, all of them share one.
+  size_t piece_of_a_rank() const { return std::max<size_t>(options_.piece_elements / size(), 1); }
 
   MPI_Comm comm_;
   const MpiWorld& world_;
@@ -72,6 +84,7 @@ class MpiCommunicator final : public Communicator {
   MpiOptions options_;
   std::vector<size_t> node_ranks_;    // of the members, if all are on this machine
   std::unique_ptr<Meeting> meeting_;  // if all are on this machine
+  TensorView area_;
   std::vector<char> staging_;
   std::atomic<size_t> shared_bytes_ = 0;
 };

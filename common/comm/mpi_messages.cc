@@ -15,11 +15,6 @@ constexpr int kTag = 1;
 
 int byte_count(size_t elements, DType dtype) { return static_cast<int>(elements * size_of(dtype)); }
 
-template <class View>
-View part(const View& view, size_t first, size_t count) {
-  return view.elements(first, {count});
-}
-
 // Calls body(first, count) for pieces that cover [0, n).
 template <class Body>
 void for_pieces(size_t n, size_t piece, Body body) {
@@ -28,8 +23,15 @@ void for_pieces(size_t n, size_t piece, Body body) {
 
 }  // namespace
 
-TensorView MpiCommunicator::staging(DType dtype, size_t elements) {
-  staging_.resize(std::max(staging_.size(), elements * size_of(dtype)));
+TensorView MpiCommunicator::staging(const Request& request) {
+  const size_t elements = staging_elements(request.collective, size(), request.in.num_elements(),
+                                           options_.piece_elements);
+  const DType dtype = request.out.dtype();
+  const size_t bytes = elements * size_of(dtype);
+  if (!area_.empty() && area_.num_bytes() >= bytes) {
+    return TensorView(area_.data(), dtype, DeviceType::cpu, {elements});
+  }
+  staging_.resize(std::max(staging_.size(), bytes));
   return TensorView(staging_.data(), dtype, DeviceType::cpu, {elements});
 }
 
@@ -79,9 +81,7 @@ void MpiCommunicator::execute_by_messages(const Request& request) {
   MPI_Request started;
   switch (request.collective) {
     case Collective::all_reduce:
-      return for_pieces(n, piece, [&](size_t first, size_t count) {
-        all_reduce_piece(part(request.out, first, count), request.reduction);
-      });
+      return all_reduce_by_messages(request);
     case Collective::reduce_scatter:
       return reduce_scatter_by_messages(request);
     case Collective::all_gather:
@@ -136,33 +136,36 @@ void MpiCommunicator::recv_by_messages(const Request& request) {
   });
 }
 
-// Rank r collects slice r from all, sums it in rank order, and sends the sum to all.
-void MpiCommunicator::all_reduce_piece(TensorView piece, Reduction reduction) {
-  const size_t n = piece.num_elements(), each = (n + size() - 1) / size();
-  const auto slice = [&](size_t r) {
-    const size_t first = std::min(n, r * each);
-    return part(piece, first, std::min(each, n - first));
-  };
-  const TensorView own = slice(rank()), all = staging(piece.dtype(), size() * each);
-  const auto staged = [&](size_t r) { return part(all, r * each, own.num_elements()); };
-  exchange(piece.dtype(), slice, staged);
-  if (own.num_elements() > 0) {
-    std::vector<ConstTensorView> views;
-    for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
-    reduce_to_one(own, views, reduction);
-  }
-  exchange(
-      piece.dtype(), [&](size_t) { return own; }, slice);
+// Rank r collects slice r of a piece from all, sums it in rank order, and sends the sum to all.
+void MpiCommunicator::all_reduce_by_messages(const Request& request) {
+  const TensorView area = staging(request);
+  for_pieces(request.out.num_elements(), options_.piece_elements, [&](size_t begin, size_t count) {
+    const TensorView piece = part(request.out, begin, count);
+    const size_t each = (count + size() - 1) / size();
+    const auto slice = [&](size_t r) {
+      const size_t first = std::min(count, r * each);
+      return part(piece, first, std::min(each, count - first));
+    };
+    const TensorView own = slice(rank());
+    const auto staged = [&](size_t r) { return part(area, r * each, own.num_elements()); };
+    exchange(piece.dtype(), slice, staged);
+    if (own.num_elements() > 0) {
+      std::vector<ConstTensorView> views;
+      for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
+      reduce_to_one(own, views, request.reduction);
+    }
+    exchange(
+        piece.dtype(), [&](size_t) { return own; }, slice);
+  });
 }
 
 void MpiCommunicator::reduce_scatter_by_messages(const Request& request) {
   const size_t shard = request.out.num_elements();
-  const DType dtype = request.out.dtype();
-  for_pieces(shard, options_.piece_elements, [&](size_t first, size_t count) {
-    const TensorView all = staging(dtype, size() * count);
+  const TensorView area = staging(request);
+  for_pieces(shard, piece_of_a_rank(), [&](size_t first, size_t count) {
     const auto mine = [&](size_t r) { return part(request.in, r * shard + first, count); };
-    const auto staged = [&](size_t r) { return part(all, r * count, count); };
-    exchange(dtype, mine, staged);
+    const auto staged = [&](size_t r) { return part(area, r * count, count); };
+    exchange(area.dtype(), mine, staged);
     std::vector<ConstTensorView> views;
     for (size_t r = 0; r < size(); ++r) {
       views.push_back(r == rank() ? mine(r) : ConstTensorView(staged(r)));
@@ -184,14 +187,12 @@ void MpiCommunicator::all_gather_by_messages(TensorView buffer, ConstTensorView 
 
 void MpiCommunicator::reduce_by_messages(const Request& request) {
   const bool is_root = rank() == request.peer;
-  const DType dtype = request.out.dtype();
-  for_pieces(request.in.num_elements(), options_.piece_elements, [&](size_t first, size_t count) {
-    const TensorView own = part(request.out, first, count);
-    const TensorView all = staging(dtype, is_root ? size() * count : 0);
-    const auto nothing = part(own, 0, 0);
-    const auto staged = [&](size_t r) { return part(all, r * count, count); };
+  const TensorView area = is_root ? staging(request) : TensorView();
+  for_pieces(request.in.num_elements(), piece_of_a_rank(), [&](size_t first, size_t count) {
+    const TensorView own = part(request.out, first, count), nothing = part(own, 0, 0);
+    const auto staged = [&](size_t r) { return part(area, r * count, count); };
     exchange(
-        dtype, [&](size_t r) { return r == request.peer ? own : nothing; },
+        own.dtype(), [&](size_t r) { return r == request.peer ? own : nothing; },
         [&](size_t r) { return is_root ? staged(r) : nothing; });
     if (!is_root) return;
     std::vector<ConstTensorView> views;

@@ -33,6 +33,7 @@ MpiWorld::MpiWorld() {
   int node_rank = 0, unit = 0;
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
+  node_rank_ = static_cast<size_t>(node_rank);
   mpi_check(MPI_Win_allocate_shared(node_rank == 0 ? 64 : 0, 1, MPI_INFO_NULL, node_, &failures_,
                                     &window_));
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));

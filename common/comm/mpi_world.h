@@ -24,8 +24,9 @@ class MpiWorld {
 
   size_t rank() const { return rank_; }
   size_t size() const { return size_; }
-  // Ranks on this machine, and the communicator of them.
+  // Ranks on this machine, this one's number among them, and the communicator of them.
   size_t node_size() const { return node_size_; }
+  size_t node_rank() const { return node_rank_; }
   MPI_Comm node() const { return node_; }
   // "rank 3 on hostname"
   std::string name() const;
@@ -40,7 +41,7 @@ class MpiWorld {
   [[noreturn]] static void abort(int status);
 
  private:
-  size_t rank_ = 0, size_ = 1, node_size_ = 1;
+  size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0;
   MPI_Comm node_ = MPI_COMM_NULL;
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<int>* failures_ = nullptr;  // shared by the node

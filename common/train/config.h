@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/comm/transport.h"
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
 #include "kernels/runtime/dtype.h"
@@ -35,6 +36,7 @@ struct RunConfig {
   size_t device_memory = 0, host_memory = 0;  // caps in bytes
 
   // Between ranks.
+  Transport communication = Transport::automatic;
   bool no_shared_memory = false;
   bool check_collectives = false;
   double collective_timeout = 0;  // seconds; 0 = none

@@ -1,50 +1,19 @@
 #include "common/train/options.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <iostream>
 #include <limits>
 
+#include "common/train/validators.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
 namespace {
 
-// The whole of `text` as a number, or nothing.
-template <class Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return number;
-}
-
-// A finite number from `least` (or above it, if exclusive) to `most`.
-CLI::Validator real(double least, double most, bool exclusive = false) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        const std::optional<double> number = parse_number<double>(text);
-        if (number && *number <= most && (exclusive ? *number > least : *number >= least)) {
-          return std::string();
-        }
-        return concat("'", text, "' is not a number ", exclusive ? "above " : "from ", least,
-                      " to ", most);
-      },
-      "");
-}
-
-// A path; an empty one would mean "none" and is more likely an unset shell variable.
-CLI::Validator path() {
-  return CLI::Validator(
-      [](std::string& text) { return text.empty() ? "the path is empty" : std::string(); }, "");
-}
-
 // What is parsed before defaults that depend on other flags are known.
 struct RawOptions {
   RunConfig config;
-  std::string dtype = "fp32", device = "auto";
+  std::string dtype = "fp32", device = "auto", communication = "auto";
   std::optional<size_t> layers, heads, hidden, vocab, sequence_length, micro_batch_size, sample;
   std::optional<double> learning_rate, min_learning_rate;
   std::optional<int64_t> warmup_steps;
@@ -140,8 +109,13 @@ void add_machine_flags(CLI::App& app, RawOptions& raw) {
       ->transform(byte_size());
 }
 
-void add_rank_flags(CLI::App& app, RunConfig& config) {
+void add_rank_flags(CLI::App& app, RawOptions& raw) {
+  RunConfig& config = raw.config;
   const char* const group = "Between ranks";
+  app.add_option("--communication", raw.communication,
+                 "Of data on GPUs: auto, nccl (a GPU for each rank), staged (through host memory) "
+                 "[auto: nccl where it can be]")
+      ->group(group);
   app.add_flag("--no-shared-memory", config.no_shared_memory,
                "Send messages also between ranks of one machine")
       ->group(group);
@@ -160,13 +134,17 @@ DType parse_dtype(const std::string& name) {
   throw UserError(concat("--dtype ", name, ": expected fp32 or fp64"));
 }
 
-DeviceType parse_device(const std::string& name) {
-  if (name == "auto" || name == "cpu") return DeviceType::cpu;
-  if (name == "emulator" || name == "cuda") {
-    throw UserError(concat("--device ", name,
-                           ": this build has no such device; use --device cpu or --device auto"));
+Transport parse_communication(const std::string& name, DeviceType device) {
+  if (name == "auto") return Transport::automatic;
+  if (name != "nccl" && name != "staged") {
+    throw UserError(concat("--communication ", name, ": expected auto, nccl or staged"));
   }
-  throw UserError(concat("--device ", name, ": expected auto, cpu, emulator or cuda"));
+  if (device == DeviceType::cpu) {
+    throw UserError(concat("--communication ", name,
+                           ": for data on GPUs, and the device is the cpu; add --device cuda or "
+                           "emulator, or leave it out"));
+  }
+  return name == "nccl" ? Transport::nccl : Transport::staged;
 }
 
 // Each flag has its range, but their product may still be beyond what a size can count.
@@ -197,7 +175,8 @@ RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
                   .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length)};
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype);
-  config.device = parse_device(raw.device);
+  config.device = device_named(raw.device);
+  config.communication = parse_communication(raw.communication, config.device);
   config.threads =
       raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(ranks.node_size)));
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
@@ -209,9 +188,10 @@ RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
   }
   config.micro_batch_size = raw.micro_batch_size.value_or(global / data_size);
   if (global / data_size % config.micro_batch_size != 0) {
-    throw UserError(concat("--micro-batch-size ", config.micro_batch_size, " does not divide the ",
-                           global / data_size, " sequences of a rank (", "--global-batch-size ",
-                           global, " over ", data_size, " ranks)"));
+    const std::string of_rank = concat("the ", global / data_size, " sequences of a rank (");
+    throw UserError(concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
+                           data_size > 1 ? of_rank : "", "--global-batch-size ", global,
+                           data_size > 1 ? concat(" over ", data_size, " ranks)") : ""));
   }
 
   check_countable(config);
@@ -244,16 +224,6 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
-CLI::Validator whole(int64_t least, int64_t most) {
-  return CLI::Validator(
-      [=](std::string& text) {
-        const std::optional<int64_t> number = parse_number<int64_t>(text);
-        if (number && *number >= least && *number <= most) return std::string();
-        return concat("'", text, "' is not a whole number from ", least, " to ", most);
-      },
-      "");
-}
-
 CLI::Validator byte_size() {
   return CLI::Validator(
       [](std::string& text) {
@@ -282,7 +252,7 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
   add_training_flags(app, raw);
   add_output_flags(app, raw);
   add_machine_flags(app, raw);
-  if (ranks.distributed) add_rank_flags(app, raw.config);
+  if (ranks.distributed) add_rank_flags(app, raw);
   add_flags(app);
   try {
     app.parse(argc, argv);

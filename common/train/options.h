@@ -17,8 +17,6 @@ struct LessonInfo {
 
 // For flags that take a number of bytes, such as 64MiB: checks it and makes it the plain number.
 CLI::Validator byte_size();
-// For flags that take a whole number from `least` to `most`.
-CLI::Validator whole(int64_t least, int64_t most);
 
 // Where a run takes place, as far as flags depend on it.
 struct Ranks {

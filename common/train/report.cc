@@ -35,7 +35,8 @@ std::string clock_text(double seconds) {
 }
 
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction) {
+                        const Corpus& corpus, const Prediction& prediction,
+                        const std::string& communication) {
   const Gpt2Config& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
@@ -46,12 +47,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
                  " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
                  "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
-  text += concat("  device   ", name_of(config.device), ", ", name_of(config.dtype), ", ",
+  text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
                  config.threads, config.threads == 1 ? " thread\n" : " threads\n");
   if (grid.world_size() > 1) {
-    text +=
-        concat("  ranks    ", grid.world_size(), ", ",
-               config.no_shared_memory ? "messages only" : "shared memory within a machine", "\n");
+    text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }
   text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
   text += concat("  memory   ", human_bytes(prediction.device.total()), " predicted:");
@@ -130,14 +129,16 @@ std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config
                  human_bytes(needed.total()).c_str(),
                  error.limit > 0 ? human_bytes(error.limit).c_str() : "what the machine has");
   text += "  What to try:\n";
-  if (config.micro_batch_size > 1) {
+  // What no micro-batch makes smaller.
+  const size_t fixed = needed.total() - needed[Category::activations] - needed[Category::workspace];
+  if (config.micro_batch_size > 1 && (error.limit == 0 || fixed < error.limit)) {
     text += concat("  - a smaller --micro-batch-size than ", config.micro_batch_size,
                    ": fewer activations, the same gradients\n");
   }
   text += "  - a smaller --model, or fewer --layers\n";
   if (config.dtype == DType::fp64) text += "  - --dtype fp32: half of everything\n";
   text += concat("  - a larger --", error.arena, "-memory, if the machine has it\n");
-  return text + "  - more ranks: a later lesson that shards what is too large here\n";
+  return text + "  - a later lesson: there ranks share what each holds whole here\n";
 }
 
 }  // namespace ladder

@@ -9,8 +9,10 @@
 namespace ladder {
 
 // The lines before training: model, batch, device, data, memory that will be needed.
+// `communication`: how ranks communicate, in words.
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction);
+                        const Corpus& corpus, const Prediction& prediction,
+                        const std::string& communication);
 
 // What a step communicates, predicted and measured, by purpose and operation, and the time it took:
 // exposed (waited for) and hidden (beside computation).

@@ -5,32 +5,21 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
 #include <optional>
 
+#include "common/comm/staging.h"
 #include "common/model/weights.h"
 #include "common/train/outputs.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// Bytes that the machine has free, or 0 if it does not say.
-size_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  size_t kibibytes = 0;
-  while (file >> name >> kibibytes) {
-    std::getline(file, unit);
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return 0;
-}
 
 Corpus open_corpus(const RunConfig& config) {
   Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
@@ -59,10 +48,19 @@ struct Run::State {
         job(job_),
         corpus(open_corpus(config)),
         device_memory(config.device, "device", config.device_memory),
-        host_memory(DeviceType::cpu, "host", config.host_memory),
+        host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
+        staging_elements(needs_staging() ? most_staging_elements(job.size()) : 0),
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
-  }  // mpirun gives every rank one
+    // mpirun gives every rank one
+    prediction.device[Category::communication] += staging_elements * size_of(config.dtype);
+  }
+
+  // Do sums of data on the device go between ranks as messages?
+  bool needs_staging() const {
+    const bool shared = !config.no_shared_memory && job.node_size() == job.size();
+    return job.size() > 1 && config.device == DeviceType::cpu && !shared;
+  }
 
   using Visit = std::function<void(TensorKind, const TensorSink&)>;
 
@@ -82,8 +80,11 @@ struct Run::State {
   Corpus corpus;
   Memory device_memory, host_memory;
   Stream stream;
+  size_t staging_elements;  // of the area for sums of messages
+  Tensor staging;
   std::optional<MetricsFile> metrics;
-  std::optional<PartialFile> trace_file;  // on rank 0
+  std::optional<PartialFile> trace_file;      // on rank 0
+  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
   bool on_terminal;
   Clock::time_point begin;
@@ -91,13 +92,14 @@ struct Run::State {
 
 Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
          const Prediction& prediction) {
-  if (config.device_memory == 0) config.device_memory = available_memory() / job.node_size();
+  if (config.device_memory == 0) config.device_memory = job.free_device_memory();
   state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
   if (!s.config.trace.empty()) {
-    job.communicator().barrier();  // so that all ranks' times begin together
+    s.trace_ranks = job.communicator().split(0);
+    s.trace_ranks->barrier();  // so that all ranks' times begin together
     s.trace.emplace();
     s.trace->observe(job.communicator());
   }
@@ -105,13 +107,19 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   if (!s.config.trace.empty()) s.trace_file.emplace(s.config.trace);
   if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
   if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
-  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction) << std::flush;
+  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication())
+            << std::flush;
 }
 
-Run::~Run() = default;
+Run::~Run() { state_->job.communicator().use_staging({}); }
 
 TrainerContext Run::context() {
   State& s = *state_;
+  if (s.staging_elements > 0) {
+    s.staging =
+        Tensor(s.device_memory, Category::communication, s.config.dtype, {s.staging_elements});
+    s.job.communicator().use_staging(s.staging);
+  }
   return {.config = s.config,
           .grid = s.grid,
           .corpus = s.corpus,
@@ -135,7 +143,7 @@ void Run::State::print_progress(int64_t step, const StepResult& result, double s
       step * lines / num_steps == (step - 1) * lines / num_steps) {
     return;
   }
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  const double seconds = seconds_since(begin);
   const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
   const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
   std::cout << (on_terminal ? "\r" : "")
@@ -158,6 +166,17 @@ MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
 }
 
 void Run::train(const TrainerCalls& calls) {
+  try {
+    train_and_report(calls);
+  } catch (...) {
+    // While the trainer still has its memory: device memory that a collective works on cannot be
+    // freed before it ends, and its peers may never come.
+    state_->job.communicator().give_up();
+    throw;
+  }
+}
+
+void Run::train_and_report(const TrainerCalls& calls) {
   State& s = *state_;
   const RunConfig& config = s.config;
   const int64_t num_steps = config.optimizer.num_steps;
@@ -190,7 +209,8 @@ void Run::train(const TrainerCalls& calls) {
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.metrics) s.metrics->finish();
-  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, s.job.communicator());
+  s.job.communicator().ledger();  // spans of operations on a device become known by it
+  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
                             s.job.node_size()));

@@ -26,6 +26,7 @@ class Run {
       const Prediction& prediction);
   ~Run();
 
+  // Called once, before training. Throws OutOfMemory.
   TrainerContext context();
   // The training loop, to the end table and the sample.
   void train(const TrainerCalls& calls);
@@ -33,6 +34,8 @@ class Run {
   std::string report(const OutOfMemory& error) const;
 
  private:
+  void train_and_report(const TrainerCalls& calls);
+
   struct State;
   std::unique_ptr<State> state_;
 };
@@ -59,8 +62,11 @@ int run(int argc, char** argv) {
     const std::optional<RunConfig> config =
         parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
     if (!config) return;  // --help
-    job.connect(!config->no_shared_memory, {.check_collectives = config->check_collectives,
-                                            .timeout_seconds = config->collective_timeout});
+    job.connect({.device = config->device,
+                 .transport = config->communication,
+                 .shared_memory = !config->no_shared_memory,
+                 .mpi = {.check_collectives = config->check_collectives,
+                         .timeout_seconds = config->collective_timeout}});
     Run surroundings(T::kLesson, *config, grid, job, T::predict(*config, grid, flags));
     try {
       T trainer(surroundings.context(), flags);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/adamw.h"
+#include "kernels/collective.h"
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
 
@@ -54,6 +55,13 @@ void StepFloor::run() {
     layer(4 * c, c, first + 8 * c * c);
   }
   adamw(stream_, weights_, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
+}
+
+void StepFloor::all_reduce(size_t ranks) {
+  const size_t each = gradients_.view().num_elements() / ranks;
+  std::vector<TensorView> parts;
+  for (size_t r = 0; r < ranks; ++r) parts.push_back(gradients_.view().rows(r * each, each));
+  reduce_to_all(parts, Reduction::sum);
 }
 
 }  // namespace ladder

@@ -17,6 +17,9 @@ class StepFloor {
   // Forward, input gradient and weight gradient of every linear layer and of the tied head, each on
   // weights of its own, then AdamW on all parameters.
   void run();
+  // The memory traffic of one rank of `ranks` in an all_reduce of the gradients, without peers: the
+  // parts of its own buffer are added up, and the sum is written to all of them.
+  void all_reduce(size_t ranks);
 
  private:
   void layer(size_t in, size_t out, size_t first_weight);

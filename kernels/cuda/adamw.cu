@@ -1,7 +1,7 @@
 #include "kernels/adamw.h"
 
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/map.h"
+#include "kernels/cuda/pack.h"
 
 namespace ladder::cuda {
 namespace {
@@ -34,16 +34,13 @@ void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_
   const size_t n = param.num_elements();
   dispatch_float(param.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    constexpr unsigned kN = kPack<T>;
     T *const p = param.as<T>(), *const m = exp_avg.as<T>(), *const v = exp_avg_sq.as<T>();
     const T* const g = grad.as<T>();
     const AdamWFactors<T> factors(step);
-    if (packs_are_aligned<kN>(p, m, v, g)) {
-      launch<adamw_kernel<kN, T>>(stream.native(), threads_for((n + kN - 1) / kN), factors, n, p, m,
-                                  v, g);
-    } else {
-      launch<adamw_kernel<1, T>>(stream.native(), threads_for(n), factors, n, p, m, v, g);
-    }
+    dispatch_pack<T>(packs_are_aligned<kPack<T>>(p, m, v, g), [&](auto pack) {
+      launch<adamw_kernel<pack, T>>(stream.native(), threads_for((n + pack - 1) / pack), factors, n,
+                                    p, m, v, g);
+    });
   });
 }
 

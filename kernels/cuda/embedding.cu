@@ -110,17 +110,13 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
   const size_t n = out.num_elements(), columns = out.shape()[2];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    constexpr unsigned kN = kPack<T>;
     T* const o = out.as<T>();
     const T* const w = table.as<T>();
     const int32_t* const token = tokens.as<int32_t>();
-    if (columns % kN == 0 && packs_are_aligned<kN>(o, w)) {
-      launch<embedding_forward_kernel<kN, T>>(stream.native(), threads_for(n / kN), o, token, w, n,
-                                              columns);
-    } else {
-      launch<embedding_forward_kernel<1, T>>(stream.native(), threads_for(n), o, token, w, n,
-                                             columns);
-    }
+    dispatch_pack<T>(in_packs(columns, o, w), [&](auto pack) {
+      launch<embedding_forward_kernel<pack, T>>(stream.native(), threads_for(n / pack), o, token, w,
+                                                n, columns);
+    });
   });
 }
 

@@ -47,18 +47,14 @@ __global__ void map_rows_kernel(Function f, size_t n, size_t row_size, T* out, c
 }
 
 // out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one
-// of the others. REQUIRES: row_size divides n.
+// of the others, which are all of T. REQUIRES: row_size divides n.
 template <class Function, class T, class... In>
 void map_rows(Stream& stream, Function f, size_t n, size_t row_size, T* out, const T* row,
               const In*... in) {
-  constexpr unsigned kN = kPack<T, In...>;
-  if (row_size % kN == 0 && packs_are_aligned<kN>(out, row, in...)) {
-    launch<map_rows_kernel<kN, Function, T, In...>>(stream.native(), threads_for(n / kN), f, n,
-                                                    row_size, out, row, in...);
-  } else {
-    launch<map_rows_kernel<1, Function, T, In...>>(stream.native(), threads_for(n), f, n, row_size,
-                                                   out, row, in...);
-  }
+  dispatch_pack<T>(in_packs(row_size, out, row, in...), [&](auto pack) {
+    launch<map_rows_kernel<pack, Function, T, In...>>(stream.native(), threads_for(n / pack), f, n,
+                                                      row_size, out, row, in...);
+  });
 }
 
 }  // namespace ladder::cuda

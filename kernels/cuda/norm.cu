@@ -32,9 +32,7 @@ __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term
   } else {
     for (size_t i = lane; i < size; i += kLanes) total += term(in[first + i]);
   }
-  for (unsigned half = kLanes / 2; half > 0; half /= 2) {
-    total += __shfl_xor_sync(0xFFFFFFFF, total, half);
-  }
+  total = warp_reduce<kLanes>(total, Sum());  // halves onto halves, as the header says
   if (lane == 0 && size > 0) partial[block] = total;
 }
 

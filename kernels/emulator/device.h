@@ -32,10 +32,11 @@ void block_barrier(std::source_location where);
 
 }  // namespace ladder::emulator
 
-inline const uint3& threadIdx = ladder::emulator::coordinates.thread;
-inline const uint3& blockIdx = ladder::emulator::coordinates.block;
-inline const dim3& blockDim = ladder::emulator::coordinates.block_dim;
-inline const dim3& gridDim = ladder::emulator::coordinates.grid_dim;
+// Kept although no code needs the references themselves: a debugger looks for these names.
+[[gnu::used]] inline const uint3& threadIdx = ladder::emulator::coordinates.thread;
+[[gnu::used]] inline const uint3& blockIdx = ladder::emulator::coordinates.block;
+[[gnu::used]] inline const dim3& blockDim = ladder::emulator::coordinates.block_dim;
+[[gnu::used]] inline const dim3& gridDim = ladder::emulator::coordinates.grid_dim;
 inline constexpr int warpSize = 32;
 
 inline void __syncthreads(std::source_location where = std::source_location::current()) {

@@ -12,13 +12,16 @@ namespace {
 // Thrown into threads that wait when their block is given up, so that their stacks unwind.
 struct Abandoned {};
 
-// The kernel that this OS thread runs. Fibers of a kernel never change their OS thread.
+// The kernel that this OS thread runs.
 thread_local Execution* current = nullptr;
 
-// Kept from kernel to kernel, as only one runs at a time.
-std::array<Thread, kMaxThreads>& all_threads() {
-  static auto* const threads = new std::array<Thread, kMaxThreads>;
-  return *threads;
+// Fibers that rest between kernels may wake up in another OS thread, with another `current`, whose
+// address the compiler must not have kept from before.
+__attribute__((noinline)) Execution& current_execution() { return *current; }
+
+Execution::Pool& the_pool() {
+  static auto* const pool = new Execution::Pool;
+  return *pool;
 }
 
 // The end of a stack, moved a little from stack to stack: equal offsets within a page would all
@@ -53,7 +56,8 @@ std::uint64_t warp_operation(const WarpCall& call) {
 Execution::Execution(const KernelCall& call)
     : call_(call),
       num_threads_(size_t{call.block.x} * call.block.y * call.block.z),
-      threads_(all_threads()) {}
+      pool_(the_pool()),
+      threads_(pool_.threads) {}
 
 void Execution::run() {
   current = this;
@@ -93,17 +97,24 @@ void Execution::abandon_block() {
 }
 
 // What a fiber does, for ever.
-void Execution::work() { current->work_here(); }
-
-void Execution::work_here() {
-  Fiber& here = *fiber_;
+void Execution::work() {
   for (;;) {
-    while (first_ready_ == nullptr && num_started_ < num_threads_ && failure_.empty()) {
-      run_thread(threads_[num_started_++]);
-    }
-    idle_fibers_.push_back(&here);
-    leave(here);
+    current_execution().run_threads();
+    current_execution().rest();
   }
+}
+
+void Execution::run_threads() {
+  while (first_ready_ == nullptr && num_started_ < num_threads_ && failure_.empty()) {
+    run_thread(threads_[num_started_++]);
+  }
+}
+
+// Leaves the running fiber, on which no thread waits, until it is wanted again: maybe by another
+// kernel, when this object is no more.
+void Execution::rest() {
+  pool_.idle.push_back(fiber_);
+  leave(*fiber_);
 }
 
 void Execution::run_thread(Thread& thread) {
@@ -137,13 +148,13 @@ Fiber& Execution::next_fiber() {
     return *thread.fiber;
   }
   if (num_started_ == num_threads_) return main_;
-  if (idle_fibers_.empty()) {
-    const size_t index = fibers_.size();
-    fibers_.push_back(std::make_unique<Fiber>(stack(index), staggered_bytes(index), &work));
-    return *fibers_.back();
+  if (pool_.idle.empty()) {
+    const size_t index = pool_.fibers.size();
+    pool_.fibers.push_back(std::make_unique<Fiber>(stack(index), staggered_bytes(index), &work));
+    return *pool_.fibers.back();
   }
-  Fiber& fiber = *idle_fibers_.back();
-  idle_fibers_.pop_back();
+  Fiber& fiber = *pool_.idle.back();
+  pool_.idle.pop_back();
   return fiber;
 }
 

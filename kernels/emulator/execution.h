@@ -17,10 +17,17 @@ inline constexpr size_t kMaxThreads = 1024;  // of a block
 std::string_view running_kernel_name();
 
 // Threads are started in order of their index, each only when those before it have returned or
-// wait, and goes on until it waits itself. A fiber is taken for a thread that waits; threads that
-// never do all run on one fiber, one after the other.
+// wait, and goes on until it waits itself. Threads that never wait all run on one fiber, one after
+// the other; while a thread waits, its fiber is taken, and others run on another one.
 class Execution {
  public:
+  // What is kept from kernel to kernel, as only one runs at a time.
+  struct Pool {
+    std::array<Thread, kMaxThreads> threads;
+    std::vector<std::unique_ptr<Fiber>> fibers;
+    std::vector<Fiber*> idle;  // those on which no thread waits
+  };
+
   explicit Execution(const KernelCall& call);
 
   // Runs every block. Throws Error for the first thing that is wrong.
@@ -32,7 +39,8 @@ class Execution {
 
  private:
   static void work();
-  void work_here();
+  void run_threads();
+  void rest();
   void run_thread(Thread& thread);
   void run_block();
   void abandon_block();
@@ -53,6 +61,7 @@ class Execution {
   friend std::string_view running_kernel_name();
   const KernelCall& call_;
   size_t num_threads_;  // of a block
+  Pool& pool_;
   std::array<Thread, kMaxThreads>& threads_;
   size_t num_started_ = 0, num_returned_ = 0, num_at_block_ = 0;
   std::array<unsigned, kMaxThreads / kWarpSize> waiting_lanes_{};  // per warp: in warp operations
@@ -62,8 +71,6 @@ class Execution {
 
   Fiber main_;             // the caller of run()
   Fiber* fiber_ = &main_;  // the running one
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> idle_fibers_;
 
   std::string failure_;
   bool abandoning_ = false;  // waiting threads must unwind their stacks

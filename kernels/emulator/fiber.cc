@@ -12,8 +12,9 @@ namespace ladder::emulator {
 namespace context = boost::context::detail;
 
 namespace {
-// Who is being switched to: fcontext hands over one pointer, which names who was left.
-thread_local Fiber* arriving = nullptr;
+// Who is being switched to: fcontext hands over one pointer, which names who was left. Plain, as
+// one kernel runs at a time.
+Fiber* arriving = nullptr;
 }  // namespace
 
 Fiber::Fiber(void* stack, size_t bytes, void (*body)())

@@ -86,13 +86,29 @@ void select_device(DeviceType device, size_t local_rank) {
   cuda_check(cudaSetDevice(static_cast<int>(local_rank % count)), "cudaSetDevice");
 }
 
+size_t selected_device(DeviceType device) {
+  if (device == DeviceType::cpu) return 0;
+  int number = 0;
+  cuda_check(cudaGetDevice(&number), "cudaGetDevice");
+  return static_cast<size_t>(number);
+}
+
+std::string selected_device_id(DeviceType device) {
+  if (device != DeviceType::cuda) return "";
+  char id[32] = "";
+#ifndef LADDER_CUDA_EMULATOR
+  cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, static_cast<int>(selected_device(device))),
+             "cudaDeviceGetPCIBusId");
+#endif
+  return id;
+}
+
 std::string description_of(DeviceType device) {
   if (device == DeviceType::cpu) return "cpu";
   if (device == DeviceType::emulator) return "emulator (CUDA kernels on the CPU)";
-  int number = 0;
-  cuda_check(cudaGetDevice(&number), "cudaGetDevice");
   cudaDeviceProp properties;
-  cuda_check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  cuda_check(cudaGetDeviceProperties(&properties, static_cast<int>(selected_device(device))),
+             "cudaGetDeviceProperties");
   return concat("cuda (", properties.name, ")");
 }
 

@@ -34,6 +34,13 @@ DeviceType device_named(const std::string& name);
 // the other devices.
 void select_device(DeviceType device, size_t local_rank);
 
+// The GPU number that this thread uses; 0 on the other devices.
+size_t selected_device(DeviceType device);
+
+// Names the GPU that this thread uses, the same in every process of this machine; "" on the other
+// devices.
+std::string selected_device_id(DeviceType device);
+
 // GPUs of this machine that this process may use; 1 of the emulator, 0 of the CPU.
 size_t num_devices(DeviceType device);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/train/step_floor.h"
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/01_single_gpu/trainer.h"
 
@@ -24,7 +25,7 @@ template <class Body>
 double seconds_of(Body body) {
   const auto begin = std::chrono::steady_clock::now();
   body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 void step_benchmark(benchmark::State& state, const Gpt2Config& model, size_t batch) {

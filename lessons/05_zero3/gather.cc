@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/train/options.h"
+#include "common/train/validators.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {

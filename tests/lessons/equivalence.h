@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/comm/mpi_communicator.h"
+#include "common/comm/one_rank.h"
 #include "common/train/outputs.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "tests/mpi_main.h"

@@ -57,8 +57,19 @@ std::vector<pid_t> ranks_with(const std::string& argument) {
   return ranks;
 }
 
-// One of `num_ranks` is ended by `signal` while they train; nobody else may be left.
-void check_killed_rank(size_t num_ranks, int signal) {
+// What mpirun has told a process about itself.
+std::string rank_of(pid_t process) {
+  std::ifstream file(concat("/proc/", process, "/environ"));
+  const std::string name = "OMPI_COMM_WORLD_RANK=";
+  for (std::string variable; std::getline(file, variable, '\0');) {
+    if (variable.starts_with(name)) return variable.substr(name.size());
+  }
+  return "?";
+}
+
+// One of `num_ranks` is ended by `signal` while they train; nobody else may be left, and
+// who ended how is read.
+void check_killed_rank(size_t num_ranks, int signal, const std::string& signal_text) {
   const Scratch folder;
   const std::string metrics = folder.path() / "metrics";
   auto run = std::async(std::launch::async, [&] {
@@ -73,19 +84,24 @@ void check_killed_rank(size_t num_ranks, int signal) {
   REQUIRE(began);
   const std::vector<pid_t> ranks = ranks_with(metrics);
   CHECK(ranks.size() == num_ranks);
+  const std::string rank = rank_of(ranks.at(0));
   REQUIRE(kill(ranks.at(0), signal) == 0);
   REQUIRE(run.wait_for(seconds(30)) == std::future_status::ready);
   const ProcessResult result = run.get();
   CAPTURE(result.out, result.err);
   CHECK_FALSE(result.timed_out);
-  CHECK(result.status != 0);
+  CHECK(result.status == 128 + signal);
+  CHECK_THAT(result.err, Catch::Contains(concat("error: rank ", rank, " on ", host_name(),
+                                                ": ended by signal ", signal_text)));
+  CHECK(result.err.find("error: ") == result.err.rfind("error: "));
+  CHECK(result.err.find("-----") == std::string::npos);  // a banner of mpirun's
   CHECK(comes_true([&] { return ranks_with(metrics).empty(); }));
   CHECK_FALSE(fs::exists(metrics));  // only a whole run has one
 }
 
 TEST_CASE("02: a killed rank ends all ranks") {
-  check_killed_rank(4, SIGKILL);
-  check_killed_rank(2, SIGSEGV);
+  check_killed_rank(4, SIGKILL, "9 (Killed); the kernel does so");
+  check_killed_rank(2, SIGSEGV, "11 (Segmentation fault)\n");
 }
 
 // One message, of one rank, for all.
@@ -126,9 +142,7 @@ TEST_CASE("02: too little /dev/shm") {
   const Flags own_mounts = {
       "unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=32M none /dev/shm && exec \"$@\"", "sh"};
   const auto run = [&](const Flags& flags) {
-    return run_process(own_mounts + flags, {.environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                                                            {"TMPDIR", "/tmp"}}});
+    return run_process(own_mounts + flags, {.environment = {{"TMPDIR", "/tmp"}}});
   };
   const ProcessResult probe = run({"true"});
   if (probe.status != 0) {

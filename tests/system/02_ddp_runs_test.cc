@@ -146,11 +146,34 @@ TEST_CASE("02: rank 0 alone speaks") {
   CHECK(count_of(out, "differs") == 0);
 }
 
+TEST_CASE("02: a trace is of all ranks, and what it sends itself is not counted") {
+  const Scratch folder;
+  const std::string out =
+      run_nano(3, folder, {"--trace", "trace.json", "--global-batch-size", "3"}).out;
+  CAPTURE(out);
+  for (const std::string row : {"control recv", "control send", "control barrier"}) {
+    CHECK(count_of(out, row) == 0);
+  }
+  const std::string table = out.substr(out.find("communication, a step"));
+  CHECK(count_of(table, "all_reduce") == 2);  // gradients; loss and norm
+  CHECK(count_of(table, "all_gather") == 1);  // the comparison of the replicas
+  const Json trace = Json::parse(read_text(folder.path() / "trace.json"));
+  std::vector<int> reductions(3), updates(3);
+  for (const Json& event : trace.at("traceEvents")) {
+    const size_t rank = event.at("pid");
+    reductions.at(rank) += event.at("name") == "gradient all_reduce";
+    updates.at(rank) += event.at("name") == "AdamW";
+  }
+  CHECK(reductions == std::vector<int>{6, 6, 6});  // two buckets in each of three steps
+  CHECK(updates == std::vector<int>{3, 3, 3});
+}
+
 TEST_CASE("02: --help comes once, with the flags of this lesson") {
   const ProcessResult result = run_ranks(2, {ddp_path(), "--help"});
   require_success(result);
-  for (const std::string flag : {"--bucket-bytes", "--no-overlap", "--naive", "--no-shared-memory",
-                                 "--check-collectives", "--collective-timeout"}) {
+  for (const std::string flag :
+       {"--bucket-bytes", "--no-overlap", "--naive", "--no-shared-memory", "--check-collectives",
+        "--collective-timeout", "--communication"}) {
     CAPTURE(flag);
     CHECK(count_of(result.out, "  " + flag + " ") == 1);
   }

@@ -5,16 +5,11 @@
 
 namespace ladder {
 
-Flags mpirun_command() {
-  return {"mpirun", "-q",  "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
-          "--mca",  "btl", "vader,self",      "--mca",     "osc",  "^ucx"};
-}
+Flags mpirun_command() { return {program_path("tools/mpirun")}; }
 
 ProcessResult run_mpirun(const Flags& flags, ProcessOptions options) {
   options.environment.insert(options.environment.end(),
-                             {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                              {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-                              {"OMP_NUM_THREADS", "1"},
+                             {{"OMP_NUM_THREADS", "1"},
                               // Sockets of mpirun lie there, and their names are short of room.
                               {"TMPDIR", "/tmp"}});
   return run_process(mpirun_command() + flags, options);

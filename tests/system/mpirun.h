@@ -8,7 +8,7 @@
 
 namespace ladder {
 
-// mpirun with the options that tools/run gives it; "-n", a number and a program may follow.
+// tools/mpirun; "-n", a number and a program may follow.
 Flags mpirun_command();
 
 // Runs argv[0] under mpirun to the end of all ranks.

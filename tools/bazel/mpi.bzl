@@ -25,10 +25,14 @@ def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
         size = size,
         srcs = ["//tools/bazel:mpi_test.sh"],
         args = [
+            "$(location //tools:mpirun)",
             str(ranks),
             "$(location :%s_program)" % name,
         ],
-        data = [":%s_program" % name],
+        data = [
+            ":%s_program" % name,
+            "//tools:mpirun",
+        ],
         tags = MPI_TAGS,
         **kwargs
     )

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <span>
 
-#include "tests/common/comm/ranks.h"
+#include "tests/common/comm/devices.h"
 
 namespace ladder::testing {
 namespace {
@@ -172,10 +172,9 @@ void test_operations(const Case& c, std::span<const size_t> counts,
 }
 
 template <class T>
-void test_everywhere(NodeMemory* node_memory, Ranks& ranks, std::span<const Place> places) {
-  const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = kPiece});
-  for_groups(*all, [&](Communicator& group) {
-    const size_t first = all->rank() - group.rank();
+void test_everywhere(Communicator& all, Ranks& ranks, std::span<const Place> places) {
+  for_groups(all, [&](Communicator& group) {
+    const size_t first = all.rank() - group.rank();
     for (Place place : places) {
       for (bool background : {false, true}) {
         INFO(group.size() << " ranks, " << name_of(dtype_of<T>) << ", " << name_of(place)
@@ -188,13 +187,35 @@ void test_everywhere(NodeMemory* node_memory, Ranks& ranks, std::span<const Plac
 
 TEMPLATE_TEST_CASE("every operation moves and sums what it says", "", float, double, int32_t) {
   Ranks ranks;
-  test_everywhere<TestType>(&ranks.node_memory, ranks, kPlaces);
+  const auto all =
+      MpiCommunicator::make_world(world(), &ranks.node_memory, {.piece_elements = kPiece});
+  test_everywhere<TestType>(*all, ranks, kPlaces);
 }
 
 TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t) {
   Ranks ranks;
   const Place places[] = {Place::unregistered};
-  test_everywhere<TestType>(nullptr, ranks, places);
+  const auto all = MpiCommunicator::make_world(world(), nullptr, {.piece_elements = kPiece});
+  test_everywhere<TestType>(*all, ranks, places);
+}
+
+// Whole numbers are exact in any order of summation, NCCL's too.
+constexpr Place kDevicePlaces[] = {Place::device};
+
+TEMPLATE_TEST_CASE("the same on a device, by NCCL", "", float, double, int32_t) {
+  const std::optional<DeviceType> device = device_for_nccl();
+  if (!device) return;
+  Ranks ranks(*device);
+  const auto all = nccl_world(ranks);
+  test_everywhere<TestType>(*all, ranks, kDevicePlaces);
+}
+
+TEMPLATE_TEST_CASE("the same on a device, staged", "", float, double, int32_t) {
+  const std::optional<DeviceType> device = device_for_tests();
+  if (!device) return;
+  Ranks ranks(*device);
+  const auto all = staged_world(ranks, kPiece * sizeof(TestType));
+  test_everywhere<TestType>(*all, ranks, kDevicePlaces);
 }
 
 TEST_CASE("a message larger than MPI buffers, both ways") {

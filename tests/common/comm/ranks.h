@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/comm/mpi_communicator.h"
 #include "kernels/runtime/tensor.h"
@@ -19,12 +20,13 @@ enum class Place {
   registered,    // the same offset on every rank
   shifted,       // registered, at another offset on every rank, aligned to an element only
   unregistered,  // in the rank's own memory
-  mixed          // registered on every second rank
+  mixed,         // registered on every second rank
+  device         // on the device of Ranks, shifted
 };
 inline constexpr Place kPlaces[] = {Place::registered, Place::shifted, Place::unregistered,
                                     Place::mixed};
 inline const char* name_of(Place place) {
-  const char* const names[] = {"registered", "shifted", "unregistered", "mixed"};
+  const char* const names[] = {"registered", "shifted", "unregistered", "mixed", "device"};
   return names[static_cast<int>(place)];
 }
 
@@ -33,11 +35,30 @@ inline int value(size_t rank, size_t i) {
   return static_cast<int>((rank * 7 + i * 3 + i / 50) % 101) - 50;
 }
 
+// host = view, wherever that is.
+template <class T>
+std::vector<T> to_host(const TensorView& view) {
+  std::vector<T> host(view.num_elements());
+  if (host.empty()) return host;
+  Stream stream(view.device());
+  copy(stream, TensorView(host.data(), view.dtype(), DeviceType::cpu, view.shape()), view);
+  stream.synchronize();
+  return host;
+}
+// view = host.
+template <class T>
+void to_device(const TensorView& view, const std::vector<T>& host) {
+  if (host.empty()) return;
+  Stream stream(view.device());
+  copy(stream, view, ConstTensorView(host.data(), view.dtype(), DeviceType::cpu, view.shape()));
+  stream.synchronize();
+}
+
 // What one rank needs to take part.
 struct Ranks {
-  Ranks() {
-    guard_everything(own.view());
-    guard_everything(registered.view());
+  explicit Ranks(DeviceType device = DeviceType::cpu)
+      : stream(device), device_memory(device, "device", 0) {
+    for (const Tensor* arena : {&own, &registered, &on_device}) guard_everything(arena->view());
   }
 
   // n elements of T in the given place, between guards; the next call continues behind them.
@@ -45,41 +66,52 @@ struct Ranks {
   TensorView take(Place place, size_t n) {
     const size_t rank = world().rank();
     const bool shared = place == Place::mixed ? rank % 2 == 0 : place != Place::unregistered;
-    used_ = (used_ + 63) / 64 * 64 + 64 + (place == Place::shifted ? (3 + rank) * sizeof(T) : 0);
-    const Tensor& arena = shared ? registered : own;
+    const bool shift = place == Place::shifted || place == Place::device;
+    used_ = (used_ + 63) / 64 * 64 + 64 + (shift ? (3 + rank) * sizeof(T) : 0);
+    const Tensor& arena = place == Place::device ? on_device : shared ? registered : own;
     check(used_ + n * sizeof(T) + 64 <= arena.view().num_bytes(), "the test's arena is too small");
     char* const begin = static_cast<char*>(arena.view().data()) + used_;
     used_ += n * sizeof(T);
-    return TensorView(begin, dtype_of<T>, DeviceType::cpu, {n});
+    return TensorView(begin, dtype_of<T>, arena.view().device(), {n});
   }
   // Ends a case: fails if an element outside of what was taken has been written by this rank or,
   // once all ranks of the group have ended it, by a peer. Everything is guard again.
   void release(Communicator& group, std::initializer_list<TensorView> taken) {
     group.barrier();
     for (const TensorView& view : taken) {
-      char* const begin = static_cast<char*>(view.data());
-      for (size_t i = 1; i <= 32; ++i) {
-        if (begin[-static_cast<ptrdiff_t>(i)] != kGuard ||
-            begin[view.num_bytes() + i - 1] != kGuard)
-          FAIL("an element beside the buffer was written");
+      // 32 bytes more on each side, as elements of the same type.
+      const size_t unit = size_of(view.dtype()), beside = 32 / unit;
+      const TensorView around(static_cast<char*>(view.data()) - 32, view.dtype(), view.device(),
+                              {view.num_elements() + 2 * beside});
+      for (size_t first : {size_t{0}, view.num_elements() + beside}) {
+        const TensorView part = around.elements(first, {beside});
+        if (!is_guard(part)) FAIL("an element beside the buffer was written");
       }
-      std::fill_n(begin, view.num_bytes(), kGuard);
+      guard_everything(view);
     }
     used_ = 0;
     group.barrier();
   }
 
+  static TensorView as_words(const TensorView& view) {
+    return TensorView(view.data(), DType::int32, view.device(), {view.num_bytes() / 4});
+  }
   static void guard_everything(const TensorView& view) {
-    std::fill_n(static_cast<char*>(view.data()), view.num_bytes(), kGuard);
+    to_device(as_words(view), std::vector<int32_t>(view.num_bytes() / 4, kGuard));
+  }
+  static bool is_guard(const TensorView& view) {
+    return std::ranges::all_of(to_host<int32_t>(as_words(view)),
+                               [](int32_t x) { return x == kGuard; });
   }
 
-  static constexpr char kGuard = 0x5b;
+  static constexpr int32_t kGuard = 0x5b5b5b5b;
   static constexpr size_t kArenaBytes = size_t{1} << 20;
-  Stream stream{DeviceType::cpu};
-  Memory memory{DeviceType::cpu, "device", 0};
+  Stream stream;
+  Memory memory{DeviceType::cpu, "host", 0}, device_memory;
   NodeMemory node_memory{world()};
   Tensor registered{memory, Category::communication, DType::int32, {kArenaBytes / 4}, &node_memory};
   Tensor own{memory, Category::communication, DType::int32, {kArenaBytes / 4}};
+  Tensor on_device{device_memory, Category::communication, DType::int32, {kArenaBytes / 4}};
 
  private:
   size_t used_ = 0;
@@ -97,15 +129,16 @@ void for_groups(Communicator& all, Body body) {
 
 template <class T, class Value>
 void fill(const TensorView& view, Value value_at) {
-  T* const x = view.as<T>();
-  for (size_t i = 0; i < view.num_elements(); ++i) x[i] = static_cast<T>(value_at(i));
+  std::vector<T> x(view.num_elements());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(value_at(i));
+  to_device(view, x);
 }
 
 // Every element is exactly what `expected` says.
 template <class T, class Expected>
 void require_elements(const TensorView& view, Expected expected) {
-  const T* const x = view.as<T>();
-  for (size_t i = 0; i < view.num_elements(); ++i) {
+  const std::vector<T> x = to_host<T>(view);
+  for (size_t i = 0; i < x.size(); ++i) {
     const T want = static_cast<T>(expected(i));
     if (!(x[i] == want)) FAIL("element " << i << " is " << x[i] << ", not " << want);
   }

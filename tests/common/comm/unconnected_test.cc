@@ -7,7 +7,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "common/comm/communicator.h"
+#include "common/comm/one_rank.h"
 
 namespace ladder {
 namespace {

@@ -165,8 +165,7 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
   CHECK(parse("--global-batch-size 24 --micro-batch-size 2", 3).num_micro_batches(3) == 4);
   CHECK(fault("", 3) == "--global-batch-size 16 does not divide among 3 ranks");
   CHECK(fault("--micro-batch-size 3") ==
-        "--micro-batch-size 3 does not divide the 16 sequences of a rank (--global-batch-size 16 "
-        "over 1 ranks)");
+        "--micro-batch-size 3 does not divide --global-batch-size 16");
   CHECK(fault("--global-batch-size 24 --micro-batch-size 12", 3) ==
         "--micro-batch-size 12 does not divide the 8 sequences of a rank (--global-batch-size 24 "
         "over 3 ranks)");
@@ -205,7 +204,6 @@ TEST_CASE("a bad value is named with its flag") {
                                                 {"--peak-flops", "0"},
                                                 {"--dtype", "fp8"},
                                                 {"--device", "tpu"},
-                                                {"--device", "cuda"},
                                                 {"--threads", "0"},
                                                 {"--device-memory", "0"},
                                                 {"--device-memory", "-1MiB"},
@@ -239,6 +237,42 @@ TEST_CASE("what does not go together is named with both values") {
         "--min-learning-rate 0.01 is above --learning-rate 0.001");
   CHECK(fault("--steps 10 --warmup-steps 11") == "--warmup-steps 11 is more than --steps 10");
   CHECK(parse("--steps 10 --warmup-steps 10").optimizer.warmup_steps == 10);
+}
+
+TEST_CASE("devices are those of the build") {
+  CHECK(parse("--device cpu").device == DeviceType::cpu);
+  const DeviceType other = cuda_device_of_build();
+  const bool usable = num_devices(other) > 0;
+  CHECK(parse("").device == (usable && other == DeviceType::cuda ? other : DeviceType::cpu));
+  const std::string name(name_of(other));
+  if (usable) {
+    CHECK(parse("--device " + name).device == other);
+  } else {
+    CHECK_THAT(fault("--device " + name), Catch::Contains("no usable GPU"));
+  }
+  const std::string missing = other == DeviceType::cuda ? "emulator" : "cuda";
+  CHECK_THAT(fault("--device " + missing),
+             Catch::Contains("--device " + missing + ":") && Catch::Contains("use"));
+}
+
+TEST_CASE("--communication is for several ranks and for devices") {
+  const auto communication = [](std::vector<const char*> argv) {
+    argv.insert(argv.begin(), "00_test");
+    return parse_options(kLesson, static_cast<int>(argv.size()), argv.data(), {.distributed = true},
+                         [](CLI::App&) {})
+        ->communication;
+  };
+  CHECK(communication({}) == Transport::automatic);
+  CHECK(communication({"--communication", "auto"}) == Transport::automatic);
+  CHECK_THROWS_WITH(communication({"--communication", "smoke"}),
+                    Catch::Contains("--communication smoke: expected auto, nccl or staged"));
+  CHECK_THROWS_WITH(
+      communication({"--communication", "nccl", "--device", "cpu"}),
+      Catch::Contains("--communication nccl") && Catch::Contains("the device is the cpu"));
+  CHECK_THAT(fault("--communication nccl"), Catch::Contains("--communication"));
+  if (cuda_device_of_build() != DeviceType::emulator) return;
+  CHECK(communication({"--device", "emulator", "--communication", "nccl"}) == Transport::nccl);
+  CHECK(communication({"--device", "emulator", "--communication", "staged"}) == Transport::staged);
 }
 
 TEST_CASE("unknown flags, missing values and stray words are errors") {

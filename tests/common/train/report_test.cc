@@ -79,7 +79,7 @@ RunConfig nano_run() {
 }
 
 TEST_CASE("out of memory: all categories, who asked, what to try") {
-  Memory device(DeviceType::cpu, "device", 3 << 20);
+  Memory device(DeviceType::cpu, "device", 7 << 20);
   const Tensor parameters(device, Category::parameters, DType::fp32, {1 << 18});
   Prediction prediction;
   prediction.device[Category::parameters] = 1 << 20;
@@ -87,13 +87,18 @@ TEST_CASE("out of memory: all categories, who asked, what to try") {
   RunConfig config = nano_run();
   std::string text;
   try {
-    const Tensor moments(device, Category::optimizer, DType::fp64, {1 << 20});
+    const Tensor moments(device, Category::optimizer, DType::fp64, {1 << 20});  // 8 MiB
   } catch (const OutOfMemory& error) {
     text = out_of_memory_text(error, config, prediction);
     config.dtype = DType::fp64;
     config.micro_batch_size = 1;
     const std::string small = out_of_memory_text(error, config, prediction);
     CHECK_THAT(small, Contains("--dtype fp32") && !Contains("--micro-batch-size"));
+    // Activations aside, it does not fit either: their size is not to blame.
+    config.micro_batch_size = 4;
+    prediction.device[Category::gradients] = 1 << 20;
+    prediction.device[Category::activations] = 1 << 20;
+    CHECK_THAT(out_of_memory_text(error, config, prediction), !Contains("--micro-batch-size"));
   }
   REQUIRE_FALSE(text.empty());
   for (Category category : kCategories) {
@@ -106,7 +111,7 @@ TEST_CASE("out of memory: all categories, who asked, what to try") {
   CHECK_THAT(line_with(text, {"optimizer"}), Contains(human_bytes(5 << 20)));
   CHECK_THAT(line_with(text, {"total"}), Contains(human_bytes(1 << 20)) &&
                                              Contains(human_bytes(6 << 20)) &&
-                                             Contains("of " + human_bytes(3 << 20)));
+                                             Contains("of " + human_bytes(7 << 20)));
   for (const char* hint : {"--micro-batch-size than 4", "--model", "--device-memory", "ranks"}) {
     CHECK_THAT(text, Contains(hint));
   }
@@ -119,7 +124,7 @@ TEST_CASE("the header says what will run and what it needs") {
   prediction.device[Category::gradients] = 1 << 20;
   RunConfig config = nano_run();
   const Corpus corpus = Corpus::king_james();
-  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, prediction);
+  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
   CHECK_THAT(text, Contains("00_test: Tests."));
   CHECK_THAT(line_with(text, {"model"}),
              Contains("nano: 2 layers, 2 heads, hidden 32, vocabulary 256, sequence length 32") &&

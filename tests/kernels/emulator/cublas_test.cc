@@ -128,7 +128,7 @@ TEST_CASE("wrong arguments of a product are refused, and nothing is written") {
                           call.a, call.lda, call.b, call.ldb, call.beta, call.c, call.ldc);
   };
   const auto bad = CUBLAS_STATUS_INVALID_VALUE;
-  CHECK(status([](Call& c) { c.op_a = static_cast<cublasOperation_t>(5); }) == bad);
+  CHECK(status([](Call& c) { c.op_a = static_cast<cublasOperation_t>(3); }) == bad);
   CHECK(status([](Call& c) { c.m = -1; }) == bad);
   CHECK(status([](Call& c) { c.n = -1; }) == bad);
   CHECK(status([](Call& c) { c.k = -1; }) == bad);
@@ -156,7 +156,7 @@ TEST_CASE("handles, streams, modes and workspaces are checked") {
   CHECK(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);
   CHECK(cublasSetStream(handle, reinterpret_cast<cudaStream_t>(8)) == CUBLAS_STATUS_INVALID_VALUE);
   CHECK(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS);
-  CHECK(cublasSetMathMode(handle, static_cast<cublasMath_t>(9)) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(cublasSetMathMode(handle, static_cast<cublasMath_t>(1)) == CUBLAS_STATUS_INVALID_VALUE);
   const DeviceArray<char> workspace(1024);
   CHECK(cublasSetWorkspace(handle, workspace.data(), 1024) == CUBLAS_STATUS_SUCCESS);
   CHECK(cublasSetWorkspace(handle, workspace.data(), 1025) == CUBLAS_STATUS_INVALID_VALUE);

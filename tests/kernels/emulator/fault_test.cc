@@ -1,5 +1,6 @@
 // Faults that end the process: each in a child, whose last words are read.
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -136,11 +137,16 @@ __global__ void recurse(int* out, int depth) {
 }
 
 TEST_CASE("a thread that overflows its stack is named") {
-  const DeviceArray<int> out(1);
-  launch<recurse>(nullptr, {dim3(2), dim3(64)}, out.data(), 50);
-  CHECK(out.values()[0] == 50);
+  const auto run = [](int depth) {
+    int* const out = device_number();
+    launch<recurse>(nullptr, {dim3(2), dim3(64)}, out, depth);
+    int host = 0;
+    cudaMemcpy(&host, out, sizeof host, cudaMemcpyDeviceToHost);
+    return host;
+  };
   const Ending ending = ending_of([&] {
-    std::thread([&] { launch<recurse>(nullptr, {dim3(2), dim3(64)}, out.data(), 1000000); }).join();
+    if (run(50) != 50) _exit(4);
+    std::thread([&] { run(1000000); }).join();
   });
   CAPTURE(ending.words);
   CHECK(died_of_fault(ending));
@@ -164,7 +170,8 @@ TEST_CASE("a kernel that writes behind its dynamic shared memory is named") {
 TEST_CASE("other faults are left to whoever handled them before") {
   const Ending silent = ending_of([] {
     device_number();
-    *static_cast<volatile int*>(nullptr) = 1;
+    void* const closed = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *static_cast<volatile int*>(closed) = 1;
   });
   CHECK(died_of_fault(silent));
   CHECK(silent.words == "");

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <latch>
 #include <thread>
 
 #include "tests/kernels/emulator/support.h"
@@ -131,16 +132,28 @@ TEST_CASE("a launch on a destroyed stream is an error") {
   CHECK(counter.values() == std::vector<int>{1});
 }
 
+__global__ void count_in_turns(int* counter) {
+  for (int i = 0; i < 10; ++i) {
+    __syncthreads();
+    atomicAdd(counter, 1);
+  }
+}
+
 TEST_CASE("threads of the process may launch at the same time") {
+  constexpr int kThreads = 4, kLaunches = 50;
   const DeviceArray<int> counter(std::vector<int>{0});
+  std::latch start(kThreads);
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([&] {
-      for (int j = 0; j < 25; ++j) launch<count>(nullptr, {dim3(2), dim3(40)}, counter.data());
+      start.arrive_and_wait();
+      for (int j = 0; j < kLaunches; ++j) {
+        launch<count_in_turns>(nullptr, {dim3(2), dim3(128)}, counter.data());
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK(counter.values() == std::vector<int>{4 * 25 * 80});
+  CHECK(counter.values() == std::vector<int>{kThreads * kLaunches * 2 * 128 * 10});
 }
 
 TEST_CASE("a kernel's name is what the compiler calls it") {

@@ -1,5 +1,6 @@
 // What the emulator finds in kernels: each mistake is planted, and must be named.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -221,17 +222,29 @@ TEST_CASE("a write behind the end of an allocation") {
   CHECK(mistake<write_at>({dim3(1), dim3(1)}, out.data(), static_cast<int>(size) - 1) == "");
 }
 
-__global__ void copy_value(float* out, const float* in) { *out = *in; }
+struct Source {  // in a struct, where launches do not look for pointers
+  const float* pointer;
+};
 
-TEST_CASE("memory that nobody wrote, and what lies behind an allocation, is not a number") {
-  const DeviceArray<float> out(1), never_written(1), in(std::vector<float>{1});
+__global__ void copy_value(float* out, Source source) { *out = *source.pointer; }
+
+TEST_CASE("what nobody wrote, was released, or lies behind an allocation is not a number") {
+  constexpr size_t kLarge = 4 << 20;  // more than the tests of this file use otherwise
+  const DeviceArray<float> out(1), in(std::vector<float>{1}), never_written(kLarge);
   const auto copied = [&](const float* from) {
-    launch<copy_value>(nullptr, {dim3(1), dim3(1)}, out.data(), from);
+    launch<copy_value>(nullptr, {dim3(1), dim3(1)}, out.data(), Source{from});
     return out.values()[0];
   };
   CHECK(copied(in.data()) == 1);
-  CHECK(std::isnan(copied(never_written.data())));
   CHECK(std::isnan(copied(in.data() + 1)));
+  CHECK(std::isnan(copied(never_written.data() + kLarge - 1)));
+  const float* released = nullptr;
+  {
+    const DeviceArray<float> gone(std::vector<float>{2});
+    released = gone.data();
+    CHECK(copied(released) == 2);
+  }
+  CHECK(std::isnan(copied(released)));
 }
 
 __global__ void read_dynamic_shared(double* out) { *out = *cuda::dynamic_shared<double>(); }

@@ -1,0 +1,82 @@
+// The part of NCCL that the project calls, for the emulator: CUDA's ranks are MPI's, and an
+// operation has run when its call, or the group that it belongs to, returns. Names, arguments and
+// codes are NCCL's.
+//
+// NCCL reports wrong arguments of one rank; where the calls of the ranks do not match it hangs.
+// Here both are errors, and ncclGetLastError says which.
+#pragma once
+
+#include <cstddef>
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+// The oldest NCCL that has all of this: 2.19.
+#define NCCL_VERSION_CODE 21900
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_UNIQUE_ID_BYTES 128
+
+using ncclComm_t = struct ncclComm*;
+
+struct ncclUniqueId {
+  char internal[NCCL_UNIQUE_ID_BYTES];
+};
+
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,      // MPI failed, or was not initialized
+  ncclInvalidArgument = 4,  // of this call
+  ncclInvalidUsage = 5,     // calls that do not belong together, on this rank or between ranks
+};
+enum ncclDataType_t { ncclInt32 = 2, ncclFloat32 = 7, ncclFloat64 = 8 };
+enum ncclRedOp_t { ncclSum = 0, ncclMax = 2 };
+
+ncclResult_t ncclGetVersion(int* version);
+const char* ncclGetErrorString(ncclResult_t result);
+// What the calling thread's last error was about.
+const char* ncclGetLastError(ncclComm_t);
+
+// A communicator: one of its ranks makes the id and gives it to the others, by whatever means; then
+// all initialize. Collective. Unlike NCCL's, the maker of the id must be one of them.
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank);
+// Collective.
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+// Not collective: for a rank whose peers may never come.
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+
+// Device memory that communicators like best, and its registration with one of them.
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes);
+ncclResult_t ncclMemFree(void* pointer);
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void** handle);
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
+
+// Collectives on device memory. recv = the sum (or maximum) of all ranks' send, in rank order.
+// In place where recv == send.
+ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+// recv (count) = this rank's part of the sum of send (ranks * count).
+ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+// recv (ranks * count) = all ranks' send (count), in rank order.
+ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream);
+// recv = root's send; elsewhere send is not looked at.
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream);
+// On root as ncclAllReduce; elsewhere recv is not looked at.
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
+
+// One rank's half of a transfer.
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+
+// Calls between the two begin together, at the end: so sends and receives of one group need no
+// order. Groups nest; the outermost counts. Its end returns the first error of its calls.
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();

@@ -1,0 +1,292 @@
+// NCCL's calls: what they check, groups, and how communicators come to be.
+#include <nccl.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "common/comm/emulator/operation.h"
+#include "kernels/emulator/arena.h"
+#include "kernels/runtime/cuda.h"
+
+namespace ladder::emulator {
+namespace {
+
+// What one thread has called since its outermost ncclGroupStart.
+struct Group {
+  int depth = 0;
+  ncclResult_t error = ncclSuccess;
+  std::vector<NcclOperation> operations;
+};
+
+thread_local Group group;
+thread_local std::string last_error;
+
+ncclResult_t report(ncclResult_t result, const std::string& text) {
+  last_error = text;
+  if (group.depth > 0 && group.error == ncclSuccess) group.error = result;
+  return result;
+}
+
+// Calls body() and returns what it throws as a result.
+template <class Body>
+ncclResult_t guarded(Body body) {
+  try {
+    body();
+    return ncclSuccess;
+  } catch (const NcclFailure& failure) {
+    return report(failure.result, failure.text);
+  } catch (const std::exception& error) {
+    return report(ncclSystemError, error.what());
+  }
+}
+
+void require(bool condition, const char* text) {
+  if (!condition) throw NcclFailure{ncclInvalidArgument, text};
+}
+
+void run(const std::vector<NcclOperation>& operations) {
+  std::vector<NcclOperation> transfers;
+  for (const NcclOperation& o : operations) {
+    if (o.call == NcclCall::send || o.call == NcclCall::recv) {
+      transfers.push_back(o);
+    } else {
+      run_collective(o);
+    }
+  }
+  run_transfers(transfers);
+}
+
+// A call of an operation: `send_count` and `recv_count` elements must lie on the device.
+ncclResult_t call(const NcclOperation& o, size_t send_count, size_t recv_count,
+                  cudaStream_t stream) {
+  return guarded([&] {
+    require(o.comm != nullptr, "the communicator is null");
+    require(cudaStreamQuery(stream) == cudaSuccess, "no such stream");
+    require(o.type == ncclInt32 || o.type == ncclFloat32 || o.type == ncclFloat64,
+            "no such data type");
+    require(o.op == ncclSum || o.op == ncclMax, "no such reduction");
+    require(o.peer >= 0 && o.peer < o.comm->size, "no such rank in the communicator");
+    const size_t unit = size_of(o.type);
+    const Arena& arena = Arena::instance();
+    require(send_count == 0 || arena.holds(o.send, send_count * unit),
+            "the send buffer is not device memory");
+    require(recv_count == 0 || arena.holds(o.recv, recv_count * unit),
+            "the receive buffer is not device memory");
+    if (group.depth > 0) {
+      group.operations.push_back(o);
+    } else {
+      run({o});
+    }
+  });
+}
+
+// What a unique id holds.
+struct Id {
+  int maker;  // rank in MPI_COMM_WORLD
+  int serial;
+};
+
+int world_rank() {
+  int initialized = 0, rank = 0;
+  check_mpi(MPI_Initialized(&initialized));
+  if (!initialized) throw NcclFailure{ncclSystemError, "MPI has not been initialized"};
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+  return rank;
+}
+
+// Who is who: the ranks in MPI_COMM_WORLD of the new communicator's ranks, collected by the maker
+// of the id. -1 first where two ranks claim the same place.
+std::vector<int> meet(const Id& id, int num_ranks, int rank, int tag) {
+  const int own = world_rank();
+  std::vector<int> members(static_cast<size_t>(num_ranks), -1);
+  const std::array<int, 2> me = {rank, own};
+  if (own != id.maker) {
+    check_mpi(MPI_Send(me.data(), 2, MPI_INT, id.maker, tag, MPI_COMM_WORLD));
+    check_mpi(MPI_Recv(members.data(), num_ranks, MPI_INT, id.maker, tag, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE));
+    return members;
+  }
+  std::vector<std::array<int, 2>> all = {me};
+  for (int i = 1; i < num_ranks; ++i) {
+    check_mpi(MPI_Recv(all.emplace_back().data(), 2, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE));
+  }
+  bool twice = false;
+  for (const auto& [place, process] : all) {
+    int& member = members[static_cast<size_t>(place)];
+    twice = twice || member != -1;
+    member = process;
+  }
+  if (twice) members[0] = -1;
+  for (size_t i = 1; i < all.size(); ++i) {
+    check_mpi(MPI_Send(members.data(), num_ranks, MPI_INT, all[i][1], tag, MPI_COMM_WORLD));
+  }
+  return members;
+}
+
+}  // namespace
+}  // namespace ladder::emulator
+
+using namespace ladder::emulator;
+
+ncclResult_t ncclGetVersion(int* version) {
+  return guarded([&] {
+    require(version != nullptr, "version is null");
+    *version = NCCL_VERSION_CODE;
+  });
+}
+
+const char* ncclGetErrorString(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "a CUDA call failed";
+    case ncclSystemError:
+      return "a system call failed";
+    case ncclInvalidArgument:
+      return "invalid argument";
+    case ncclInvalidUsage:
+      return "invalid usage";
+  }
+  return "unknown error";
+}
+
+const char* ncclGetLastError(ncclComm_t) { return last_error.c_str(); }
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  return guarded([&] {
+    require(id != nullptr, "id is null");
+    static std::atomic<int> serial = 0;
+    const Id made = {world_rank(), serial++};
+    std::memset(id, 0, sizeof *id);
+    std::memcpy(id->internal, &made, sizeof made);
+  });
+}
+
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank) {
+  return guarded([&] {
+    require(comm != nullptr && num_ranks > 0 && rank >= 0 && rank < num_ranks,
+            "comm is null, or the rank is none");
+    Id known;
+    std::memcpy(&known, id.internal, sizeof known);
+    // Messages of other groups that meet now have other tags.
+    const int tag = 1000 + known.serial % 30000;
+    const std::vector<int> members = meet(known, num_ranks, rank, tag);
+    require(members[0] != -1, "two processes have the same rank");
+    MPI_Group world, ranks;
+    check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &world));
+    check_mpi(MPI_Group_incl(world, num_ranks, members.data(), &ranks));
+    MPI_Comm mpi = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_create_group(MPI_COMM_WORLD, ranks, tag, &mpi));
+    MPI_Group_free(&ranks);
+    MPI_Group_free(&world);
+    check_mpi(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
+    *comm = new ncclComm{mpi, rank, num_ranks};
+  });
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  return guarded([&] {
+    require(comm != nullptr, "the communicator is null");
+    check_mpi(MPI_Comm_free(&comm->mpi));
+    delete comm;
+  });
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  return guarded([&] {
+    require(comm != nullptr, "the communicator is null");
+    delete comm;  // MPI's is not freed: that is collective, and the program is about to end
+  });
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  return guarded([&] {
+    require(comm != nullptr && error != nullptr, "an argument is null");
+    *error = ncclSuccess;  // whatever fails here is returned by the call
+  });
+}
+
+ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
+  return cudaMalloc(pointer, bytes) == cudaSuccess
+             ? ncclSuccess
+             : report(ncclUnhandledCudaError, "cudaMalloc failed");
+}
+
+ncclResult_t ncclMemFree(void* pointer) {
+  return cudaFree(pointer) == cudaSuccess ? ncclSuccess
+                                          : report(ncclUnhandledCudaError, "cudaFree failed");
+}
+
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
+  return guarded([&] {
+    require(comm != nullptr && handle != nullptr, "an argument is null");
+    require(Arena::instance().holds(buffer, bytes), "the buffer is not device memory");
+    *handle = buffer;
+  });
+}
+
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
+  return guarded([&] { require(comm != nullptr && handle != nullptr, "an argument is null"); });
+}
+
+ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return call({NcclCall::all_reduce, send, recv, count, type, op, 0, comm}, count, count, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const size_t whole = comm == nullptr ? 0 : count * static_cast<size_t>(comm->size);
+  return call({NcclCall::reduce_scatter, send, recv, count, type, op, 0, comm}, whole, count,
+              stream);
+}
+
+ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream) {
+  const size_t whole = comm == nullptr ? 0 : count * static_cast<size_t>(comm->size);
+  return call({NcclCall::all_gather, send, recv, count, type, ncclSum, 0, comm}, count, whole,
+              stream);
+}
+
+ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  const bool sends = comm != nullptr && comm->rank == root;
+  return call({NcclCall::broadcast, send, recv, count, type, ncclSum, root, comm},
+              sends ? count : 0, count, stream);
+}
+
+ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  const bool receives = comm != nullptr && comm->rank == root;
+  return call({NcclCall::reduce, send, recv, count, type, op, root, comm}, count,
+              receives ? count : 0, stream);
+}
+
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return call({NcclCall::send, send, nullptr, count, type, ncclSum, peer, comm}, count, 0, stream);
+}
+
+ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return call({NcclCall::recv, nullptr, recv, count, type, ncclSum, peer, comm}, 0, count, stream);
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return report(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
+  if (--group.depth > 0) return ncclSuccess;
+  Group ended;
+  std::swap(ended, group);
+  if (ended.error != ncclSuccess) return ended.error;
+  return guarded([&] { run(ended.operations); });
+}

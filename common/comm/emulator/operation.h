@@ -1,0 +1,48 @@
+// One call of an emulated NCCL operation, and the MPI that does it.
+#pragma once
+
+#include <mpi.h>
+#include <nccl.h>
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+struct ncclComm {
+  MPI_Comm mpi;
+  int rank, size;
+};
+
+namespace ladder::emulator {
+
+enum class NcclCall { all_reduce, reduce_scatter, all_gather, broadcast, reduce, send, recv };
+
+struct NcclOperation {
+  NcclCall call;
+  const void* send;  // device memory; null where the call has none
+  void* recv;
+  size_t count;  // as the call gives it
+  ncclDataType_t type;
+  ncclRedOp_t op;
+  int peer;  // root, or the other rank
+  ncclComm_t comm;
+};
+
+// Something is wrong between ranks, or with MPI.
+struct NcclFailure {
+  ncclResult_t result;
+  std::string text;
+};
+
+// Throws NcclFailure unless the MPI call succeeded.
+void check_mpi(int result);
+
+// Runs a collective. Throws NcclFailure where the ranks' calls differ.
+void run_collective(const NcclOperation& operation);
+// Runs sends and recvs, all at once. Throws NcclFailure where a message has another size than its
+// receiver expects.
+void run_transfers(std::span<const NcclOperation> operations);
+
+size_t size_of(ncclDataType_t type);
+
+}  // namespace ladder::emulator

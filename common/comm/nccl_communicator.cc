@@ -1,0 +1,151 @@
+#include "common/comm/nccl_communicator.h"
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "common/comm/nccl_check.h"
+#include "common/comm/one_rank.h"
+
+namespace ladder {
+namespace {
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return ncclFloat32;
+    case DType::fp64:
+      return ncclFloat64;
+    case DType::int32:
+      return ncclInt32;
+  }
+  fail("a collective: a dtype that NCCL is not given");
+}
+
+ncclRedOp_t nccl_op(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclMax; }
+
+// Made by rank 0, the same on all ranks.
+ncclUniqueId shared_id(Communicator& host) {
+  ncclUniqueId id = {};
+  if (host.rank() == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  int32_t words[sizeof id / sizeof(int32_t)];
+  std::memcpy(words, &id, sizeof id);
+  Stream stream(DeviceType::cpu);
+  const TensorView view(words, DType::int32, DeviceType::cpu, {std::size(words)});
+  host.broadcast(stream, view, 0, {}).wait(stream);
+  std::memcpy(&id, words, sizeof id);
+  return id;
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> NcclCommunicator::make(std::unique_ptr<Communicator> host,
+                                                     DeviceType device, NcclMemory* memory,
+                                                     bool compare) {
+  if (host->size() == 1) return std::make_unique<OneRank>(device);
+  return std::unique_ptr<Communicator>(
+      new NcclCommunicator(std::move(host), device, memory, compare));
+}
+
+NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> host, DeviceType device,
+                                   NcclMemory* memory, bool compare)
+    : Communicator(host->rank(), host->size(), device, true),
+      host_(std::move(host)),
+      memory_(memory),
+      compare_(compare) {
+  nccl_check(ncclCommInitRank(&nccl_, static_cast<int>(size()), shared_id(*host_),
+                              static_cast<int>(rank())),
+             "ncclCommInitRank");
+  if (memory_ != nullptr) memory_->add(nccl_);
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  stop();  // aborts while an exception unwinds the stack: destroying waits for the peers
+  if (nccl_ == nullptr) return;
+  if (memory_ != nullptr) memory_->remove(nccl_, false);
+  ncclCommDestroy(nccl_);
+}
+
+std::unique_ptr<Communicator> NcclCommunicator::split(size_t color) {
+  return make(host_->split(color), device(), memory_, compare_);
+}
+
+void NcclCommunicator::give_up() {
+  Communicator::give_up();
+  host_->give_up();
+  abort();
+}
+
+void NcclCommunicator::abort() {
+  if (nccl_ == nullptr) return;
+  ncclCommAbort(nccl_);
+  if (memory_ != nullptr) memory_->remove(nccl_, true);
+  nccl_ = nullptr;
+}
+
+std::string NcclCommunicator::version() {
+  int code = 0;
+  nccl_check(ncclGetVersion(&code), "ncclGetVersion");
+  return concat(code / 10000, ".", code / 100 % 100, ".", code % 100);
+}
+
+void NcclCommunicator::check_peers() {
+  ncclResult_t error = ncclSuccess;
+  nccl_check(ncclCommGetAsyncError(nccl_, &error), "ncclCommGetAsyncError");
+  if (error == ncclSuccess) return;
+  abort();
+  nccl_check(error, "an operation that was queued before");
+}
+
+void NcclCommunicator::enqueue(const Request& request, Stream& queue) {
+  check_peers();
+  const auto& [collective, out, in, peer, reduction] = request;
+  const bool is_transfer = collective == Collective::send || collective == Collective::recv;
+  if (compare_ && !is_transfer) compare_on(*host_, request);
+
+  const size_t n = in.empty() ? out.num_elements() : in.num_elements();
+  const ncclDataType_t type = nccl_type(in.empty() ? out.dtype() : in.dtype());
+  const ncclRedOp_t op = nccl_op(reduction);
+  const int other = static_cast<int>(peer);
+  cudaStream_t const stream = queue.native();
+  switch (collective) {
+    case Collective::all_reduce:
+      return nccl_check(ncclAllReduce(in.data(), out.data(), n, type, op, nccl_, stream),
+                        "ncclAllReduce");
+    case Collective::reduce_scatter:
+      return nccl_check(
+          ncclReduceScatter(in.data(), out.data(), out.num_elements(), type, op, nccl_, stream),
+          "ncclReduceScatter");
+    case Collective::all_gather:
+      return nccl_check(ncclAllGather(in.data(), out.data(), n, type, nccl_, stream),
+                        "ncclAllGather");
+    case Collective::broadcast:
+      return nccl_check(ncclBroadcast(in.data(), out.data(), n, type, other, nccl_, stream),
+                        "ncclBroadcast");
+    case Collective::reduce: {
+      void* const sum = rank() == peer ? out.data() : nullptr;
+      return nccl_check(ncclReduce(in.data(), sum, n, type, op, other, nccl_, stream),
+                        "ncclReduce");
+    }
+    case Collective::all_to_all: {
+      const size_t each = n / size();
+      nccl_check(ncclGroupStart(), "ncclGroupStart");
+      for (size_t r = 0; r < size(); ++r) {
+        const int to = static_cast<int>(r);
+        nccl_check(ncclSend(in.elements(r * each, {each}).data(), each, type, to, nccl_, stream),
+                   "ncclSend");
+        nccl_check(ncclRecv(out.elements(r * each, {each}).data(), each, type, to, nccl_, stream),
+                   "ncclRecv");
+      }
+      return nccl_check(ncclGroupEnd(), "ncclGroupEnd");
+    }
+    case Collective::send:
+      return nccl_check(ncclSend(in.data(), n, type, other, nccl_, stream), "ncclSend");
+    case Collective::recv:
+      return nccl_check(ncclRecv(out.data(), n, type, other, nccl_, stream), "ncclRecv");
+    case Collective::barrier:
+      return;
+  }
+}
+
+}  // namespace ladder

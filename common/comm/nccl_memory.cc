@@ -1,0 +1,74 @@
+#include "common/comm/nccl_memory.h"
+
+#include "common/comm/nccl_check.h"
+#include "kernels/runtime/cuda.h"
+
+namespace ladder {
+namespace {
+
+// The registration, or null where NCCL does not register this.
+void* register_with(ncclComm* communicator, void* pointer, size_t bytes) {
+  void* handle = nullptr;
+  const ncclResult_t result = ncclCommRegister(communicator, pointer, bytes, &handle);
+  return result == ncclSuccess ? handle : nullptr;
+}
+
+}  // namespace
+
+void* NcclMemory::allocate(size_t bytes) {
+  Allocation allocation;
+  allocation.bytes = bytes;
+  void* pointer = nullptr;
+  if (ncclMemAlloc(&pointer, bytes) == ncclSuccess && pointer != nullptr) {
+    allocation.by_nccl = true;
+    cuda_check(cudaMemset(pointer, 0, bytes), "cudaMemset");
+    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // streams do not wait for it
+  } else {
+    cudaGetLastError();  // or the next launch would report this one
+    pointer = memory_of(device_).allocate(bytes);
+    if (pointer == nullptr) return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  for (ncclComm* const communicator : communicators_) {
+    allocation.handles[communicator] = register_with(communicator, pointer, bytes);
+  }
+  allocations_.emplace(pointer, std::move(allocation));
+  return pointer;
+}
+
+void NcclMemory::release(void* pointer, size_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = allocations_.find(pointer);
+  if (found == allocations_.end()) return;
+  for (const auto& [communicator, handle] : found->second.handles) {
+    if (handle != nullptr) ncclCommDeregister(communicator, handle);
+  }
+  if (found->second.by_nccl) {
+    cudaDeviceSynchronize();  // unlike cudaFree it does not wait for kernels
+    ncclMemFree(pointer);
+  } else {
+    memory_of(device_).release(pointer, bytes);
+  }
+  allocations_.erase(found);
+}
+
+void NcclMemory::add(ncclComm* communicator) {
+  const std::lock_guard lock(mutex_);
+  communicators_.insert(communicator);
+  for (auto& [pointer, allocation] : allocations_) {
+    allocation.handles[communicator] = register_with(communicator, pointer, allocation.bytes);
+  }
+}
+
+void NcclMemory::remove(ncclComm* communicator, bool aborted) {
+  const std::lock_guard lock(mutex_);
+  communicators_.erase(communicator);
+  for (auto& [pointer, allocation] : allocations_) {
+    const auto found = allocation.handles.find(communicator);
+    if (found == allocation.handles.end()) continue;
+    if (found->second != nullptr && !aborted) ncclCommDeregister(communicator, found->second);
+    allocation.handles.erase(found);
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,131 @@
+#include "common/comm/staged_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/comm/one_rank.h"
+
+namespace ladder {
+namespace {
+
+// A buffer is one block, or one for each rank; a piece of an operation is the same part of each.
+struct Blocks {
+  size_t in, out;
+};
+
+Blocks blocks_of(Collective collective, size_t size) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
+    case Collective::reduce:
+      return {1, 1};
+    case Collective::reduce_scatter:
+      return {size, 1};
+    case Collective::all_gather:
+      return {1, size};
+    case Collective::all_to_all:
+      return {size, size};
+    case Collective::send:
+      return {1, 0};
+    case Collective::recv:
+      return {0, 1};
+    case Collective::barrier:
+      return {0, 0};
+  }
+  return {0, 0};
+}
+
+Tensor staging_area(Memory& memory, size_t bytes) {
+  return Tensor(memory, Category::communication, DType::fp64, {(bytes + 7) / 8});
+}
+
+// `count` elements of the area for each of `blocks`; no view where there are none.
+TensorView area_view(const Tensor& area, DType dtype, size_t blocks, size_t count) {
+  if (blocks == 0) return {};
+  return TensorView(area.view().data(), dtype, DeviceType::cpu, {blocks * count});
+}
+
+// Elements [first, first + count) of each block of a device buffer into host memory that holds
+// nothing else.
+void copy_out(Stream& stream, TensorView host, ConstTensorView device, size_t blocks, size_t first,
+              size_t count) {
+  for (size_t b = 0; b < blocks && count > 0; ++b) {
+    const size_t stride = device.num_elements() / blocks;
+    copy(stream, host.elements(b * count, {count}), device.elements(b * stride + first, {count}));
+  }
+}
+
+// The other way.
+void copy_in(Stream& stream, TensorView device, ConstTensorView host, size_t blocks, size_t first,
+             size_t count) {
+  for (size_t b = 0; b < blocks && count > 0; ++b) {
+    const size_t stride = device.num_elements() / blocks;
+    copy(stream, device.elements(b * stride + first, {count}), host.elements(b * count, {count}));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> StagedCommunicator::make(std::unique_ptr<Communicator> host,
+                                                       DeviceType device, size_t staging_bytes) {
+  if (host->size() == 1) return std::make_unique<OneRank>(device);
+  return std::unique_ptr<Communicator>(
+      new StagedCommunicator(std::move(host), device, staging_bytes));
+}
+
+StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, DeviceType device,
+                                       size_t staging_bytes)
+    : Communicator(host->rank(), host->size(), device),
+      host_(std::move(host)),
+      staging_bytes_(std::max(staging_bytes, size() * sizeof(double))),
+      memory_(DeviceType::cpu, "staging", 0, host_memory_for(device)),
+      out_(staging_area(memory_, staging_bytes_)),
+      in_(staging_area(memory_, staging_bytes_)),
+      stream_(device) {}
+
+std::unique_ptr<Communicator> StagedCommunicator::split(size_t color) {
+  return make(host_->split(color), device(), staging_bytes_);
+}
+
+void StagedCommunicator::give_up() {
+  Communicator::give_up();
+  host_->give_up();
+}
+
+void StagedCommunicator::execute(const Request& request) {
+  const ConstTensorView view = request.in.empty() ? request.out : request.in;
+  if (view.device() == DeviceType::cpu) return execute_on(*host_, request);
+  const Blocks blocks = blocks_of(request.collective, size());
+  const size_t n = request.in.empty() ? request.out.num_elements() / blocks.out
+                                      : request.in.num_elements() / blocks.in;
+  const size_t piece = staging_bytes_ / size_of(view.dtype()) / std::max(blocks.in, blocks.out);
+  size_t first = 0;
+  do {  // zero elements are a call too
+    const size_t count = std::min(piece, n - first);
+    execute_piece(request, first, count);
+    first += count;
+  } while (first < n);
+}
+
+void StagedCommunicator::execute_piece(const Request& request, size_t first, size_t count) {
+  const auto [in_blocks, out_blocks] = blocks_of(request.collective, size());
+  const bool has_root =
+      request.collective == Collective::broadcast || request.collective == Collective::reduce;
+  const bool in_place = has_root || request.collective == Collective::all_reduce;
+  const bool at_root = rank() == request.peer;
+  const DType dtype = request.in.empty() ? request.out.dtype() : request.in.dtype();
+  const TensorView in = area_view(in_, dtype, in_blocks, count);
+  const TensorView out = in_place ? in : area_view(out_, dtype, out_blocks, count);
+
+  if (request.collective != Collective::broadcast || at_root) {
+    copy_out(stream_, in, request.in, in_blocks, first, count);
+    stream_.synchronize();
+  }
+  execute_on(*host_, {request.collective, out, in, request.peer, request.reduction});
+  if (request.collective != Collective::reduce || at_root) {
+    copy_in(stream_, request.out, out, out_blocks, first, count);
+    stream_.synchronize();  // the area is used again
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,91 @@
+#include "common/comm/worker.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+namespace ladder {
+namespace {
+
+class Task final : public Work::State {
+ public:
+  explicit Task(std::function<void(double)> record_wait) : record_wait_(std::move(record_wait)) {}
+
+  void run(const std::function<void()>& body) {
+    std::exception_ptr thrown;
+    try {
+      body();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    error_ = std::move(thrown);
+    done_ = true;
+    changed_.notify_all();
+  }
+
+  void wait(Stream&) override {
+    const auto begin = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return done_; });
+    record_wait_(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::function<void(double)> record_wait_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+Worker::Worker(DeviceType device)
+    : thread_([this, device, number = selected_device(device)] {
+        select_device(device, number);
+        loop();
+      }) {}
+
+Worker::~Worker() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Work Worker::start(std::function<void()> task, std::function<void(double)> record_wait) {
+  auto state = std::make_shared<Task>(std::move(record_wait));
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back([state, body = std::move(task)] { state->run(body); });
+  }
+  changed_.notify_all();
+  return Work(state);
+}
+
+void Worker::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return tasks_.empty() && !busy_; });
+}
+
+void Worker::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    task();
+    lock.lock();
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace ladder

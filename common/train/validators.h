@@ -1,0 +1,16 @@
+// Checks of flags' values.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+
+namespace ladder {
+
+// A whole number from `least` to `most`.
+CLI::Validator whole(int64_t least, int64_t most);
+// A finite number from `least` (or above it, if exclusive) to `most`.
+CLI::Validator real(double least, double most, bool exclusive = false);
+// A path; an empty one would mean "none" and is more likely an unset shell variable.
+CLI::Validator path();
+
+}  // namespace ladder

@@ -1,0 +1,252 @@
+// Collectives on device memory: what is promised beside the sums.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "common/comm/job.h"
+#include "common/comm/one_rank.h"
+#include "tests/common/comm/devices.h"
+
+namespace ladder::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Runs body(communicator, ranks) by NCCL, where there is a GPU for each rank, and staged.
+template <class Body>
+void on_devices(Body body) {
+  if (const auto device = device_for_nccl()) {
+    INFO("NCCL");
+    Ranks ranks(*device);
+    NcclMemory memory(*device);
+    const auto all = nccl_world(ranks, &memory);
+    body(*all, ranks);
+  }
+  if (const auto device = device_for_tests()) {
+    INFO("staged");
+    Ranks ranks(*device);
+    const auto all = staged_world(ranks);
+    body(*all, ranks);
+  }
+}
+
+std::string error_of(auto body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("what is queued before a call is its input, what is queued after wait sees the result") {
+  on_devices([](Communicator& all, Ranks& ranks) {
+    const size_t size = all.size();
+    for (bool background : {false, true}) {
+      const CallOptions options = {.purpose = Purpose::gradient, .background = background};
+      const TensorView x = ranks.take<double>(Place::device, 3000);
+      const TensorView input = ranks.take<double>(Place::device, 3000);
+      const TensorView seen = ranks.take<double>(Place::device, 3000);
+      fill<double>(input, [&](size_t i) { return value(all.rank(), i); });
+      copy(ranks.stream, x, input);
+      Work work = all.all_reduce(ranks.stream, x, options);
+      work.wait(ranks.stream);
+      copy(ranks.stream, seen, x);
+      ranks.stream.synchronize();
+      require_elements<double>(seen, [&](size_t i) { return reduced(Reduction::sum, 0, size, i); });
+      ranks.release(all, {x, input, seen});
+    }
+  });
+}
+
+TEST_CASE("works of one communicator may be waited for in any order") {
+  on_devices([](Communicator& all, Ranks& ranks) {
+    const CallOptions options = {.purpose = Purpose::gradient, .background = true};
+    std::vector<TensorView> views;
+    std::vector<Work> works;
+    for (size_t i = 0; i < 10; ++i) {
+      views.push_back(ranks.take<float>(Place::device, 100 + i));
+      fill<float>(views[i], [&](size_t k) { return value(all.rank(), k + i); });
+      works.push_back(all.all_reduce(ranks.stream, views[i], options));
+    }
+    while (!works.empty()) {
+      works.back().wait(ranks.stream);
+      works.pop_back();
+    }
+    ranks.stream.synchronize();
+    for (size_t i = 0; i < views.size(); ++i) {
+      require_elements<float>(
+          views[i], [&](size_t k) { return reduced(Reduction::sum, 0, all.size(), k + i); });
+    }
+    all.barrier();
+    Ranks::guard_everything(ranks.on_device);
+  });
+}
+
+TEST_CASE("buffers where the communicator cannot work are refused before anything moves") {
+  on_devices([](Communicator& all, Ranks& ranks) {
+    const TensorView device = ranks.take<float>(Place::device, 8 * 5);
+    const TensorView host = ranks.take<float>(Place::unregistered, 5);
+    Stream host_stream(DeviceType::cpu);
+    const std::string mixed =
+        error_of([&] { all.reduce_scatter(ranks.stream, host, device, {}).wait(ranks.stream); });
+    CHECK_THAT(mixed, Contains("reduce_scatter: one buffer is on") && Contains("the other on cpu"));
+    const std::string stream =
+        error_of([&] { all.all_reduce(host_stream, device, {}).wait(host_stream); });
+    CHECK_THAT(stream, Contains("its stream is of another device"));
+    const auto plain = MpiCommunicator::make_world(world(), &ranks.node_memory);
+    const std::string unknown =
+        error_of([&] { plain->all_reduce(ranks.stream, device, {}).wait(ranks.stream); });
+    CHECK_THAT(unknown, Contains("all_reduce: the buffer is on") &&
+                            Contains("this communicator is for cpu"));
+    CHECK(all.ledger().entries().empty());
+    CHECK(plain->ledger().entries().empty());
+  });
+}
+
+TEST_CASE("the ledger counts calls on both devices, and times of those on the device") {
+  on_devices([](Communicator& all, Ranks& ranks) {
+    size_t observed = 0;
+    all.set_observer([&](Purpose, Collective, auto begin, auto end) {
+      ++observed;
+      CHECK(begin <= end);
+    });
+    const TensorView device = ranks.take<float>(Place::device, 1000);
+    double number = 1;
+    constexpr size_t kCalls = 1100;  // more than are kept unresolved
+    for (size_t i = 0; i < kCalls; ++i) {
+      all.all_reduce(ranks.stream, device.rows(0, i % 2 == 0 ? 1000 : 1),
+                     {.purpose = Purpose::gradient, .background = true})
+          .wait(ranks.stream);
+    }
+    all.all_reduce(ranks.stream, TensorView(&number, DType::fp64, DeviceType::cpu, {1}), {})
+        .wait(ranks.stream);
+    CHECK(number == static_cast<double>(all.size()));
+    const Ledger::Entries entries = all.ledger().entries();
+    REQUIRE(entries.size() == 2);
+    const Traffic gradient = entries.at({Purpose::gradient, Collective::all_reduce});
+    CHECK(gradient == Traffic{kCalls, kCalls / 2 * 4 * 1001});
+    CHECK(gradient.busy_seconds > 0);
+    CHECK(gradient.exposed_seconds >= 0);
+    // The emulator hides nothing.
+    if (ranks.stream.device() == DeviceType::emulator &&
+        dynamic_cast<const NcclCommunicator*>(&all) != nullptr) {
+      CHECK(gradient.exposed_seconds == gradient.busy_seconds);
+    }
+    CHECK(entries.at({Purpose::control, Collective::all_reduce}) == Traffic{1, 8});
+    CHECK(observed == kCalls + 1);
+    all.barrier();
+    Ranks::guard_everything(ranks.on_device);
+  });
+}
+
+// Inputs whose sum depends on the order: 1e8 + 1 == 1e8 in fp32.
+float touchy(size_t rank, size_t i) {
+  const float values[] = {1e8F, 1.0F, -1e8F, 0.3F, 1e8F, -1.0F, 7.7F, -1e8F};
+  return values[(rank + i) % 8] * (1.0F + static_cast<float>(i % 13) / 16);
+}
+
+TEST_CASE("staged: the bits of ranks on the CPU, whatever the size of the staging area") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  constexpr size_t kElements = 8 * 16 * 37;
+  Ranks ranks(*device);
+  const TensorView host = ranks.take<float>(Place::registered, kElements);
+  fill<float>(host, [&](size_t i) { return touchy(world().rank(), i); });
+  const std::vector<float> inputs = to_host<float>(host);
+  const auto cpu = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  cpu->all_reduce(ranks.stream, host, {}).wait(ranks.stream);
+  const std::vector<float> expected = to_host<float>(host);
+  const auto same = [&](const TensorView& view) {
+    return std::memcmp(to_host<float>(view).data(), expected.data(), 4 * kElements) == 0;
+  };
+  for (size_t staging_bytes : {size_t{1}, size_t{1000}, size_t{1} << 20}) {
+    INFO("staging " << staging_bytes);
+    const auto all = staged_world(ranks, staging_bytes);
+    const TensorView whole = ranks.take<float>(Place::device, kElements);
+    const TensorView sharded = ranks.take<float>(Place::device, kElements);
+    to_device(whole, inputs);
+    to_device(sharded, inputs);
+    all->all_reduce(ranks.stream, whole, {}).wait(ranks.stream);
+    CHECK(same(whole));
+    const size_t n = kElements / all->size();
+    const TensorView shard = sharded.elements(all->rank() * n, {n});
+    all->reduce_scatter(ranks.stream, shard, sharded, {}).wait(ranks.stream);
+    all->all_gather(ranks.stream, sharded, shard, {}).wait(ranks.stream);
+    CHECK(same(sharded));
+    ranks.release(*all, {whole, sharded});
+  }
+}
+
+TEST_CASE("NCCL: calls that differ are found when they are compared") {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  Ranks ranks(*device);
+  const auto all = nccl_world(ranks, nullptr, true);
+  const TensorView x = ranks.take<float>(Place::device, 50);
+  all->all_reduce(ranks.stream, x, {}).wait(ranks.stream);
+  const size_t n = all->rank() == 3 ? 41 : 40;
+  const std::string error =
+      error_of([&] { all->all_reduce(ranks.stream, x.rows(0, n), {}).wait(ranks.stream); });
+  CHECK_THAT(error, Contains(all->rank() == 3 ? "all_reduce of 41 fp32, rank 0 calls"
+                                              : "all_reduce of 40 fp32, rank 3 calls"));
+}
+
+TEST_CASE("NCCL: registered memory is zero-filled device memory of every communicator") {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  Ranks ranks(*device);
+  NcclMemory memory(*device);
+  const Tensor before(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
+  const auto all = nccl_world(ranks, &memory);
+  const auto half = all->split(all->rank() / 4);
+  const Tensor after(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
+  for (const Tensor* x : {&before, &after}) {
+    require_elements<float>(*x, [](size_t) { return 0; });
+    for (Communicator* group : {all.get(), half.get()}) {
+      fill<float>(*x, [&](size_t i) { return value(all->rank(), i); });
+      group->all_reduce(ranks.stream, *x, {}).wait(ranks.stream);
+      ranks.stream.synchronize();
+      const size_t first = all->rank() - group->rank();
+      require_elements<float>(
+          *x, [&](size_t i) { return reduced(Reduction::sum, first, group->size(), i); });
+    }
+  }
+}
+
+// While an exception unwinds the stack a communicator must not wait for a peer that never comes. On
+// host memory, whose operations can be given up within a process that goes on.
+TEST_CASE("an error ends background operations beside the device") {
+  on_devices([](Communicator& all, Ranks& ranks) {
+    const std::string error = error_of([&] {
+      const auto group = all.split(0);
+      Work work;
+      if (group->rank() != 3) {
+        work = group->all_reduce(ranks.stream, ranks.take<float>(Place::registered, 120),
+                                 {.background = true});
+      }
+      fail("something else went wrong");
+    });
+    CHECK_THAT(error, Contains("something else went wrong"));
+  });
+}
+
+TEST_CASE("one rank on a device: every operation is the identity") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  Ranks ranks(*device);
+  OneRank alone(*device);
+  const TensorView x = ranks.take<int32_t>(Place::device, 100);
+  const TensorView y = ranks.take<int32_t>(Place::device, 100);
+  fill<int32_t>(x, [](size_t i) { return i; });
+  alone.all_reduce(ranks.stream, x, {}).wait(ranks.stream);
+  alone.all_gather(ranks.stream, y, x, {.background = true}).wait(ranks.stream);
+  ranks.stream.synchronize();
+  require_elements<int32_t>(y, [](size_t i) { return i; });
+  CHECK(alone.split(3)->size() == 1);
+  CHECK(alone.ledger().entries().size() == 2);
+}
+
+}  // namespace
+}  // namespace ladder::testing

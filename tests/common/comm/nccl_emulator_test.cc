@@ -1,0 +1,144 @@
+// The emulated NCCL itself: what it checks, groups, and calls that do not match.
+#include <nccl.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/common/comm/ranks.h"
+
+namespace ladder::testing {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// A communicator of all ranks, and memory.
+struct Session {
+  Session() {
+    ncclUniqueId id = {};
+    if (me == 0) REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+    mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD));
+    REQUIRE(ncclCommInitRank(&comm, size, id, me) == ncclSuccess);
+  }
+  ~Session() { ncclCommDestroy(comm); }
+  float* floats(size_t n) { return ranks.take<float>(Place::device, n).as<float>(); }
+
+  Ranks ranks{DeviceType::emulator};
+  cudaStream_t stream = ranks.stream.native();
+  int me = static_cast<int>(world().rank()), size = static_cast<int>(world().size());
+  ncclComm_t comm = nullptr;
+};
+
+TEST_CASE("arguments that cannot be are refused on the spot") {
+  Session s;
+  float* const x = s.floats(100);
+  const auto refused = [&](ncclResult_t result, const char* why) {
+    CHECK(result == ncclInvalidArgument);
+    CHECK_THAT(ncclGetLastError(nullptr), Contains(why));
+  };
+  const auto all_reduce = [&](const void* in, void* out, size_t n, int type, ncclComm_t comm,
+                              cudaStream_t stream) {
+    return ncclAllReduce(in, out, n, static_cast<ncclDataType_t>(type), ncclSum, comm, stream);
+  };
+  std::vector<float> host(100);
+  refused(all_reduce(nullptr, x, 100, ncclFloat32, s.comm, s.stream), "send buffer");
+  refused(all_reduce(x, nullptr, 100, ncclFloat32, s.comm, s.stream), "receive buffer");
+  refused(all_reduce(host.data(), x, 100, ncclFloat32, s.comm, s.stream), "send buffer");
+  refused(all_reduce(x, x, Ranks::kArenaBytes, ncclFloat32, s.comm, s.stream), "send buffer");
+  refused(all_reduce(x, x, 100, 99, s.comm, s.stream), "data type");
+  refused(all_reduce(x, x, 100, ncclFloat32, nullptr, s.stream), "communicator is null");
+  int no_stream = 0;
+  refused(all_reduce(x, x, 100, ncclFloat32, s.comm, reinterpret_cast<cudaStream_t>(&no_stream)),
+          "no such stream");
+  refused(ncclBroadcast(x, x, 100, ncclFloat32, s.size, s.comm, s.stream), "no such rank");
+  refused(ncclSend(x, 100, ncclFloat32, -1, s.comm, s.stream), "no such rank");
+  refused(ncclGetUniqueId(nullptr), "null");
+  refused(ncclCommRegister(s.comm, host.data(), 400, reinterpret_cast<void**>(&host)),
+          "not device memory");
+  CHECK(ncclGroupEnd() == ncclInvalidUsage);
+}
+
+TEST_CASE("an error within a group is returned at its end, and nothing of it runs") {
+  Session s;
+  float* const x = s.floats(100);
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclAllReduce(x, x, 100, ncclFloat32, ncclSum, s.comm, s.stream) == ncclSuccess);
+  CHECK(ncclSend(nullptr, 100, ncclFloat32, 0, s.comm, s.stream) == ncclInvalidArgument);
+  CHECK(ncclGroupEnd() == ncclInvalidArgument);
+  // The next group is not affected.
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclGroupEnd() == ncclSuccess);
+}
+
+TEST_CASE("calls that differ between ranks are an error on every rank") {
+  Session s;
+  float* const x = s.floats(1000);
+  const bool odd = s.me == 2;
+  const auto mismatch = [&](ncclResult_t result, const std::string& usual,
+                            const std::string& other) {
+    CHECK(result == ncclInvalidUsage);
+    CHECK_THAT(ncclGetLastError(nullptr),
+               Contains(concat("rank ", s.me, " calls ", odd ? other : usual, " elements, rank ",
+                               odd ? 0 : 2, " ", odd ? usual : other)));
+  };
+  mismatch(ncclAllReduce(x, x, odd ? 101 : 100, ncclFloat32, ncclSum, s.comm, s.stream),
+           "AllReduce of 100", "AllReduce of 101");
+  mismatch(ncclBroadcast(x, x, 100, ncclFloat32, odd ? 1 : 0, s.comm, s.stream), "Broadcast of 100",
+           "Broadcast of 100");
+  mismatch(odd ? ncclBroadcast(x, x, 7, ncclFloat32, 0, s.comm, s.stream)
+               : ncclReduce(x, x, 8, ncclFloat32, ncclSum, 0, s.comm, s.stream),
+           "Reduce of 8", "Broadcast of 7");
+}
+
+TEST_CASE("a message of another size than expected is an error, and the next one arrives") {
+  Session s;
+  float* const x = s.floats(100);
+  const int peer = s.me ^ 1;
+  const bool sends = s.me % 2 == 0;
+  for (size_t sent : {50, 60, 70}) {
+    const ncclResult_t result = sends ? ncclSend(x, sent, ncclFloat32, peer, s.comm, s.stream)
+                                      : ncclRecv(x, 60, ncclFloat32, peer, s.comm, s.stream);
+    CHECK(result == (sends || sent == 60 ? ncclSuccess : ncclInvalidUsage));
+    if (result != ncclSuccess) {
+      CHECK_THAT(ncclGetLastError(nullptr), Contains(concat("Recv of 240 bytes from rank ", peer,
+                                                            ", which has sent ", 4 * sent)));
+    }
+  }
+}
+
+TEST_CASE("sends and receives of one group need no order, also to oneself and nested") {
+  Session s;
+  constexpr size_t kElements = 100'000;  // more than MPI buffers
+  Tensor out(s.ranks.device_memory, Category::communication, DType::fp32, {4 * kElements});
+  Tensor in(s.ranks.device_memory, Category::communication, DType::fp32, {4 * kElements});
+  fill<float>(out, [&](size_t i) { return value(static_cast<size_t>(s.me), i); });
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (int r = 0; r < s.size; ++r) {
+    const size_t at = static_cast<size_t>(r) * kElements;
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    REQUIRE(ncclSend(out.view().as<float>() + at, kElements, ncclFloat32, r, s.comm, s.stream) ==
+            ncclSuccess);
+    REQUIRE(ncclRecv(in.view().as<float>() + at, kElements, ncclFloat32, r, s.comm, s.stream) ==
+            ncclSuccess);
+    REQUIRE(ncclGroupEnd() == ncclSuccess);
+  }
+  require_elements<float>(in, [](size_t) { return 0; });  // nothing yet
+  REQUIRE(ncclGroupEnd() == ncclSuccess);
+  require_elements<float>(in, [&](size_t i) {
+    return value(i / kElements, static_cast<size_t>(s.me) * kElements + i % kElements);
+  });
+}
+
+TEST_CASE("two processes that claim the same rank are refused") {
+  ncclUniqueId id = {};
+  const int me = static_cast<int>(world().rank());
+  if (me == 0) REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD));
+  ncclComm_t comm = nullptr;
+  CHECK(ncclCommInitRank(&comm, 4, id, me == 3 ? 1 : me) == ncclInvalidArgument);
+  CHECK(ncclCommInitRank(&comm, 4, id, 4) == ncclInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ladder::testing

@@ -1,0 +1,184 @@
+// The timeline of two ranks: what was computed and communicated, in order, as JSON that opens.
+#include "common/train/trace.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "common/comm/mpi_communicator.h"
+#include "kernels/runtime/clock.h"
+#include "tests/mpi_main.h"
+
+namespace ladder {
+namespace {
+
+using testing::world;
+using Json = nlohmann::json;
+
+// A path that no other test uses, removed at the end; on rank 0.
+class TraceFile {
+ public:
+  TraceFile() {
+    const char* const folder = std::getenv("TEST_TMPDIR");
+    path_ = concat(folder != nullptr ? folder : "/tmp", "/trace_", getpid(), ".json");
+  }
+  ~TraceFile() { std::filesystem::remove(path_); }
+  TraceFile(const TraceFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  Json parse() const {
+    std::ifstream file(path_);
+    return Json::parse(file).at("traceEvents");
+  }
+
+ private:
+  std::string path_;
+};
+
+// Events with a duration of one rank's lane, as they are in the file.
+std::vector<Json> spans(const Json& events, size_t rank, int lane) {
+  std::vector<Json> found;
+  for (const Json& event : events) {
+    if (event.at("ph") == "X" && event.at("pid") == rank && event.at("tid") == lane) {
+      found.push_back(event);
+    }
+  }
+  return found;
+}
+
+// Spans of one lane follow each other, beginning at 0 or later.
+void check_order(const std::vector<Json>& lane) {
+  double end = 0;
+  for (const Json& span : lane) {
+    INFO(span.dump());
+    const double from = span.at("ts"), duration = span.at("dur");
+    // Times are whole nanoseconds in microseconds: what is less than half of one is rounding.
+    CHECK(from >= end - 5e-4);
+    CHECK(duration >= 0);
+    end = from + duration;
+  }
+}
+
+void compute_for(double seconds) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (seconds_since(begin) < seconds) std::this_thread::yield();
+}
+
+// What a step does with the trace: units backward, each reduced in the background when it is final,
+// then a number summed and an update.
+void run_step(Trace& trace, const Layout& layout, Communicator& ranks) {
+  Stream stream(DeviceType::cpu);
+  std::vector<float> gradients(1 << 16);
+  const TensorView all(gradients.data(), DType::fp32, DeviceType::cpu, {gradients.size()});
+  std::vector<Work> started;
+  Hooks inner;
+  inner.done = [&](size_t, Pass) {
+    started.push_back(
+        ranks.all_reduce(stream, all, {.purpose = Purpose::gradient, .background = true}));
+  };
+  const Hooks hooks = trace.hooks(layout, inner);
+  trace.mark();
+  for (size_t unit = layout.units().size(); unit-- > 0;) {
+    compute_for(1e-4);
+    hooks.done(unit, Pass::backward);
+  }
+  for (Work& work : started) work.wait(stream);
+  ranks.all_reduce(stream, all.rows(0, 1), {}).wait(stream);
+  trace.mark();
+  compute_for(1e-4);
+  trace.add_since_mark("AdamW");
+}
+
+constexpr Gpt2Config kModel = {
+    .num_layers = 2, .num_heads = 1, .hidden = 8, .vocab_size = 16, .sequence_length = 4};
+
+TEST_CASE("a trace has every computation and every collective of both ranks, once and in order") {
+  constexpr int kSteps = 3;
+  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const auto others = ranks->split(0);  // not observed
+  const Layout layout(kModel, ranks->size());
+  ranks->barrier();
+  Trace trace;
+  trace.observe(*ranks);
+  for (int step = 0; step < kSteps; ++step) run_step(trace, layout, *ranks);
+  Stream stream(DeviceType::cpu);
+  int32_t one = 1;
+  others->all_reduce(stream, {&one, DType::int32, DeviceType::cpu, {1}}, {}).wait(stream);
+
+  const TraceFile file;
+  std::optional<PartialFile> out;
+  if (ranks->rank() == 0) out.emplace(file.path());
+  write_trace(trace, out ? &*out : nullptr, *others);
+  if (ranks->rank() != 0) return;
+  const Json events = file.parse();
+  for (size_t rank = 0; rank < ranks->size(); ++rank) {
+    INFO("rank " << rank);
+    std::vector<std::string> computed, communicated;
+    const std::vector<Json> compute = spans(events, rank, 0);
+    for (const Json& span : compute) computed.push_back(span.at("name"));
+    for (const Json& span : spans(events, rank, 1)) communicated.push_back(span.at("name"));
+    std::vector<std::string> units, operations;
+    for (int step = 0; step < kSteps; ++step) {
+      for (size_t unit = layout.units().size(); unit-- > 0;) {
+        units.push_back(layout.unit(unit).name + " backward");
+        operations.emplace_back("gradient all_reduce");
+      }
+      units.emplace_back("AdamW");
+      operations.emplace_back("control all_reduce");
+    }
+    CHECK(computed == units);
+    CHECK(communicated == operations);
+    check_order(compute);
+    check_order(spans(events, rank, 1));
+    for (const Json& span : compute) CHECK(span.at("dur") >= 100);  // as long as it computed
+    CHECK(std::ranges::count_if(events, [&](const Json& event) {
+            return event.at("name") == "process_name" && event.at("pid") == rank &&
+                   event.at("args").at("name") == concat("rank ", rank);
+          }) == 1);
+  }
+  const size_t spans_of_both = 2 * kSteps * 2 * (layout.units().size() + 1);
+  CHECK(events.size() == spans_of_both + 2 * 3);  // a name for each rank and lane
+}
+
+TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell, and any name") {
+  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  Trace trace;
+  const std::string name = "a \"name\"\n\\ of many bytes";
+  const auto now = std::chrono::steady_clock::now();
+  const size_t count = ranks->rank() == 0 ? 0 : 20000;
+  for (size_t i = 0; i < count; ++i) trace.add(Trace::Lane::compute, name, now, now);
+  const TraceFile file;
+  std::optional<PartialFile> out;
+  if (ranks->rank() == 0) out.emplace(file.path());
+  write_trace(trace, out ? &*out : nullptr, *ranks);
+  if (ranks->rank() != 0) return;
+  const Json events = file.parse();
+  CHECK(spans(events, 0, 0).empty());
+  const std::vector<Json> theirs = spans(events, 1, 0);
+  REQUIRE(theirs.size() == 20000);
+  CHECK(std::ranges::all_of(theirs, [&](const Json& span) { return span.at("name") == name; }));
+}
+
+TEST_CASE("a trace that does not fit on the disk is an error, and no file") {
+  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const Trace trace;
+  if (ranks->rank() != 0) return write_trace(trace, nullptr, *ranks);
+  const TraceFile file;
+  std::filesystem::create_symlink("/dev/full", file.path() + ".partial");
+  {
+    PartialFile out(file.path());
+    CHECK_THROWS_AS(write_trace(trace, &out, *ranks), Error);
+  }
+  CHECK_FALSE(std::filesystem::exists(file.path() + ".partial"));
+  CHECK_FALSE(std::filesystem::exists(file.path()));
+}
+
+}  // namespace
+}  // namespace ladder
