@@ -160,7 +160,7 @@ int run(int argc, char** argv) {
     if (job.size() < 2 || options.batch % job.size() != 0) {
       throw UserError("start it by tools/mpirun -n 2, or with another divisor of --batch");
     }
-    job.connect(true, {});
+    job.connect({});
     measure(job, options);
     return 0;
   } catch (const std::exception& error) {
