@@ -88,6 +88,7 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, const Layout& layout,
                         Shape{elements}, from_host ? context.registered : nullptr);
   }
   works_.resize(slots_.size());
+  taken_.resize(slots_.size());
 }
 
 Hooks UnitGatherer::hooks(Stream& stream, Walk walk) {
@@ -107,6 +108,7 @@ TensorView UnitGatherer::memory_of(const Use& use) const {
 
 void UnitGatherer::start(Stream& stream, const Use& use) {
   if (!use.gathers) return;
+  taken_[use.slot] = true;
   most_gathered_ = std::max(most_gathered_, ++gathered_);
   // Evaluation is not part of a step: its traffic is counted apart.
   const CallOptions call = {
@@ -134,7 +136,9 @@ ConstUnitView UnitGatherer::weights(Stream& stream, size_t unit, Pass pass) {
   const Use& use = uses_.at(current_);
   check(use.unit == unit && use.pass == pass, "the model uses its units in another order");
   for (; next_ < uses_.size() && next_ <= current_ + options_.prefetch; ++next_) {
-    start(stream, uses_[next_]);
+    const Use& next = uses_[next_];
+    if (next.gathers && taken_[next.slot]) break;  // the token embedding is still in use
+    start(stream, next);
   }
   works_[use.slot].wait(stream);
   return {layout_.unit(unit), memory_of(use)};
@@ -144,7 +148,10 @@ void UnitGatherer::done(size_t unit, Pass pass) {
   if (current_ == uses_.size()) return;  // the embeddings' backward uses no weights
   const Use& use = uses_[current_];
   check(use.unit == unit && use.pass == pass, "the model ends its units in another order");
-  if (use.releases) --gathered_;
+  if (use.releases) {
+    taken_[use.slot] = false;
+    --gathered_;
+  }
   ++current_;
 }
 

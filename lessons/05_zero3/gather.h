@@ -67,6 +67,7 @@ class UnitGatherer {
   Event slot_free_;
   std::vector<Tensor> slots_;
   std::vector<Work> works_;  // of each slot
+  std::vector<bool> taken_;  // slots that hold, or are about to hold, a unit not yet released
 
   Walk walk_ = Walk::training;
   std::vector<Use> uses_;
