@@ -98,4 +98,26 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {u, flat.rows(u.offset, u.padded_elements)};
 }
 
+// Shards: rank r of N answers for the r-th N-th of every unit, padding included. They lie in the
+// flat buffer at shard_begin, or alone in a buffer of num_elements() / N elements, unit by unit.
+
+// Elements of one rank's shard of the unit.
+inline size_t shard_elements(const Layout& layout, size_t unit) {
+  return layout.unit(unit).padded_elements / layout.world_size();
+}
+// Where it begins in the flat buffer.
+inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank) {
+  return layout.unit(unit).offset + rank * shard_elements(layout, unit);
+}
+// The shard in the flat buffer.
+template <class View>
+View shard_in_flat(const Layout& layout, size_t unit, size_t rank, View flat) {
+  return flat.rows(shard_begin(layout, unit, rank), shard_elements(layout, unit));
+}
+// The same shard in a buffer that holds one rank's shards alone.
+template <class View>
+View shard_in_shards(const Layout& layout, size_t unit, View shards) {
+  return shards.rows(layout.unit(unit).offset / layout.world_size(), shard_elements(layout, unit));
+}
+
 }  // namespace ladder

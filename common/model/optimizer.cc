@@ -50,10 +50,12 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
 
 namespace {
 
-size_t largest_unit(const Layout& layout) {
+size_t largest_shard(const Layout& layout) {
   size_t largest = 0;
-  for (const Unit& unit : layout.units()) largest = std::max(largest, unit.padded_elements);
-  return largest / layout.world_size();
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    largest = std::max(largest, shard_elements(layout, unit));
+  }
+  return largest;
 }
 
 }  // namespace
@@ -61,20 +63,19 @@ size_t largest_unit(const Layout& layout) {
 GradNorm::GradNorm(Memory& memory, const Layout& layout)
     : layout_(layout),
       workspace_(memory, Category::workspace, DType::fp64,
-                 {sum_workspace_elements(largest_unit(layout))}),
+                 {sum_workspace_elements(largest_shard(layout))}),
       squares_(memory, Category::workspace, DType::fp64, {layout.units().size()}) {}
 
 size_t GradNorm::num_bytes(const Layout& layout) {
   return size_of(DType::fp64) *
-         (sum_workspace_elements(largest_unit(layout)) + layout.units().size());
+         (sum_workspace_elements(largest_shard(layout)) + layout.units().size());
 }
 
-double GradNorm::squared_norm_of_shards(Stream& stream, ConstTensorView grads, size_t rank) {
+double GradNorm::squared_norm(Stream& stream,
+                              const std::function<ConstTensorView(size_t unit)>& shard_of) {
   const TensorView squares = squares_;
-  for (size_t u = 0; u < layout_.units().size(); ++u) {
-    const size_t shard = layout_.unit(u).padded_elements / layout_.world_size();
-    squared_norm(stream, squares.rows(u, 1), workspace_,
-                 grads.rows(layout_.unit(u).offset + rank * shard, shard));
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    ladder::squared_norm(stream, squares.rows(unit, 1), workspace_, shard_of(unit));
   }
   std::vector<double> host(layout_.units().size());
   copy(stream, TensorView(host.data(), DType::fp64, DeviceType::cpu, {host.size()}), squares);

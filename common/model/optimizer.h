@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "common/model/layout.h"
 #include "kernels/adamw.h"
@@ -34,16 +35,23 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
                   TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
                   const AdamWStep& step);
 
-// Sums the squares of the gradients that rank `rank` of the layout's world_size answers for: its
-// shard (1 / world_size) of every unit, unit by unit in fp64. With one rank: of all gradients.
+// Sums the squares of one rank's gradients, in fp64, in the same order whatever the lesson: shard
+// by shard of every unit.
 class GradNorm {
  public:
   GradNorm(Memory& memory, const Layout& layout);
   // Bytes of workspace allocated.
   static size_t num_bytes(const Layout& layout);
 
-  // Synchronizes the stream. grads: the flat buffer.
-  double squared_norm_of_shards(Stream& stream, ConstTensorView grads, size_t rank);
+  // The sum over the shards of all units, unit by unit; shard_of(unit) says where they lie.
+  // Synchronizes the stream.
+  double squared_norm(Stream& stream, const std::function<ConstTensorView(size_t unit)>& shard_of);
+  // The same where the shards of `rank` lie in a flat buffer; with one rank these are all
+  // gradients.
+  double squared_norm(Stream& stream, ConstTensorView flat, size_t rank) {
+    return squared_norm(stream,
+                        [&](size_t unit) { return shard_in_flat(layout_, unit, rank, flat); });
+  }
 
  private:
   const Layout& layout_;

@@ -86,15 +86,15 @@ size_t ParameterStaging::num_bytes(const Layout& layout, DType dtype) {
   return largest_parameter(layout) * size_of(dtype);
 }
 
-void ParameterStaging::load(const WeightsFile& file, TensorView flat) {
-  for (const Unit& unit : layout_.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      const TensorView host = host_.view().elements(0, parameter.shape);
-      file.read(parameter, host);
-      copy(stream_, flat.elements(unit.offset + parameter.offset, parameter.shape), host);
-      stream_.synchronize();
-    }
-  }
+void ParameterStaging::load(const WeightsFile& file, size_t first, TensorView span) {
+  for_parameters_in(layout_, first, first + span.num_elements(),
+                    [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
+                      const TensorView host = host_.view().elements(0, parameter.shape);
+                      file.read(parameter, host);
+                      copy(stream_, span.elements(from - first, {to - from}),
+                           host.elements(from - begin, {to - from}));
+                      stream_.synchronize();
+                    });
 }
 
 void ParameterStaging::visit(ConstTensorView flat, const TensorSink& sink) {

@@ -52,8 +52,8 @@ class ParameterStaging {
   // Bytes of host workspace: the largest parameter.
   static size_t num_bytes(const Layout& layout, DType dtype);
 
-  // flat = the parameters of the file. Synchronizes.
-  void load(const WeightsFile& file, TensorView flat);
+  // Elements [first, first + span) of the flat buffer = the parameters of the file. Synchronizes.
+  void load(const WeightsFile& file, size_t first, TensorView span);
   // Hands every tensor of a flat buffer to the sink, in layout order. Synchronizes.
   void visit(ConstTensorView flat, const TensorSink& sink);
 

@@ -34,6 +34,22 @@ std::string clock_text(double seconds) {
   return h > 0 ? format("%lld:%02lld:%02lld", h, m, s) : format("%lld:%02lld", m, s);
 }
 
+namespace {
+
+// "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n"
+std::string by_category(const MemoryUse& use) {
+  std::string text = concat(human_bytes(use.total()), " predicted");
+  const char* separator = ": ";
+  for (Category category : kCategories) {
+    if (use[category] == 0) continue;
+    text += concat(separator, name_of(category), " ", human_bytes(use[category]));
+    separator = ", ";
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
                         const Corpus& corpus, const Prediction& prediction,
                         const std::string& communication) {
@@ -53,13 +69,12 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
     text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }
   text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
-  text += concat("  memory   ", human_bytes(prediction.device.total()), " predicted:");
-  for (Category category : kCategories) {
-    if (prediction.device[category] == 0) continue;
-    text += concat(category == Category::parameters ? " " : ", ", name_of(category), " ",
-                   human_bytes(prediction.device[category]));
+  text += "  memory   " + by_category(prediction.device);
+  // Without offloading the host has but a little room to work in.
+  if (prediction.host.total() > prediction.host[Category::workspace]) {
+    text += "  host     " + by_category(prediction.host);
   }
-  return text + "\n";
+  return text;
 }
 
 namespace {

@@ -3,59 +3,70 @@
 namespace ladder {
 namespace {
 
-Tensor flat_tensor(const TrainerContext& context, Category category, const Layout& layout,
-                   MemorySource* source = nullptr) {
-  return Tensor(context.device_memory, category, context.config.dtype, {layout.num_elements()},
-                source);
+Tensor state_tensor(const TrainerContext& context, Category category,
+                    const StateShare::Part& part) {
+  Memory& memory = part.on_host ? context.host_memory : context.device_memory;
+  return Tensor(memory, category, context.config.dtype, {part.elements}, part.source);
 }
 
 }  // namespace
 
-Prediction Replica::predict(const RunConfig& config, size_t data_size) {
-  const Layout layout(config.model, data_size);
-  const size_t size = size_of(config.dtype), flat = layout.num_elements() * size;
+Prediction Replica::predict(const RunConfig& config, const Layout& layout,
+                            const StateShare& share) {
+  const size_t size = size_of(config.dtype);
   const size_t sequences = config.micro_batch_size, tokens = config.model.sequence_length;
   Prediction prediction;
+  const auto add = [&](Category category, const StateShare::Part& part, size_t copies) {
+    MemoryUse& arena = part.on_host ? prediction.host : prediction.device;
+    arena[category] += copies * size * part.elements;
+  };
+  add(Category::parameters, share.parameters, 1);
+  add(Category::gradients, share.gradients, 1);
+  add(Category::optimizer, share.moment, 2);
   MemoryUse& device = prediction.device;
-  device[Category::parameters] = flat;
-  device[Category::gradients] = flat;
-  device[Category::optimizer] = 2 * flat;
   device[Category::activations] = size * Activations::num_elements(config.model, sequences, tokens);
   device[Category::workspace] =
       size * ModelWorkspace::num_elements(config.model, sequences, tokens) +
       BatchLoader::num_bytes(config) +
-      LossSum::num_bytes(config, config.num_micro_batches(data_size)) + GradNorm::num_bytes(layout);
-  prediction.host[Category::workspace] =
+      LossSum::num_bytes(config, config.num_micro_batches(layout.world_size()));
+  (share.gradients.on_host ? prediction.host : device)[Category::workspace] +=
+      GradNorm::num_bytes(layout);
+  prediction.host[Category::workspace] +=
       BatchLoader::num_bytes(config) + ParameterStaging::num_bytes(layout, config.dtype);
   return prediction;
 }
 
-Replica::Replica(const TrainerContext& c, size_t data_size, MemorySource* gradient_source)
+Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& share)
     : context(c),
-      layout(c.config.model, data_size),
-      parameters(flat_tensor(c, Category::parameters, layout)),
-      gradients(flat_tensor(c, Category::gradients, layout, gradient_source)),
-      exp_avg(flat_tensor(c, Category::optimizer, layout)),
-      exp_avg_sq(flat_tensor(c, Category::optimizer, layout)),
+      layout(l),
+      gradients_on_host(share.gradients.on_host),
+      parameters(state_tensor(c, Category::parameters, share.parameters)),
+      gradients(state_tensor(c, Category::gradients, share.gradients)),
+      exp_avg(state_tensor(c, Category::optimizer, share.moment)),
+      exp_avg_sq(state_tensor(c, Category::optimizer, share.moment)),
       activations(c.device_memory, c.config.model, c.config.dtype, c.config.micro_batch_size,
                   c.config.model.sequence_length),
       workspace(c.device_memory, c.config.model, c.config.dtype, c.config.micro_batch_size,
                 c.config.model.sequence_length),
       model(layout, parameters, gradients),
       batch(c),
-      losses(c, c.config.num_micro_batches(data_size)),
-      grad_norm(c.device_memory, layout),
+      losses(c, c.config.num_micro_batches(layout.world_size())),
+      grad_norm(gradients_on_host ? c.host_memory : c.device_memory, layout),
       staging(c, layout) {
-  if (c.config.init.empty()) {
-    initialize_parameters(c.stream, layout, c.config.seed, 0, parameters);
+  if (share.parameters.elements == layout.num_elements()) initialize(0, parameters);
+}
+
+void Replica::initialize(size_t first, TensorView span) {
+  if (context.config.init.empty()) {
+    initialize_parameters(context.stream, layout, context.config.seed, first, span);
   } else {
-    staging.load(WeightsFile(c.config.init, layout), parameters);
+    staging.load(WeightsFile(context.config.init, layout), first, span);
   }
 }
 
-void Replica::forward(Split split, int64_t step, size_t first_row) {
+void Replica::forward(Split split, int64_t step, size_t first_row, const Hooks& hooks) {
   batch.load(split, step, first_row);
-  model.forward(context.stream, activations, batch.tokens(), traced({}));
+  model.forward(context.stream, activations, batch.tokens(), traced(hooks));
 }
 
 void Replica::backward(double loss_scale, const Hooks& hooks) {
@@ -65,8 +76,8 @@ void Replica::backward(double loss_scale, const Hooks& hooks) {
   losses.add(workspace.losses(activations));
 }
 
-void Replica::evaluate() {
-  model.evaluate(context.stream, activations, workspace, batch.targets());
+void Replica::evaluate(const Hooks& hooks) {
+  model.evaluate(context.stream, activations, workspace, batch.targets(), hooks);
   losses.add(workspace.losses(activations));
 }
 
@@ -82,21 +93,20 @@ Hooks Replica::traced(const Hooks& hooks) {
   return context.trace->hooks(layout, hooks);
 }
 
-void Replica::visit(TensorKind kind, const TensorSink& sink) {
-  const auto flat = [&]() -> ConstTensorView {
-    switch (kind) {
-      case TensorKind::param:
-        return parameters;
-      case TensorKind::grad:
-        return gradients;
-      case TensorKind::exp_avg:
-        return exp_avg;
-      case TensorKind::exp_avg_sq:
-        return exp_avg_sq;
-    }
-    return {};
-  };
-  staging.visit(flat(), sink);
+TensorView Replica::buffer(TensorKind kind) const {
+  switch (kind) {
+    case TensorKind::param:
+      return parameters;
+    case TensorKind::grad:
+      return gradients;
+    case TensorKind::exp_avg:
+      return exp_avg;
+    case TensorKind::exp_avg_sq:
+      return exp_avg_sq;
+  }
+  return {};
 }
+
+void Replica::visit(TensorKind kind, const TensorSink& sink) { staging.visit(buffer(kind), sink); }
 
 }  // namespace ladder

@@ -8,26 +8,49 @@
 
 namespace ladder {
 
-// One whole copy of the model with its gradients and AdamW's two moments, the memory of one
-// micro-batch, and the model's functions on them.
+// How much of the model's state a rank holds, and where.
+struct StateShare {
+  struct Part {
+    size_t elements = 0;
+    bool on_host = false;            // in the host's arena instead of the device's
+    MemorySource* source = nullptr;  // null: the arena's own
+  };
+  // Everything, as in a flat buffer of the layout.
+  static StateShare whole(const Layout& layout) {
+    return {{layout.num_elements()}, {layout.num_elements()}, {layout.num_elements()}};
+  }
+
+  Part parameters, gradients, moment;  // there are two moments
+};
+
+// A copy of the model with its gradients and AdamW's two moments, whole or (from lesson 03 on) a
+// rank's share of them; the memory of one micro-batch; and the model's functions on them.
 struct Replica {
-  // With P parameters (padded), s bytes an element: parameters P s, gradients P s, optimizer 2 P s,
-  // and activations and workspace as their classes say. `data_size` ranks share the global batch.
-  static Prediction predict(const RunConfig& config, size_t data_size);
+  // With s bytes an element and the elements of `share`: parameters, gradients, twice moment, and
+  // activations and workspace as their classes say. The ranks of the layout share the global batch.
+  static Prediction predict(const RunConfig& config, const Layout& layout, const StateShare& share);
 
-  // Allocates, and initializes the parameters from the seed or from --init. Gradients come from
-  // `gradient_source`, or from the system where it is null.
-  Replica(const TrainerContext& context, size_t data_size, MemorySource* gradient_source);
+  // Allocates, and initializes the parameters, if they are whole, from the seed or from --init.
+  Replica(const TrainerContext& context, const Layout& layout, const StateShare& share);
+  Replica(const Replica&) = delete;
+  Replica& operator=(const Replica&) = delete;
 
+  // Elements [first, first + span) of the flat parameters get their initial values: from the seed,
+  // or from --init.
+  void initialize(size_t first, TensorView span);
   // Rows [first_row, first_row + micro batch) of a global batch of the split, forward.
-  void forward(Split split, int64_t step, size_t first_row);
+  void forward(Split split, int64_t step, size_t first_row, const Hooks& hooks = {});
   // After forward: adds the micro-batch's loss and gradients. `loss_scale`: dloss of one token.
   void backward(double loss_scale, const Hooks& hooks = {});
   // After forward: adds the micro-batch's loss.
-  void evaluate();
+  void evaluate(const Hooks& hooks = {});
   // Updates all parameters.
   void update(const AdamWStep& step);
-  // Full tensors of one kind.
+  // Where work on gradients and moments is queued: the host's stream where they lie there.
+  Stream& state_stream() { return gradients_on_host ? host_stream : context.stream; }
+  // The buffer of one kind.
+  TensorView buffer(TensorKind kind) const;
+  // Full tensors of one kind. REQUIRES: the buffer is whole.
   void visit(TensorKind kind, const TensorSink& sink);
 
   // `hooks`, and spans of the trace where there is one.
@@ -35,6 +58,8 @@ struct Replica {
 
   TrainerContext context;
   Layout layout;
+  bool gradients_on_host;
+  Stream host_stream{DeviceType::cpu};
   Tensor parameters, gradients, exp_avg, exp_avg_sq;
   Activations activations;
   ModelWorkspace workspace;

@@ -16,15 +16,20 @@ class SingleGpuTrainer {
   };
 
   static Prediction predict(const RunConfig& config, const ProcessGrid&, const Flags&) {
-    return Replica::predict(config, 1);
+    const Layout layout(config.model, 1);
+    return Replica::predict(config, layout, StateShare::whole(layout));
   }
-  SingleGpuTrainer(const TrainerContext& context, const Flags&) : replica_(context, 1, nullptr) {}
+  SingleGpuTrainer(const TrainerContext& context, const Flags&)
+      : SingleGpuTrainer(context, Layout(context.config.model, 1)) {}
 
   StepResult step();
   double evaluate(size_t num_batches);
   void visit(TensorKind kind, const TensorSink& sink) { replica_.visit(kind, sink); }
 
  private:
+  SingleGpuTrainer(const TrainerContext& context, const Layout& layout)
+      : replica_(context, layout, StateShare::whole(layout)) {}
+
   Replica replica_;
   int64_t step_ = 0;
 };

@@ -3,8 +3,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "lessons/01_single_gpu/replica.h"
 #include "lessons/02_ddp/buckets.h"
+#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
@@ -31,19 +31,16 @@ class DdpTrainer {
   DdpTrainer(const TrainerContext& context, const Flags& flags);
 
   StepResult step();
-  double evaluate(size_t num_batches);
+  double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
   void visit(TensorKind kind, const TensorSink& sink);
-  // Throws Error, naming the rank, unless all ranks' parameters are the same to the bit.
-  void check_replicas();
+  void check_replicas() { ranks_.check_replicas(); }
 
  private:
-  // The sum of a number over all ranks, in rank order.
-  double sum_over_ranks(double number);
-  size_t first_row() const;  // of this rank in the global batch
-  size_t num_rows() const;
+  DdpTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);
 
-  Replica replica_;
   Communicator& world_;
+  Replica replica_;
+  DataParallel ranks_;
   BucketReducer reducer_;
   int64_t step_ = 0;
 };

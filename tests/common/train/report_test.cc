@@ -137,6 +137,18 @@ TEST_CASE("the header says what will run and what it needs") {
              Contains(human_bytes(4 << 20) + " predicted: parameters " + human_bytes(3 << 20) +
                       ", gradients " + human_bytes(1 << 20)) &&
                  !Contains("workspace"));
+  CHECK(line_with(text, {"  host  "}) == "none");
+
+  prediction.device[Category::parameters] = 0;
+  prediction.host[Category::optimizer] = 2 << 20;
+  prediction.host[Category::workspace] = 1 << 20;
+  const std::string offloaded =
+      header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
+  CHECK_THAT(line_with(offloaded, {"  memory "}),
+             Contains(human_bytes(1 << 20) + " predicted: gradients " + human_bytes(1 << 20)));
+  CHECK_THAT(line_with(offloaded, {"  host  "}),
+             Contains(human_bytes(3 << 20) + " predicted: optimizer " + human_bytes(2 << 20) +
+                      ", workspace " + human_bytes(1 << 20)));
 }
 
 }  // namespace

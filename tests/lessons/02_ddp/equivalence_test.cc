@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
-#include "tests/lessons/equivalence.h"
+#include "tests/lessons/sharded.h"
 
 namespace ladder {
 namespace {
@@ -11,48 +11,12 @@ using namespace testing;
 
 static_assert(Trainer<DdpTrainer>);
 
-// Groups of `ranks` ranks, beginning with the first; the rest forms a smaller one. All groups run,
-// so that every rank of the node makes the same registrations.
-struct Groups {
-  explicit Groups(size_t ranks)
-      : all(MpiCommunicator::make_world(world(), &node_memory)),
-        group(all->split(world().rank() / ranks)) {}
-
-  NodeMemory node_memory{world()};
-  std::unique_ptr<Communicator> all, group;
-};
-
-void require_none(const std::vector<std::string>& found) {
-  for (const std::string& difference : found) FAIL(difference);
-  SUCCEED();
-}
-
 TEST_CASE("the gradients, parameters and moments of lesson 01") {
-  for (DType dtype : {DType::fp64, DType::fp32}) {
-    const Record oracle = record_oracle(dtype);
-    for (size_t ranks : {1, 2, 3, 4, 8}) {
-      // Three ranks have 8 rows each, which 3 does not divide.
-      for (size_t micro_batch : {size_t{1}, ranks == 3 ? size_t{4} : size_t{3}}) {
-        INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
-        Groups groups(ranks);
-        const RunConfig config = equivalence_config(dtype, micro_batch);
-        const Record record = record_run<DdpTrainer>(config, *groups.group, &groups.node_memory,
-                                                     {.bucket_bytes = 20000});
-        if (groups.group->rank() != 0) continue;
-        require_none(differences(oracle, record, bounds_for(dtype), config.optimizer));
-      }
-    }
-  }
+  require_equivalence<DdpTrainer>({.bucket_bytes = 20000});
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  const Record oracle = record_oracle(DType::fp64);
-  const RunConfig config = equivalence_config(DType::fp64, 3);
-  Unconnected nobody(0, 2);
-  const Record record = record_run<DdpTrainer>(config, nobody, nullptr);
-  const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
-  CHECK(found.size() > 300);  // of 3 steps' 114 tensors and two numbers, nearly all
-  CHECK(found.front().find("loss") != std::string::npos);
+  require_negative_control<DdpTrainer>();
 }
 
 TEST_CASE("buckets, overlap and the path of the data change no bit") {
@@ -80,28 +44,12 @@ TEST_CASE("buckets, overlap and the path of the data change no bit") {
 }
 
 TEST_CASE("memory and communication are as predicted") {
+  require_predicted<DdpTrainer>(1, {.bucket_bytes = 20000});
+  const RunConfig config = equivalence_config(DType::fp32, 1);
   for (size_t ranks : {1, 2, 3, 4, 8}) {
-    INFO(ranks << " ranks");
-    Groups groups(ranks);
-    const RunConfig config = equivalence_config(DType::fp32, 1);
-    const Record record =
-        record_run<DdpTrainer>(config, *groups.group, &groups.node_memory, {.bucket_bytes = 20000});
-    CHECK(record.device_peak == record.prediction.device);
-    CHECK(record.host_peak == record.prediction.host);
-
-    const std::pair key = {Purpose::gradient, Collective::all_reduce};
-    const Layout layout(config.model, groups.group->size());
-    const Traffic predicted = record.prediction.step.at(key);
-    CHECK(predicted.payload_bytes == layout.num_elements() * sizeof(float));
-    CHECK(predicted.calls > 3);
-    const Traffic measured = groups.group->ledger().entries().at(key);
-    CHECK(measured.calls == kSteps * predicted.calls);
-    CHECK(measured.payload_bytes == kSteps * predicted.payload_bytes);
-    // Counted where bytes are moved: what is read from and written to peers is what a ring sends.
-    if (const auto* mpi = dynamic_cast<const MpiCommunicator*>(groups.group.get())) {
-      CHECK(static_cast<double>(mpi->shared_bytes()) ==
-            wire_bytes(Collective::all_reduce, mpi->size(), measured.payload_bytes));
-    }
+    const Layout layout(config.model, ranks);
+    CHECK(predicted_bytes<DdpTrainer>(config, ranks, Purpose::gradient, Collective::all_reduce) ==
+          layout.num_elements() * sizeof(float));
   }
 }
 

@@ -1,0 +1,49 @@
+#include "lessons/02_ddp/data_parallel.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace ladder {
+
+double DataParallel::sum(double number) const {
+  Stream host(DeviceType::cpu);
+  world_.all_reduce(host, TensorView(&number, DType::fp64, DeviceType::cpu, {1}), {}).wait(host);
+  return number;
+}
+
+double DataParallel::norm(const std::function<ConstTensorView(size_t unit)>& shard_of) const {
+  return std::sqrt(sum(replica_.grad_norm.squared_norm(replica_.state_stream(), shard_of)));
+}
+
+double DataParallel::evaluate(size_t num_batches, const std::function<Hooks()>& hooks) const {
+  double total = 0;
+  for (size_t batch = 0; batch < num_batches; ++batch) {
+    for (size_t row = 0; row < num_rows(); row += config().micro_batch_size) {
+      const Hooks units = hooks();
+      replica_.forward(Split::validation, static_cast<int64_t>(batch), first_row() + row, units);
+      replica_.evaluate(units);
+    }
+    total += sum(replica_.losses.total());
+  }
+  return total / static_cast<double>(num_batches * config().tokens_per_step());
+}
+
+void DataParallel::check_replicas() const {
+  // FNV-1a over the bits of every parameter, in layout order.
+  uint64_t hash = 0xCBF29CE484222325;
+  replica_.visit(TensorKind::param, [&](const Parameter&, ConstTensorView tensor) {
+    const unsigned char* const bytes = static_cast<const unsigned char*>(tensor.data());
+    for (size_t i = 0; i < tensor.num_bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
+  });
+  Stream host(DeviceType::cpu);
+  std::vector<int32_t> hashes(2 * world_.size());
+  std::memcpy(&hashes[2 * world_.rank()], &hash, sizeof hash);
+  const TensorView all(hashes.data(), DType::int32, DeviceType::cpu, {hashes.size()});
+  world_.all_gather(host, all, all.rows(2 * world_.rank(), 2), {}).wait(host);
+  for (size_t r = 1; r < world_.size(); ++r) {
+    if (std::memcmp(&hashes[2 * r], hashes.data(), sizeof hash) == 0) continue;
+    fail(concat("the parameters of rank ", r, " differ from those of rank 0"));
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,37 @@
+// What every data-parallel trainer does alike: a rank's rows, sums over ranks, evaluation.
+#pragma once
+
+#include "common/comm/communicator.h"
+#include "lessons/01_single_gpu/replica.h"
+
+namespace ladder {
+
+// A rank's replica, and the ranks that share the global batch with it: rank r of N runs the r-th
+// N-th of the rows.
+class DataParallel {
+ public:
+  DataParallel(Replica& replica, Communicator& world) : replica_(replica), world_(world) {}
+
+  size_t num_rows() const { return config().global_batch_size / world_.size(); }
+  size_t first_row() const { return world_.rank() * num_rows(); }
+  // The next micro-batch that begins behind `row` rows of this rank is its last of the step.
+  bool is_last(size_t row) const { return row + config().micro_batch_size == num_rows(); }
+
+  // The sum of a number over all ranks, in rank order.
+  double sum(double number) const;
+  // The global gradient norm; shard_of(unit) is where this rank's shard of the summed gradients is.
+  double norm(const std::function<ConstTensorView(size_t unit)>& shard_of) const;
+  // Mean loss over global batches of the validation split. `hooks` makes those of a micro-batch.
+  double evaluate(
+      size_t num_batches, const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;
+  // Throws Error, naming the rank, unless all ranks' parameters are the same to the bit.
+  void check_replicas() const;
+
+ private:
+  const RunConfig& config() const { return replica_.context.config; }
+
+  Replica& replica_;
+  Communicator& world_;
+};
+
+}  // namespace ladder

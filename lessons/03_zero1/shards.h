@@ -1,0 +1,63 @@
+// Shards of units: summing gradients into them, updating one's own, collecting all for dumps.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "common/comm/communicator.h"
+#include "lessons/01_single_gpu/replica.h"
+
+namespace ladder {
+
+// Sums the gradients of all ranks, unit by unit as backward finishes them. Each rank receives the
+// sum of its own shard, in place; the rest of the flat buffer keeps what this rank had.
+class GradientScatter {
+ public:
+  // gradients: the flat buffer.
+  GradientScatter(const Layout& layout, TensorView gradients, Communicator& world)
+      : layout_(layout), gradients_(gradients), world_(world) {}
+
+  // For the last micro-batch's backward: starts each unit's reduce_scatter once it is final.
+  Hooks hooks(Stream& stream);
+  // Returns when all have run.
+  void wait(Stream& stream);
+
+ private:
+  const Layout& layout_;
+  TensorView gradients_;
+  Communicator& world_;
+  std::vector<Work> started_;
+};
+
+// Rank `rank`'s shard of a unit: in a whole buffer, or in one that holds that rank's shards alone.
+TensorView shard_of(const Replica& replica, size_t rank, TensorKind kind, size_t unit);
+
+// AdamW on rank `rank`'s shard of one unit. Asynchronous.
+void update_shard(Replica& replica, size_t rank, size_t unit, const AdamWStep& step);
+
+// Brings the other ranks' shards of one unit's parameters, in the background.
+// REQUIRES: whole parameters.
+Work gather_unit(Replica& replica, Communicator& world, size_t unit);
+
+// AdamW on this rank's shard of every unit; the other ranks' updated shards arrive meanwhile.
+// REQUIRES: whole parameters.
+void update_and_gather(Replica& replica, Communicator& world, const AdamWStep& step);
+
+// Full tensors out of all ranks' shards, unit by unit in host memory. Rank 0 alone needs room for a
+// whole unit, and it alone hears of the tensors.
+class ShardCollector {
+ public:
+  ShardCollector(const TrainerContext& context, const Layout& layout);
+  // Bytes of host workspace on rank `rank`.
+  static size_t num_bytes(const Layout& layout, DType dtype, size_t rank);
+
+  // Collective. shard_of(unit): where this rank's shard lies. Synchronizes.
+  void visit(const std::function<ConstTensorView(size_t unit)>& shard_of, const TensorSink& sink);
+
+ private:
+  TrainerContext context_;
+  const Layout& layout_;
+  Tensor host_;
+};
+
+}  // namespace ladder

@@ -1,0 +1,61 @@
+#include "lessons/03_zero1/trainer.h"
+
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+// All but the moments is whole. Peers sum the gradients and read the parameters in place.
+StateShare share_of(const Layout& layout, MemorySource* registered) {
+  StateShare share = StateShare::whole(layout);
+  share.moment.elements /= layout.world_size();
+  share.parameters.source = share.gradients.source = registered;
+  return share;
+}
+
+}  // namespace
+
+Prediction Zero1Trainer::predict(const RunConfig& config, const ProcessGrid& grid, const Flags&) {
+  const Layout layout(config.model, grid.data_size);
+  Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
+  prediction.host[Category::workspace] +=
+      ShardCollector::num_bytes(layout, config.dtype, grid.rank);
+  const Traffic all_units = {.calls = layout.units().size(),
+                             .payload_bytes = layout.num_elements() * size_of(config.dtype)};
+  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = all_units;
+  prediction.step[{Purpose::parameter, Collective::all_gather}] = all_units;
+  return prediction;
+}
+
+Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Layout& layout)
+    : world_(*context.world),
+      replica_(context, layout, share_of(layout, context.registered)),
+      ranks_(replica_, world_),
+      scatter_(replica_.layout, replica_.gradients, world_),
+      collector_(context, replica_.layout) {}
+
+StepResult Zero1Trainer::step() {
+  const RunConfig& config = replica_.context.config;
+  Stream& stream = replica_.context.stream;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++step_;
+  fill(stream, replica_.gradients, 0);
+  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
+    replica_.forward(Split::train, step_, ranks_.first_row() + row);
+    replica_.backward(1 / num_tokens, ranks_.is_last(row) ? scatter_.hooks(stream) : Hooks());
+  }
+  scatter_.wait(stream);
+  const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
+  const double norm = ranks_.norm(
+      [&](size_t unit) { return shard_of(replica_, world_.rank(), TensorKind::grad, unit); });
+  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
+  update_and_gather(replica_, world_, update);
+  return {loss, norm, update.learning_rate};
+}
+
+void Zero1Trainer::visit(TensorKind kind, const TensorSink& sink) {
+  collector_.visit([&](size_t unit) { return shard_of(replica_, world_.rank(), kind, unit); },
+                   sink);
+}
+
+}  // namespace ladder

@@ -1,0 +1,89 @@
+#include "lessons/05_zero3/trainer.h"
+
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+// Everything is sharded. Peers read the parameters in place.
+StateShare share_of(const Layout& layout, MemorySource* registered) {
+  const size_t shards = layout.num_elements() / layout.world_size();
+  return {.parameters = {.elements = shards, .source = registered},
+          .gradients = {.elements = shards},
+          .moment = {.elements = shards}};
+}
+
+}  // namespace
+
+Prediction Zero3Trainer::predict(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags) {
+  const Layout layout(config.model, grid.data_size);
+  const size_t size = size_of(config.dtype);
+  Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
+  prediction.device[Category::communication] =
+      size *
+      (GradientShards::num_elements(layout) + UnitGatherer::num_elements(layout, flags.gather));
+  prediction.host[Category::workspace] +=
+      ShardCollector::num_bytes(layout, config.dtype, grid.rank);
+  const size_t micro_batches = config.num_micro_batches(grid.data_size);
+  const Traffic gathered = UnitGatherer::traffic(layout, flags.gather, config.dtype);
+  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = {
+      .calls = micro_batches * layout.units().size(),
+      .payload_bytes = micro_batches * layout.num_elements() * size};
+  prediction.step[{Purpose::parameter, Collective::all_gather}] = {
+      .calls = micro_batches * gathered.calls,
+      .payload_bytes = micro_batches * gathered.payload_bytes};
+  return prediction;
+}
+
+Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Layout& layout, const Flags& flags)
+    : world_(*context.world),
+      replica_(context, layout, share_of(layout, context.registered)),
+      ranks_(replica_, world_),
+      gatherer_(context, replica_.layout, replica_.parameters, flags.gather),
+      gradients_(context, replica_.layout, replica_.gradients),
+      collector_(context, replica_.layout) {
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    replica_.initialize(shard_begin(layout, unit, world_.rank()),
+                        shard_in_shards(layout, unit, replica_.parameters.view()));
+  }
+}
+
+Hooks Zero3Trainer::hooks(Stream& stream) {
+  return combined(gatherer_.hooks(stream, UnitGatherer::Walk::training), gradients_.hooks(stream));
+}
+
+StepResult Zero3Trainer::step() {
+  const RunConfig& config = replica_.context.config;
+  Stream& stream = replica_.context.stream;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++step_;
+  fill(stream, replica_.gradients, 0);
+  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
+    const Hooks units = hooks(stream);
+    replica_.forward(Split::train, step_, ranks_.first_row() + row, units);
+    replica_.backward(1 / num_tokens, units);
+  }
+  gradients_.wait(stream);
+  const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
+  const double norm = ranks_.norm(
+      [&](size_t unit) { return shard_of(replica_, world_.rank(), TensorKind::grad, unit); });
+  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
+  for (size_t unit = 0; unit < replica_.layout.units().size(); ++unit) {
+    update_shard(replica_, world_.rank(), unit, update);
+  }
+  return {loss, norm, update.learning_rate};
+}
+
+double Zero3Trainer::evaluate(size_t num_batches) {
+  return ranks_.evaluate(num_batches, [&] {
+    return gatherer_.hooks(replica_.context.stream, UnitGatherer::Walk::evaluation);
+  });
+}
+
+void Zero3Trainer::visit(TensorKind kind, const TensorSink& sink) {
+  collector_.visit([&](size_t unit) { return shard_of(replica_, world_.rank(), kind, unit); },
+                   sink);
+}
+
+}  // namespace ladder

@@ -1,0 +1,52 @@
+// Lesson 03 computes what lessons 01 and 02 compute, with less memory.
+#include <catch2/catch.hpp>
+
+#include "lessons/02_ddp/trainer.h"
+#include "lessons/03_zero1/trainer.h"
+#include "tests/lessons/sharded.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+
+static_assert(Trainer<Zero1Trainer>);
+
+TEST_CASE("the gradients, parameters and moments of lesson 01") {
+  require_equivalence<Zero1Trainer>();
+}
+
+TEST_CASE("the negative control: ranks that exchange nothing are found out") {
+  require_negative_control<Zero1Trainer>();
+}
+
+TEST_CASE("the bits of lesson 02, with accumulation and without") {
+  for (DType dtype : {DType::fp32, DType::fp64}) {
+    for (size_t ranks : {2, 3, 8}) {
+      for (Accumulation accumulation : {Accumulation::none, Accumulation::rows}) {
+        require_same_bits<DdpTrainer, Zero1Trainer>(dtype, ranks, accumulation);
+      }
+    }
+  }
+}
+
+TEST_CASE("memory and communication are as predicted, and these as the README says") {
+  require_predicted<Zero1Trainer>(1);
+  const RunConfig config = equivalence_config(DType::fp32, 1);
+  for (size_t ranks : {1, 2, 3, 4, 8}) {
+    const size_t p = Layout(config.model, ranks).num_elements() * sizeof(float);
+    const auto bytes = [&](Purpose purpose, Collective collective) {
+      return predicted_bytes<Zero1Trainer>(config, ranks, purpose, collective);
+    };
+    CHECK(bytes(Purpose::gradient, Collective::reduce_scatter) == p);
+    CHECK(bytes(Purpose::parameter, Collective::all_gather) == p);
+    const MemoryUse device = Zero1Trainer::predict(config, {.data_size = ranks}, {}).device;
+    CHECK(device[Category::parameters] == p);
+    CHECK(device[Category::gradients] == p);
+    CHECK(device[Category::optimizer] == 2 * p / ranks);
+    CHECK(device[Category::communication] == 0);
+  }
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,77 @@
+// Lesson 06 computes what lesson 01 computes, and the bits of lesson 04.
+#include <catch2/catch.hpp>
+
+#include "lessons/04_zero2/trainer.h"
+#include "lessons/06_offload/trainer.h"
+#include "tests/lessons/sharded.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+
+static_assert(Trainer<OffloadTrainer>);
+
+OffloadTrainer::Flags stage3(bool offload_parameters, const GatherOptions& gather = {}) {
+  return {.zero_stage = 3, .offload_parameters = offload_parameters, .gather = gather};
+}
+
+const std::vector<OffloadTrainer::Flags> kVariants = {
+    OffloadTrainer::Flags(),
+    stage3(false),
+    stage3(true),
+    stage3(true, {.prefetch = 0}),
+    stage3(true, {.prefetch = 2, .keep_embedding = true}),
+    stage3(true, {.prefetch = 1, .reshard_after_forward = false})};
+
+TEST_CASE("the gradients, parameters and moments of lesson 01") {
+  require_equivalence<OffloadTrainer>();
+  require_equivalence<OffloadTrainer>(stage3(true));
+}
+
+TEST_CASE("the negative control: ranks that exchange nothing are found out") {
+  require_negative_control<OffloadTrainer>();
+}
+
+TEST_CASE("the bits of lesson 04, with accumulation and without, wherever the state lies") {
+  for (const OffloadTrainer::Flags& flags : kVariants) {
+    INFO("stage " << flags.zero_stage << (flags.offload_parameters ? " parameters" : "")
+                  << " prefetch " << flags.gather.prefetch);
+    require_same_bits<Zero2Trainer, OffloadTrainer>(DType::fp32, 4, Accumulation::rows, {}, flags);
+    require_same_bits<Zero2Trainer, OffloadTrainer>(DType::fp64, 3, Accumulation::none, {}, flags);
+  }
+}
+
+TEST_CASE("memory and communication are as predicted, and these as the README says") {
+  for (const OffloadTrainer::Flags& flags : kVariants) {
+    require_predicted<OffloadTrainer>(1, flags);
+    const RunConfig config = equivalence_config(DType::fp32, 1);
+    for (size_t ranks : {1, 2, 3, 4, 8}) {
+      const Layout layout(config.model, ranks);
+      const auto size_of_unit = [&](size_t unit) {
+        return layout.unit(unit).padded_elements * sizeof(float);
+      };
+      const size_t p = layout.num_elements() * sizeof(float);
+      const size_t e = size_of_unit(layout.token_embedding());
+      const size_t u = size_of_unit(layout.block(0));  // the largest but the token embedding
+      const Prediction prediction = OffloadTrainer::predict(config, {.data_size = ranks}, flags);
+      const MemoryUse &device = prediction.device, &host = prediction.host;
+      CHECK(host[Category::parameters] == p / ranks);
+      CHECK(host[Category::gradients] == p / ranks);
+      CHECK(host[Category::optimizer] == 2 * p / ranks);
+      CHECK(device[Category::gradients] == 0);
+      CHECK(device[Category::optimizer] == 0);
+      CHECK(device[Category::parameters] == (flags.zero_stage == 2      ? p
+                                             : flags.offload_parameters ? 0
+                                                                        : p / ranks));
+      size_t gathered = 0;
+      if (flags.zero_stage == 3) {
+        gathered = flags.gather.reshard_after_forward ? e + (flags.gather.prefetch + 1) * u : p;
+      }
+      CHECK(device[Category::communication] == e + 3 * u + gathered);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,112 @@
+// What lessons 02 to 06 have to pass alike: cases over groups of 1, 2, 3, 4 and 8 ranks.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include "tests/lessons/equivalence.h"
+
+namespace ladder::testing {
+
+// Groups of `ranks` ranks, beginning with the first; the rest forms a smaller one. All groups run,
+// so that every rank of the node makes the same registrations.
+struct Groups {
+  explicit Groups(size_t ranks)
+      : all(MpiCommunicator::make_world(world(), &node_memory)),
+        group(all->split(world().rank() / ranks)) {}
+
+  NodeMemory node_memory{world()};
+  std::unique_ptr<Communicator> all, group;
+};
+
+inline void require_none(const std::vector<std::string>& found) {
+  for (const std::string& difference : found) FAIL(difference);
+  SUCCEED();
+}
+
+// Loss, gradients, norm, parameters and moments are lesson 01's, for micro-batches of 1 and 3 rows.
+template <Trainer T>
+void require_equivalence(const typename T::Flags& flags = {}) {
+  for (DType dtype : {DType::fp64, DType::fp32}) {
+    const Record oracle = record_oracle(dtype);
+    for (size_t ranks : {1, 2, 3, 4, 8}) {
+      // Three ranks have 8 rows each, which 3 does not divide.
+      for (size_t micro_batch : {size_t{1}, ranks == 3 ? size_t{4} : size_t{3}}) {
+        INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
+        Groups groups(ranks);
+        const RunConfig config = equivalence_config(dtype, micro_batch);
+        const Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
+        if (groups.group->rank() != 0) continue;
+        require_none(differences(oracle, record, bounds_for(dtype), config.optimizer));
+      }
+    }
+  }
+}
+
+// Ranks that exchange nothing are found out. All of rank 0's tensors are looked at.
+template <Trainer T>
+void require_negative_control(const typename T::Flags& flags = {}) {
+  const Record oracle = record_oracle(DType::fp64);
+  const RunConfig config = equivalence_config(DType::fp64, 3);
+  Unconnected nobody(0, 2);
+  const Record record = record_run<T>(config, nobody, nullptr, flags);
+  const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
+  CHECK(found.size() > 300);  // of 3 steps' 114 tensors and two numbers, nearly all
+  CHECK(found.front().find("loss") != std::string::npos);
+}
+
+// A and B compute the same bits on groups of this size, with one micro-batch a step or with
+// micro-batches of one row, both from registered memory and without.
+enum class Accumulation { none, rows };
+template <Trainer A, Trainer B>
+void require_same_bits(DType dtype, size_t ranks, Accumulation accumulation,
+                       const typename A::Flags& a_flags = {},
+                       const typename B::Flags& b_flags = {}) {
+  INFO(name_of(dtype) << ", " << ranks << " ranks"
+                      << (accumulation == Accumulation::none ? "" : ", accumulation"));
+  Groups groups(ranks);
+  const size_t rows = 24 / groups.group->size();  // the last group may be a smaller one
+  const RunConfig config = equivalence_config(dtype, accumulation == Accumulation::none ? rows : 1);
+  MemorySource* const registered = &groups.node_memory;
+  const Record a = record_run<A>(config, *groups.group, registered, a_flags);
+  for (MemorySource* source : {registered, static_cast<MemorySource*>(nullptr)}) {
+    const Record b = record_run<B>(config, *groups.group, source, b_flags);
+    if (groups.group->rank() == 0) require_none(differences(a, b, {}, config.optimizer));
+  }
+}
+
+// Peak memory of every category and what a step communicates are as predicted, to the byte, and so
+// is what the shared-memory path counts where it moves the bytes.
+template <Trainer T>
+void require_predicted(size_t micro_batch, const typename T::Flags& flags = {}) {
+  for (size_t ranks : {1, 2, 3, 4, 8}) {
+    INFO(ranks << " ranks, micro-batch " << micro_batch);
+    Groups groups(ranks);
+    const RunConfig config = equivalence_config(DType::fp32, micro_batch);
+    const Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
+    CHECK(record.device_peak == record.prediction.device);
+    CHECK(record.host_peak == record.prediction.host);
+    double on_the_wire = 0;
+    for (const auto& [key, measured] : groups.group->ledger().entries()) {
+      if (key.first == Purpose::control) continue;
+      INFO(name_of(key.first) << " " << name_of(key.second));
+      const Traffic predicted = record.prediction.step.at(key);
+      CHECK(measured.calls == kSteps * predicted.calls);
+      CHECK(measured.payload_bytes == kSteps * predicted.payload_bytes);
+      on_the_wire += wire_bytes(key.second, groups.group->size(), measured.payload_bytes);
+    }
+    CHECK(groups.group->ledger().entries().size() >= record.prediction.step.size());
+    if (const auto* mpi = dynamic_cast<const MpiCommunicator*>(groups.group.get())) {
+      CHECK(static_cast<double>(mpi->shared_bytes()) == on_the_wire);
+    }
+  }
+}
+
+// The bytes of one step's traffic, as predicted for `ranks` ranks.
+template <Trainer T>
+size_t predicted_bytes(const RunConfig& config, size_t ranks, Purpose purpose,
+                       Collective collective, const typename T::Flags& flags = {}) {
+  const ProcessGrid grid = {.data_size = ranks, .rank = 0};
+  return T::predict(config, grid, flags).step.at({purpose, collective}).payload_bytes;
+}
+
+}  // namespace ladder::testing
