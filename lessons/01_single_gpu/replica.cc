@@ -58,7 +58,8 @@ Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& sha
 
 void Replica::initialize(size_t first, TensorView span) {
   if (context.config.init.empty()) {
-    initialize_parameters(context.stream, layout, context.config.seed, first, span);
+    Stream& stream = span.device() == DeviceType::cpu ? host_stream : context.stream;
+    initialize_parameters(stream, layout, context.config.seed, first, span);
   } else {
     staging.load(WeightsFile(context.config.init, layout), first, span);
   }

@@ -1,0 +1,126 @@
+// Lessons 02 to 06 side by side, as a user runs them: bits, memory caps, wrong flags, devices.
+#include <catch2/catch.hpp>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/device.h"
+#include "tests/system/mpirun.h"
+#include "tests/system/scratch.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const std::vector<std::string> kLessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3",
+                                           "06_offload"};
+
+std::string path_of(const std::string& lesson) {
+  return program_path("lessons/" + lesson + "/" + lesson);
+}
+
+const Flags kNano = {"--model", "nano", "--steps", "2", "--evaluate-every", "0", "--threads", "1"};
+const Flags kOffloadAll = {"--zero-stage", "3", "--offload", "optimizer,parameters"};
+
+TEST_CASE("02 to 06: dumps of one micro-batch a step have the same bits, memory is as predicted") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  for (const std::string& lesson : kLessons) {
+    const ProcessResult result =
+        run_ranks(4,
+                  Flags{path_of(lesson)} + kNano +
+                      Flags{"--global-batch-size", "4", "--dump", "out_" + lesson},
+                  options);
+    CAPTURE(lesson, result.out, result.err);
+    REQUIRE(result.status == 0);
+    CHECK_THAT(result.out, !Contains("differs"));
+    const ProcessResult compared = run_process(
+        {program_path("tools/compare/compare"), "out_02_ddp", "out_" + lesson, "--tolerance", "0"},
+        options);
+    CAPTURE(compared.out, compared.err);
+    CHECK(compared.status == 0);
+  }
+}
+
+TEST_CASE("06: messages instead of shared memory: the same loss, and the staging area is counted") {
+  for (const std::string lesson : {"03_zero1", "05_zero3", "06_offload"}) {
+    const Flags command = Flags{path_of(lesson)} + kNano + Flags{"--global-batch-size", "4"};
+    const ProcessResult shared = run_ranks(2, command);
+    const ProcessResult messages = run_ranks(2, command + Flags{"--no-shared-memory"});
+    CAPTURE(lesson, messages.out, messages.err);
+    REQUIRE(messages.status == 0);
+    CHECK_THAT(messages.out, !Contains("differs"));
+    const auto loss_of = [](const std::string& out) {
+      const size_t at = out.find("step 2/2  loss ");
+      return at == std::string::npos ? "none" : out.substr(at, 40);
+    };
+    CHECK(loss_of(messages.out) != "none");
+    CHECK(loss_of(messages.out) == loss_of(shared.out));
+  }
+}
+
+// Each lesson's need on four ranks, from its header, is less than that of the one before: a cap in
+// between refuses the one and lets the other train.
+TEST_CASE("02 to 06: each lesson trains under a cap that refuses the one before") {
+  const Flags steps = {"--steps", "1", "--evaluate-every", "0", "--threads", "1"};
+  const std::vector<std::pair<std::string, Flags>> ladder = {
+      {"02_ddp", {}},
+      {"03_zero1", {}},
+      {"04_zero2", {}},
+      {"05_zero3", {}},
+      {"06_offload", kOffloadAll + Flags{"--prefetch", "0"}}};
+  const std::vector<std::string> caps = {"28MiB", "26MiB", "25MiB", "22MiB"};  // as in the READMEs
+  const auto run = [&](size_t rung, const std::string& cap) {
+    return run_ranks(4, Flags{path_of(ladder[rung].first)} + ladder[rung].second + steps +
+                            Flags{"--device-memory", cap});
+  };
+  for (size_t rung = 1; rung < ladder.size(); ++rung) {
+    const std::string& cap = caps[rung - 1];
+    const ProcessResult before = run(rung - 1, cap), after = run(rung, cap);
+    CAPTURE(ladder[rung].first, cap, before.err, after.err);
+    CHECK(before.status == 1);
+    CHECK_THAT(before.err, Contains("out of device memory") && Contains("no room"));
+    CHECK(after.status == 0);
+  }
+}
+
+TEST_CASE("06: over the host's memory, the report") {
+  const ProcessResult result =
+      run_ranks(2, Flags{path_of("06_offload")} + kNano + Flags{"--host-memory", "200KiB"});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, Contains("out of host memory") && Contains("no room"));
+}
+
+TEST_CASE("05 and 06: flags that cannot be") {
+  const auto check_bad = [](const std::string& lesson, const Flags& flags,
+                            const std::vector<std::string>& mentions) {
+    CAPTURE(lesson, flags);
+    check_user_error(run_ranks(2, Flags{path_of(lesson), "--model", "nano"} + flags), mentions);
+  };
+  for (const std::string value : {"-1", "x", "", "1.5"}) {
+    check_bad("05_zero3", {"--prefetch=" + value}, {"--prefetch"});
+  }
+  check_bad("06_offload", {"--offload", "optimizer,parameters"}, {"--zero-stage 3"});
+  check_bad("06_offload", {"--offload", "gradients"}, {"--offload", "optimizer,parameters"});
+  check_bad("06_offload", {"--zero-stage", "1"}, {"--zero-stage"});
+}
+
+TEST_CASE("03 to 06: on a device") {
+  const DeviceType device = cuda_device_of_build();
+  if (num_devices(device) == 0) {
+    WARN("skipped: no GPU");
+    return;
+  }
+  for (size_t i = 1; i < kLessons.size(); ++i) {
+    const Flags flags = Flags{path_of(kLessons[i])} + kNano +
+                        Flags{"--device", std::string(name_of(device)), "--global-batch-size", "4"};
+    const ProcessResult result =
+        run_ranks(2, kLessons[i] == "06_offload" ? flags + kOffloadAll : flags);
+    CAPTURE(kLessons[i], result.out, result.err);
+    CHECK(result.status == 0);
+    CHECK_THAT(result.out, Contains("step 2/2") && !Contains("differs"));
+  }
+}
+
+}  // namespace
+}  // namespace ladder
