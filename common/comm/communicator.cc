@@ -3,8 +3,8 @@
 #include "common/comm/device_queue.h"
 #include "common/comm/worker.h"
 #include "kernels/runtime/check.h"
-#include "kernels/runtime/range.h"
 #include "kernels/runtime/clock.h"
+#include "kernels/runtime/range.h"
 
 namespace ladder {
 
@@ -46,8 +46,7 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
   }
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
-  ledger_.record(options.purpose, request.collective,
-                 payload_elements * (view.empty() ? 0 : size_of(view.dtype())));
+  ledger_.record(options.purpose, request.collective, payload_elements * size_of(view.dtype()));
   if (queue_ && view.device() == device_) return run_on_queue(stream, request, options.purpose);
   return run_in_thread(stream, request, options);
 }
