@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "kernels/elementwise.h"
+#include "kernels/matmul.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
@@ -38,8 +39,6 @@ __attribute__((noinline)) double multiply_add_256(int64_t rounds) {
   return 2.0 * 8 * kVectors * static_cast<double>(rounds);
 }
 
-}  // namespace
-
 double measure_fma_rate() {
   constexpr int64_t kRounds = 400'000;
   const bool wide = __builtin_cpu_supports("avx512f");
@@ -60,19 +59,60 @@ double measure_fma_rate() {
   return best;
 }
 
-double measure_bandwidth() {
-  constexpr size_t kElements = size_t{32} << 20;  // 128 MiB each
-  static Memory memory(DeviceType::cpu, "limits", 0);
-  static const Tensor a(memory, Category::workspace, DType::fp32, {kElements});
-  static const Tensor b(memory, Category::workspace, DType::fp32, {kElements});
-  Stream stream(DeviceType::cpu);
-  double best = 0;
-  for (int repetition = 0; repetition < 5; ++repetition) {
-    const auto begin = std::chrono::steady_clock::now();
-    add(stream, a, a, b);
-    best = std::max(best, 3.0 * sizeof(float) * kElements / seconds_since(begin));
-  }
-  return best;
+// The best of five.
+double least_seconds(Stream& stream, const std::function<void()>& call) {
+  call();
+  double least = seconds_of(stream, 1, call);
+  for (int i = 1; i < 5; ++i) least = std::min(least, seconds_of(stream, 1, call));
+  return least;
+}
+
+double measure_bandwidth(Stream& stream) {
+  const bool on_cpu = stream.device() == DeviceType::cpu;
+  // 128 MiB each; 1 GiB on a GPU, which has up to 50 MB of cache.
+  const size_t elements = size_t{stream.device() == DeviceType::cuda ? 256u : 32u} << 20;
+  Memory memory(stream.device(), "limits", 0);
+  const Tensor a(memory, Category::workspace, DType::fp32, {elements});
+  const Tensor b(memory, Category::workspace, DType::fp32, {elements});
+  fill(stream, b, 1);
+  const auto call = [&] { on_cpu ? add(stream, a, a, b) : copy(stream, a, b); };
+  return (on_cpu ? 3.0 : 2.0) * static_cast<double>(a.view().num_bytes()) /
+         least_seconds(stream, call);
+}
+
+double measure_product(Stream& stream, DType dtype) {
+  const size_t n = stream.device() == DeviceType::cuda ? 8192 : 512;
+  Memory memory(stream.device(), "limits", 0);
+  const Tensor a(memory, Category::workspace, dtype, {n, n}),
+      b(memory, Category::workspace, dtype, {n, n});
+  const Tensor out(memory, Category::workspace, dtype, {n, n});
+  fill_normal(stream, a, 1, 0, 1);
+  fill_normal(stream, b, 2, 0, 1);
+  return 2.0 * static_cast<double>(n * n * n) /
+         least_seconds(stream, [&] { matmul(stream, out, a, b); });
+}
+
+}  // namespace
+
+double measure(Limit limit, Stream& stream) {
+  const bool on_cpu = stream.device() == DeviceType::cpu;
+  if (limit == Limit::bandwidth) return measure_bandwidth(stream);
+  check(limit != Limit::tf32 || !on_cpu, "TF32 is a GPU's");
+  if (on_cpu)
+    return measure_fma_rate() / (limit == Limit::fp64 ? 2 : 1);  // half as many in a vector
+  set_tf32(limit == Limit::tf32);
+  const double rate = measure_product(stream, limit == Limit::fp64 ? DType::fp64 : DType::fp32);
+  set_tf32(false);
+  return rate;
+}
+
+double seconds_of(Stream& stream, int count, const std::function<void()>& call) {
+  Event begin, end;
+  begin.record(stream);
+  for (int i = 0; i < count; ++i) call();
+  end.record(stream);
+  end.synchronize();
+  return 1e-3 * Event::elapsed_ms(begin, end);
 }
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 #include "common/comm/worker.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "kernels/runtime/range.h"
 
 namespace ladder {
 
@@ -28,6 +29,7 @@ void Communicator::enqueue(const Request&, Stream&) {
 }
 
 double Communicator::execute_and_observe(const Request& request, Purpose purpose) {
+  const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = std::chrono::steady_clock::now();
   execute(request);
   const Time end = std::chrono::steady_clock::now();
@@ -51,6 +53,7 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
 
 Work Communicator::run_on_queue(Stream& stream, const Request& request, Purpose purpose) {
   check(!given_up_, "given up after an error");
+  const Range range(name_of(purpose), name_of(request.collective));
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
   const auto report = [this, purpose, collective = request.collective](const auto& times) {
     ledger_.record_times(purpose, collective, times.busy_seconds, times.exposed_seconds);

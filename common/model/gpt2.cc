@@ -4,11 +4,18 @@
 #include "kernels/embedding.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
+#include "kernels/runtime/range.h"
 
 namespace ladder {
 namespace {
 
-void done(size_t unit, Pass pass, const Hooks& hooks) {
+// What a unit does in a pass: a range of profilers, then the hook.
+template <class Body>
+void run_unit(const Layout& layout, size_t unit, Pass pass, const Hooks& hooks, Body body) {
+  {
+    const Range range(layout.unit(unit).name, name_of(pass));
+    body();
+  }
   if (hooks.done) hooks.done(unit, pass);
 }
 
@@ -29,72 +36,84 @@ UnitView Gpt2::gradient(size_t unit, const Hooks& hooks) const {
 
 void Gpt2::forward(Stream& stream, const Activations& a, ConstTensorView tokens,
                    const Hooks& hooks) const {
-  const size_t wte = layout_.token_embedding(), wpe = layout_.position_embedding();
+  const Range range("forward");
+  const auto run = [&](size_t unit, auto body) {
+    run_unit(layout_, unit, Pass::forward, hooks,
+             [&] { body(weights(unit, Pass::forward, hooks)); });
+  };
   const TensorView embedded = by_sequence(a.embedded(), a);
-  embedding_forward(stream, embedded, tokens, weights(wte, Pass::forward, hooks)[0]);
-  done(wte, Pass::forward, hooks);
-  position_forward(stream, embedded, weights(wpe, Pass::forward, hooks)[0]);
-  done(wpe, Pass::forward, hooks);
+  run(layout_.token_embedding(),
+      [&](const ConstUnitView& table) { embedding_forward(stream, embedded, tokens, table[0]); });
+  run(layout_.position_embedding(),
+      [&](const ConstUnitView& table) { position_forward(stream, embedded, table[0]); });
   for (size_t layer = 0; layer < layout_.config().num_layers; ++layer) {
-    const size_t unit = layout_.block(layer);
-    block_forward(stream, a.block(layer), a.block_input(layer),
-                  weights(unit, Pass::forward, hooks));
-    done(unit, Pass::forward, hooks);
+    run(layout_.block(layer), [&](const ConstUnitView& block) {
+      block_forward(stream, a.block(layer), a.block_input(layer), block);
+    });
   }
-  const ConstUnitView norm = weights(layout_.final_norm(), Pass::forward, hooks);
-  layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(),
-                    a.block_input(layout_.config().num_layers), norm[0], norm[1]);
-  done(layout_.final_norm(), Pass::forward, hooks);
+  run(layout_.final_norm(), [&](const ConstUnitView& norm) {
+    layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(),
+                      a.block_input(layout_.config().num_layers), norm[0], norm[1]);
+  });
 }
 
 void Gpt2::classify(Stream& stream, const Activations& a, ModelWorkspace& workspace,
                     ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
   const size_t wte = layout_.token_embedding();
   const TensorView losses = workspace.losses(a);
-  classifier_forward_backward(stream, losses, workspace.block(a).narrow, gradient(wte, hooks)[0],
-                              a.final_norm(), weights(wte, Pass::classifier, hooks)[0],
-                              targets.reshape(losses.shape()), loss_scale, workspace.classifier());
-  done(wte, Pass::classifier, hooks);
+  run_unit(layout_, wte, Pass::classifier, hooks, [&] {
+    classifier_forward_backward(stream, losses, workspace.block(a).narrow, gradient(wte, hooks)[0],
+                                a.final_norm(), weights(wte, Pass::classifier, hooks)[0],
+                                targets.reshape(losses.shape()), loss_scale,
+                                workspace.classifier());
+  });
 }
 
 void Gpt2::backward(Stream& stream, const Activations& a, ModelWorkspace& workspace,
                     ConstTensorView tokens, const Hooks& hooks) const {
-  const size_t norm = layout_.final_norm(), num_layers = layout_.config().num_layers;
+  const Range range("backward");
+  const auto run = [&](size_t unit, auto body) {
+    run_unit(layout_, unit, Pass::backward, hooks, [&] { body(unit, gradient(unit, hooks)); });
+  };
+  const size_t num_layers = layout_.config().num_layers;
   const TensorView d_residual = workspace.d_residual(a);
   fill(stream, d_residual, 0);
-  const UnitView dnorm = gradient(norm, hooks);
-  layernorm_backward(stream, d_residual, dnorm[0], dnorm[1], workspace.block(a).narrow,
-                     a.block_input(num_layers), weights(norm, Pass::backward, hooks)[0],
-                     a.final_mean(), a.final_rstd());
-  done(norm, Pass::backward, hooks);
+  run(layout_.final_norm(), [&](size_t unit, const UnitView& dnorm) {
+    layernorm_backward(stream, d_residual, dnorm[0], dnorm[1], workspace.block(a).narrow,
+                       a.block_input(num_layers), weights(unit, Pass::backward, hooks)[0],
+                       a.final_mean(), a.final_rstd());
+  });
   for (size_t layer = num_layers; layer-- > 0;) {
-    const size_t unit = layout_.block(layer);
-    block_backward(stream, d_residual, gradient(unit, hooks), a.block(layer), a.block_input(layer),
-                   weights(unit, Pass::backward, hooks), workspace.block(a));
-    done(unit, Pass::backward, hooks);
+    run(layout_.block(layer), [&](size_t unit, const UnitView& dblock) {
+      block_backward(stream, d_residual, dblock, a.block(layer), a.block_input(layer),
+                     weights(unit, Pass::backward, hooks), workspace.block(a));
+    });
   }
-  const size_t wte = layout_.token_embedding(), wpe = layout_.position_embedding();
-  position_backward(stream, gradient(wpe, hooks)[0], by_sequence(d_residual, a));
-  done(wpe, Pass::backward, hooks);
-  embedding_backward(stream, gradient(wte, hooks)[0], tokens, by_sequence(d_residual, a));
-  done(wte, Pass::backward, hooks);
+  run(layout_.position_embedding(), [&](size_t, const UnitView& dtable) {
+    position_backward(stream, dtable[0], by_sequence(d_residual, a));
+  });
+  run(layout_.token_embedding(), [&](size_t, const UnitView& dtable) {
+    embedding_backward(stream, dtable[0], tokens, by_sequence(d_residual, a));
+  });
 }
 
 void Gpt2::evaluate(Stream& stream, const Activations& a, ModelWorkspace& workspace,
                     ConstTensorView targets, const Hooks& hooks) const {
   const size_t wte = layout_.token_embedding();
   const TensorView losses = workspace.losses(a);
-  classifier_forward(stream, losses, a.final_norm(), weights(wte, Pass::classifier, hooks)[0],
-                     targets.reshape(losses.shape()), workspace.classifier());
-  done(wte, Pass::classifier, hooks);
+  run_unit(layout_, wte, Pass::classifier, hooks, [&] {
+    classifier_forward(stream, losses, a.final_norm(), weights(wte, Pass::classifier, hooks)[0],
+                       targets.reshape(losses.shape()), workspace.classifier());
+  });
 }
 
 void Gpt2::logits(Stream& stream, TensorView logits, const Activations& a, size_t row,
                   const Hooks& hooks) const {
   const size_t wte = layout_.token_embedding();
-  matmul(stream, logits, a.final_norm().rows(row, 1), weights(wte, Pass::classifier, hooks)[0],
-         {.transpose_b = true});
-  done(wte, Pass::classifier, hooks);
+  run_unit(layout_, wte, Pass::classifier, hooks, [&] {
+    matmul(stream, logits, a.final_norm().rows(row, 1), weights(wte, Pass::classifier, hooks)[0],
+           {.transpose_b = true});
+  });
 }
 
 }  // namespace ladder

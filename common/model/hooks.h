@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string_view>
 
 #include "common/model/layout.h"
 
@@ -10,6 +11,18 @@ namespace ladder {
 
 // The classifier uses the token embedding once more, after the final norm: a pass of its own.
 enum class Pass { forward, classifier, backward };
+
+constexpr std::string_view name_of(Pass pass) {
+  switch (pass) {
+    case Pass::forward:
+      return "forward";
+    case Pass::classifier:
+      return "classifier";
+    case Pass::backward:
+      return "backward";
+  }
+  return "?";
+}
 
 // Function objects that the model calls; each may be empty. They are called in the same order on
 // every micro-batch, and the model keeps nothing of what they return beyond `done`.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/norm.h"
+#include "kernels/runtime/range.h"
 
 namespace ladder {
 
@@ -37,6 +38,7 @@ AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_no
 void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
                   TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
                   const AdamWStep& step) {
+  const Range range("AdamW");
   AdamWStep no_decay = step;
   no_decay.weight_decay = 0;
   for_parameters_in(layout, first, first + params.num_elements(),

@@ -9,8 +9,8 @@
 
 namespace ladder {
 
-StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows)
-    : config_(config), rows_(rows), memory_(DeviceType::cpu, "floor", 0), stream_(DeviceType::cpu) {
+StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceType device)
+    : config_(config), rows_(rows), memory_(device, "floor", 0), stream_(device) {
   const auto make = [&](size_t elements) {
     Tensor tensor(memory_, Category::workspace, dtype, {elements});
     fill_normal(stream_, tensor, elements, 0, 0.02);
@@ -55,6 +55,7 @@ void StepFloor::run() {
     layer(4 * c, c, first + 8 * c * c);
   }
   adamw(stream_, weights_, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
+  stream_.synchronize();
 }
 
 void StepFloor::all_reduce(size_t ranks) {

@@ -12,10 +12,11 @@ namespace ladder {
 class StepFloor {
  public:
   // For `rows` = B T tokens in one micro-batch.
-  StepFloor(const Gpt2Config& config, DType dtype, size_t rows);
+  StepFloor(const Gpt2Config& config, DType dtype, size_t rows,
+            DeviceType device = DeviceType::cpu);
 
   // Forward, input gradient and weight gradient of every linear layer and of the tied head, each on
-  // weights of its own, then AdamW on all parameters.
+  // weights of its own, then AdamW on all parameters. Returns when they have run.
   void run();
   // The memory traffic of one rank of `ranks` in an all_reduce of the gradients, without peers: the
   // parts of its own buffer are added up, and the sum is written to all of them.

@@ -8,18 +8,6 @@
 namespace ladder {
 namespace {
 
-const char* name_of_pass(Pass pass) {
-  switch (pass) {
-    case Pass::forward:
-      return "forward";
-    case Pass::classifier:
-      return "classifier";
-    case Pass::backward:
-      return "backward";
-  }
-  return "?";
-}
-
 // Appends the texts of all ranks on rank 0, in rank order; "" elsewhere. Texts travel as int32.
 std::string gather_texts(std::string text, Communicator& world) {
   Stream host(DeviceType::cpu);
@@ -61,7 +49,7 @@ void Trace::add_since_mark(std::string name) {
 Hooks Trace::hooks(const Layout& layout, Hooks inner) {
   Hooks hooks = inner;
   hooks.done = [this, &layout, inner = std::move(inner)](size_t unit, Pass pass) {
-    add_since_mark(concat(layout.unit(unit).name, " ", name_of_pass(pass)));
+    add_since_mark(concat(layout.unit(unit).name, " ", name_of(pass)));
     if (inner.done) inner.done(unit, pass);
     mark();
   };

@@ -1,7 +1,8 @@
 // A training step against its floor (common/train/step_floor.h), interleaved in one run:
-//   bazel run //lessons/01_single_gpu:benchmark
-// The argument after a name is the number of threads; `floor_ms` is the median of the floors,
-// `of_floor` the median of step / floor over the iterations.
+//   bazel run //lessons/01_single_gpu:benchmark [-- --device=cpu|cuda|emulator]
+// `floor_ms` is the median of the floors, `of_floor` the median of step / floor over the
+// iterations. On the CPU the argument after a name is the number of threads; on a GPU floor and
+// step both use TF32 where a name says so.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <vector>
 
 #include "common/train/step_floor.h"
+#include "kernels/benchmark_device.h"
+#include "kernels/matmul.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/01_single_gpu/trainer.h"
@@ -28,46 +31,73 @@ double seconds_of(Body body) {
   return seconds_since(begin);
 }
 
-void step_benchmark(benchmark::State& state, const Gpt2Config& model, size_t batch) {
-  set_num_threads(static_cast<int>(state.range(0)));
+struct Setting {
+  Gpt2Config model;
+  size_t batch;
+  DeviceType device;
+  bool tf32 = false;
+};
+
+void step_benchmark(benchmark::State& state, const Setting& setting) {
+  if (setting.device == DeviceType::cpu) set_num_threads(static_cast<int>(state.range(0)));
+  set_tf32(setting.tf32);
   RunConfig config;
-  config.model = model;
-  config.global_batch_size = config.micro_batch_size = batch;
+  config.model = setting.model;
+  config.device = setting.device;
+  config.global_batch_size = config.micro_batch_size = setting.batch;
   const ProcessGrid grid;
   const Corpus corpus = Corpus::king_james();
-  Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
+  Memory device(config.device, "device", 0);
+  Memory host(DeviceType::cpu, "host", 0, host_memory_for(config.device));
   Stream stream(config.device);
   SingleGpuTrainer trainer({config, grid, corpus, device, host, stream}, {});
-  StepFloor floor(model, config.dtype, batch * model.sequence_length);
+  StepFloor floor(config.model, config.dtype, config.tokens_per_step(), config.device);
+  const auto step = [&] {
+    trainer.step();
+    stream.synchronize();
+  };
   floor.run();
-  trainer.step();
-  std::vector<double> floors, ratios;
+  step();
+  std::vector<double> floors, steps, ratios;
   for (auto _ : state) {
     floors.push_back(seconds_of([&] { floor.run(); }));
-    const double step = seconds_of([&] { trainer.step(); });
-    ratios.push_back(step / floors.back());
-    state.SetIterationTime(step);
+    steps.push_back(seconds_of(step));
+    ratios.push_back(steps.back() / floors.back());
+    state.SetIterationTime(steps.back());
   }
+  set_tf32(false);
   state.counters["floor_ms"] = 1e3 * median(floors);
   state.counters["of_floor"] = median(ratios);
+  state.counters["tokens/s"] = static_cast<double>(config.tokens_per_step()) / median(steps);
 }
 
-void add(const char* name, const Gpt2Config& model, size_t batch, int iterations) {
+void add(const char* name, const Setting& setting, int iterations) {
   auto* const registered = benchmark::RegisterBenchmark(
-      name, [=](benchmark::State& state) { step_benchmark(state, model, batch); });
+      name, [=](benchmark::State& state) { step_benchmark(state, setting); });
   registered->UseManualTime()->Unit(benchmark::kMillisecond)->Iterations(iterations);
+  if (setting.device != DeviceType::cpu) return;
   for (int threads = 1; threads <= num_available_cores(); threads *= 2) registered->Arg(threads);
+}
+
+void add_all(DeviceType device) {
+  const Gpt2Config small = {4, 4, 128, 256, 64};
+  const auto gpt2 = [](size_t sequence_length) {
+    return Gpt2Config{12, 12, 768, 50257, sequence_length};
+  };
+  if (device == DeviceType::cuda) {
+    add("gpt2_124M/B4_T1024", {gpt2(1024), 4, device}, 20);
+    add("gpt2_124M/B4_T1024/tf32", {gpt2(1024), 4, device, true}, 20);
+    add("gpt2_124M/B16_T1024", {gpt2(1024), 16, device}, 10);
+    add("gpt2_124M/B16_T1024/tf32", {gpt2(1024), 16, device, true}, 10);
+    return;
+  }
+  add("small/B8_T64", {small, 8, device}, device == DeviceType::cpu ? 100 : 1);
+  if (device != DeviceType::cpu) return;  // the emulator would take hours
+  add("gpt2_124M/B4_T64", {gpt2(64), 4, device}, 7);
+  add("gpt2_124M/B4_T256", {gpt2(256), 4, device}, 5);
 }
 
 }  // namespace
 }  // namespace ladder
 
-int main(int argc, char** argv) {
-  ladder::add("small/B8_T64", {4, 4, 128, 256, 64}, 8, 100);
-  ladder::add("gpt2_124M/B4_T64", {12, 12, 768, 50257, 64}, 4, 7);
-  ladder::add("gpt2_124M/B4_T256", {12, 12, 768, 50257, 256}, 4, 5);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}
+int main(int argc, char** argv) { return ladder::run_benchmarks(argc, argv, ladder::add_all); }

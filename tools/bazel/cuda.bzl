@@ -36,6 +36,13 @@ cc_library(
     linkopts = ["-L{root}/lib64", "-lcudart_static", "-ldl", "-lpthread", "-lrt"],
 )
 
+# Headers alone: the profiler brings the rest.
+cc_library(
+    name = "nvtx",
+    hdrs = glob(["include/nvtx3/**"]),
+    includes = ["include"],
+)
+
 cc_library(
     name = "cublas",
     linkopts = ["-L{root}/lib64", "-Wl,-rpath,{root}/lib64", "-lcublas"],

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Times one GPT-2 training step in PyTorch on the CPU, to compare the lessons' step with.
+"""Times one GPT-2 training step in PyTorch, to compare the lessons' step with.
 
     tools/bench/pytorch_gpt2.py --preset small --threads 2
     tools/bench/pytorch_gpt2.py --preset gpt2-t256 --threads 1 --json
+    tools/bench/pytorch_gpt2.py --preset gpt2-t1024 --device cuda --tf32
 
 A step is what lesson 01 does: forward, mean cross entropy, backward, AdamW, with a tied head, fp32.
---bf16 runs forward and backward under autocast; parameters and AdamW stay fp32. One line is
-printed: median, least and greatest ms a step, and tokens a second at the median.
+--bf16 runs forward and backward under autocast; parameters and AdamW stay fp32. --tf32 lets fp32
+products on a GPU use its tensor cores. One line is printed: median, least and greatest ms a step,
+and tokens a second at the median.
 
 Needs PyTorch; what a version lacks (scaled_dot_product_attention before 2.0, fused AdamW on the CPU
 before 2.4) is replaced by plain operators or the foreach AdamW, and the line says which ran.
@@ -41,6 +43,7 @@ import sys
 import time
 
 PRESETS = {
+    "gpt2-t1024": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=1024),
     "gpt2-t256": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=256),
     "gpt2-t64": dict(layers=12, heads=12, hidden=768, vocab=50257, batch=4, sequence_length=64),
     "small": dict(layers=4, heads=4, hidden=128, vocab=256, batch=8, sequence_length=64),
@@ -67,6 +70,8 @@ def parse_arguments():
         parser.add_argument(flag, type=positive, help="default: the preset's")
     parser.add_argument("--positions", type=positive, help="rows of the position table; default: "
                         f"{GPT2_POSITIONS} for gpt2-*, else the sequence length")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    parser.add_argument("--tf32", action="store_true", help="TF32 products on a GPU")
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
     parser.add_argument("--steps", type=positive, default=10, help="timed steps; default: 10")
     parser.add_argument("--bf16", action="store_true", help="autocast to bf16")
@@ -133,7 +138,7 @@ def make_parameters(torch, shape):
             value = torch.randn(size) * 0.02
         else:
             value = torch.ones(size) if is_norm and name.endswith("weight") else torch.zeros(size)
-        parameters[name] = value.requires_grad_(True)
+        parameters[name] = value.to(shape.device).requires_grad_(True)
     return parameters
 
 
@@ -146,7 +151,7 @@ class Model:
         has_fused = hasattr(self.functional, "scaled_dot_product_attention")
         self.fused_attention = has_fused and not shape.plain_attention
         time = shape.sequence_length
-        self.future = torch.ones(time, time, dtype=torch.bool).triu(1)
+        self.future = torch.ones(time, time, dtype=torch.bool, device=shape.device).triu(1)
 
     def linear(self, x, name):
         p = self.parameters
@@ -182,7 +187,7 @@ class Model:
 
 
 def make_optimizer(torch, parameters, plain):
-    """(optimizer, its kind): the fastest AdamW that this PyTorch has for the CPU."""
+    """(optimizer, its kind): the fastest AdamW that this PyTorch has for the device."""
     groups = [
         {"params": [p for p in parameters if p.dim() == 2], "weight_decay": 0.1},
         {"params": [p for p in parameters if p.dim() != 2], "weight_decay": 0.0},
@@ -201,27 +206,44 @@ def run(arguments):
     """Trains; returns what to print, times in ms."""
     import torch
 
+    on_gpu = arguments.device == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        raise SystemExit("pytorch_gpt2: this PyTorch finds no GPU")
+    torch.backends.cuda.matmul.allow_tf32 = arguments.tf32
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
+
+    def mark():
+        if not on_gpu:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def milliseconds(begin, end):
+        return begin.elapsed_time(end) if on_gpu else 1e3 * (end - begin)
+
     model = Model(torch, arguments)
     parameters = list(model.parameters.values())
     optimizer, adamw = make_optimizer(torch, parameters, arguments.plain_adamw)
     size = (arguments.batch, arguments.sequence_length + 1)
     phases, losses = [], []
     for _ in range(WARMUP_STEPS + arguments.steps):
-        rows = torch.randint(0, arguments.vocab, size)
-        start = time.perf_counter()
+        rows = torch.randint(0, arguments.vocab, size).to(arguments.device)
+        start = mark()
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.bf16):
+        with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.bf16):
             loss = model.loss(rows[:, :-1], rows[:, 1:])
-        forward = time.perf_counter()
+        forward = mark()
         loss.backward()
-        backward = time.perf_counter()
+        backward = mark()
         optimizer.step()
-        end = time.perf_counter()
+        end = mark()
         losses.append(loss.item())
-        times = (end - start, forward - start, backward - forward, end - backward)
-        phases.append([1e3 * seconds for seconds in times])
+        if on_gpu:
+            torch.cuda.synchronize()
+        spans = ((start, end), (start, forward), (forward, backward), (backward, end))
+        phases.append([milliseconds(*span) for span in spans])
     if not all(math.isfinite(value) for value in losses):
         raise SystemExit("pytorch_gpt2: the loss is not finite")
 
@@ -230,7 +252,8 @@ def run(arguments):
     result = {name: getattr(arguments, name) for name in names}
     result.update(
         parameters=sum(p.numel() for p in parameters),
-        dtype="bf16 autocast" if arguments.bf16 else "fp32",
+        device=torch.cuda.get_device_name() if on_gpu else "CPU",
+        dtype="bf16 autocast" if arguments.bf16 else "TF32" if arguments.tf32 else "fp32",
         pytorch=torch.__version__,
         attention="fused" if model.fused_attention else "plain",
         adamw=adamw,
@@ -250,7 +273,7 @@ def run(arguments):
 
 def describe(result):
     return (
-        "PyTorch {pytorch} {dtype} L{layers} H{heads} C{hidden} V{vocab} B{batch} "
+        "PyTorch {pytorch} {device} {dtype} L{layers} H{heads} C{hidden} V{vocab} B{batch} "
         "T{sequence_length} ({parameters} parameters), {threads} threads, attention {attention}, "
         "AdamW {adamw}, environment {environment}: {median_ms:.2f} ms/step "
         "[{min_ms:.2f} {max_ms:.2f}] of {steps} (forward {forward_ms:.2f}, backward "

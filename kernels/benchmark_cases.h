@@ -1,0 +1,40 @@
+// The kernels of a training step as //kernels:benchmark times them. For benchmarks only.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernels/machine_limits.h"
+
+namespace ladder {
+
+// Tensors of one benchmark: filled with numbers of the size that training sees.
+class BenchmarkTensors {
+ public:
+  explicit BenchmarkTensors(DeviceType device) : stream(device), memory_(device, "benchmark", 0) {}
+
+  TensorView operator()(const Shape& shape, DType dtype = DType::fp32);
+  // int32, spread over the vocabulary of GPT-2.
+  TensorView tokens(const Shape& shape);
+
+  Stream stream;
+
+ private:
+  Memory memory_;
+  std::vector<Tensor> tensors_;
+};
+
+struct BenchmarkCase {
+  std::string name;
+  Limit limit;
+  double work;  // FLOP, or bytes read and written, of one call
+  // Makes the arguments and returns the call, which is asynchronous on the tensors' stream.
+  std::function<std::function<void()>(BenchmarkTensors&)> prepare;
+};
+
+// Each kernel once, in the shapes of GPT-2 124M on `batch` sequences of `tokens` tokens; AdamW,
+// norm and fill on `parameters` elements.
+std::vector<BenchmarkCase> benchmark_cases(size_t batch, size_t tokens, size_t parameters);
+
+}  // namespace ladder
