@@ -41,6 +41,8 @@ struct Traffic {
   double busy_seconds = 0;     // that operations took, wherever they ran
   double exposed_seconds = 0;  // of which the caller waited
 
+  // The same communicated n times.
+  Traffic times(size_t n) const { return {.calls = n * calls, .payload_bytes = n * payload_bytes}; }
   // Whether the same was communicated, however long it took.
   friend bool operator==(const Traffic& a, const Traffic& b) {
     return a.calls == b.calls && a.payload_bytes == b.payload_bytes;

@@ -59,4 +59,16 @@ Layout::Layout(const Gpt2Config& config, size_t world_size)
   }
 }
 
+size_t Layout::largest_unit() const {
+  return std::max(unit(token_embedding()).padded_elements, largest_unit_but_token_embedding());
+}
+
+size_t Layout::largest_unit_but_token_embedding() const {
+  size_t largest = 0;
+  for (size_t index = 0; index < units_.size(); ++index) {
+    if (index != token_embedding()) largest = std::max(largest, units_[index].padded_elements);
+  }
+  return largest;
+}
+
 }  // namespace ladder

@@ -47,6 +47,9 @@ class Layout {
   // Of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
   size_t num_parameters() const { return config_.num_parameters(); }
+  // Of the largest unit, and of the largest but for the token embedding; padding included.
+  size_t largest_unit() const;
+  size_t largest_unit_but_token_embedding() const;
 
   size_t token_embedding() const { return 0; }
   size_t position_embedding() const { return 1; }

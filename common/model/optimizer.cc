@@ -50,27 +50,16 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
                     });
 }
 
-namespace {
-
-size_t largest_shard(const Layout& layout) {
-  size_t largest = 0;
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    largest = std::max(largest, shard_elements(layout, unit));
-  }
-  return largest;
-}
-
-}  // namespace
-
 GradNorm::GradNorm(Memory& memory, const Layout& layout)
     : layout_(layout),
       workspace_(memory, Category::workspace, DType::fp64,
-                 {sum_workspace_elements(largest_shard(layout))}),
+                 {sum_workspace_elements(layout.largest_unit() / layout.world_size())}),
       squares_(memory, Category::workspace, DType::fp64, {layout.units().size()}) {}
 
 size_t GradNorm::num_bytes(const Layout& layout) {
   return size_of(DType::fp64) *
-         (sum_workspace_elements(largest_shard(layout)) + layout.units().size());
+         (sum_workspace_elements(layout.largest_unit() / layout.world_size()) +
+          layout.units().size());
 }
 
 double GradNorm::squared_norm(Stream& stream,

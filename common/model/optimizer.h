@@ -46,12 +46,6 @@ class GradNorm {
   // The sum over the shards of all units, unit by unit; shard_of(unit) says where they lie.
   // Synchronizes the stream.
   double squared_norm(Stream& stream, const std::function<ConstTensorView(size_t unit)>& shard_of);
-  // The same where the shards of `rank` lie in a flat buffer; with one rank these are all
-  // gradients.
-  double squared_norm(Stream& stream, ConstTensorView flat, size_t rank) {
-    return squared_norm(stream,
-                        [&](size_t unit) { return shard_in_flat(layout_, unit, rank, flat); });
-  }
 
  private:
   const Layout& layout_;

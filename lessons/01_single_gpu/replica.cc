@@ -1,5 +1,7 @@
 #include "lessons/01_single_gpu/replica.h"
 
+#include <optional>
+
 namespace ladder {
 namespace {
 
@@ -39,7 +41,7 @@ Prediction Replica::predict(const RunConfig& config, const Layout& layout,
 Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& share)
     : context(c),
       layout(l),
-      gradients_on_host(share.gradients.on_host),
+      rank(c.world == nullptr ? 0 : c.world->rank()),
       parameters(state_tensor(c, Category::parameters, share.parameters)),
       gradients(state_tensor(c, Category::gradients, share.gradients)),
       exp_avg(state_tensor(c, Category::optimizer, share.moment)),
@@ -51,18 +53,26 @@ Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& sha
       model(layout, parameters, gradients),
       batch(c),
       losses(c, c.config.num_micro_batches(layout.world_size())),
-      grad_norm(gradients_on_host ? c.host_memory : c.device_memory, layout),
+      grad_norm(share.gradients.on_host ? c.host_memory : c.device_memory, layout),
       staging(c, layout) {
-  if (share.parameters.elements == layout.num_elements()) initialize(0, parameters);
+  initialize();
 }
 
-void Replica::initialize(size_t first, TensorView span) {
-  if (context.config.init.empty()) {
-    Stream& stream = span.device() == DeviceType::cpu ? host_stream : context.stream;
-    initialize_parameters(stream, layout, context.config.seed, first, span);
-  } else {
-    staging.load(WeightsFile(context.config.init, layout), first, span);
+void Replica::initialize() {
+  std::optional<WeightsFile> file;
+  if (!context.config.init.empty()) file.emplace(context.config.init, layout);
+  const auto initialize_span = [&](size_t first, TensorView span) {
+    if (file) return staging.load(*file, first, span);
+    initialize_parameters(stream_of(span), layout, context.config.seed, first, span);
+  };
+  if (parameters.shape()[0] == layout.num_elements()) return initialize_span(0, parameters);
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    initialize_span(shard_begin(layout, unit, rank), shard(TensorKind::param, unit));
   }
+}
+
+Stream& Replica::stream_of(const TensorView& view) {
+  return view.device() == DeviceType::cpu ? host_stream : context.stream;
 }
 
 void Replica::forward(Split split, int64_t step, size_t first_row, const Hooks& hooks) {
@@ -106,6 +116,17 @@ TensorView Replica::buffer(TensorKind kind) const {
       return exp_avg_sq;
   }
   return {};
+}
+
+TensorView Replica::shard(TensorKind kind, size_t unit) const {
+  const TensorView all = buffer(kind);
+  return all.num_elements() == layout.num_elements() ? shard_in_flat(layout, unit, rank, all)
+                                                     : shard_in_shards(layout, unit, all);
+}
+
+double Replica::squared_norm() {
+  return grad_norm.squared_norm(stream_of(gradients),
+                                [&](size_t unit) { return shard(TensorKind::grad, unit); });
 }
 
 void Replica::visit(TensorKind kind, const TensorSink& sink) { staging.visit(buffer(kind), sink); }

@@ -19,6 +19,11 @@ struct StateShare {
   static StateShare whole(const Layout& layout) {
     return {{layout.num_elements()}, {layout.num_elements()}, {layout.num_elements()}};
   }
+  // One rank's shard of every unit.
+  static StateShare shards(const Layout& layout) {
+    const size_t elements = layout.num_elements() / layout.world_size();
+    return {{elements}, {elements}, {elements}};
+  }
 
   Part parameters, gradients, moment;  // there are two moments
 };
@@ -30,14 +35,12 @@ struct Replica {
   // activations and workspace as their classes say. The ranks of the layout share the global batch.
   static Prediction predict(const RunConfig& config, const Layout& layout, const StateShare& share);
 
-  // Allocates, and initializes the parameters, if they are whole, from the seed or from --init.
+  // Allocates, and initializes the parameters that it holds from the seed or from --init. The rank
+  // is that in context.world, or 0 where there is none.
   Replica(const TrainerContext& context, const Layout& layout, const StateShare& share);
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  // Elements [first, first + span) of the flat parameters get their initial values: from the seed,
-  // or from --init.
-  void initialize(size_t first, TensorView span);
   // Rows [first_row, first_row + micro batch) of a global batch of the split, forward.
   void forward(Split split, int64_t step, size_t first_row, const Hooks& hooks = {});
   // After forward: adds the micro-batch's loss and gradients. `loss_scale`: dloss of one token.
@@ -46,10 +49,12 @@ struct Replica {
   void evaluate(const Hooks& hooks = {});
   // Updates all parameters.
   void update(const AdamWStep& step);
-  // Where work on gradients and moments is queued: the host's stream where they lie there.
-  Stream& state_stream() { return gradients_on_host ? host_stream : context.stream; }
+  // The sum of the squares of this rank's shards of the gradients. Synchronizes.
+  double squared_norm();
   // The buffer of one kind.
   TensorView buffer(TensorKind kind) const;
+  // This rank's shard of a unit: in a whole buffer, or in one that holds the rank's shards alone.
+  TensorView shard(TensorKind kind, size_t unit) const;
   // Full tensors of one kind. REQUIRES: the buffer is whole.
   void visit(TensorKind kind, const TensorSink& sink);
 
@@ -58,7 +63,7 @@ struct Replica {
 
   TrainerContext context;
   Layout layout;
-  bool gradients_on_host;
+  size_t rank;
   Stream host_stream{DeviceType::cpu};
   Tensor parameters, gradients, exp_avg, exp_avg_sq;
   Activations activations;
@@ -68,6 +73,11 @@ struct Replica {
   LossSum losses;
   GradNorm grad_norm;
   ParameterStaging staging;
+
+ private:
+  void initialize();
+  // Where work on this memory is queued.
+  Stream& stream_of(const TensorView& view);
 };
 
 }  // namespace ladder

@@ -19,7 +19,7 @@ StepResult SingleGpuTrainer::step() {
     replica_.backward(1 / num_tokens);
   }
   const double loss = replica_.losses.total() / num_tokens;
-  const double norm = std::sqrt(replica_.grad_norm.squared_norm(stream, replica_.gradients, 0));
+  const double norm = std::sqrt(replica_.squared_norm());
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   replica_.update(update);
   return {loss, norm, update.learning_rate};

@@ -11,9 +11,7 @@ double DataParallel::sum(double number) const {
   return number;
 }
 
-double DataParallel::norm(const std::function<ConstTensorView(size_t unit)>& shard_of) const {
-  return std::sqrt(sum(replica_.grad_norm.squared_norm(replica_.state_stream(), shard_of)));
-}
+double DataParallel::norm() const { return std::sqrt(sum(replica_.squared_norm())); }
 
 double DataParallel::evaluate(size_t num_batches, const std::function<Hooks()>& hooks) const {
   double total = 0;

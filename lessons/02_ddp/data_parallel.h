@@ -19,8 +19,8 @@ class DataParallel {
 
   // The sum of a number over all ranks, in rank order.
   double sum(double number) const;
-  // The global gradient norm; shard_of(unit) is where this rank's shard of the summed gradients is.
-  double norm(const std::function<ConstTensorView(size_t unit)>& shard_of) const;
+  // The global gradient norm. REQUIRES: this rank's shards of the gradients are summed.
+  double norm() const;
   // Mean loss over global batches of the validation split. `hooks` makes those of a micro-batch.
   double evaluate(
       size_t num_batches, const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;

@@ -63,9 +63,7 @@ StepResult DdpTrainer::step() {
   }
   reducer_.wait(stream);
   const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm([&](size_t unit) {
-    return shard_in_flat(replica_.layout, unit, world_.rank(), replica_.gradients.view());
-  });
+  const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   replica_.update(update);
   return {loss, norm, update.learning_rate};

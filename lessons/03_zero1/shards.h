@@ -1,7 +1,6 @@
 // Shards of units: summing gradients into them, updating one's own, collecting all for dumps.
 #pragma once
 
-#include <functional>
 #include <vector>
 
 #include "common/comm/communicator.h"
@@ -13,9 +12,8 @@ namespace ladder {
 // sum of its own shard, in place; the rest of the flat buffer keeps what this rank had.
 class GradientScatter {
  public:
-  // gradients: the flat buffer.
-  GradientScatter(const Layout& layout, TensorView gradients, Communicator& world)
-      : layout_(layout), gradients_(gradients), world_(world) {}
+  // REQUIRES: whole gradients.
+  GradientScatter(const Replica& replica, Communicator& world) : replica_(replica), world_(world) {}
 
   // For the last micro-batch's backward: starts each unit's reduce_scatter once it is final.
   Hooks hooks(Stream& stream);
@@ -23,17 +21,16 @@ class GradientScatter {
   void wait(Stream& stream);
 
  private:
-  const Layout& layout_;
-  TensorView gradients_;
+  const Replica& replica_;
   Communicator& world_;
   std::vector<Work> started_;
 };
 
-// Rank `rank`'s shard of a unit: in a whole buffer, or in one that holds that rank's shards alone.
-TensorView shard_of(const Replica& replica, size_t rank, TensorKind kind, size_t unit);
+// What one collective on every unit communicates.
+Traffic traffic_of_all_units(const Layout& layout, DType dtype);
 
-// AdamW on rank `rank`'s shard of one unit. Asynchronous.
-void update_shard(Replica& replica, size_t rank, size_t unit, const AdamWStep& step);
+// AdamW on this rank's shard of one unit. Asynchronous.
+void update_shard(Replica& replica, size_t unit, const AdamWStep& step);
 
 // Brings the other ranks' shards of one unit's parameters, in the background.
 // REQUIRES: whole parameters.
@@ -47,16 +44,16 @@ void update_and_gather(Replica& replica, Communicator& world, const AdamWStep& s
 // whole unit, and it alone hears of the tensors.
 class ShardCollector {
  public:
-  ShardCollector(const TrainerContext& context, const Layout& layout);
+  ShardCollector(const Replica& replica, Communicator& world);
   // Bytes of host workspace on rank `rank`.
   static size_t num_bytes(const Layout& layout, DType dtype, size_t rank);
 
-  // Collective. shard_of(unit): where this rank's shard lies. Synchronizes.
-  void visit(const std::function<ConstTensorView(size_t unit)>& shard_of, const TensorSink& sink);
+  // Collective. Synchronizes.
+  void visit(TensorKind kind, const TensorSink& sink);
 
  private:
-  TrainerContext context_;
-  const Layout& layout_;
+  const Replica& replica_;
+  Communicator& world_;
   Tensor host_;
 };
 

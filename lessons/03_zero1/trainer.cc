@@ -8,7 +8,7 @@ namespace {
 // All but the moments is whole. Peers sum the gradients and read the parameters in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
   StateShare share = StateShare::whole(layout);
-  share.moment.elements /= layout.world_size();
+  share.moment = StateShare::shards(layout).moment;
   share.parameters.source = share.gradients.source = registered;
   return share;
 }
@@ -20,8 +20,7 @@ Prediction Zero1Trainer::predict(const RunConfig& config, const ProcessGrid& gri
   Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
-  const Traffic all_units = {.calls = layout.units().size(),
-                             .payload_bytes = layout.num_elements() * size_of(config.dtype)};
+  const Traffic all_units = traffic_of_all_units(layout, config.dtype);
   prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = all_units;
   prediction.step[{Purpose::parameter, Collective::all_gather}] = all_units;
   return prediction;
@@ -31,8 +30,8 @@ Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Layout& layout)
     : world_(*context.world),
       replica_(context, layout, share_of(layout, context.registered)),
       ranks_(replica_, world_),
-      scatter_(replica_.layout, replica_.gradients, world_),
-      collector_(context, replica_.layout) {}
+      scatter_(replica_, world_),
+      collector_(replica_, world_) {}
 
 StepResult Zero1Trainer::step() {
   const RunConfig& config = replica_.context.config;
@@ -46,16 +45,10 @@ StepResult Zero1Trainer::step() {
   }
   scatter_.wait(stream);
   const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm(
-      [&](size_t unit) { return shard_of(replica_, world_.rank(), TensorKind::grad, unit); });
+  const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   update_and_gather(replica_, world_, update);
   return {loss, norm, update.learning_rate};
-}
-
-void Zero1Trainer::visit(TensorKind kind, const TensorSink& sink) {
-  collector_.visit([&](size_t unit) { return shard_of(replica_, world_.rank(), kind, unit); },
-                   sink);
 }
 
 }  // namespace ladder

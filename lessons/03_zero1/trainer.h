@@ -29,7 +29,7 @@ class Zero1Trainer {
 
   StepResult step();
   double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
-  void visit(TensorKind kind, const TensorSink& sink);
+  void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
   void check_replicas() { ranks_.check_replicas(); }
 
  private:

@@ -1,23 +1,10 @@
 #include "lessons/04_zero2/gradients.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "kernels/elementwise.h"
 
 namespace ladder {
-namespace {
-
-size_t largest_but_token_embedding(const Layout& layout) {
-  size_t largest = 0;
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    if (unit == layout.token_embedding()) continue;
-    largest = std::max(largest, layout.unit(unit).padded_elements);
-  }
-  return largest;
-}
-
-}  // namespace
 
 GradientShards::GradientShards(const TrainerContext& context, const Layout& layout,
                                size_t num_slots, Take take)
@@ -25,7 +12,7 @@ GradientShards::GradientShards(const TrainerContext& context, const Layout& layo
   for (Slot& slot : slots_) {
     const size_t elements = &slot == &slots_.front()
                                 ? layout.unit(layout.token_embedding()).padded_elements
-                                : largest_but_token_embedding(layout);
+                                : layout.largest_unit_but_token_embedding();
     slot.memory = Tensor(context.device_memory, Category::communication, context.config.dtype,
                          {elements}, context.registered);
   }
@@ -44,7 +31,7 @@ GradientShards::GradientShards(const TrainerContext& context, const Layout& layo
 
 size_t GradientShards::num_elements(const Layout& layout, size_t num_slots) {
   return layout.unit(layout.token_embedding()).padded_elements +
-         num_slots * largest_but_token_embedding(layout);
+         num_slots * layout.largest_unit_but_token_embedding();
 }
 
 GradientShards::Slot& GradientShards::slot_of(size_t unit) {

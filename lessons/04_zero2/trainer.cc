@@ -7,27 +7,23 @@ namespace {
 
 // The parameters are whole. Peers read them in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
-  const size_t shards = layout.num_elements() / layout.world_size();
-  return {.parameters = {.elements = layout.num_elements(), .source = registered},
-          .gradients = {.elements = shards},
-          .moment = {.elements = shards}};
+  StateShare share = StateShare::shards(layout);
+  share.parameters = {.elements = layout.num_elements(), .source = registered};
+  return share;
 }
 
 }  // namespace
 
 Prediction Zero2Trainer::predict(const RunConfig& config, const ProcessGrid& grid, const Flags&) {
   const Layout layout(config.model, grid.data_size);
-  const size_t size = size_of(config.dtype);
   Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
-  prediction.device[Category::communication] = GradientShards::num_elements(layout) * size;
+  prediction.device[Category::communication] =
+      GradientShards::num_elements(layout) * size_of(config.dtype);
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
-  const Traffic all_units = {.calls = layout.units().size(),
-                             .payload_bytes = layout.num_elements() * size};
-  const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = {
-      .calls = micro_batches * all_units.calls,
-      .payload_bytes = micro_batches * all_units.payload_bytes};
+  const Traffic all_units = traffic_of_all_units(layout, config.dtype);
+  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
+      all_units.times(config.num_micro_batches(grid.data_size));
   prediction.step[{Purpose::parameter, Collective::all_gather}] = all_units;
   return prediction;
 }
@@ -37,7 +33,7 @@ Zero2Trainer::Zero2Trainer(const TrainerContext& context, const Layout& layout)
       replica_(context, layout, share_of(layout, context.registered)),
       ranks_(replica_, world_),
       gradients_(context, replica_.layout, replica_.gradients),
-      collector_(context, replica_.layout) {}
+      collector_(replica_, world_) {}
 
 StepResult Zero2Trainer::step() {
   const RunConfig& config = replica_.context.config;
@@ -52,16 +48,10 @@ StepResult Zero2Trainer::step() {
   }
   gradients_.wait(stream);
   const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm(
-      [&](size_t unit) { return shard_of(replica_, world_.rank(), TensorKind::grad, unit); });
+  const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   update_and_gather(replica_, world_, update);
   return {loss, norm, update.learning_rate};
-}
-
-void Zero2Trainer::visit(TensorKind kind, const TensorSink& sink) {
-  collector_.visit([&](size_t unit) { return shard_of(replica_, world_.rank(), kind, unit); },
-                   sink);
 }
 
 }  // namespace ladder

@@ -49,13 +49,13 @@ std::vector<UnitGatherer::Use> UnitGatherer::plan(const Layout& layout,
 
 std::vector<size_t> UnitGatherer::slot_elements(const Layout& layout,
                                                 const GatherOptions& options) {
-  std::vector<size_t> elements = {layout.unit(layout.token_embedding()).padded_elements};
-  size_t largest = 0;
-  for (size_t unit = 1; unit < layout.units().size(); ++unit) {
-    largest = std::max(largest, layout.unit(unit).padded_elements);
-    if (!options.reshard_after_forward) elements.push_back(layout.unit(unit).padded_elements);
+  std::vector<size_t> elements;
+  if (options.reshard_after_forward) {
+    elements.resize(options.prefetch + 2, layout.largest_unit_but_token_embedding());
+    elements[0] = layout.unit(layout.token_embedding()).padded_elements;
+  } else {
+    for (const Unit& unit : layout.units()) elements.push_back(unit.padded_elements);
   }
-  if (options.reshard_after_forward) elements.resize(options.prefetch + 2, largest);
   return elements;
 }
 
@@ -84,15 +84,14 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, const Layout& layout,
       world_(*context.world),
       copies_(context.stream.device()) {
   for (size_t elements : slot_elements(layout, options)) {
-    slots_.emplace_back(context.device_memory, Category::communication, shards.dtype(),
-                        Shape{elements}, from_host ? context.registered : nullptr);
+    slots_.emplace_back().memory =
+        Tensor(context.device_memory, Category::communication, shards.dtype(), {elements},
+               from_host ? context.registered : nullptr);
   }
-  works_.resize(slots_.size());
-  taken_.resize(slots_.size());
 }
 
 Hooks UnitGatherer::hooks(Stream& stream, Walk walk) {
-  check(gathered_ == 0, "the micro-batch before has not released its units");
+  check(num_taken() == 0, "the micro-batch before has not released its units");
   walk_ = walk;
   uses_ = plan(layout_, options_, walk);
   current_ = next_ = 0;
@@ -102,27 +101,32 @@ Hooks UnitGatherer::hooks(Stream& stream, Walk walk) {
   return hooks;
 }
 
+size_t UnitGatherer::num_taken() const {
+  return static_cast<size_t>(std::ranges::count(slots_, true, &Slot::taken));
+}
+
 TensorView UnitGatherer::memory_of(const Use& use) const {
-  return slots_[use.slot].view().rows(0, layout_.unit(use.unit).padded_elements);
+  return slots_[use.slot].memory.view().rows(0, layout_.unit(use.unit).padded_elements);
 }
 
 void UnitGatherer::start(Stream& stream, const Use& use) {
   if (!use.gathers) return;
-  taken_[use.slot] = true;
-  most_gathered_ = std::max(most_gathered_, ++gathered_);
+  Slot& slot = slots_[use.slot];
+  slot.taken = true;
+  most_gathered_ = std::max(most_gathered_, num_taken());
   // Evaluation is not part of a step: its traffic is counted apart.
   const CallOptions call = {
       .purpose = walk_ == Walk::training ? Purpose::parameter : Purpose::control,
       .background = options_.prefetch > 0};
   const TensorView whole = memory_of(use);
   if (!from_host_) {
-    works_[use.slot] =
+    slot.gather =
         world_.all_gather(stream, whole, shard_in_shards(layout_, use.unit, shards_), call);
     return;
   }
   copy_from_host(stream, use.unit, whole);
   const size_t n = shard_elements(layout_, use.unit);
-  works_[use.slot] = world_.all_gather(copies_, whole, whole.rows(world_.rank() * n, n), call);
+  slot.gather = world_.all_gather(copies_, whole, whole.rows(world_.rank() * n, n), call);
 }
 
 void UnitGatherer::copy_from_host(Stream& stream, size_t unit, TensorView whole) {
@@ -137,10 +141,10 @@ ConstUnitView UnitGatherer::weights(Stream& stream, size_t unit, Pass pass) {
   check(use.unit == unit && use.pass == pass, "the model uses its units in another order");
   for (; next_ < uses_.size() && next_ <= current_ + options_.prefetch; ++next_) {
     const Use& next = uses_[next_];
-    if (next.gathers && taken_[next.slot]) break;  // the token embedding is still in use
+    if (next.gathers && slots_[next.slot].taken) break;  // the token embedding is still in use
     start(stream, next);
   }
-  works_[use.slot].wait(stream);
+  slots_[use.slot].gather.wait(stream);
   return {layout_.unit(unit), memory_of(use)};
 }
 
@@ -148,10 +152,7 @@ void UnitGatherer::done(size_t unit, Pass pass) {
   if (current_ == uses_.size()) return;  // the embeddings' backward uses no weights
   const Use& use = uses_[current_];
   check(use.unit == unit && use.pass == pass, "the model ends its units in another order");
-  if (use.releases) {
-    taken_[use.slot] = false;
-    --gathered_;
-  }
+  if (use.releases) slots_[use.slot].taken = false;
   ++current_;
 }
 

@@ -48,9 +48,15 @@ class UnitGatherer {
     bool releases = true;  // false: the next use needs it, too
     size_t slot = 0;
   };
+  struct Slot {
+    Tensor memory;
+    Work gather;         // the last that was started
+    bool taken = false;  // holds, or is about to hold, a unit that has not been released
+  };
   static std::vector<Use> plan(const Layout& layout, const GatherOptions& options, Walk walk);
   static std::vector<size_t> slot_elements(const Layout& layout, const GatherOptions& options);
 
+  size_t num_taken() const;
   TensorView memory_of(const Use& use) const;
   void start(Stream& stream, const Use& use);
   // Copies this rank's shard of the unit into its place in `whole`.
@@ -65,14 +71,12 @@ class UnitGatherer {
   Communicator& world_;
   Stream copies_;  // from the host, beside the model's stream
   Event slot_free_;
-  std::vector<Tensor> slots_;
-  std::vector<Work> works_;  // of each slot
-  std::vector<bool> taken_;  // slots that hold, or are about to hold, a unit not yet released
+  std::vector<Slot> slots_;
 
   Walk walk_ = Walk::training;
   std::vector<Use> uses_;
   size_t current_ = 0, next_ = 0;  // the use that the model is at, the first not yet started
-  size_t gathered_ = 0, most_gathered_ = 0;
+  size_t most_gathered_ = 0;
 };
 
 // Weights from `gather`, gradients to `scatter`, and both hear what is done.

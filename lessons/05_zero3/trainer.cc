@@ -7,10 +7,9 @@ namespace {
 
 // Everything is sharded. Peers read the parameters in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
-  const size_t shards = layout.num_elements() / layout.world_size();
-  return {.parameters = {.elements = shards, .source = registered},
-          .gradients = {.elements = shards},
-          .moment = {.elements = shards}};
+  StateShare share = StateShare::shards(layout);
+  share.parameters.source = registered;
+  return share;
 }
 
 }  // namespace
@@ -26,13 +25,10 @@ Prediction Zero3Trainer::predict(const RunConfig& config, const ProcessGrid& gri
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  const Traffic gathered = UnitGatherer::traffic(layout, flags.gather, config.dtype);
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = {
-      .calls = micro_batches * layout.units().size(),
-      .payload_bytes = micro_batches * layout.num_elements() * size};
-  prediction.step[{Purpose::parameter, Collective::all_gather}] = {
-      .calls = micro_batches * gathered.calls,
-      .payload_bytes = micro_batches * gathered.payload_bytes};
+  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
+      traffic_of_all_units(layout, config.dtype).times(micro_batches);
+  prediction.step[{Purpose::parameter, Collective::all_gather}] =
+      UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
   return prediction;
 }
 
@@ -42,12 +38,7 @@ Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Layout& layout, 
       ranks_(replica_, world_),
       gatherer_(context, replica_.layout, replica_.parameters, flags.gather),
       gradients_(context, replica_.layout, replica_.gradients),
-      collector_(context, replica_.layout) {
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    replica_.initialize(shard_begin(layout, unit, world_.rank()),
-                        shard_in_shards(layout, unit, replica_.parameters.view()));
-  }
-}
+      collector_(replica_, world_) {}
 
 Hooks Zero3Trainer::hooks(Stream& stream) {
   return combined(gatherer_.hooks(stream, UnitGatherer::Walk::training), gradients_.hooks(stream));
@@ -66,11 +57,10 @@ StepResult Zero3Trainer::step() {
   }
   gradients_.wait(stream);
   const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm(
-      [&](size_t unit) { return shard_of(replica_, world_.rank(), TensorKind::grad, unit); });
+  const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   for (size_t unit = 0; unit < replica_.layout.units().size(); ++unit) {
-    update_shard(replica_, world_.rank(), unit, update);
+    update_shard(replica_, unit, update);
   }
   return {loss, norm, update.learning_rate};
 }
@@ -79,11 +69,6 @@ double Zero3Trainer::evaluate(size_t num_batches) {
   return ranks_.evaluate(num_batches, [&] {
     return gatherer_.hooks(replica_.context.stream, UnitGatherer::Walk::evaluation);
   });
-}
-
-void Zero3Trainer::visit(TensorKind kind, const TensorSink& sink) {
-  collector_.visit([&](size_t unit) { return shard_of(replica_, world_.rank(), kind, unit); },
-                   sink);
 }
 
 }  // namespace ladder

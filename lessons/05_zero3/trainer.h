@@ -35,7 +35,7 @@ class Zero3Trainer {
 
   StepResult step();
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink);
+  void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
   size_t most_gathered() const { return gatherer_.most_gathered(); }
 
  private:

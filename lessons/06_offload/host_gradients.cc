@@ -1,7 +1,5 @@
 #include "lessons/06_offload/host_gradients.h"
 
-#include <algorithm>
-
 #include "kernels/elementwise.h"
 
 namespace ladder {
@@ -15,11 +13,7 @@ HostGradients::HostGradients(const TrainerContext& context, const Layout& layout
 
 size_t HostGradients::num_elements(const RunConfig& config, const Layout& layout) {
   if (config.num_micro_batches(layout.world_size()) == 1) return 0;
-  size_t largest = 0;
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    largest = std::max(largest, shard_elements(layout, unit));
-  }
-  return largest;
+  return layout.largest_unit() / layout.world_size();
 }
 
 Stream& HostGradients::take(size_t unit, Work& summed, ConstTensorView shard) {

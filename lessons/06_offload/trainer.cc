@@ -10,12 +10,11 @@ constexpr size_t kSlots = 3;
 
 StateShare share_of(const Layout& layout, const OffloadTrainer::Flags& flags,
                     MemorySource* registered) {
-  const size_t shards = layout.num_elements() / layout.world_size();
-  StateShare share = {.parameters = {.elements = shards, .source = registered},
-                      .gradients = {.elements = shards, .on_host = true},
-                      .moment = {.elements = shards, .on_host = true}};
+  StateShare share = StateShare::shards(layout);
+  share.gradients.on_host = share.moment.on_host = true;
+  share.parameters.on_host = flags.offload_parameters;
+  if (!flags.offload_parameters) share.parameters.source = registered;
   if (flags.zero_stage == 2) share.parameters.elements = layout.num_elements();
-  if (flags.offload_parameters) share.parameters = {.elements = shards, .on_host = true};
   return share;
 }
 
@@ -60,16 +59,14 @@ Prediction OffloadTrainer::predict(const RunConfig& config, const ProcessGrid& g
   host[Category::workspace] += ShardCollector::num_bytes(layout, config.dtype, grid.rank) +
                                size * HostGradients::num_elements(config, layout);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  Traffic gathered = {.calls = layout.units().size(), .payload_bytes = flat};
+  const Traffic all_units = traffic_of_all_units(layout, config.dtype);
+  Traffic gathered = all_units;
   if (flags.zero_stage == 3) {
     device[Category::communication] += size * UnitGatherer::num_elements(layout, flags.gather);
-    gathered = UnitGatherer::traffic(layout, flags.gather, config.dtype);
-    gathered.calls *= micro_batches;
-    gathered.payload_bytes *= micro_batches;
+    gathered = UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
   }
   prediction.step[{Purpose::parameter, Collective::all_gather}] = gathered;
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = {
-      .calls = micro_batches * layout.units().size(), .payload_bytes = micro_batches * flat};
+  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = all_units.times(micro_batches);
   return prediction;
 }
 
@@ -84,18 +81,15 @@ OffloadTrainer::OffloadTrainer(const TrainerContext& context, const Layout& layo
                  [this](Stream&, size_t unit, Work& summed, ConstTensorView shard) -> Stream& {
                    return host_gradients_.take(unit, summed, shard);
                  }),
-      collector_(context, replica_.layout) {
-  const size_t num_units = layout.units().size();
+      collector_(replica_, world_) {
   if (!flags.offload_parameters) {
     master_ = Tensor(context.host_memory, Category::parameters, context.config.dtype,
                      {layout.num_elements() / layout.world_size()});
+    for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+      copy(context.stream, master(unit), replica_.shard(TensorKind::param, unit));
+    }
+    context.stream.synchronize();
   }
-  for (size_t unit = 0; unit < num_units; ++unit) {
-    const TensorView param = shard_of(replica_, world_.rank(), TensorKind::param, unit);
-    replica_.initialize(shard_begin(layout, unit, world_.rank()), param);
-    if (!flags.offload_parameters) copy(context.stream, master(unit), param);
-  }
-  context.stream.synchronize();
   if (flags.zero_stage == 3) {
     gatherer_.emplace(context, replica_.layout, replica_.parameters, flags.gather,
                       flags.offload_parameters);
@@ -126,8 +120,7 @@ StepResult OffloadTrainer::step() {
   gradients_.wait(stream);
   host_gradients_.wait();
   const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm(
-      [&](size_t unit) { return shard_of(replica_, world_.rank(), TensorKind::grad, unit); });
+  const double norm = ranks_.norm();
   const AdamWStep adamw = adamw_step(config.optimizer, step_, norm);
   update(adamw);
   return {loss, norm, adamw.learning_rate};
@@ -136,15 +129,14 @@ StepResult OffloadTrainer::step() {
 void OffloadTrainer::update(const AdamWStep& step) {
   Stream& stream = replica_.context.stream;
   const Layout& layout = replica_.layout;
-  const size_t rank = world_.rank();
   std::vector<Work> gathers;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const auto shard = [&](TensorKind kind) { return shard_of(replica_, rank, kind, unit); };
-    adamw_update(replica_.host_stream, layout, shard_begin(layout, unit, rank), master(unit),
-                 shard(TensorKind::exp_avg), shard(TensorKind::exp_avg_sq), shard(TensorKind::grad),
-                 step);
+    adamw_update(replica_.host_stream, layout, shard_begin(layout, unit, replica_.rank),
+                 master(unit), replica_.shard(TensorKind::exp_avg, unit),
+                 replica_.shard(TensorKind::exp_avg_sq, unit),
+                 replica_.shard(TensorKind::grad, unit), step);
     if (flags_.offload_parameters) continue;
-    copy(stream, shard(TensorKind::param), master(unit));
+    copy(stream, replica_.shard(TensorKind::param, unit), master(unit));
     if (flags_.zero_stage == 2) gathers.push_back(gather_unit(replica_, world_, unit));
   }
   for (Work& gather : gathers) gather.wait(stream);
@@ -156,11 +148,6 @@ double OffloadTrainer::evaluate(size_t num_batches) {
     if (!gatherer_) return Hooks();
     return gatherer_->hooks(replica_.context.stream, UnitGatherer::Walk::evaluation);
   });
-}
-
-void OffloadTrainer::visit(TensorKind kind, const TensorSink& sink) {
-  collector_.visit([&](size_t unit) { return shard_of(replica_, world_.rank(), kind, unit); },
-                   sink);
 }
 
 }  // namespace ladder

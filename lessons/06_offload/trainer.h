@@ -41,7 +41,7 @@ class OffloadTrainer {
 
   StepResult step();
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink);
+  void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
 
  private:
   OffloadTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);

@@ -176,7 +176,9 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     model.forward(stream, activations, tokens);
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
     model.backward(stream, activations, workspace, tokens);
-    const double grad_norm = std::sqrt(norm.squared_norm(stream, grads, 0));
+    const double grad_norm = std::sqrt(norm.squared_norm(stream, [&](size_t unit) {
+      return shard_in_flat(layout, unit, 0, ConstTensorView(grads));
+    }));
     adamw_update(stream, layout, 0, flat[0], flat[1], flat[2], grads,
                  adamw_step(config.optimizer, step, grad_norm));
     const double* const elements = grads.view().as<double>();
