@@ -45,7 +45,7 @@ void Gpt2::forward(Stream& stream, const Activations& a, ConstTensorView tokens,
   run(layout_.token_embedding(),
       [&](const ConstUnitView& table) { embedding_forward(stream, embedded, tokens, table[0]); });
   run(layout_.position_embedding(),
-      [&](const ConstUnitView& table) { position_forward(stream, embedded, table[0]); });
+      [&](const ConstUnitView& table) { position_forward(stream, embedded, embedded, table[0]); });
   for (size_t layer = 0; layer < layout_.config().num_layers; ++layer) {
     run(layout_.block(layer), [&](const ConstUnitView& block) {
       block_forward(stream, a.block(layer), a.block_input(layer), block);
