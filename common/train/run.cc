@@ -8,7 +8,7 @@
 #include <iostream>
 #include <optional>
 
-#include "common/comm/staging.h"
+#include "common/comm/grid_groups.h"
 #include "common/model/weights.h"
 #include "common/train/outputs.h"
 #include "common/train/report.h"
@@ -50,7 +50,7 @@ struct Run::State {
         device_memory(config.device, "device", config.device_memory),
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
-        staging_elements(needs_staging() ? most_staging_elements(job.size()) : 0),
+        staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
     // mpirun gives every rank one
     prediction.device[Category::communication] += staging_elements * size_of(config.dtype);
@@ -80,7 +80,7 @@ struct Run::State {
   Corpus corpus;
   Memory device_memory, host_memory;
   Stream stream;
-  size_t staging_elements;  // of the area for sums of messages
+  size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
   std::optional<MetricsFile> metrics;
   std::optional<PartialFile> trace_file;      // on rank 0
@@ -212,8 +212,8 @@ void Run::train_and_report(const TrainerCalls& calls) {
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
-                            s.job.node_size()));
+        communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
+                            num_steps, config.threads, s.job.node_size()));
   if (config.sample_tokens > 0) s.sample(calls.visit);
 }
 
