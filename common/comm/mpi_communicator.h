@@ -38,7 +38,6 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(size_t color) override;
 
-  void use_staging(TensorView area) override { area_ = area; }
   // Bytes that this rank has read from and written to peers' memory, counted where they move.
   size_t shared_bytes() const { return shared_bytes_; }
 
@@ -84,7 +83,6 @@ class MpiCommunicator final : public Communicator {
   MpiOptions options_;
   std::vector<size_t> node_ranks_;    // of the members, if all are on this machine
   std::unique_ptr<Meeting> meeting_;  // if all are on this machine
-  TensorView area_;
   std::vector<char> staging_;
   std::atomic<size_t> shared_bytes_ = 0;
 };

@@ -28,8 +28,9 @@ TensorView MpiCommunicator::staging(const Request& request) {
                                            options_.piece_elements);
   const DType dtype = request.out.dtype();
   const size_t bytes = elements * size_of(dtype);
-  if (!area_.empty() && area_.num_bytes() >= bytes) {
-    return TensorView(area_.data(), dtype, DeviceType::cpu, {elements});
+  const TensorView area = staging_area();
+  if (!area.empty() && area.num_bytes() >= bytes) {
+    return TensorView(area.data(), dtype, DeviceType::cpu, {elements});
   }
   staging_.resize(std::max(staging_.size(), bytes));
   return TensorView(staging_.data(), dtype, DeviceType::cpu, {elements});

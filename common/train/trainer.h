@@ -18,7 +18,7 @@ namespace ladder {
 // What one rank will use, known before anything is allocated.
 struct Prediction {
   MemoryUse device, host;  // peak bytes by category
-  Ledger::Entries step;    // what one step communicates, but for control traffic
+  Ledger::Entries step;    // what a step communicates on each axis, but for control traffic
 };
 
 // One optimizer step on the global batch; the same on every rank.

@@ -19,8 +19,8 @@ class Pipeline {
   // What a step is beside its schedule.
   struct Step {
     int64_t number;
-    size_t first_row;    // of the global batch, that this pipeline runs
-    double loss_scale;   // dloss of one token
+    size_t first_row;     // of the global batch, that this pipeline runs
+    double loss_scale;    // dloss of one token
     Hooks last_backward;  // for the last micro-batch's backward, in which gradients become final
     std::function<void()> reduce_embedding;
   };

@@ -12,7 +12,8 @@ namespace ladder {
 namespace {
 
 Schedule schedule_of(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags) {
-  return make_schedule(flags.schedule, grid.pipeline_size, config.num_micro_batches(grid.data_size));
+  return make_schedule(flags.schedule, grid.pipeline_size,
+                       config.num_micro_batches(grid.data_size));
 }
 
 // Backward costs twice a forward, messages nothing.
@@ -43,9 +44,9 @@ void PipelineFlags::add_to(CLI::App& app) {
 
 std::vector<ModelPart> stages_of(const Gpt2Config& config, size_t num_stages,
                                  const PipelineFlags& flags) {
-  const std::vector<size_t> first =
-      flags.stage_layers.empty() ? cut_units(unit_flops(config), num_stages)
-                                 : cut_at_layers(config, num_stages, flags.stage_layers);
+  const std::vector<size_t> first = flags.stage_layers.empty()
+                                        ? cut_units(unit_flops(config), num_stages)
+                                        : cut_at_layers(config, num_stages, flags.stage_layers);
   std::vector<ModelPart> parts(num_stages);
   for (size_t stage = 0; stage < num_stages; ++stage) {
     parts[stage].first_unit = first[stage];
@@ -59,9 +60,10 @@ void add_messages(Prediction& prediction, const RunConfig& config, const StageSc
                        config.model.hidden * size_of(config.dtype);
   for (const Action& action : stage) {
     if (!is_send(action.kind) && !is_recv(action.kind)) continue;
-    Traffic& traffic = prediction.step[{Purpose::activation,
-                                        is_send(action.kind) ? Collective::send : Collective::recv,
-                                        Axis::pipeline}];
+    Traffic& traffic =
+        prediction
+            .step[{Purpose::activation, is_send(action.kind) ? Collective::send : Collective::recv,
+                   Axis::pipeline}];
     ++traffic.calls;
     traffic.payload_bytes += bytes;
   }
@@ -91,14 +93,15 @@ std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
     for (size_t unit = parts[stage].first_unit; unit < parts[stage].end_unit; ++unit) {
       own += flops[unit];
     }
-    text += format("  stage %-2zu %s: %.1f %% of the products, %zu micro-batches in flight\n", stage,
-                   units_text(layout).c_str(), 100 * own / total, num_slots(schedule[stage]));
+    text +=
+        format("  stage %-2zu %s: %.1f %% of the products, %zu micro-batches in flight\n", stage,
+               units_text(layout).c_str(), 100 * own / total, num_slots(schedule[stage]));
     cut.push_back(parts[stage].first_unit);
   }
   const Timeline timeline = drawn_timeline(schedule);
-  text += format("  balance  %.3f (mean / largest); %s, bubble %.1f %% if all stages cost the same\n",
-                 balance(flops, cut), std::string(name_of(flags.schedule)).c_str(),
-                 100 * timeline.bubble());
+  text += format(
+      "  balance  %.3f (mean / largest); %s, bubble %.1f %% if all stages cost the same\n",
+      balance(flops, cut), std::string(name_of(flags.schedule)).c_str(), 100 * timeline.bubble());
   constexpr size_t kColumns = 100;
   const std::string drawing = draw_text(schedule, timeline);
   return drawing.find('\n') <= kColumns ? text + drawing : text;
@@ -108,8 +111,8 @@ void draw_pipeline(const RunConfig& config, const ProcessGrid& grid, const Pipel
   if (flags.draw.empty() || grid.rank != 0) return;
   const Schedule schedule = schedule_of(config, grid, flags);
   PartialFile file(flags.draw);
-  const std::string svg = draw_svg(schedule, drawn_timeline(schedule),
-                                   std::string(name_of(flags.schedule)));
+  const std::string svg =
+      draw_svg(schedule, drawn_timeline(schedule), std::string(name_of(flags.schedule)));
   file.write(std::as_bytes(std::span(svg)));
   file.commit();
 }
@@ -132,12 +135,13 @@ std::string bubble_report(Communicator& stages, const Schedule& schedule, Schedu
     costs.set(stage, all[3 * stage], all[3 * stage + 1]);
   }
   if (longest == 0) return {};  // there was but one step
-  const double m = static_cast<double>(num_micro_batches), stages_minus_1 = static_cast<double>(p - 1);
-  return format("\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"
-                "  forward and backward measured here; (p-1)/(m+p-1) = %.1f %%\n",
-                std::string(name_of(kind)).c_str(), 100 * (1 - busy / (static_cast<double>(p) * longest)),
-                100 * simulate(schedule, costs).bubble(),
-                100 * stages_minus_1 / (m + stages_minus_1));
+  const double m = static_cast<double>(num_micro_batches),
+               stages_minus_1 = static_cast<double>(p - 1);
+  return format(
+      "\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"
+      "  forward and backward measured here; (p-1)/(m+p-1) = %.1f %%\n",
+      std::string(name_of(kind)).c_str(), 100 * (1 - busy / (static_cast<double>(p) * longest)),
+      100 * simulate(schedule, costs).bubble(), 100 * stages_minus_1 / (m + stages_minus_1));
 }
 
 StageCollector::StageCollector(const TrainerContext& context, const std::vector<ModelPart>& parts)
@@ -169,7 +173,8 @@ void StageCollector::visit(const std::function<void(const TensorSink&)>& visit_o
   if (stages_.rank() != 0) {
     return visit_own([&](const Parameter& parameter, ConstTensorView tensor) {
       // The last stage's token embedding is the first stage's.
-      if (parameter.name != "wte.weight") stages_.send(host_stream_, tensor, 0, {}).wait(host_stream_);
+      if (parameter.name != "wte.weight")
+        stages_.send(host_stream_, tensor, 0, {}).wait(host_stream_);
     });
   }
   visit_own(sink);

@@ -32,8 +32,8 @@ void add_messages(Prediction& prediction, const RunConfig& config, const StageSc
 // "h.3 to ln_f and classifier": the units of a stage.
 std::string units_text(const Layout& layout);
 
-// Lines for the header: the cut with its balance (mean / largest share of the matrix-product FLOPs),
-// and the schedule drawn, where it fits a terminal.
+// Lines for the header: the cut with its balance (mean / largest share of the matrix-product
+// FLOPs), and the schedule drawn, where it fits a terminal.
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags);
 
@@ -45,8 +45,8 @@ void draw_pipeline(const RunConfig& config, const ProcessGrid& grid, const Pipel
 std::string bubble_report(Communicator& stages, const Schedule& schedule, ScheduleKind kind,
                           const Pipeline::Times& times, size_t num_micro_batches);
 
-// Full tensors of all stages on rank 0 of the grid: it visits its own, then receives the others', stage
-// after stage. `visit_own` visits a stage's tensors. Collective over the stages.
+// Full tensors of all stages on rank 0 of the grid: it visits its own, then receives the others',
+// stage after stage. `visit_own` visits a stage's tensors. Collective over the stages.
 class StageCollector {
  public:
   // `parts`: of all stages.

@@ -20,7 +20,8 @@ class PipelineTrainer {
   // stage; activations once for every micro-batch in flight; messages as the schedule lists them,
   // and one all_reduce of the token embedding's gradient between first and last stage.
   static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags) {
+  static std::string describe(const RunConfig& config, const ProcessGrid& grid,
+                              const Flags& flags) {
     return describe_pipeline(config, grid, flags);
   }
 

@@ -80,8 +80,8 @@ Prediction ThreeDTrainer::predict(const RunConfig& config, const ProcessGrid& gr
   const Layout layout = layout_of(config, grid, flags);
   const StageSchedule stage = schedule_of(config, grid, flags)[grid.pipeline_rank()];
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  Prediction prediction = Replica::predict(config, layout, share_of(layout, flags, nullptr),
-                                           num_slots(stage));
+  Prediction prediction =
+      Replica::predict(config, layout, share_of(layout, flags, nullptr), num_slots(stage));
   size_t& host = prediction.host[Category::workspace];
   host += SliceCollector::num_bytes(layout, config.dtype);
   host += StageCollector::num_bytes(config, parts_of(config, grid, flags), grid);
@@ -194,9 +194,9 @@ void ThreeDTrainer::reduce_embedding() {
   reduce_data();
   Stream& stream = replica_.context.stream;
   const size_t wte = replica_.layout.token_embedding();
-  const TensorView own = scatter_ ? replica_.shard(TensorKind::grad, wte)
-                                  : replica_.gradients.view().rows(
-                                        0, replica_.layout.unit(wte).padded_elements);
+  const TensorView own =
+      scatter_ ? replica_.shard(TensorKind::grad, wte)
+               : replica_.gradients.view().rows(0, replica_.layout.unit(wte).padded_elements);
   replica_.context.groups->embedding()
       .all_reduce(stream, own, {.purpose = Purpose::gradient})
       .wait(stream);
@@ -239,8 +239,8 @@ std::string ThreeDTrainer::report() {
   if (replica_.context.grid.pipeline_size == 1) return {};
   const size_t micro_batches =
       replica_.context.config.num_micro_batches(replica_.context.grid.data_size);
-  return bubble_report(replica_.context.groups->activations(), schedule_,
-                       flags_.pipeline.schedule, pipeline_.times(), micro_batches);
+  return bubble_report(replica_.context.groups->activations(), schedule_, flags_.pipeline.schedule,
+                       pipeline_.times(), micro_batches);
 }
 
 }  // namespace ladder

@@ -11,9 +11,9 @@
 namespace ladder {
 
 // Ranks form a grid. Those of a tensor group (next to each other) split every large weight of one
-// pipeline stage; those of a pipeline group have the stages of one model; those of a data group have
-// the same part of it and share the global batch, with lesson 02's buckets or lesson 03's shards.
-// [Narayanan21]
+// pipeline stage; those of a pipeline group have the stages of one model; those of a data group
+// have the same part of it and share the global batch, with lesson 02's buckets or lesson 03's
+// shards. [Narayanan21]
 class ThreeDTrainer {
  public:
   static constexpr LessonInfo kLesson = {

@@ -81,8 +81,8 @@ TEST_CASE("copies that differ are found") {
   const Corpus corpus = Corpus::king_james();
   Memory device(DeviceType::cpu, "device", 0), host(DeviceType::cpu, "host", 0);
   Stream stream(DeviceType::cpu);
-  const TrainerContext context = {config, grid,    corpus,  device, host, stream, &*groups.group,
-                                  nullptr, nullptr, &axes};
+  const TrainerContext context = {config, grid,           corpus,  device,  host,
+                                  stream, &*groups.group, nullptr, nullptr, &axes};
   TensorParallelTrainer trainer(context, {});
   trainer.step();
   CHECK_NOTHROW(trainer.check_replicas());
