@@ -35,8 +35,10 @@ Prediction TensorParallelTrainer::predict(const RunConfig& config, const Process
   const Layout layout = layout_of(config, grid);
   Prediction prediction = Replica::predict(config, layout, StateShare::whole(layout));
   prediction.host[Category::workspace] += SliceCollector::num_bytes(layout, config.dtype);
-  prediction.step[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-      tensor_traffic(config, layout, config.num_micro_batches(1));
+  if (grid.tensor_size > 1) {
+    prediction.step[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
+        tensor_traffic(config, layout, config.num_micro_batches(1));
+  }
   return prediction;
 }
 

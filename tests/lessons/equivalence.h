@@ -48,7 +48,9 @@ struct Record {
   MemoryUse device_peak, host_peak;
   Prediction prediction;
   Ledger::Entries communicated;
-  size_t tensor_shared_bytes = 0;  // that this rank moved on the tensor axis, in shared memory
+  // That a rank moved on the tensor axis in shared memory, the mean over its group: slices of small
+  // vectors are whole cache lines, the last rank's shorter.
+  double tensor_shared_bytes = 0;
 };
 
 inline const char* prefix_of_kind(TensorKind kind) {
@@ -94,8 +96,13 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   record.host_peak = host.peak();
   record.communicated = group.ledger().entries();
   if (groups) {
-    const auto* mpi = dynamic_cast<const MpiCommunicator*>(&groups->tensor());
-    if (mpi != nullptr) record.tensor_shared_bytes = mpi->shared_bytes();
+    Communicator& tensor = groups->tensor();
+    const auto* mpi = dynamic_cast<const MpiCommunicator*>(&tensor);
+    double bytes = mpi != nullptr ? static_cast<double>(mpi->shared_bytes()) : 0;
+    Stream on_host(DeviceType::cpu);
+    const TensorView view(&bytes, DType::fp64, DeviceType::cpu, {1});
+    tensor.all_reduce(on_host, view, {}).wait(on_host);
+    record.tensor_shared_bytes = bytes / static_cast<double>(tensor.size());
   }
   return record;
 }

@@ -23,7 +23,7 @@ inline void require_as_predicted(const Record& record, size_t tensor_size) {
     ++num_lines;
   }
   CHECK(num_lines == record.prediction.step.size());
-  CHECK(static_cast<double>(record.tensor_shared_bytes) == on_tensor_axis);
+  CHECK(record.tensor_shared_bytes == on_tensor_axis);
 }
 
 // Loss, gradients, norm, parameters and moments on groups of `ranks` ranks are the oracle's; memory

@@ -37,7 +37,7 @@ TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   const RunConfig config = split_config(DType::fp64, 24);
   const Record oracle = record_oracle(config);
-  Unconnected nobody(0, 2);
+  Unconnected nobody(ProcessGrid{.tensor_size = 2});
   const Record record = record_run<TensorParallelTrainer>(config, nobody, nullptr);
   const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
   CHECK(found.size() > 400);  // of 3 steps' 208 tensors and two numbers, nearly all
@@ -47,7 +47,7 @@ TEST_CASE("the negative control: ranks that exchange nothing are found out") {
 TEST_CASE("bytes and activations are as the README says") {
   const RunConfig config = split_config(DType::fp32, 24);
   const size_t r = 24 * 16, c = 32, l = 4, nh = 4;
-  for (size_t n : {1, 2, 4}) {
+  for (size_t n : {2, 4}) {
     const Prediction prediction =
         TensorParallelTrainer::predict(config, {.tensor_size = n, .rank = n - 1}, {});
     const Traffic& sums =
