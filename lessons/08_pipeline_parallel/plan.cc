@@ -16,9 +16,9 @@ Schedule schedule_of(const RunConfig& config, const ProcessGrid& grid, const Pip
                        config.num_micro_batches(grid.data_size));
 }
 
-// Backward costs twice a forward, messages nothing.
-Timeline drawn_timeline(const Schedule& schedule) {
-  return simulate(schedule, Costs{.forward = 1, .backward = 2});
+// Where all stages cost the same, backward twice a forward and messages nothing.
+Timeline ideal_timeline(const Schedule& schedule) {
+  return simulate(schedule, uniform_costs(1, 2));
 }
 
 }  // namespace
@@ -98,10 +98,10 @@ std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                units_text(layout).c_str(), 100 * own / total, num_slots(schedule[stage]));
     cut.push_back(parts[stage].first_unit);
   }
-  const Timeline timeline = drawn_timeline(schedule);
+  const Timeline timeline = ideal_timeline(schedule);
   text += format(
       "  balance  %.3f (mean / largest); %s, bubble %.1f %% if all stages cost the same\n",
-      balance(flops, cut), std::string(name_of(flags.schedule)).c_str(), 100 * timeline.bubble());
+      balance(flops, cut), std::string(name_of(flags.schedule)).c_str(), 100 * bubble_of(schedule, timeline).overall);
   constexpr size_t kColumns = 100;
   const std::string drawing = draw_text(schedule, timeline);
   return drawing.find('\n') <= kColumns ? text + drawing : text;
@@ -112,7 +112,7 @@ void draw_pipeline(const RunConfig& config, const ProcessGrid& grid, const Pipel
   const Schedule schedule = schedule_of(config, grid, flags);
   PartialFile file(flags.draw);
   const std::string svg =
-      draw_svg(schedule, drawn_timeline(schedule), std::string(name_of(flags.schedule)));
+      draw_svg(std::string(name_of(flags.schedule)), schedule, ideal_timeline(schedule));
   file.write(std::as_bytes(std::span(svg)));
   file.commit();
 }
@@ -128,20 +128,23 @@ std::string bubble_report(Communicator& stages, const Schedule& schedule, Schedu
   const TensorView view(all.data(), DType::fp64, DeviceType::cpu, {3 * p});
   stages.all_gather(host, view, view.rows(3 * stages.rank(), 3), {}).wait(host);
   double busy = 0, longest = 0;
-  Costs costs;
   for (size_t stage = 0; stage < p; ++stage) {
     busy += all[3 * stage] + all[3 * stage + 1];
     longest = std::max(longest, all[3 * stage + 2]);
-    costs.set(stage, all[3 * stage], all[3 * stage + 1]);
   }
   if (longest == 0) return {};  // there was but one step
+  const Costs measured = [&](size_t stage, ActionKind kind) {
+    return kind == ActionKind::forward    ? all[3 * stage]
+           : kind == ActionKind::backward ? all[3 * stage + 1]
+                                          : 0;
+  };
   const double m = static_cast<double>(num_micro_batches),
                stages_minus_1 = static_cast<double>(p - 1);
   return format(
       "\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"
       "  forward and backward measured here; (p-1)/(m+p-1) = %.1f %%\n",
       std::string(name_of(kind)).c_str(), 100 * (1 - busy / (static_cast<double>(p) * longest)),
-      100 * simulate(schedule, costs).bubble(), 100 * stages_minus_1 / (m + stages_minus_1));
+      100 * bubble_of(schedule, simulate(schedule, measured)).overall, 100 * stages_minus_1 / (m + stages_minus_1));
 }
 
 StageCollector::StageCollector(const TrainerContext& context, const std::vector<ModelPart>& parts)
