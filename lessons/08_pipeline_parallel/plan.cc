@@ -46,7 +46,7 @@ std::vector<ModelPart> stages_of(const Gpt2Config& config, size_t num_stages,
                                  const PipelineFlags& flags) {
   const std::vector<size_t> first = flags.stage_layers.empty()
                                         ? cut_units(unit_flops(config), num_stages)
-                                        : cut_at_layers(config, num_stages, flags.stage_layers);
+                                        : cut_at_layers(config, flags.stage_layers, num_stages);
   std::vector<ModelPart> parts(num_stages);
   for (size_t stage = 0; stage < num_stages; ++stage) {
     parts[stage].first_unit = first[stage];
@@ -99,9 +99,10 @@ std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
     cut.push_back(parts[stage].first_unit);
   }
   const Timeline timeline = ideal_timeline(schedule);
-  text += format(
-      "  balance  %.3f (mean / largest); %s, bubble %.1f %% if all stages cost the same\n",
-      balance(flops, cut), std::string(name_of(flags.schedule)).c_str(), 100 * bubble_of(schedule, timeline).overall);
+  text +=
+      format("  balance  %.3f (mean / largest); %s, bubble %.1f %% if all stages cost the same\n",
+             balance(flops, cut), std::string(name_of(flags.schedule)).c_str(),
+             100 * bubble_of(schedule, timeline).overall);
   constexpr size_t kColumns = 100;
   const std::string drawing = draw_text(schedule, timeline);
   return drawing.find('\n') <= kColumns ? text + drawing : text;
@@ -133,10 +134,10 @@ std::string bubble_report(Communicator& stages, const Schedule& schedule, Schedu
     longest = std::max(longest, all[3 * stage + 2]);
   }
   if (longest == 0) return {};  // there was but one step
-  const Costs measured = [&](size_t stage, ActionKind kind) {
-    return kind == ActionKind::forward    ? all[3 * stage]
-           : kind == ActionKind::backward ? all[3 * stage + 1]
-                                          : 0;
+  const Costs measured = [&](size_t stage, ActionKind action) {
+    return action == ActionKind::forward    ? all[3 * stage]
+           : action == ActionKind::backward ? all[3 * stage + 1]
+                                            : 0;
   };
   const double m = static_cast<double>(num_micro_batches),
                stages_minus_1 = static_cast<double>(p - 1);
@@ -144,7 +145,8 @@ std::string bubble_report(Communicator& stages, const Schedule& schedule, Schedu
       "\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"
       "  forward and backward measured here; (p-1)/(m+p-1) = %.1f %%\n",
       std::string(name_of(kind)).c_str(), 100 * (1 - busy / (static_cast<double>(p) * longest)),
-      100 * bubble_of(schedule, simulate(schedule, measured)).overall, 100 * stages_minus_1 / (m + stages_minus_1));
+      100 * bubble_of(schedule, simulate(schedule, measured)).overall,
+      100 * stages_minus_1 / (m + stages_minus_1));
 }
 
 StageCollector::StageCollector(const TrainerContext& context, const std::vector<ModelPart>& parts)
@@ -162,7 +164,8 @@ size_t StageCollector::num_bytes(const RunConfig& config, const std::vector<Mode
                                  const ProcessGrid& grid) {
   size_t largest = 0;
   for (size_t other = 1; grid.rank == 0 && other < parts.size(); ++other) {
-    for (const Unit& unit : Layout(config.model, 1, parts[other]).units()) {
+    const Layout layout(config.model, 1, parts[other]);
+    for (const Unit& unit : layout.units()) {
       for (const Parameter& parameter : unit.parameters) {
         if (parameter.counted) largest = std::max(largest, parameter.shape.num_elements());
       }

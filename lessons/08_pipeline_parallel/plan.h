@@ -17,8 +17,8 @@ namespace ladder {
 struct PipelineFlags {
   size_t pipeline_parallel_size = 0;  // 0: what the lesson takes by itself
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  std::vector<size_t> stage_layers;  // empty: cut by cost
-  std::string draw;                  // path of an SVG; empty = none
+  std::vector<size_t> stage_layers = {};  // empty: cut by cost
+  std::string draw = {};                  // path of an SVG; empty = none
   void add_to(CLI::App& app);
 };
 

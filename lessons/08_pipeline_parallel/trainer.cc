@@ -42,8 +42,8 @@ Prediction PipelineTrainer::predict(const RunConfig& config, const ProcessGrid& 
   const StageSchedule stage = schedule_of(config, grid, flags)[grid.pipeline_rank()];
   Prediction prediction =
       Replica::predict(config, layout, StateShare::whole(layout), num_slots(stage));
-  prediction.host[Category::workspace] += StageCollector::num_bytes(
-      config, stages_of(config.model, grid.pipeline_size, flags), grid.pipeline_rank());
+  prediction.host[Category::workspace] +=
+      StageCollector::num_bytes(config, stages_of(config.model, grid.pipeline_size, flags), grid);
   add_messages(prediction, config, stage);
   if (grid.pipeline_size > 1 && layout.is_token_embedding(0)) {
     prediction.step[{Purpose::gradient, Collective::all_reduce, Axis::embedding}] = {
