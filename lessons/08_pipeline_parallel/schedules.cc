@@ -8,9 +8,8 @@
 namespace ladder {
 namespace {
 
-// The forwards that a stage runs ahead, before forward and backward take turns: the three schedules
-// differ in nothing else. With p - 1 - stage of them a 1F1B stage is busy just until the first
-// micro-batch can be back.
+// The forwards that a stage of p runs ahead, before forward and backward take turns: the schedules
+// differ in nothing else. As many as there are stages after it: so 1F1B keeps them all busy.
 size_t num_warm_up(ScheduleKind kind, size_t stage, size_t p, size_t m) {
   if (kind == ScheduleKind::naive) return 0;
   return kind == ScheduleKind::gpipe ? m : std::min(p - 1 - stage, m);
@@ -35,12 +34,11 @@ std::string_view name_of(ScheduleKind kind) {
   return kNames.at(static_cast<size_t>(kind));
 }
 
-size_t max_in_flight(ScheduleKind kind, size_t stage, size_t num_stages, size_t num_micro_batches) {
-  return std::min(num_warm_up(kind, stage, num_stages, num_micro_batches) + 1, num_micro_batches);
+size_t max_in_flight(ScheduleKind kind, size_t stage, size_t p, size_t m) {
+  return std::min(num_warm_up(kind, stage, p, m) + 1, m);
 }
 
-Schedule make_schedule(ScheduleKind kind, size_t num_stages, size_t num_micro_batches) {
-  const size_t p = num_stages, m = num_micro_batches;
+Schedule make_schedule(ScheduleKind kind, size_t p, size_t m) {
   check(p > 0 && m > 0, "make_schedule: there must be a stage and a micro-batch");
   Schedule schedule(p);
   for (size_t stage = 0; stage < p; ++stage) {
