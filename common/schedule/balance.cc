@@ -1,0 +1,78 @@
+#include "common/schedule/balance.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct BestCut {
+  double value = kInfinity;
+  std::vector<size_t> first;  // unit of each stage
+};
+
+// The cut with the least value, where `fold(value of the stages before, cost of a stage)` is the
+// value with one stage more. The last of `s` stages that hold all units before `end` begins at
+// some unit, and the best of those is the best there is if fold is monotonic in its first argument.
+template <class Fold>
+BestCut best_cut(const std::vector<double>& costs, size_t num_stages, Fold fold) {
+  const size_t n = costs.size();
+  std::vector<double> before(n + 1, kInfinity);  // by end, with one stage less
+  before[0] = 0;
+  std::vector<std::vector<size_t>> begins(num_stages, std::vector<size_t>(n + 1));
+  for (size_t s = 0; s < num_stages; ++s) {
+    std::vector<double> best(n + 1, kInfinity);
+    for (size_t end = 1; end <= n; ++end) {
+      double cost = 0;
+      for (size_t begin = end; begin-- > 0;) {
+        cost += costs[begin];
+        const double value = fold(before[begin], cost);
+        if (!(value < best[end])) continue;
+        best[end] = value;
+        begins[s][end] = begin;
+      }
+    }
+    before = best;
+  }
+  BestCut cut{before[n], std::vector<size_t>(num_stages)};
+  for (size_t s = num_stages, end = n; s-- > 0;) cut.first[s] = end = begins[s][end];
+  return cut;
+}
+
+}  // namespace
+
+std::vector<size_t> cut_units(const std::vector<double>& costs, size_t num_stages) {
+  check(num_stages > 0, "cut_units: there must be a stage");
+  if (num_stages > costs.size()) {
+    throw UserError(concat("--pipeline-parallel-size ", num_stages,
+                           ": a stage holds at least one of ", "the model's ", costs.size(),
+                           " units (embeddings, blocks, final norm), so there may be at most ",
+                           costs.size(), " stages"));
+  }
+  const double dearest = best_cut(costs, num_stages, [](double before, double cost) {
+                           return std::max(before, cost);
+                         }).value;
+  return best_cut(costs, num_stages,
+                  [&](double before, double cost) {
+                    return cost <= dearest ? before + cost * cost : kInfinity;
+                  })
+      .first;
+}
+
+double balance(const std::vector<double>& costs, const std::vector<size_t>& cut) {
+  double total = 0, dearest = 0;
+  for (size_t s = 0; s < cut.size(); ++s) {
+    const size_t end = s + 1 < cut.size() ? cut[s + 1] : costs.size();
+    double cost = 0;
+    for (size_t unit = cut[s]; unit < end; ++unit) cost += costs[unit];
+    total += cost;
+    dearest = std::max(dearest, cost);
+  }
+  return dearest > 0 ? total / static_cast<double>(cut.size()) / dearest : 1;
+}
+
+}  // namespace ladder

@@ -1,0 +1,147 @@
+#include "common/schedule/draw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+// A forward or backward; times from the timeline's begin.
+struct Box {
+  size_t stage = 0;
+  bool is_forward = false;
+  std::string number;  // of its micro-batch
+  double begin = 0, end = 0;
+};
+
+std::vector<Box> boxes_of(const Schedule& schedule, const Timeline& timeline) {
+  const double origin = extent_of(timeline).begin;
+  std::vector<Box> boxes;
+  for (size_t s = 0; s < schedule.size(); ++s) {
+    for (size_t i = 0; i < schedule[s].size(); ++i) {
+      const Action& action = schedule[s][i];
+      const bool is_forward = action.kind == ActionKind::forward;
+      if (!is_forward && action.kind != ActionKind::backward) continue;
+      const auto [begin, end] = timeline[s][i];
+      boxes.push_back(
+          {s, is_forward, std::to_string(action.micro_batch), begin - origin, end - origin});
+    }
+  }
+  return boxes;
+}
+
+size_t num_micro_batches(const Schedule& schedule) {
+  size_t count = 0;
+  for (const Action& action : schedule.front()) count = std::max(count, action.micro_batch + 1);
+  return count;
+}
+
+std::string percent(double share, int digits) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(digits) << 100 * share << " %";
+  return text.str();
+}
+
+// Columns that a box should have: the longest number and a blank, or brackets.
+size_t wanted_columns(const Box& box, size_t digits) { return digits + (box.is_forward ? 1 : 2); }
+
+// Columns a unit of time: enough for the shortest box, but not much more than boxes need on
+// average.
+double columns_per_time(const std::vector<Box>& boxes, size_t digits) {
+  double most = 0, columns = 0, time = 0;
+  for (const Box& box : boxes) {
+    const auto wanted = static_cast<double>(wanted_columns(box, digits));
+    const double length = box.end - box.begin;
+    if (length > 0) most = std::max(most, wanted / length);
+    columns += wanted;
+    time += length;
+  }
+  constexpr double kMostAboveAverage = 4;
+  return time > 0 ? std::min(most, kMostAboveAverage * columns / time) : 1;
+}
+
+std::string text_of(const Box& box, size_t columns, size_t digits) {
+  const std::string& number = box.number;
+  if (columns < wanted_columns(box, digits))
+    return std::string(columns, box.is_forward ? 'f' : 'b');
+  if (box.is_forward) return number + std::string(columns - number.size(), ' ');
+  return concat("[", number, std::string(columns - number.size() - 2, ' '), "]");
+}
+
+const char* const kSvgStyle =
+    "<style>text{font-family:sans-serif;font-size:12px;fill:#222}"
+    ".title{font-size:16px;font-weight:bold}.number{text-anchor:middle}"
+    ".idle{fill:#eeeeee}.forward{fill:#8fc1e3;stroke:#ffffff}"
+    ".backward{fill:#f5b26b;stroke:#ffffff}</style>\n";
+
+std::string svg_rect(const char* kind, double x, double y, double width, double height) {
+  return concat("<rect class=\"", kind, "\" x=\"", x, "\" y=\"", y, "\" width=\"", width,
+                "\" height=\"", height, "\"/>\n");
+}
+
+std::string svg_text(double x, double y, const std::string& text, const char* kind = "label") {
+  return concat("<text class=\"", kind, "\" x=\"", x, "\" y=\"", y, "\">", text, "</text>\n");
+}
+
+}  // namespace
+
+std::string draw_text(const Schedule& schedule, const Timeline& timeline) {
+  const std::vector<Box> boxes = boxes_of(schedule, timeline);
+  const Bubble bubble = bubble_of(schedule, timeline);
+  const size_t digits = std::to_string(num_micro_batches(schedule) - 1).size();
+  const double scale = columns_per_time(boxes, digits);
+  const auto column = [&](double time) { return static_cast<size_t>(std::lround(time * scale)); };
+  std::vector<std::string> rows(schedule.size(),
+                                std::string(column(extent_of(timeline).length()), '.'));
+  for (const Box& box : boxes) {
+    const size_t columns = column(box.end) - column(box.begin);
+    rows[box.stage].replace(column(box.begin), columns, text_of(box, columns, digits));
+  }
+  std::ostringstream text;
+  const auto label_width = static_cast<int>(std::to_string(rows.size() - 1).size());
+  for (size_t s = 0; s < rows.size(); ++s) {
+    text << "stage " << std::setw(label_width) << s << " |" << rows[s] << "| idle "
+         << percent(bubble.idle[s], 0) << "\n";
+  }
+  text << "n forward, [n] backward, . idle; bubble " << percent(bubble.overall, 1) << "\n";
+  return text.str();
+}
+
+std::string draw_svg(const std::string& name, const Schedule& schedule, const Timeline& timeline) {
+  constexpr double kLeft = 70, kTop = 44, kWidth = 960, kRow = 34, kBox = 28, kDigit = 8;
+  const double length = extent_of(timeline).length(), scale = length > 0 ? kWidth / length : 0;
+  const Bubble bubble = bubble_of(schedule, timeline);
+  const double bottom = kTop + kRow * static_cast<double>(schedule.size());
+  const auto top_of = [&](size_t stage) { return kTop + kRow * static_cast<double>(stage); };
+  std::string svg = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ",
+                           kLeft + kWidth + 90, " ", bottom + 32, "\">\n", kSvgStyle,
+                           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
+  svg += svg_text(10, 26,
+                  concat(name, "; stages: ", schedule.size(), "; micro-batches: ",
+                         num_micro_batches(schedule), "; bubble: ", percent(bubble.overall, 1)),
+                  "title");
+  for (size_t s = 0; s < schedule.size(); ++s) {
+    svg += svg_text(10, top_of(s) + 19, concat("stage ", s)) +
+           svg_rect("idle", kLeft, top_of(s), kWidth, kBox) +
+           svg_text(kLeft + kWidth + 8, top_of(s) + 19, "idle " + percent(bubble.idle[s], 0));
+  }
+  for (const Box& box : boxes_of(schedule, timeline)) {
+    const double x = kLeft + box.begin * scale, width = (box.end - box.begin) * scale;
+    svg += svg_rect(box.is_forward ? "forward" : "backward", x, top_of(box.stage), width, kBox);
+    if (width < kDigit * static_cast<double>(box.number.size()) + 2) continue;
+    svg += svg_text(x + width / 2, top_of(box.stage) + 19, box.number, "number");
+  }
+  svg += svg_rect("forward", kLeft, bottom + 6, 14, 14) +
+         svg_text(kLeft + 20, bottom + 18, "forward") +
+         svg_rect("backward", kLeft + 90, bottom + 6, 14, 14) +
+         svg_text(kLeft + 110, bottom + 18, "backward") +
+         svg_rect("idle", kLeft + 190, bottom + 6, 14, 14) +
+         svg_text(kLeft + 210, bottom + 18, "idle");
+  return svg + "</svg>\n";
+}
+
+}  // namespace ladder

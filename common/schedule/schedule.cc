@@ -1,0 +1,56 @@
+#include "common/schedule/schedule.h"
+
+#include <algorithm>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+std::string_view name_of(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::forward:
+      return "forward";
+    case ActionKind::backward:
+      return "backward";
+    case ActionKind::send_activation:
+      return "send_activation";
+    case ActionKind::recv_activation:
+      return "recv_activation";
+    case ActionKind::send_gradient:
+      return "send_gradient";
+    case ActionKind::recv_gradient:
+      return "recv_gradient";
+    case ActionKind::reduce_embedding:
+      return "reduce_embedding";
+  }
+  fail("no such kind of action");
+}
+
+bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_activation || kind == ActionKind::send_gradient;
+}
+
+bool is_recv(ActionKind kind) {
+  return kind == ActionKind::recv_activation || kind == ActionKind::recv_gradient;
+}
+
+std::string describe(const Action& action) {
+  const std::string_view name = name_of(action.kind);
+  if (action.kind == ActionKind::reduce_embedding) {
+    return concat(name, " with stage ", action.peer);
+  }
+  const std::string text = concat(name, " of micro-batch ", action.micro_batch);
+  if (is_send(action.kind)) return concat(text, " to stage ", action.peer);
+  if (is_recv(action.kind)) return concat(text, " from stage ", action.peer);
+  return text;
+}
+
+size_t num_slots(const StageSchedule& stage) {
+  size_t slots = 0;
+  for (const Action& action : stage) {
+    if (action.kind != ActionKind::reduce_embedding) slots = std::max(slots, action.slot + 1);
+  }
+  return slots;
+}
+
+}  // namespace ladder

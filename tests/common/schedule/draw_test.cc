@@ -1,0 +1,97 @@
+// The pictures of a schedule, sign by sign.
+#include "common/schedule/draw.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/common/schedule/lines.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("a row a stage, forward and backward told apart, idle time visible") {
+  const Schedule schedule = good_schedule();
+  CHECK(draw_text(schedule, simulate(schedule, uniform_costs(1, 2))) ==
+        "stage 0 |0 1 2 ........[0 ]3 [1 ]..[2 ]..[3 ]| idle 33 %\n"
+        "stage 1 |..0 1 ....[0 ]2 [1 ]3 [2 ]..[3 ]....| idle 33 %\n"
+        "stage 2 |....0 [0 ]1 [1 ]2 [2 ]3 [3 ]........| idle 33 %\n"
+        "n forward, [n] backward, . idle; bubble 33.3 %\n");
+}
+
+TEST_CASE("the unit of time and its origin are moot") {
+  const Schedule schedule = good_schedule();
+  Timeline timeline = simulate(schedule, uniform_costs(0.001, 0.002));
+  const std::string text = draw_text(schedule, timeline);
+  for (auto& stage : timeline) {
+    for (Span& span : stage) span = {1e3 * span.begin + 50, 1e3 * span.end + 50};
+  }
+  CHECK(draw_text(schedule, timeline) == text);
+}
+
+TEST_CASE("numbers of two digits stay apart") {
+  std::string line;
+  for (size_t k = 0; k < 32; ++k) line += concat("F", k, " ");
+  for (size_t k = 0; k < 32; ++k) line += concat("B", k, " ");
+  const Schedule schedule = schedule_of({line, line});
+  const std::string text = draw_text(schedule, simulate(schedule, uniform_costs(1, 1)));
+  CHECK_THAT(text, Contains("|0   1   2   ") && Contains("9   10  11  ") &&
+                       Contains("30  31  ..") && Contains("[0 ][1 ]") && Contains("[30][31]|"));
+}
+
+TEST_CASE("boxes too short for their number are marked, and the row does not grow without bound") {
+  const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
+  const auto costs = [](size_t stage, ActionKind kind) {
+    if (kind != ActionKind::forward && kind != ActionKind::backward) return 0.0;
+    return stage == 0 ? 1e-6 : 1.0;
+  };
+  // Four times the columns that the eight numbers need on average, over the time of two stages.
+  CHECK(draw_text(schedule, simulate(schedule, costs)) ==
+        concat("stage 0 |", std::string(80, '.'), "| idle 100 %\n",  //
+               "stage 1 |0                   [0                 ]",
+               "1                   [1                 ]| idle 0 %\n",
+               "n forward, [n] backward, . idle; bubble 50.0 %\n"));
+  const Schedule alone = schedule_of({"F0 B0 F1 B1"});
+  const auto draw = [&](double forward, double backward) {
+    return draw_text(alone, simulate(alone, uniform_costs(forward, backward)));
+  };
+  CHECK_THAT(draw(0.1, 1), Contains("|0 [0               ]1 [1               ]|"));
+  CHECK_THAT(draw(0.05, 1), Contains("|f[0                ]f[1                ]|"));
+  CHECK_THAT(draw(1, 0.1), Contains("|0                 bb1                 bb|"));
+}
+
+TEST_CASE("the SVG has a box for each forward and backward, all stages, and says the bubble") {
+  const Schedule schedule = good_schedule();
+  const std::string svg = draw_svg("1f1b", schedule, simulate(schedule, uniform_costs(1, 2)));
+  CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK_THAT(svg, Contains(">1f1b; stages: 3; micro-batches: 4; bubble: 33.3 %<"));
+  CHECK(count_of(svg, "<rect class=\"forward\"") == 12 + 1);  // and one that explains the colour
+  CHECK(count_of(svg, "<rect class=\"backward\"") == 12 + 1);
+  CHECK(count_of(svg, "<rect class=\"idle\"") == 3 + 1);
+  CHECK(count_of(svg, "class=\"number\"") == 24);
+  for (const char* label : {">stage 0<", ">stage 1<", ">stage 2<", ">idle 33 %<"}) {
+    CHECK_THAT(svg, Contains(label));
+  }
+  // The last box of stage 0 ends where the row does: x + width = 70 + 960.
+  CHECK(count_of(svg, "x=\"923.333\" y=\"44\" width=\"106.667\"") == 1);
+}
+
+TEST_CASE("the SVG leaves out numbers that do not fit") {
+  const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
+  const auto costs = [](size_t stage, ActionKind kind) {
+    if (kind != ActionKind::forward && kind != ActionKind::backward) return 0.0;
+    return stage == 0 ? 1e-3 : 1.0;
+  };
+  const std::string svg = draw_svg("uneven", schedule, simulate(schedule, costs));
+  CHECK(count_of(svg, "class=\"number\"") == 4);
+}
+
+}  // namespace
+}  // namespace ladder

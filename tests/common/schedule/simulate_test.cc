@@ -1,0 +1,169 @@
+// The model of the executor, on schedules that can be worked out by hand.
+#include "common/schedule/simulate.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/schedule/check.h"
+#include "tests/common/schedule/lines.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+using enum ActionKind;
+
+void check_span(const Schedule& schedule, const Timeline& timeline, size_t stage, ActionKind kind,
+                size_t micro_batch, double begin, double end) {
+  INFO("stage " << stage << ", " << name_of(kind) << " of " << micro_batch);
+  const Span& span = timeline[stage][index_of(schedule[stage], kind, micro_batch)];
+  CHECK(span.begin == begin);
+  CHECK(span.end == end);
+}
+
+std::string message_of(const Schedule& schedule) {
+  try {
+    simulate(schedule, uniform_costs(1, 2));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("one stage computes without a pause") {
+  const Schedule schedule = schedule_of({"F0 B0 F1 B1"});
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 2));
+  check_span(schedule, timeline, 0, forward, 0, 0, 1);
+  check_span(schedule, timeline, 0, backward, 0, 1, 3);
+  check_span(schedule, timeline, 0, forward, 1, 3, 4);
+  check_span(schedule, timeline, 0, backward, 1, 4, 6);
+  CHECK(bubble_of(schedule, timeline).overall == 0);
+}
+
+TEST_CASE("a message takes its time, in the background of its sender, and holds its receiver up") {
+  const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 2, 0.5));
+  check_span(schedule, timeline, 0, forward, 1, 1, 2);
+  check_span(schedule, timeline, 0, send_activation, 0, 1, 1.5);
+  check_span(schedule, timeline, 1, recv_activation, 0, 0, 1.5);
+  check_span(schedule, timeline, 1, backward, 0, 2.5, 4.5);
+  check_span(schedule, timeline, 1, send_gradient, 0, 4.5, 5);
+  check_span(schedule, timeline, 0, recv_gradient, 0, 2, 5);
+  check_span(schedule, timeline, 0, backward, 0, 5, 7);
+}
+
+TEST_CASE("a send completes when it is received, and the next on its channel begins then") {
+  const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 2, 0.5));
+  // Stage 1 has no time for micro-batch 1 before it has sent the gradient of 0.
+  check_span(schedule, timeline, 0, send_activation, 1, 2, 5);
+  check_span(schedule, timeline, 1, recv_activation, 1, 4.5, 5);
+  check_span(schedule, timeline, 1, backward, 1, 6, 8);
+}
+
+TEST_CASE("backward waits until the gradient that is still being sent has left the buffer") {
+  const Schedule schedule = schedule_of({"F0 F1 F2 F3 B0 B1 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"});
+  const auto slow_first = [](size_t stage, ActionKind kind) {
+    if (kind != forward && kind != backward) return 0.0;
+    return stage == 0 ? 10.0 : 1.0;
+  };
+  const Timeline timeline = simulate(schedule, slow_first);
+  check_span(schedule, timeline, 1, backward, 0, 11, 12);
+  check_span(schedule, timeline, 1, send_gradient, 0, 12, 40);
+  check_span(schedule, timeline, 1, forward, 1, 20, 21);
+  check_span(schedule, timeline, 1, backward, 1, 40, 41);
+}
+
+TEST_CASE("the sum of the embedding holds up both stages until both are there") {
+  const Schedule schedule = schedule_of({"F0 B0", "F0 B0"});
+  const auto costs = [](size_t stage, ActionKind kind) {
+    if (kind == reduce_embedding) return stage == 0 ? 3.0 : 4.0;
+    return kind == send_gradient ? 7.0 : 1.0;
+  };
+  const Timeline timeline = simulate(schedule, costs);
+  check_span(schedule, timeline, 0, backward, 0, 11, 12);
+  check_span(schedule, timeline, 1, reduce_embedding, 0, 4, 16);
+  check_span(schedule, timeline, 0, reduce_embedding, 0, 12, 16);
+}
+
+TEST_CASE("idle time and the bubble are shares of all time, wherever it begins") {
+  const Schedule schedule = schedule_of({"F0 B0", "F0 B0"});
+  Timeline timeline = simulate(schedule, uniform_costs(1, 3));
+  for (auto& stage : timeline) {
+    for (Span& span : stage) span = {span.begin + 100, span.end + 100};
+  }
+  timeline[1][index_of(schedule[1], forward)].end -= 0.5;
+  const Bubble bubble = bubble_of(schedule, timeline);
+  CHECK(extent_of(timeline).begin == 100);
+  CHECK(extent_of(timeline).end == 108);
+  CHECK(bubble.idle == std::vector{0.5, 0.5625});
+  CHECK(bubble.overall == 0.53125);
+}
+
+// Every stage's order is possible, and between stages nothing contradicts it: with room for one
+// message more on the way this runs. But stage 2 cannot start backward 1 before stage 1 has taken
+// gradient 0; stage 1 does so after it has received activation 3; it begins to when its send of 2
+// has completed; and that stage 2 receives after backward 1.
+TEST_CASE("GPipe's order before 1F1B's relies on buffering, which the fourth micro-batch shows") {
+  const Schedule three =
+      schedule_of({"F0 F1 F2 B0 B1 B2", "F0 F1 F2 B0 B1 B2", "F0 B0 F1 B1 F2 B2"});
+  CHECK(message_of(three) == "no error");
+  const std::string gpipe = "F0 F1 F2 F3 B0 B1 B2 B3";
+  const Schedule four = schedule_of({gpipe, gpipe, "F0 B0 F1 B1 F2 B2 F3 B3"});
+  CHECK(message_of(four) ==
+        "deadlock: "
+        "stage 0 waits in recv_gradient of micro-batch 0 from stage 1, "
+        "send_activation of micro-batch 3 to stage 1 is not received; "
+        "stage 1 waits in recv_activation of micro-batch 3 from stage 0, "
+        "send_activation of micro-batch 2 to stage 2 is not received; "
+        "stage 2 waits in backward of micro-batch 1, "
+        "send_gradient of micro-batch 0 to stage 1 is not received");
+  // All else is well.
+  CHECK(check_schedule(four, 4, {4, 4, 4}) == std::vector{message_of(four)});
+}
+
+TEST_CASE("two stages that both send first wait for each other") {
+  const Schedule schedule = {{{send_activation, 0, 0, 1}, {recv_activation, 1, 0, 1}},
+                             {{send_activation, 1, 0, 0}, {recv_activation, 0, 0, 0}}};
+  CHECK_THAT(message_of(schedule), Contains("deadlock"));
+  Schedule one_receives = schedule;
+  std::swap(one_receives[1][0], one_receives[1][1]);
+  CHECK(message_of(one_receives) == "no error");
+}
+
+TEST_CASE("what never gets an answer is a deadlock") {
+  Schedule schedule = schedule_of({"F0 B0", "F0 B0"});
+  SECTION("a receive without its send") {
+    schedule[0].erase(schedule[0].begin() + 1);
+    CHECK_THAT(message_of(schedule),
+               Contains("stage 1 waits in recv_activation of micro-batch 0 from stage 0"));
+  }
+  SECTION("a send without its receive, at the end of all") {
+    const Schedule lonely = {{{forward, 0, 0}, {send_activation, 0, 0, 1}}, {}};
+    CHECK(message_of(lonely) ==
+          "deadlock: stage 0 is done, send_activation of micro-batch 0 to stage 1 is not received; "
+          "stage 1 is done");
+  }
+  SECTION("an embedding's sum that the other stage does not join") {
+    schedule[1].pop_back();
+    CHECK_THAT(message_of(schedule), Contains("stage 0 waits in reduce_embedding with stage 1"));
+  }
+}
+
+TEST_CASE("a peer that is no other stage is an error") {
+  const auto [kind, peer] = GENERATE(table<ActionKind, size_t>({
+      {send_activation, 0},
+      {recv_gradient, 2},
+      {reduce_embedding, 0},
+      {reduce_embedding, 2},
+  }));
+  const Schedule schedule = {{{kind, 0, 0, peer}}, {}};
+  CHECK_THAT(message_of(schedule), Contains("stage 0 of 2") && Contains("no other stage"));
+}
+
+TEST_CASE("an empty timeline has no extent") {
+  CHECK_THROWS_AS(extent_of({}), Error);
+  CHECK_THROWS_AS(extent_of({{}, {}}), Error);
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,100 @@
+// Which units the stages hold.
+#include "lessons/08_pipeline_parallel/cut.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+using Cut = std::vector<size_t>;
+
+const Gpt2Config& kTiny = find_preset("tiny").config;  // 4 layers
+const Gpt2Config& kGpt2 = find_preset("gpt2").config;  // 12
+
+TEST_CASE("units' operations add up to the model's, but for what are no matrix products") {
+  for (const Gpt2Preset& preset : kGpt2Presets) {
+    CAPTURE(preset.name);
+    const Gpt2Config& m = preset.config;
+    const std::vector<double> flops = unit_flops(m);
+    REQUIRE(flops.size() == m.num_layers + 3);
+    // flops_per_token counts 6 for each parameter; positions, biases and norms multiply no matrix.
+    const size_t others = m.hidden * (m.sequence_length + 2 + 13 * m.num_layers);
+    // Exact: whole numbers below 2^53.
+    CHECK(std::accumulate(flops.begin(), flops.end(), 0.0) ==
+          m.flops_per_token() - 6.0 * static_cast<double>(others));
+    CHECK(flops[0] == 0);
+    CHECK(flops[1] == 0);
+  }
+}
+
+TEST_CASE("the cheapest cut knows what the classifier costs") {
+  CHECK(cut_units(unit_flops(kGpt2), 1) == Cut{0});
+  // 855 MFLOP a token, 232 of them in the classifier, which is alone: 4, 4, 4, 0 layers.
+  CHECK(cut_units(unit_flops(kGpt2), 4) == Cut{0, 6, 10, 14});
+  // One stage for each unit: one with only the token embedding, one with only the positions.
+  CHECK(cut_units(unit_flops(kTiny), 7) == Cut{0, 1, 2, 3, 4, 5, 6});
+  // The embeddings stay together while they can.
+  CHECK(cut_units(unit_flops(kTiny), 6) == Cut{0, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(cut_units(unit_flops(kTiny), 8), UserError);
+}
+
+TEST_CASE("--stage-layers counts blocks; embeddings are first, the final norm is last") {
+  CHECK(cut_at_layers(kGpt2, {5, 3, 3, 1}, 4) == Cut{0, 7, 10, 13});
+  CHECK(cut_at_layers(kGpt2, {12}, 1) == Cut{0});
+  CHECK(cut_at_layers(kGpt2, {0, 12}, 2) == Cut{0, 2});
+  CHECK(cut_at_layers(kGpt2, {12, 0}, 2) == Cut{0, 14});
+  CHECK(cut_at_layers(kTiny, {0, 1, 1, 1, 1, 0}, 6) == Cut{0, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("--stage-layers that cannot be names the numbers and what can") {
+  const auto [layers, stages, found] = GENERATE(table<Cut, size_t, std::string>({
+      {{5, 3, 3}, 3, "5,3,3: 11 layers on 3 stages; the model has 12 layers, there are 3 stages"},
+      {{5, 3, 4}, 4, "5,3,4: 12 layers on 3 stages; the model has 12 layers, there are 4 stages"},
+      {{5, 3, 3, 1}, 2, "12 layers on 4 stages; the model has 12 layers, there are 2 stages"},
+      {{6, 0, 6}, 3, "6,0,6: 12 layers on 3 stages"},
+      {{}, 2, ": 0 layers on 0 stages"},
+      {{size_t(-1), 13}, 2, "1.84467e+19 layers on 2 stages"},
+  }));
+  CAPTURE(layers, stages);
+  CHECK_THROWS_AS(cut_at_layers(kGpt2, layers, stages), UserError);
+  CHECK_THROWS_WITH(cut_at_layers(kGpt2, layers, stages),
+                    Contains(found) && Contains("only the first and the last may have none"));
+  CHECK_THROWS_WITH(cut_at_layers(kGpt2, {5, 3, 3}, 4), Contains("example --stage-layers 4,4,4,0"));
+}
+
+// The numbers after "for example --stage-layers ".
+Cut example_in(const std::string& message) {
+  const std::string before = "example --stage-layers ";
+  std::istringstream text(message.substr(message.find(before) + before.size()));
+  Cut numbers;
+  for (std::string number; std::getline(text, number, ',');) numbers.push_back(std::stoul(number));
+  return numbers;
+}
+
+TEST_CASE("the example works for every model and number of stages") {
+  for (const Gpt2Preset& preset : kGpt2Presets) {
+    for (size_t p = 1; p <= preset.config.num_layers + 2; ++p) {
+      CAPTURE(preset.name, p);
+      try {
+        cut_at_layers(preset.config, {}, p);
+        FAIL("no error");
+      } catch (const UserError& error) {
+        CAPTURE(error.what());
+        REQUIRE_NOTHROW(cut_at_layers(preset.config, example_in(error.what()), p));
+      }
+    }
+  }
+}
+
+TEST_CASE("more stages than layers and two are too many for --stage-layers") {
+  CHECK_THROWS_AS(cut_at_layers(kTiny, {0, 0, 1, 1, 1, 1, 0}, 7), UserError);
+  CHECK_THROWS_WITH(cut_at_layers(kTiny, {0, 0, 1, 1, 1, 1, 0}, 7),
+                    Contains("4 layers make at most 6 stages, not 7"));
+}
+
+}  // namespace
+}  // namespace ladder
