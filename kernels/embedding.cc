@@ -23,29 +23,32 @@ void check_positions(const char* kernel, const char* argument, const ConstTensor
 }  // namespace
 
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
-                       ConstTensorView table) {
+                       ConstTensorView table, size_t first) {
   const ArgumentCheck expect("embedding_forward", stream, "out", out, 3);
   expect("tokens", tokens, DType::int32, {out.shape()[0], out.shape()[1]});
   expect("table", table, table_shape(table, out));
-  if (stream.device() == DeviceType::cpu) return cpu::embedding_forward(out, tokens, table);
-  cuda::embedding_forward(stream, out, tokens, table);
+  if (stream.device() == DeviceType::cpu) return cpu::embedding_forward(out, tokens, table, first);
+  cuda::embedding_forward(stream, out, tokens, table, first);
 }
 
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
-                        ConstTensorView dout) {
+                        ConstTensorView dout, size_t first) {
   const ArgumentCheck expect("embedding_backward", stream, "dout", dout, 3);
   expect("dtable", dtable, table_shape(dtable, dout));
   expect("tokens", tokens, DType::int32, {dout.shape()[0], dout.shape()[1]});
-  if (stream.device() == DeviceType::cpu) return cpu::embedding_backward(dtable, tokens, dout);
-  cuda::embedding_backward(stream, dtable, tokens, dout);
+  if (stream.device() == DeviceType::cpu) {
+    return cpu::embedding_backward(dtable, tokens, dout, first);
+  }
+  cuda::embedding_backward(stream, dtable, tokens, dout, first);
 }
 
-void position_forward(Stream& stream, TensorView out, ConstTensorView table) {
+void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table) {
   const ArgumentCheck expect("position_forward", stream, "out", out, 3);
+  expect("in", in, out.shape());
   expect("table", table, table_shape(table, out));
   check_positions("position_forward", "table", table, out);
-  if (stream.device() == DeviceType::cpu) return cpu::position_forward(out, table);
-  cuda::position_forward(stream, out, table);
+  if (stream.device() == DeviceType::cpu) return cpu::position_forward(out, in, table);
+  cuda::position_forward(stream, out, in, table);
 }
 
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {

@@ -5,20 +5,22 @@
 
 namespace ladder {
 
-// out[b, t, :] = table[tokens[b, t], :].
-//   out (B, T, C); tokens (B, T) int32; table (V, C)
-// REQUIRES: 0 <= token < V (checked where the data is read, not here).
+// out[b, t, :] = table[tokens[b, t] - first, :], or zeros where tokens[b, t] is outside
+// [first, first + rows of the table): another rank holds it.
+//   out (B, T, C); tokens (B, T) int32; table (V or a slice of it, C); first: the vocabulary index
+//   of row 0
+// That tokens are below the whole V is checked where the data is read, not here.
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
-                       ConstTensorView table);
+                       ConstTensorView table, size_t first = 0);
 
-// dtable[tokens[b, t], :] += dout[b, t, :], in order of (b, t) for every element, so the bits do
-// not depend on the threads.
+// dtable[tokens[b, t] - first, :] += dout[b, t, :] where the table has that row, in order of (b, t)
+// for every element, so the bits do not depend on the threads.
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
-                        ConstTensorView dout);
+                        ConstTensorView dout, size_t first = 0);
 
-// out[b, t, :] += table[t, :].
-//   out (B, T, C); table (at least T rows, C)
-void position_forward(Stream& stream, TensorView out, ConstTensorView table);
+// out[b, t, :] = in[b, t, :] + table[t, :].
+//   out, in (B, T, C); table (at least T rows, C). out may be in.
+void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table);
 
 // dtable[t, :] += sum over b, in order, of dout[b, t, :].
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout);

@@ -12,28 +12,52 @@ Communicator::Communicator(size_t rank, size_t size, DeviceType device, bool que
     : rank_(rank), size_(size), device_(device) {
   if (queued) queue_ = std::make_unique<DeviceQueue>(device);
 }
-Communicator::~Communicator() = default;
+Communicator::~Communicator() { std::erase(account_->axes_, this); }
 
 const Ledger& Communicator::ledger() const {
-  if (queue_) queue_->resolve();
-  return ledger_;
+  for (const Communicator* group : account_->axes_) {
+    if (group->queue_) group->queue_->resolve();
+  }
+  if (account_->queue_) account_->queue_->resolve();
+  return account_->ledger_;
+}
+
+std::unique_ptr<Communicator> Communicator::split_axis(Axis axis, size_t color) {
+  check(account_ == this, "split_axis: of a group along an axis");
+  std::unique_ptr<Communicator> group = split_on(axis, color);
+  group->axis_ = axis;
+  group->account_ = this;
+  axes_.push_back(group.get());
+  return group;
+}
+
+void Communicator::give_up() {
+  given_up_ = true;
+  for (Communicator* group : axes_) group->give_up();
 }
 
 void Communicator::stop() {
   if (std::uncaught_exceptions() > 0) give_up();
   worker_.reset();
+  if (queue_ && account_ != this && !given_up_) queue_->resolve();  // the ledger stays
+}
+
+TrafficKey Communicator::key_of(const Request& request, Purpose purpose) const {
+  return {purpose, request.collective, axis_};
 }
 
 void Communicator::enqueue(const Request&, Stream&) {
   fail("this communicator queues nothing on a device");
 }
 
+// In the calling thread; returns the seconds it took.
 double Communicator::execute_and_observe(const Request& request, Purpose purpose) {
   const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = std::chrono::steady_clock::now();
   execute(request);
   const Time end = std::chrono::steady_clock::now();
-  if (observer_) observer_(purpose, request.collective, begin, end);
+  const Observer& observer = account_->observer_;
+  if (observer) observer(key_of(request, purpose), begin, end);
   return std::chrono::duration<double>(end - begin).count();
 }
 
@@ -46,7 +70,8 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
   }
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
-  ledger_.record(options.purpose, request.collective, payload_elements * size_of(view.dtype()));
+  account_->ledger_.record(key_of(request, options.purpose),
+                           payload_elements * size_of(view.dtype()));
   if (queue_ && view.device() == device_) return run_on_queue(stream, request, options.purpose);
   return run_in_thread(stream, request, options);
 }
@@ -55,9 +80,9 @@ Work Communicator::run_on_queue(Stream& stream, const Request& request, Purpose 
   check(!given_up_, "given up after an error");
   const Range range(name_of(purpose), name_of(request.collective));
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
-  const auto report = [this, purpose, collective = request.collective](const auto& times) {
-    ledger_.record_times(purpose, collective, times.busy_seconds, times.exposed_seconds);
-    if (observer_) observer_(purpose, collective, times.begin, times.end);
+  const auto report = [account = account_, key = key_of(request, purpose)](const auto& times) {
+    account->ledger_.record_times(key, times.busy_seconds, times.exposed_seconds);
+    if (account->observer_) account->observer_(key, times.begin, times.end);
   };
   return queue_->start(
       stream, [&](Stream& queue) { enqueue(request, queue); }, report);
@@ -65,16 +90,16 @@ Work Communicator::run_on_queue(Stream& stream, const Request& request, Purpose 
 
 Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOptions options) {
   const Purpose purpose = options.purpose;
-  const auto record_times = [this, purpose, collective = request.collective](double busy,
-                                                                             double exposed) {
-    ledger_.record_times(purpose, collective, busy, exposed);
+  const auto record_times = [account = account_, key = key_of(request, purpose)](double busy,
+                                                                                 double exposed) {
+    account->ledger_.record_times(key, busy, exposed);
   };
   if (!options.background || size_ == 1) {
     stream.synchronize();
     double waited = 0;  // asking for the time costs a tenth of a small call
     if (worker_) {
       const auto begin = std::chrono::steady_clock::now();
-      worker_->drain();
+      request.collective == Collective::recv ? worker_->drain_others() : worker_->drain();
       waited = seconds_since(begin);
     }
     const double busy = execute_and_observe(request, purpose);
@@ -86,6 +111,7 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
   ready->record(stream);
   if (!worker_) worker_ = std::make_unique<Worker>(device_);
   return worker_->start(
+      request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
       [this, request, ready, purpose, record_times] {
         check(!given_up_, "given up after an error");
         ready->synchronize();
@@ -170,8 +196,9 @@ Work Communicator::recv(Stream& stream, TensorView buffer, size_t from, CallOpti
 
 void Communicator::barrier() {
   if (worker_) worker_->drain();
-  ledger_.record(Purpose::control, Collective::barrier, 0);
-  execute({Collective::barrier, {}, {}});
+  const Request request = {Collective::barrier, {}, {}};
+  account_->ledger_.record(key_of(request, Purpose::control), 0);
+  execute(request);
 }
 
 }  // namespace ladder

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/comm/ledger.h"
 #include "common/comm/work.h"
@@ -47,13 +48,14 @@ class Communicator {
 
   size_t rank() const { return rank_; }
   size_t size() const { return size_; }
-  // Waits for the operations queued on a device, of which times are known only then.
+  DeviceType device() const { return device_; }  // where buffers may lie beside the host
+  // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
 
   // Called after every operation but barriers, in the thread that ran it; for one that was queued
   // on a device when its times become known. REQUIRES: none runs now.
   using Time = std::chrono::steady_clock::time_point;
-  using Observer = std::function<void(Purpose, Collective, Time begin, Time end)>;
+  using Observer = std::function<void(const TrafficKey&, Time begin, Time end)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
   // buffer[i] = sum (or maximum) over ranks r of buffer_r[i]. In place.
@@ -72,8 +74,8 @@ class Communicator {
   Work reduce(Stream& stream, TensorView buffer, size_t root, CallOptions options);
   // out[r * n + i] = in_r[rank() * n + i], n = elements / size(). REQUIRES: no overlap.
   Work all_to_all(Stream& stream, TensorView out, ConstTensorView in, CallOptions options);
-  // To and from one rank of the group, which makes the matching call. Does not rely on buffering: a
-  // send may last until its recv.
+  // To and from one rank of the group, which makes the matching call. A send may last until then;
+  // a recv waits for no send in the background, but for those before it in a device's queue.
   Work send(Stream& stream, ConstTensorView buffer, size_t to, CallOptions options);
   Work recv(Stream& stream, TensorView buffer, size_t from, CallOptions options);
   // Returns when every rank of the group has called it.
@@ -81,14 +83,18 @@ class Communicator {
 
   // From here on sums of messages between ranks go through `area` instead of memory of the
   // communicator's own, where it is large enough (staging.h) and ranks share no memory.
-  virtual void use_staging(TensorView) {}
+  void use_staging(TensorView area) { staging_area_ = area; }
+  TensorView staging_area() const { return staging_area_; }
 
   // Ends what is in flight with an Error. An error of this rank is about to end the program: peers
   // may never come, and device memory cannot be freed while an operation on it waits for them.
-  virtual void give_up() { given_up_ = true; }
+  virtual void give_up();
 
   // The ranks of this group that give the same color, ordered by rank. Collective.
   virtual std::unique_ptr<Communicator> split(size_t color) = 0;
+  // The same along an axis of the grid: its operations count in this one's ledger, under that axis,
+  // and go to its observer. REQUIRES: destroyed before this one, which is no such group itself.
+  std::unique_ptr<Communicator> split_axis(Axis axis, size_t color);
 
  protected:
   // One operation, as implementations see it. Views are empty where the operation has none.
@@ -103,17 +109,18 @@ class Communicator {
   // `device`: where buffers may lie beside the host. `queued`: operations on it are given to
   // enqueue(), all others to execute().
   Communicator(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queued = false);
-  // Runs the operation to its end in the calling thread. Called by one thread at a time.
+  // Runs the operation to its end in the calling thread. One at a time, but for a recv and a send.
   virtual void execute(const Request& request) = 0;
   // Queues an operation on device memory. Asynchronous.
   virtual void enqueue(const Request& request, Stream& queue);
+  // split() where split_axis() calls it.
+  virtual std::unique_ptr<Communicator> split_on(Axis, size_t color) { return split(color); }
   // Throws unless all ranks of the group make the same call. Collective.
   virtual void compare(const Request&) {}
   // The same two, of a communicator that this one is built on.
   static void execute_on(Communicator& other, const Request& request) { other.execute(request); }
   static void compare_on(Communicator& other, const Request& request) { other.compare(request); }
 
-  DeviceType device() const { return device_; }
   // Ends the worker; to be called by destructors of classes that implement execute. While an
   // exception unwinds the stack, operations in flight are given up.
   void stop();
@@ -124,11 +131,15 @@ class Communicator {
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
   Work run_in_thread(Stream& stream, const Request& request, CallOptions options);
   Work run_on_queue(Stream& stream, const Request& request, Purpose purpose);
-  // Runs the operation in the calling thread; returns the seconds it took.
   double execute_and_observe(const Request& request, Purpose purpose);
+  TrafficKey key_of(const Request& request, Purpose purpose) const;
 
   size_t rank_, size_;
   DeviceType device_;
+  Axis axis_ = Axis::world;
+  Communicator* account_ = this;     // whose ledger and observer this one uses
+  std::vector<Communicator*> axes_;  // groups that use this one's
+  TensorView staging_area_;
   Ledger ledger_;
   Observer observer_;
   std::atomic<bool> given_up_ = false;

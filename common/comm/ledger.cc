@@ -1,5 +1,7 @@
 #include "common/comm/ledger.h"
 
+#include "kernels/runtime/check.h"
+
 namespace ladder {
 
 std::string_view name_of(Purpose purpose) {
@@ -40,6 +42,11 @@ std::string_view name_of(Collective collective) {
   return "?";
 }
 
+std::string name_of(const TrafficKey& key, char separator) {
+  const std::string name = concat(name_of(key.purpose), separator, name_of(key.collective));
+  return key.axis == Axis::world ? name : concat(name_of(key.axis), separator, name);
+}
+
 double wire_bytes(Collective collective, size_t size, size_t bytes) {
   const double n = static_cast<double>(size), payload = static_cast<double>(bytes);
   switch (collective) {
@@ -60,17 +67,16 @@ double wire_bytes(Collective collective, size_t size, size_t bytes) {
   return 0;
 }
 
-void Ledger::record(Purpose purpose, Collective collective, size_t payload_bytes) {
+void Ledger::record(const TrafficKey& key, size_t payload_bytes) {
   const std::lock_guard lock(mutex_);
-  Traffic& traffic = entries_[{purpose, collective}];
+  Traffic& traffic = entries_[key];
   ++traffic.calls;
   traffic.payload_bytes += payload_bytes;
 }
 
-void Ledger::record_times(Purpose purpose, Collective collective, double busy_seconds,
-                          double exposed_seconds) {
+void Ledger::record_times(const TrafficKey& key, double busy_seconds, double exposed_seconds) {
   const std::lock_guard lock(mutex_);
-  Traffic& traffic = entries_[{purpose, collective}];
+  Traffic& traffic = entries_[key];
   traffic.busy_seconds += busy_seconds;
   traffic.exposed_seconds += exposed_seconds;
 }

@@ -1,11 +1,14 @@
-// What was communicated: calls and bytes by purpose and operation.
+// What was communicated: calls and bytes by purpose, operation and axis.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <string>
 #include <string_view>
-#include <utility>
+
+#include "common/comm/process_grid.h"
 
 namespace ladder {
 
@@ -26,6 +29,15 @@ enum class Collective {
 
 std::string_view name_of(Purpose purpose);
 std::string_view name_of(Collective collective);
+
+struct TrafficKey {
+  Purpose purpose;
+  Collective collective;
+  Axis axis = Axis::world;
+  auto operator<=>(const TrafficKey&) const = default;
+};
+// "tensor activation all_reduce"; between all ranks "gradient all_reduce".
+std::string name_of(const TrafficKey& key, char separator = ' ');
 
 // Bytes that one of `size` ranks puts on the wire for a payload of `bytes` bytes, each rank
 // equally:
@@ -49,14 +61,13 @@ struct Traffic {
   }
 };
 
-// One rank's traffic on one axis. Thread-safe.
+// One rank's traffic. Thread-safe.
 class Ledger {
  public:
-  using Entries = std::map<std::pair<Purpose, Collective>, Traffic>;
+  using Entries = std::map<TrafficKey, Traffic>;
 
-  void record(Purpose purpose, Collective collective, size_t payload_bytes);
-  void record_times(Purpose purpose, Collective collective, double busy_seconds,
-                    double exposed_seconds);
+  void record(const TrafficKey& key, size_t payload_bytes);
+  void record_times(const TrafficKey& key, double busy_seconds, double exposed_seconds);
   Entries entries() const;
 
  private:

@@ -23,6 +23,8 @@ struct MpiOptions {
   // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Needs
   // shared memory.
   double timeout_seconds = 0;
+  // send() returns only when its recv has begun, whatever MPI could buffer: for tests.
+  bool synchronous_sends = false;
 };
 
 // Where all ranks of the group are on one machine, every call is compared with the peers' in shared
@@ -38,7 +40,6 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(size_t color) override;
 
-  void use_staging(TensorView area) override { area_ = area; }
   // Bytes that this rank has read from and written to peers' memory, counted where they move.
   size_t shared_bytes() const { return shared_bytes_; }
 
@@ -84,7 +85,6 @@ class MpiCommunicator final : public Communicator {
   MpiOptions options_;
   std::vector<size_t> node_ranks_;    // of the members, if all are on this machine
   std::unique_ptr<Meeting> meeting_;  // if all are on this machine
-  TensorView area_;
   std::vector<char> staging_;
   std::atomic<size_t> shared_bytes_ = 0;
 };

@@ -21,4 +21,10 @@ std::unique_ptr<Communicator> Unconnected::split(size_t) {
   fail("Unconnected::split: it knows nothing of the other ranks' colors");
 }
 
+std::unique_ptr<Communicator> Unconnected::split_on(Axis axis, size_t) {
+  const ProcessGrid::Group group = grid_.group(axis);
+  if (group.size == 1) return std::make_unique<OneRank>(device());
+  return std::make_unique<Unconnected>(group.rank, group.size, device());
+}
+
 }  // namespace ladder

@@ -23,13 +23,19 @@ class OneRank final : public Communicator {
 // True rank and size, but nothing moves: the negative control of tests.
 class Unconnected final : public Communicator {
  public:
+  // Groups along the axes of the grid are the same.
+  explicit Unconnected(const ProcessGrid& grid, DeviceType device = DeviceType::cpu)
+      : Communicator(grid.rank, grid.world_size(), device), grid_(grid) {}
   Unconnected(size_t rank, size_t size, DeviceType device = DeviceType::cpu)
-      : Communicator(rank, size, device) {}
+      : Unconnected({.data_size = size, .rank = rank}, device) {}
   ~Unconnected() override { stop(); }
   std::unique_ptr<Communicator> split(size_t color) override;
 
  private:
   void execute(const Request&) override {}
+  std::unique_ptr<Communicator> split_on(Axis axis, size_t color) override;
+
+  ProcessGrid grid_;
 };
 
 }  // namespace ladder

@@ -35,7 +35,7 @@ Blocks blocks_of(Collective collective, size_t size) {
   return {0, 0};
 }
 
-Tensor staging_area(Memory& memory, size_t bytes) {
+Tensor pinned_area(Memory& memory, size_t bytes) {
   return Tensor(memory, Category::communication, DType::fp64, {(bytes + 7) / 8});
 }
 
@@ -79,8 +79,8 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Devic
       host_(std::move(host)),
       staging_bytes_(std::max(staging_bytes, size() * sizeof(double))),
       memory_(DeviceType::cpu, "staging", 0, host_memory_for(device)),
-      out_(staging_area(memory_, staging_bytes_)),
-      in_(staging_area(memory_, staging_bytes_)),
+      out_(pinned_area(memory_, staging_bytes_)),
+      in_(pinned_area(memory_, staging_bytes_)),
       stream_(device) {}
 
 std::unique_ptr<Communicator> StagedCommunicator::split(size_t color) {

@@ -5,21 +5,23 @@
 
 #include "common/model/block.h"
 #include "common/model/classifier.h"
-#include "common/model/config.h"
+#include "common/model/layout.h"
 
 namespace ladder {
 
-// What forward saves for backward. Allocated once for the largest micro-batch; a smaller one uses
-// the front of each tensor. Category: activations.
+// What forward saves for backward, of the part of the model that the layout describes. Allocated
+// once for the largest micro-batch; a smaller one uses the front of each tensor. Category:
+// activations.
 class Activations {
  public:
-  Activations(Memory& memory, const Gpt2Config& config, DType dtype, size_t batch, size_t tokens);
+  Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens);
 
-  // Elements allocated for B sequences of T tokens:
-  //   B T (C (16 L + 2) + L (NH + 4) + 2)
-  // Per block: 2 layernorm outputs, q, k, v, attention, middle, out (8 C), fc and gelu (8 C), and
-  // NH + 4 row numbers; besides the embedding's output and the final norm's output and statistics.
-  static size_t num_elements(const Gpt2Config& config, size_t batch, size_t tokens);
+  // Elements allocated for B sequences of T tokens, L blocks here and N tensor-parallel ranks:
+  //   B T (L ((4 + 12/N) C + NH/N + 4) + C), and B T (C + 2) more with the final norm
+  // Per block: 2 layernorm outputs, middle, out (4 C), q, k, v, attention (4 C/N), fc and gelu
+  // (8 C/N), and NH/N + 4 row numbers; besides the part's input, and the final norm's output and
+  // statistics.
+  static size_t num_elements(const Layout& layout, size_t batch, size_t tokens);
 
   // From here on the tensors are of `batch` sequences of `tokens` tokens.
   // REQUIRES: batch * tokens <= the product that was allocated.
@@ -27,12 +29,16 @@ class Activations {
 
   size_t batch() const { return batch_; }
   size_t tokens() const { return tokens_; }
-  TensorView embedded() const { return rows(embedded_, config_.hidden); }  // (R, C)
+  // The residual stream where this part begins (behind embeddings that it has). (R, C)
+  TensorView input() const { return rows(input_, hidden_); }
+  // Where its last block ends.
+  TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t layer) const;
-  TensorView block_input(size_t layer) const;                                  // (R, C)
-  TensorView final_norm() const { return rows(final_norm_, config_.hidden); }  // (R, C)
-  TensorView final_mean() const { return rows(final_mean_); }                  // (R)
-  TensorView final_rstd() const { return rows(final_rstd_); }                  // (R)
+  TensorView block_input(size_t layer) const;  // (R, C)
+  // With the final norm: its output, which the classifier's gradient with respect to it replaces.
+  TensorView final_norm() const { return rows(final_norm_, hidden_); }  // (R, C)
+  TensorView final_mean() const { return rows(final_mean_); }           // (R)
+  TensorView final_rstd() const { return rows(final_rstd_); }           // (R)
 
  private:
   struct Block {
@@ -46,32 +52,36 @@ class Activations {
     return tensor.view().elements(0, {batch_ * tokens_});
   }
 
-  Gpt2Config config_;
-  size_t batch_, tokens_;
+  size_t hidden_, tensor_size_, num_heads_;  // num_heads_: of this rank
+  size_t batch_, tokens_, capacity_;         // capacity_: rows allocated
   std::vector<Block> blocks_;
-  Tensor embedded_, final_norm_, final_mean_, final_rstd_;
+  Tensor input_, final_norm_, final_mean_, final_rstd_;
 };
 
 // What forward and backward work in and leave nothing in. Category: workspace.
 class ModelWorkspace {
  public:
-  ModelWorkspace(Memory& memory, const Gpt2Config& config, DType dtype, size_t batch,
-                 size_t tokens);
+  // `registered`: where the memory comes from that tensor-parallel ranks sum; null: as all other.
+  // Makes one allocation there.
+  ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
+                 MemorySource* registered = nullptr);
 
-  // Elements allocated for B sequences of T tokens, with K = min(B T, kClassifierRows):
-  //   B T (6 C + NH + 1) + K (V + 3)
-  static size_t num_elements(const Gpt2Config& config, size_t batch, size_t tokens);
+  // Elements allocated for B sequences of T tokens and N tensor-parallel ranks, with
+  // K = min(B T, kClassifierRows):
+  //   B T ((2 + 4/N) C + NH/N), and B T + K (V/N + 3) more with the classifier
+  // where V/N are the tokens of this rank's slice.
+  static size_t num_elements(const Layout& layout, size_t batch, size_t tokens);
 
   // All for a micro-batch as `activations` has it now.
   TensorView d_residual(const Activations& activations) const;  // (R, C)
-  TensorView losses(const Activations& activations) const;      // (R)
+  TensorView losses(const Activations& activations) const;      // (R), with the classifier
   BlockWorkspace block(const Activations& activations) const;
   ClassifierWorkspace classifier() const;
 
  private:
-  Gpt2Config config_;
-  Tensor d_residual_, narrow_, wide_, row_dot_, losses_;
-  Tensor logits_, maximum_, sum_, target_logit_;
+  size_t hidden_, tensor_size_, num_heads_;  // num_heads_: of this rank
+  Tensor d_residual_, wide_, row_dot_, losses_, logits_;
+  Tensor summed_;  // what tensor-parallel ranks sum: narrow, then the classifier's numbers
 };
 
 }  // namespace ladder

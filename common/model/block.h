@@ -1,11 +1,13 @@
 // One transformer block: two sublayers on the residual stream [Radford19, pre-norm].
 //   middle = in + attention(layernorm_1(in)) Wp + bp
 //   out    = middle + gelu(layernorm_2(middle) Wf + bf) Wm + bm
-// Letters: kernels/matmul.h; R = B T rows.
+// Letters: kernels/matmul.h; R = B T rows. With N tensor-parallel ranks a rank has NH / N of the
+// heads, and C / N columns of each of q, k, v and the attention's output, 4 C / N of the inner
+// layer.
 #pragma once
 
 #include "common/model/layout.h"
-#include "kernels/runtime/stream.h"
+#include "common/model/tensor_parallel.h"
 
 namespace ladder {
 
@@ -27,33 +29,35 @@ struct BlockParameter {
   };
 };
 
-// What forward saves for backward, for B sequences of T tokens.
+// What forward saves for backward, for B sequences of T tokens and N tensor-parallel ranks.
 struct BlockActivations {
   TensorView ln_1, ln_1_mean, ln_1_rstd;  // (R, C), (R), (R)
-  TensorView qkv;                         // (R, 3 C)
-  TensorView logsumexp;                   // (B, NH, T)
-  TensorView attention;                   // (R, C)
+  TensorView qkv;                         // (R, 3 C/N)
+  TensorView logsumexp;                   // (B, NH/N, T)
+  TensorView attention;                   // (R, C/N)
   TensorView middle;                      // (R, C)
   TensorView ln_2, ln_2_mean, ln_2_rstd;  // (R, C), (R), (R)
-  TensorView fc, gelu;                    // (R, 4 C)
+  TensorView fc, gelu;                    // (R, 4 C/N)
   TensorView out;                         // (R, C)
 };
 
-// Memory that backward of every block uses in turn.
+// Memory that every block uses in turn.
 struct BlockWorkspace {
   TensorView narrow;   // (R, C)
-  TensorView wide;     // (R, 4 C)
-  TensorView row_dot;  // (B, NH, T)
+  TensorView wide;     // (R, 4 C/N)
+  TensorView row_dot;  // (B, NH/N, T)
 };
 
 // Fills all of `activations` from `in` (R, C). Asynchronous on the stream.
 void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
-                   const ConstUnitView& weights);
+                   const ConstUnitView& weights, const BlockWorkspace& workspace,
+                   const TensorParallel& tensor);
 
 // On entry d_residual (R, C) is the gradient with respect to out, on return that with respect to
 // in. Adds the parameters' gradients to `gradients`. Asynchronous on the stream.
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
                     const BlockActivations& activations, ConstTensorView in,
-                    const ConstUnitView& weights, const BlockWorkspace& workspace);
+                    const ConstUnitView& weights, const BlockWorkspace& workspace,
+                    const TensorParallel& tensor);
 
 }  // namespace ladder

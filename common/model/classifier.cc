@@ -16,15 +16,26 @@ void for_row_blocks(size_t rows, size_t block_rows, Body body) {
   }
 }
 
-// The workspace cut to `count` rows, with exponentials in place of the logits.
-ClassifierWorkspace exponentials(Stream& stream, const ClassifierWorkspace& whole, size_t count,
-                                 ConstTensorView x, ConstTensorView wte, ConstTensorView targets) {
-  const ClassifierWorkspace block = {whole.logits.rows(0, count), whole.maximum.rows(0, count),
-                                     whole.sum.rows(0, count), whole.target_logit.rows(0, count)};
-  matmul(stream, block.logits, x, wte, {.transpose_b = true});
-  softmax_maximum(stream, block.maximum, block.logits);
-  softmax_exponentials(stream, block.logits, block.sum, block.target_logit, targets, block.maximum,
-                       0);
+// One block of rows in the workspace.
+struct Block {
+  TensorView exponentials;                // (rows, V)
+  TensorView maximum, sum, target_logit;  // (rows)
+};
+
+// The exponentials of the logits of `x`, and their row numbers over the whole vocabulary.
+Block exponentials(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
+                   ConstTensorView wte, ConstTensorView targets, const Vocabulary& vocabulary) {
+  const size_t rows = x.shape()[0];
+  // Sums and targets' logits side by side: one reduction.
+  const TensorView sums = workspace.numbers.rows(rows, 2 * rows);
+  const Block block = {workspace.logits.rows(0, rows), workspace.numbers.rows(0, rows),
+                       sums.rows(0, rows), sums.rows(rows, rows)};
+  matmul(stream, block.exponentials, x, wte, {.transpose_b = true});
+  softmax_maximum(stream, block.maximum, block.exponentials);
+  vocabulary.tensor.reduce_rows(stream, block.maximum, Reduction::max);
+  softmax_exponentials(stream, block.exponentials, block.sum, block.target_logit, targets,
+                       block.maximum, vocabulary.first_token);
+  vocabulary.tensor.reduce_rows(stream, sums, Reduction::sum);
   return block;
 }
 
@@ -32,22 +43,25 @@ ClassifierWorkspace exponentials(Stream& stream, const ClassifierWorkspace& whol
 
 void classifier_forward_backward(Stream& stream, TensorView losses, TensorView dx, TensorView dwte,
                                  ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
-                                 double loss_scale, const ClassifierWorkspace& workspace) {
+                                 double loss_scale, const ClassifierWorkspace& workspace,
+                                 const Vocabulary& vocabulary) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
-    const ClassifierWorkspace block = exponentials(stream, workspace, count, rows, wte, t);
-    cross_entropy(stream, losses.rows(first, count), block.logits, block.sum, block.target_logit, t,
-                  0, loss_scale);
-    matmul(stream, dx.rows(first, count), block.logits, wte);
-    matmul(stream, dwte, block.logits, rows, {.transpose_a = true, .accumulate = true});
+    const Block block = exponentials(stream, workspace, rows, wte, t, vocabulary);
+    cross_entropy(stream, losses.rows(first, count), block.exponentials, block.sum,
+                  block.target_logit, t, vocabulary.first_token, loss_scale);
+    matmul(stream, dx.rows(first, count), block.exponentials, wte);
+    matmul(stream, dwte, block.exponentials, rows, {.transpose_a = true, .accumulate = true});
   });
+  vocabulary.tensor.reduce_backward(stream, dx).wait(stream);
 }
 
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
-                        ConstTensorView targets, const ClassifierWorkspace& workspace) {
+                        ConstTensorView targets, const ClassifierWorkspace& workspace,
+                        const Vocabulary& vocabulary) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
-    const ClassifierWorkspace block = exponentials(stream, workspace, count, x.rows(first, count),
-                                                   wte, targets.rows(first, count));
+    const Block block = exponentials(stream, workspace, x.rows(first, count), wte,
+                                     targets.rows(first, count), vocabulary);
     cross_entropy_loss(stream, losses.rows(first, count), block.sum, block.target_logit);
   });
 }

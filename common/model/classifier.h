@@ -2,7 +2,7 @@
 // exist for one block of rows only. Letters: kernels/matmul.h.
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "common/model/tensor_parallel.h"
 
 namespace ladder {
 
@@ -10,8 +10,16 @@ namespace ladder {
 inline constexpr size_t kClassifierRows = 256;
 
 struct ClassifierWorkspace {
-  TensorView logits;                      // (block rows, V)
-  TensorView maximum, sum, target_logit;  // (block rows)
+  TensorView logits;   // (block rows, V)
+  TensorView numbers;  // (3 block rows): maximum, sum of exponentials, target's logit
+};
+
+// Where ranks hold a slice of the vocabulary each: what sums over them, and the first token of this
+// rank's slice, whose rows are all that wte and dwte hold. Each block of rows takes the maximum of
+// all ranks, then the sum of sums and targets' logits: 3 numbers a row. dx is summed once.
+struct Vocabulary {
+  TensorParallel tensor = {};
+  size_t first_token = 0;
 };
 
 // For each block of rows: logits = x wte^T, then losses, dx, and dwte +=, at once.
@@ -21,10 +29,12 @@ struct ClassifierWorkspace {
 // Asynchronous on the stream.
 void classifier_forward_backward(Stream& stream, TensorView losses, TensorView dx, TensorView dwte,
                                  ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
-                                 double loss_scale, const ClassifierWorkspace& workspace);
+                                 double loss_scale, const ClassifierWorkspace& workspace,
+                                 const Vocabulary& vocabulary = {});
 
 // The losses alone, for evaluation.
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
-                        ConstTensorView targets, const ClassifierWorkspace& workspace);
+                        ConstTensorView targets, const ClassifierWorkspace& workspace,
+                        const Vocabulary& vocabulary = {});
 
 }  // namespace ladder

@@ -3,62 +3,69 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "common/model/config.h"
-#include "kernels/runtime/tensor.h"
+#include "common/model/parameter.h"
 
 namespace ladder {
 
-// One tensor of the model, under its published name; weights are stored (in, out).
-struct Parameter {
-  std::string name;
-  Shape shape;
-  size_t offset = 0;         // elements from the beginning of its unit
-  double initial_value = 0;  // of every element, unless initial_deviation > 0: then normal about 0
-  double initial_deviation = 0;
-
-  // Weight decay applies to 2-D weights only, not to biases and layernorm parameters.
-  bool decays() const { return shape.num_dims() == 2; }
-};
-
-// A unit is what hooks, buckets, shards and pipeline stages count in: the token embedding, the
-// position embedding, each block, the final norm.
-struct Unit {
-  std::string name;
-  std::vector<Parameter> parameters;  // one after the other, without gaps
-  size_t offset = 0;                  // elements from the beginning of the flat buffer
-  size_t num_elements = 0;            // of its parameters
-  size_t padded_elements = 0;         // what it takes in the flat buffer
-};
-
 // The flat buffer: unit by unit in forward order, each padded with zeros to a multiple of
 // world_size * 16 elements, so that every rank's shard of a unit is equally large and begins at a
-// cache line. Parameters, gradients and moments all have this layout.
+// cache line. Parameters, gradients and moments all have this layout. Where a rank holds a part of
+// the model, its units are those of the part, and world_size the number of ranks with the same
+// part.
+//
+// Tensor parallelism splits [Shoeybi19, section 3]: of the weights that read the residual stream
+// the columns (by heads, within each of q, k and v) with their biases, of those that write to it
+// the rows, of the token embedding the rows: rank t of N has ceil(V / N) of them, the last ranks
+// fewer and padding instead. A row of padding has no token and no logit. All else is whole on every
+// rank.
 class Layout {
  public:
-  Layout(const Gpt2Config& config, size_t world_size);
+  // REQUIRES: tensor_size divides the heads; 2 units or more for the first and last of two stages.
+  Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {});
 
   const Gpt2Config& config() const { return config_; }
+  const ModelPart& part() const { return part_; }
   size_t world_size() const { return world_size_; }
   const std::vector<Unit>& units() const { return units_; }
   const Unit& unit(size_t index) const { return units_[index]; }
   // Of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
-  size_t num_parameters() const { return config_.num_parameters(); }
+  // Without padding.
+  size_t num_parameters() const;
   // Of the largest unit, and of the largest but for the token embedding; padding included.
   size_t largest_unit() const;
   size_t largest_unit_but_token_embedding() const;
 
+  bool embeds_tokens() const { return part_.first_unit == 0; }
+  bool embeds_positions() const { return part_.first_unit <= 1 && part_.end_unit >= 2; }
+  bool has_classifier() const { return part_.end_unit == config_.num_layers + 3; }
+  // The blocks here: layers [first_layer(), first_layer() + num_layers()) of the model.
+  size_t first_layer() const { return part_.first_unit < 2 ? 0 : part_.first_unit - 2; }
+  size_t num_layers() const { return num_layers_; }
+
+  // Indices of units here. REQUIRES: the part has them.
   size_t token_embedding() const { return 0; }
-  size_t position_embedding() const { return 1; }
-  size_t block(size_t layer) const { return 2 + layer; }
-  size_t final_norm() const { return 2 + config_.num_layers; }
+  size_t position_embedding() const { return embeds_tokens() ? 1 : 0; }
+  size_t block(size_t layer) const { return first_block_ + layer; }  // layer < num_layers()
+  size_t final_norm() const { return units_.size() - 1; }
+  bool is_token_embedding(size_t unit) const {
+    return unit == 0 && (embeds_tokens() || has_classifier());
+  }
+
+  // The slice of the vocabulary: tokens [first_token(), first_token() + num_tokens()).
+  size_t first_token() const;
+  size_t num_tokens() const;
 
  private:
+  void add_unit(Unit unit, size_t room);
+
   Gpt2Config config_;
+  ModelPart part_;
   size_t world_size_;
+  size_t first_block_ = 0, num_layers_ = 0;
   std::vector<Unit> units_;
 };
 

@@ -50,26 +50,58 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
                     });
 }
 
+namespace {
+
+bool counts_all(const Unit& unit) {
+  return std::ranges::all_of(unit.parameters, &Parameter::counted);
+}
+
+// Sums that make up a rank's: one of a whole unit, or one for each parameter.
+size_t num_sums(const Layout& layout) {
+  size_t count = 0;
+  for (const Unit& unit : layout.units()) count += counts_all(unit) ? 1 : unit.parameters.size();
+  return count;
+}
+
+// Calls body(first, count) for the elements of a unit's shard, which begins at `begin` of the flat
+// buffer, that this rank counts; `first` is relative to the shard.
+template <class Body>
+void for_counted(const Layout& layout, size_t unit, size_t begin, size_t elements, Body body) {
+  if (counts_all(layout.unit(unit))) return body(0, elements);
+  for_parameters_in(layout, begin, begin + elements,
+                    [&](const Parameter& parameter, size_t, size_t from, size_t to) {
+                      if (parameter.counted) body(from - begin, to - from);
+                    });
+}
+
+}  // namespace
+
 GradNorm::GradNorm(Memory& memory, const Layout& layout)
     : layout_(layout),
       workspace_(memory, Category::workspace, DType::fp64,
                  {sum_workspace_elements(layout.largest_unit() / layout.world_size())}),
-      squares_(memory, Category::workspace, DType::fp64, {layout.units().size()}) {}
+      squares_(memory, Category::workspace, DType::fp64, {num_sums(layout)}) {}
 
 size_t GradNorm::num_bytes(const Layout& layout) {
   return size_of(DType::fp64) *
-         (sum_workspace_elements(layout.largest_unit() / layout.world_size()) +
-          layout.units().size());
+         (sum_workspace_elements(layout.largest_unit() / layout.world_size()) + num_sums(layout));
 }
 
-double GradNorm::squared_norm(Stream& stream,
+double GradNorm::squared_norm(Stream& stream, size_t rank,
                               const std::function<ConstTensorView(size_t unit)>& shard_of) {
   const TensorView squares = squares_;
+  size_t num = 0;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    ladder::squared_norm(stream, squares.rows(unit, 1), workspace_, shard_of(unit));
+    const ConstTensorView shard = shard_of(unit);
+    for_counted(layout_, unit, shard_begin(layout_, unit, rank), shard.num_elements(),
+                [&](size_t first, size_t count) {
+                  ladder::squared_norm(stream, squares.rows(num++, 1), workspace_,
+                                       shard.elements(first, {count}));
+                });
   }
-  std::vector<double> host(layout_.units().size());
-  copy(stream, TensorView(host.data(), DType::fp64, DeviceType::cpu, {host.size()}), squares);
+  if (num == 0) return 0;
+  std::vector<double> host(num);
+  copy(stream, TensorView(host.data(), DType::fp64, DeviceType::cpu, {num}), squares.rows(0, num));
   stream.synchronize();
   double total = 0;
   for (double square : host) total += square;

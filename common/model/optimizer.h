@@ -36,16 +36,18 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
                   const AdamWStep& step);
 
 // Sums the squares of one rank's gradients, in fp64, in the same order whatever the lesson: shard
-// by shard of every unit.
+// by shard of every unit. Of parameters that several ranks hold alike (Parameter::counted) one
+// does.
 class GradNorm {
  public:
   GradNorm(Memory& memory, const Layout& layout);
   // Bytes of workspace allocated.
   static size_t num_bytes(const Layout& layout);
 
-  // The sum over the shards of all units, unit by unit; shard_of(unit) says where they lie.
-  // Synchronizes the stream.
-  double squared_norm(Stream& stream, const std::function<ConstTensorView(size_t unit)>& shard_of);
+  // The sum over rank `rank`'s shards of all units, unit by unit; shard_of(unit) says where they
+  // lie. Synchronizes the stream.
+  double squared_norm(Stream& stream, size_t rank,
+                      const std::function<ConstTensorView(size_t unit)>& shard_of);
 
  private:
   const Layout& layout_;

@@ -37,12 +37,15 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
   for_parameters_in(layout, first, first + span.num_elements(),
                     [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
                       const TensorView part = span.rows(from - first, to - from);
-                      if (parameter.initial_deviation > 0) {
-                        fill_normal(stream, part, random_key(seed, parameter.name), from - begin,
-                                    parameter.initial_deviation);
-                      } else {
-                        fill(stream, part, parameter.initial_value);
+                      if (parameter.initial_deviation == 0) {
+                        return fill(stream, part, parameter.initial_value);
                       }
+                      const uint64_t key = random_key(seed, parameter.name);
+                      for_runs_in(parameter, from - begin, to - begin,
+                                  [&](size_t run, size_t at, size_t count) {
+                                    fill_normal(stream, part.rows(run + begin - from, count), key,
+                                                at, parameter.initial_deviation);
+                                  });
                     });
 }
 
@@ -54,10 +57,10 @@ WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
       if (entry == nullptr) {
         throw UserError(concat("--init ", path, ": tensor ", parameter.name, " is missing"));
       }
-      if (!same_shape(entry->shape, parameter.shape)) {
+      if (!same_shape(entry->shape, parameter.full_shape)) {
         throw UserError(concat("--init ", path, ": tensor ", entry->name, " has shape ",
                                shape_text(entry->shape), ", the model needs ",
-                               to_string(parameter.shape)));
+                               to_string(parameter.full_shape)));
       }
       if (entry->dtype != "F32" && entry->dtype != "F64") {
         throw UserError(concat("--init ", path, ": tensor ", entry->name, " is ", entry->dtype,

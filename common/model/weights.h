@@ -23,10 +23,11 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
 // be there if it equals `wte.weight`.
 class WeightsFile {
  public:
-  // UserError unless the file holds every parameter of the layout in its shape, and nothing else.
+  // UserError unless the file holds every parameter of the layout in its full shape, and nothing
+  // else. REQUIRES: the layout of a whole model.
   WeightsFile(const std::string& path, const Layout& layout);
 
-  // `destination` (the parameter's shape, host memory) = the parameter, converted to its dtype.
+  // `destination` (the parameter's full shape, host memory) = all of it, converted to its dtype.
   void read(const Parameter& parameter, TensorView destination) const;
 
  private:

@@ -22,7 +22,7 @@ size_t largest_parameter(const Layout& layout) {
   size_t largest = 0;
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) {
-      largest = std::max(largest, parameter.shape.num_elements());
+      largest = std::max(largest, parameter.full_shape.num_elements());
     }
   }
   return largest;
@@ -66,6 +66,7 @@ void LossSum::add(ConstTensorView losses) {
 }
 
 double LossSum::total() {
+  if (count_ == 0) return 0;
   std::vector<double> host(count_);
   copy(stream_, TensorView(host.data(), DType::fp64, DeviceType::cpu, {count_}),
        sums_.view().rows(0, count_));
@@ -87,14 +88,16 @@ size_t ParameterStaging::num_bytes(const Layout& layout, DType dtype) {
 }
 
 void ParameterStaging::load(const WeightsFile& file, size_t first, TensorView span) {
-  for_parameters_in(layout_, first, first + span.num_elements(),
-                    [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
-                      const TensorView host = host_.view().elements(0, parameter.shape);
-                      file.read(parameter, host);
-                      copy(stream_, span.elements(from - first, {to - from}),
-                           host.elements(from - begin, {to - from}));
-                      stream_.synchronize();
-                    });
+  for_parameters_in(
+      layout_, first, first + span.num_elements(),
+      [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
+        const TensorView host = host_.view().elements(0, parameter.full_shape);
+        file.read(parameter, host);
+        for_runs_in(parameter, from - begin, to - begin, [&](size_t run, size_t at, size_t count) {
+          copy(stream_, span.elements(begin + run - first, {count}), host.elements(at, {count}));
+        });
+        stream_.synchronize();
+      });
 }
 
 void ParameterStaging::visit(ConstTensorView flat, const TensorSink& sink) {

@@ -49,12 +49,12 @@ class LossSum {
 class ParameterStaging {
  public:
   ParameterStaging(const TrainerContext& context, const Layout& layout);
-  // Bytes of host workspace: the largest parameter.
+  // Bytes of host workspace: the largest parameter, in full.
   static size_t num_bytes(const Layout& layout, DType dtype);
 
   // Elements [first, first + span) of the flat buffer = the parameters of the file. Synchronizes.
   void load(const WeightsFile& file, size_t first, TensorView span);
-  // Hands every tensor of a flat buffer to the sink, in layout order. Synchronizes.
+  // Hands what a flat buffer has of every tensor to the sink, in layout order. Synchronizes.
   void visit(ConstTensorView flat, const TensorSink& sink);
 
  private:

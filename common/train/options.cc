@@ -166,7 +166,7 @@ void check_countable(const RunConfig& config) {
 // Defaults that depend on other flags, and the checks that span several.
 RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
   RunConfig config = raw.config;
-  const size_t data_size = ranks.data_size;
+  const size_t data_size = ranks.data_size();
   const Gpt2Preset& preset = find_preset(config.model_name);
   config.model = {.num_layers = raw.layers.value_or(preset.config.num_layers),
                   .num_heads = raw.heads.value_or(preset.config.num_heads),

@@ -22,8 +22,9 @@ CLI::Validator byte_size();
 struct Ranks {
   bool distributed = false;  // the lesson is made for several ranks
   size_t rank = 0;
-  size_t data_size = 1;  // ranks that share the global batch
-  size_t node_size = 1;  // ranks that share this machine's cores
+  size_t node_size = 1;  // that share this machine's cores
+  // How many share the global batch; asked once the flags are known.
+  std::function<size_t()> data_size = [] { return 1; };
 };
 
 // Parses flags and the file of --config. `add_flags` adds the lesson's own. Rank 0 prints the help

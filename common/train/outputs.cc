@@ -28,7 +28,7 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
   nlohmann::ordered_json& collectives = line["collectives"] = nlohmann::ordered_json::object();
   for (const auto& [key, traffic] : communicated) {
     const Traffic& before = before_[key];
-    collectives[concat(name_of(key.first), ".", name_of(key.second))] = {
+    collectives[name_of(key, '.')] = {
         {"calls", traffic.calls - before.calls},
         {"payload_bytes", traffic.payload_bytes - before.payload_bytes},
         {"busy_ms", 1e3 * (traffic.busy_seconds - before.busy_seconds)},

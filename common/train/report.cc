@@ -99,25 +99,28 @@ std::string memory_table(const Prediction& prediction, const Memory& device, con
   return text;
 }
 
-std::string communication_table(const Prediction& prediction, const Communicator& communicator,
-                                int64_t num_steps, int threads, size_t node_size) {
-  if (communicator.size() == 1) return "\n  communication: none, one rank\n";
-  std::string text = format("\n  %-25s %16s %16s %10s %10s\n", "communication, a step",
+std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
+                                const ProcessGrid& grid, int64_t num_steps, int threads,
+                                size_t node_size) {
+  if (grid.world_size() == 1) return "\n  communication: none, one rank\n";
+  int width = 25;
+  for (const auto& [key, traffic] : communicated) {
+    width = std::max(width, static_cast<int>(name_of(key).size()));
+  }
+  std::string text = format("\n  %-*s %16s %16s %10s %10s\n", width, "communication, a step",
                             "predicted bytes", "measured bytes", "exposed ms", "hidden ms");
   const double steps = static_cast<double>(num_steps);
   bool hides = false;
-  for (const auto& [key, traffic] : communicator.ledger().entries()) {
-    const auto [purpose, collective] = key;
-    const auto bytes = [&](size_t payload) {
+  for (const auto& [key, traffic] : communicated) {
+    const auto bytes = [&, &key = key](size_t payload) {
       return with_commas(
-          static_cast<uint64_t>(wire_bytes(collective, communicator.size(), payload)));
+          static_cast<uint64_t>(wire_bytes(key.collective, grid.size(key.axis), payload)));
     };
     const auto predicted = prediction.step.find(key);
     const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
     hides = hides || hidden > 0;
     text += format(
-        "  %-25s %16s %16s %10.2f %10.2f\n",
-        concat(name_of(purpose), " ", name_of(collective)).c_str(),
+        "  %-*s %16s %16s %10.2f %10.2f\n", width, name_of(key).c_str(),
         predicted == prediction.step.end() ? "-" : bytes(predicted->second.payload_bytes).c_str(),
         bytes(traffic.payload_bytes / static_cast<size_t>(num_steps)).c_str(),
         1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps);

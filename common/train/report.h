@@ -14,10 +14,12 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                         const Corpus& corpus, const Prediction& prediction,
                         const std::string& communication);
 
-// What a step communicates, predicted and measured, by purpose and operation, and the time it took:
-// exposed (waited for) and hidden (beside computation).
-std::string communication_table(const Prediction& prediction, const Communicator& communicator,
-                                int64_t num_steps, int threads, size_t node_size);
+// What a step communicates, predicted and measured, in bytes that this rank puts on the wire, by
+// axis, purpose and operation, and the time it took: exposed (waited for) and hidden (beside
+// computation). `communicated`: in all steps together.
+std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
+                                const ProcessGrid& grid, int64_t num_steps, int threads,
+                                size_t node_size);
 
 // Peak memory, predicted and measured, by category.
 std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host);

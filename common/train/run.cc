@@ -8,7 +8,7 @@
 #include <iostream>
 #include <optional>
 
-#include "common/comm/staging.h"
+#include "common/comm/grid_groups.h"
 #include "common/model/weights.h"
 #include "common/train/outputs.h"
 #include "common/train/report.h"
@@ -50,7 +50,7 @@ struct Run::State {
         device_memory(config.device, "device", config.device_memory),
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
-        staging_elements(needs_staging() ? most_staging_elements(job.size()) : 0),
+        staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
     // mpirun gives every rank one
     prediction.device[Category::communication] += staging_elements * size_of(config.dtype);
@@ -80,23 +80,26 @@ struct Run::State {
   Corpus corpus;
   Memory device_memory, host_memory;
   Stream stream;
-  size_t staging_elements;  // of the area for sums of messages
+  size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
   std::optional<MetricsFile> metrics;
   std::optional<PartialFile> trace_file;      // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
+  bool has_axes = false;
+  std::optional<GridGroups> groups;
   bool on_terminal;
   Clock::time_point begin;
 };
 
 Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-         const Prediction& prediction) {
+         const Prediction& prediction, const std::string& description, bool has_axes) {
   if (config.device_memory == 0) config.device_memory = job.free_device_memory();
   state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  s.has_axes = has_axes;
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
     s.trace_ranks->barrier();  // so that all ranks' times begin together
@@ -108,7 +111,7 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
   if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
   std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication())
-            << std::flush;
+            << description << std::flush;
 }
 
 Run::~Run() { state_->job.communicator().use_staging({}); }
@@ -120,6 +123,7 @@ TrainerContext Run::context() {
         Tensor(s.device_memory, Category::communication, s.config.dtype, {s.staging_elements});
     s.job.communicator().use_staging(s.staging);
   }
+  if (s.has_axes) s.groups.emplace(s.job.communicator(), s.grid);
   return {.config = s.config,
           .grid = s.grid,
           .corpus = s.corpus,
@@ -128,7 +132,8 @@ TrainerContext Run::context() {
           .stream = s.stream,
           .world = &s.job.communicator(),
           .registered = s.job.registered(),
-          .trace = s.trace ? &*s.trace : nullptr};
+          .trace = s.trace ? &*s.trace : nullptr,
+          .groups = s.groups ? &*s.groups : nullptr};
 }
 
 std::string Run::report(const OutOfMemory& error) const {
@@ -211,9 +216,11 @@ void Run::train_and_report(const TrainerCalls& calls) {
   if (s.metrics) s.metrics->finish();
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
+  const std::string report = calls.report ? calls.report() : std::string();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, s.job.communicator(), num_steps, config.threads,
-                            s.job.node_size()));
+        communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
+                            num_steps, config.threads, s.job.node_size()) +
+        report);
   if (config.sample_tokens > 0) s.sample(calls.visit);
 }
 

@@ -15,15 +15,17 @@ struct TrainerCalls {
   std::function<double(size_t)> evaluate;
   std::function<void(TensorKind, const TensorSink&)> visit;
   std::function<void()> check_replicas;  // may be empty
+  std::function<std::string()> report;   // may be empty
 };
 
 // The surroundings of a trainer: corpus, memory, stream, ranks. Checks every file that the run
 // needs. Rank 0 alone prints and writes.
 class Run {
  public:
+  // `description`: for the header. `has_axes`: the trainer wants groups along the axes of the grid.
   // UserError: data, weights or output paths that cannot be used.
   Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-      const Prediction& prediction);
+      const Prediction& prediction, const std::string& description, bool has_axes);
   ~Run();
 
   // Called once, before training. Throws OutOfMemory.
@@ -51,14 +53,25 @@ constexpr bool is_distributed() {
   return false;
 }
 
+// Has this trainer more than one way to arrange its ranks?
+template <class T>
+concept Arranges = requires(const typename T::Flags& flags) {
+  T::arrange(flags, 1, 0);
+};
+
 // main of every lesson. Returns the exit status.
 template <Trainer T>
 int run(int argc, char** argv) {
   return run_guarded(T::kLesson, is_distributed<T>(), [&](Job& job) {
     job.check_same_flags(argc, argv);
     typename T::Flags flags;
-    const ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
-    const Ranks ranks = {is_distributed<T>(), job.rank(), grid.data_size, job.node_size()};
+    ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
+    const Ranks ranks = {is_distributed<T>(), job.rank(), job.node_size(), [&] {
+                           if constexpr (Arranges<T>) {
+                             grid = T::arrange(flags, job.size(), job.rank());
+                           }
+                           return grid.data_size;
+                         }};
     const std::optional<RunConfig> config =
         parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
     if (!config) return;  // --help
@@ -67,14 +80,23 @@ int run(int argc, char** argv) {
                  .shared_memory = !config->no_shared_memory,
                  .mpi = {.check_collectives = config->check_collectives,
                          .timeout_seconds = config->collective_timeout}});
-    Run surroundings(T::kLesson, *config, grid, job, T::predict(*config, grid, flags));
+    const Prediction prediction = T::predict(*config, grid, flags);
+    std::string description;
+    if constexpr (requires { T::describe(*config, grid, flags); }) {
+      description = T::describe(*config, grid, flags);
+    }
+    Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>);
     try {
       T trainer(surroundings.context(), flags);
       TrainerCalls calls = {
           [&] { return trainer.step(); }, [&](size_t batches) { return trainer.evaluate(batches); },
-          [&](TensorKind kind, const TensorSink& sink) { trainer.visit(kind, sink); }, nullptr};
+          [&](TensorKind kind, const TensorSink& sink) { trainer.visit(kind, sink); }, nullptr,
+          nullptr};
       if constexpr (requires { trainer.check_replicas(); }) {
         calls.check_replicas = [&] { trainer.check_replicas(); };
+      }
+      if constexpr (requires { trainer.report(); }) {
+        calls.report = [&] { return trainer.report(); };
       }
       surroundings.train(calls);
     } catch (const OutOfMemory& error) {

@@ -88,7 +88,8 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
   std::vector<int32_t> tokens = {is_text ? '\n'
                                          : static_cast<int32_t>(config.model.vocab_size - 1)};
   const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
-  Activations activations(memory, config.model, config.dtype, 1, context);
+  Activations activations(memory, layout, config.dtype, 1, context);
+  const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
   const size_t vocab = config.model.vocab_size;
   const Tensor logits(memory, Category::workspace, config.dtype, {1, vocab});
   std::vector<double> host(vocab);
@@ -97,7 +98,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
     const size_t length = std::min(tokens.size(), context);
     activations.resize(1, length);
     const int32_t* const last = tokens.data() + tokens.size() - length;
-    model.forward(stream, activations,
+    model.forward(stream, activations, workspace,
                   ConstTensorView(last, DType::int32, DeviceType::cpu, {1, length}));
     model.logits(stream, logits, activations, length - 1);
     cast(stream, host_view, logits);

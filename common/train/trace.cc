@@ -57,8 +57,8 @@ Hooks Trace::hooks(const Layout& layout, Hooks inner) {
 }
 
 void Trace::observe(Communicator& communicator) {
-  communicator.set_observer([this](Purpose purpose, Collective collective, Time from, Time to) {
-    add(Lane::communication, concat(name_of(purpose), " ", name_of(collective)), from, to);
+  communicator.set_observer([this](const TrafficKey& key, Time from, Time to) {
+    add(Lane::communication, name_of(key), from, to);
   });
 }
 

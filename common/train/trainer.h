@@ -5,8 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "common/comm/communicator.h"
-#include "common/comm/process_grid.h"
+#include "common/comm/grid_groups.h"
 #include "common/data/corpus.h"
 #include "common/model/layout.h"
 #include "common/train/config.h"
@@ -19,7 +18,7 @@ namespace ladder {
 // What one rank will use, known before anything is allocated.
 struct Prediction {
   MemoryUse device, host;  // peak bytes by category
-  Ledger::Entries step;    // what one step communicates, but for control traffic
+  Ledger::Entries step;    // what a step communicates on each axis, but for control traffic
 };
 
 // One optimizer step on the global batch; the same on every rank.
@@ -46,7 +45,8 @@ struct TrainerContext {
   // operations work on without copies (null: from the system).
   Communicator* world = nullptr;
   MemorySource* registered = nullptr;
-  Trace* trace = nullptr;  // null: no timeline is wanted
+  Trace* trace = nullptr;        // null: no timeline is wanted
+  GridGroups* groups = nullptr;  // for trainers that arrange ranks on several axes
 };
 
 // A trainer is a class with
@@ -59,6 +59,10 @@ struct TrainerContext {
 //                            same ones
 //   check_replicas()         optional: throws Error unless copies on several ranks are identical
 //   kDistributed             optional: true if it runs on several ranks
+//   arrange(flags, n, rank)  optional, static: the grid of n ranks as one of them sees it; without
+//                            it all share the global batch. UserError where n ranks make none
+//   describe(config, grid, flags)  optional, static: more lines for the header
+//   report()                 optional: lines for the end, on rank 0; collective
 //   visit(kind, sink)        full tensors of one kind to rank 0's sink, one at a time, in layout
 //                            order
 template <class T>

@@ -25,9 +25,10 @@ void attention_forward(TensorView out, TensorView logsumexp, ConstTensorView qkv
 void attention_backward(TensorView dqkv, TensorView row_dot, ConstTensorView dout,
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv);
 
-void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView table);
-void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorView dout);
-void position_forward(TensorView out, ConstTensorView table);
+void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView table, size_t first);
+void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorView dout,
+                        size_t first);
+void position_forward(TensorView out, ConstTensorView in, ConstTensorView table);
 void position_backward(TensorView dtable, ConstTensorView dout);
 
 void softmax_maximum(TensorView maximum, ConstTensorView logits);

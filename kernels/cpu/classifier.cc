@@ -3,18 +3,9 @@
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/lanes.h"
 #include "kernels/cpu/math.h"
+#include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
-namespace {
-
-// The column of `target` among the V columns from vocabulary index `first` on, or V if elsewhere.
-size_t column_of(int32_t target, size_t first, size_t num_columns) {
-  const size_t index = static_cast<size_t>(target);
-  return index >= first && index - first < num_columns ? index - first : num_columns;
-}
-
-}  // namespace
-
 void softmax_maximum(TensorView maximum, ConstTensorView logits) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
   dispatch_float(logits.dtype(), [&](auto zero) {
@@ -37,7 +28,7 @@ void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_l
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
       T* const row = x + r * n;
-      const size_t column = column_of(target[r], first, n);
+      const size_t column = index_in_slice(target[r], first, n);
       t[r] = column < n ? row[column] - m[r] : T{0};
       const T shift = m[r];
 #pragma omp simd
@@ -64,7 +55,7 @@ void cross_entropy(TensorView losses, TensorView exponentials, ConstTensorView s
       T* const row = x + r * n;
       const T factor = scale / s[r];
       for (size_t v = 0; v < n; ++v) row[v] *= factor;
-      const size_t column = column_of(target[r], first, n);
+      const size_t column = index_in_slice(target[r], first, n);
       if (column < n) row[column] -= scale;
     }
   });

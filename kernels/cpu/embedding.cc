@@ -1,11 +1,13 @@
 #include <algorithm>
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
 
-void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView table) {
-  const size_t rows = tokens.num_elements(), n = table.shape()[1];
+void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView table,
+                       size_t first) {
+  const size_t rows = tokens.num_elements(), words = table.shape()[0], n = table.shape()[1];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
@@ -13,40 +15,47 @@ void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView t
     const int32_t* const token = tokens.as<int32_t>();
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
-      std::copy_n(w + static_cast<size_t>(token[r]) * n, n, o + r * n);
+      const size_t word = index_in_slice(token[r], first, words);
+      if (word < words) {
+        std::copy_n(w + word * n, n, o + r * n);
+      } else {
+        std::fill_n(o + r * n, n, T{0});
+      }
     }
   });
 }
 
-void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorView dout) {
+void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorView dout,
+                        size_t first) {
   constexpr size_t kColumns = 64;  // a thread has columns to itself: no two write the same element
-  const size_t rows = tokens.num_elements(), n = dtable.shape()[1];
+  const size_t rows = tokens.num_elements(), words = dtable.shape()[0], n = dtable.shape()[1];
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const dw = dtable.as<T>();
     const T* const d = dout.as<T>();
     const int32_t* const token = tokens.as<int32_t>();
 #pragma omp parallel for schedule(static)
-    for (size_t first = 0; first < n; first += kColumns) {
-      const size_t last = std::min(n, first + kColumns);
+    for (size_t begin = 0; begin < n; begin += kColumns) {
+      const size_t end = std::min(n, begin + kColumns);
       for (size_t r = 0; r < rows; ++r) {
-        T* const row = dw + static_cast<size_t>(token[r]) * n;
-        for (size_t i = first; i < last; ++i) row[i] += d[r * n + i];
+        const size_t word = index_in_slice(token[r], first, words);
+        if (word == words) continue;
+        for (size_t i = begin; i < end; ++i) dw[word * n + i] += d[r * n + i];
       }
     }
   });
 }
 
-void position_forward(TensorView out, ConstTensorView table) {
+void position_forward(TensorView out, ConstTensorView in, ConstTensorView table) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], n = out.shape()[2];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
-    const T* const w = table.as<T>();
+    const T *const x = in.as<T>(), *const w = table.as<T>();
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < batch * tokens; ++r) {
       const size_t t = r % tokens;
-      for (size_t i = 0; i < n; ++i) o[r * n + i] += w[t * n + i];
+      for (size_t i = 0; i < n; ++i) o[r * n + i] = x[r * n + i] + w[t * n + i];
     }
   });
 }

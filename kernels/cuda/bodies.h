@@ -29,10 +29,10 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv);
 
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
-                       ConstTensorView table);
+                       ConstTensorView table, size_t first);
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
-                        ConstTensorView dout);
-void position_forward(Stream& stream, TensorView out, ConstTensorView table);
+                        ConstTensorView dout, size_t first);
+void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table);
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout);
 
 void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits);

@@ -4,20 +4,14 @@
 #include <limits>
 
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/launch.h"
-#include "kernels/cuda/pack.h"
+#include "kernels/cuda/map.h"
+#include "kernels/vocabulary.h"
 
 namespace ladder::cuda {
 namespace {
 
 // A block has a row: a row of GPT-2's logits is 200 KB.
 constexpr unsigned kMaxThreads = 512;
-
-// The column of `target` among the V columns from vocabulary index `first` on, or V if elsewhere.
-__device__ size_t column_of(int32_t target, size_t first, size_t num_columns) {
-  const size_t index = static_cast<size_t>(target);
-  return index >= first && index - first < num_columns ? index - first : num_columns;
-}
 
 template <unsigned N, class T>
 __global__ void maximum_kernel(T* maximum, const T* logits, size_t n) {
@@ -37,7 +31,7 @@ __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const in
   using A = Accumulate<T>;
   T* const row = logits + blockIdx.x * n;
   const A shift = maximum[blockIdx.x];
-  const size_t column = column_of(targets[blockIdx.x], first, n);
+  const size_t column = index_in_slice(targets[blockIdx.x], first, n);
   if (column == n && threadIdx.x == 0) target_logit[blockIdx.x] = T{0};
   A total = 0;
   for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
@@ -60,7 +54,7 @@ __global__ void gradient_kernel(T* exponentials, const T* sum, const int32_t* ta
   using A = Accumulate<T>;
   T* const row = exponentials + blockIdx.x * n;
   const A factor = scale / sum[blockIdx.x];
-  const size_t column = column_of(targets[blockIdx.x], first, n);
+  const size_t column = index_in_slice(targets[blockIdx.x], first, n);
   for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
     auto x = load<N>(row + i);
     for (unsigned k = 0; k < N; ++k) {
@@ -70,12 +64,12 @@ __global__ void gradient_kernel(T* exponentials, const T* sum, const int32_t* ta
   }
 }
 
-template <class T>
-__global__ void loss_kernel(T* losses, const T* sum, const T* target_logit, size_t rows) {
-  using A = Accumulate<T>;
-  const size_t row = thread_index();
-  if (row < rows) losses[row] = static_cast<T>(std::log(A{sum[row]}) - target_logit[row]);
-}
+struct Loss {
+  template <class T>
+  __device__ T operator()(T sum, T target_logit) const {
+    return std::log(sum) - target_logit;
+  }
+};
 
 // A block for each row, of no more threads than the row has packs.
 LaunchShape blocks_of(size_t rows, size_t n, unsigned pack) {
@@ -131,13 +125,9 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, C
 
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit) {
-  constexpr size_t kThreads = 256;
-  const size_t rows = losses.num_elements();
   dispatch_float(losses.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const dim3 grid(static_cast<unsigned>((rows + kThreads - 1) / kThreads));
-    launch<loss_kernel<T>>(stream.native(), {grid, dim3(kThreads)}, losses.as<T>(), sum.as<T>(),
-                           target_logit.as<T>(), rows);
+    map(stream, Loss(), losses.num_elements(), losses.as<T>(), sum.as<T>(), target_logit.as<T>());
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/map.h"
+#include "kernels/vocabulary.h"
 
 namespace ladder::cuda {
 namespace {
@@ -13,13 +14,22 @@ constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxOwners = 512;  // blocks that divide the vocabulary among themselves
 constexpr unsigned kAhead = 8;        // rows of dout that are fetched before the first is added
 
+// The rows of a table: words [first, first + size) of the vocabulary.
+struct Slice {
+  size_t first, size;
+  // The row of a token; `size` where the table has none.
+  __device__ size_t row(int32_t token) const { return index_in_slice(token, first, size); }
+};
+
 template <unsigned N, class T>
-__global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* table, size_t n,
-                                         size_t columns) {
-  const size_t first = thread_index() * N;
-  if (first >= n) return;
-  const size_t token = static_cast<size_t>(tokens[first / columns]);
-  store(out + first, load<N>(table + token * columns + first % columns));
+__global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T* table, Slice slice,
+                                         size_t n, size_t columns) {
+  const size_t at = thread_index() * N;
+  if (at >= n) return;
+  const size_t row = slice.row(tokens[at / columns]);
+  Pack<T, N> x{};
+  if (row < slice.size) x = load<N>(table + row * columns + at % columns);
+  store(out + at, x);
 }
 
 // list = the numbers of the threads of this block that `want` it, in order; returns how many.
@@ -41,24 +51,25 @@ __device__ unsigned list_threads(bool want, unsigned* list) {
 }
 
 // Adds the rows of dout that list names to one column of the table, one after the other. While the
-// token stays the same its element stays in a register.
+// row stays the same its element stays in a register.
 template <class T>
 struct Column {
   T* table;  // of this thread's column, rows `stride` apart
   size_t stride;
-  int32_t token = -1;
+  size_t none;  // no row has this number
+  size_t row = none;
   Accumulate<T> sum{};
 
-  __device__ void add(int32_t to, T value) {
-    if (to != token) {
+  __device__ void add(size_t to, T value) {
+    if (to != row) {
       flush();
-      token = to;
-      sum = table[static_cast<size_t>(to) * stride];
+      row = to;
+      sum = table[to * stride];
     }
     sum += value;
   }
   __device__ void flush() {
-    if (token >= 0) table[static_cast<size_t>(token) * stride] = static_cast<T>(sum);
+    if (row != none) table[row * stride] = static_cast<T>(sum);
   }
 };
 
@@ -70,14 +81,15 @@ struct Column {
 // longest a block works is on the most frequent token.
 template <class T>
 __global__ void embedding_backward_kernel(T* dtable, const int32_t* tokens, const T* dout,
-                                          size_t rows, size_t columns) {
+                                          Slice slice, size_t rows, size_t columns) {
   __shared__ unsigned list[kMaxThreads];
   const size_t column = size_t{blockIdx.y} * blockDim.x + threadIdx.x;
   const bool has_column = column < columns;
-  Column<T> sums{dtable + column, columns};
+  Column<T> sums{dtable + column, columns, slice.size};
   for (size_t first = 0; first < rows; first += blockDim.x) {
     const size_t row = first + threadIdx.x;
-    const bool mine = row < rows && static_cast<unsigned>(tokens[row]) % gridDim.x == blockIdx.x;
+    const size_t to = row < rows ? slice.row(tokens[row]) : slice.size;
+    const bool mine = to < slice.size && static_cast<unsigned>(to) % gridDim.x == blockIdx.x;
     const unsigned count = list_threads(mine, list);
     for (unsigned i = 0; has_column && i < count; i += kAhead) {
       T value[kAhead];
@@ -85,7 +97,7 @@ __global__ void embedding_backward_kernel(T* dtable, const int32_t* tokens, cons
         if (i + k < count) value[k] = dout[(first + list[i + k]) * columns + column];
       }
       for (unsigned k = 0; k < kAhead; ++k) {
-        if (i + k < count) sums.add(tokens[first + list[i + k]], value[k]);
+        if (i + k < count) sums.add(slice.row(tokens[first + list[i + k]]), value[k]);
       }
     }
   }
@@ -106,7 +118,7 @@ __global__ void position_backward_kernel(T* dtable, const T* dout, size_t batch,
 }  // namespace
 
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
-                       ConstTensorView table) {
+                       ConstTensorView table, size_t first) {
   const size_t n = out.num_elements(), columns = out.shape()[2];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -115,13 +127,13 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
     const int32_t* const token = tokens.as<int32_t>();
     dispatch_pack<T>(in_packs(columns, o, w), [&](auto pack) {
       launch<embedding_forward_kernel<pack, T>>(stream.native(), threads_for(n / pack), o, token, w,
-                                                n, columns);
+                                                Slice{first, table.shape()[0]}, n, columns);
     });
   });
 }
 
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
-                        ConstTensorView dout) {
+                        ConstTensorView dout, size_t first) {
   const size_t columns = dtable.shape()[1];
   // A thread for every column, and threads enough to look through the tokens where there are few.
   const size_t warps = std::clamp<size_t>((columns + kWarpSize - 1) / kWarpSize, 8, kMaxWarps);
@@ -130,18 +142,17 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
   const dim3 grid(owners, static_cast<unsigned>((columns + threads - 1) / threads));
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    launch<embedding_backward_kernel<T>>(stream.native(), {grid, dim3(threads)}, dtable.as<T>(),
-                                         tokens.as<int32_t>(), dout.as<T>(), tokens.num_elements(),
-                                         columns);
+    launch<embedding_backward_kernel<T>>(
+        stream.native(), {grid, dim3(threads)}, dtable.as<T>(), tokens.as<int32_t>(), dout.as<T>(),
+        Slice{first, dtable.shape()[0]}, tokens.num_elements(), columns);
   });
 }
 
-void position_forward(Stream& stream, TensorView out, ConstTensorView table) {
+void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t sequence = out.shape()[1] * out.shape()[2];
-    T* const o = out.as<T>();
-    map_rows(stream, Sum(), out.num_elements(), sequence, o, table.as<T>(), o);
+    map_rows(stream, Sum(), out.num_elements(), sequence, out.as<T>(), table.as<T>(), in.as<T>());
   });
 }
 

@@ -11,10 +11,14 @@ Tensor state_tensor(const TrainerContext& context, Category category,
   return Tensor(memory, category, context.config.dtype, {part.elements}, part.source);
 }
 
+TensorParallel tensor_parallel(const TrainerContext& context) {
+  return context.groups == nullptr ? TensorParallel() : TensorParallel(context.groups->tensor());
+}
+
 }  // namespace
 
-Prediction Replica::predict(const RunConfig& config, const Layout& layout,
-                            const StateShare& share) {
+Prediction Replica::predict(const RunConfig& config, const Layout& layout, const StateShare& share,
+                            size_t num_slots) {
   const size_t size = size_of(config.dtype);
   const size_t sequences = config.micro_batch_size, tokens = config.model.sequence_length;
   Prediction prediction;
@@ -26,41 +30,47 @@ Prediction Replica::predict(const RunConfig& config, const Layout& layout,
   add(Category::gradients, share.gradients, 1);
   add(Category::optimizer, share.moment, 2);
   MemoryUse& device = prediction.device;
-  device[Category::activations] = size * Activations::num_elements(config.model, sequences, tokens);
+  device[Category::activations] =
+      num_slots * size * Activations::num_elements(layout, sequences, tokens);
   device[Category::workspace] =
-      size * ModelWorkspace::num_elements(config.model, sequences, tokens) +
-      BatchLoader::num_bytes(config) +
+      size * ModelWorkspace::num_elements(layout, sequences, tokens) +
+      num_slots * BatchLoader::num_bytes(config) +
       LossSum::num_bytes(config, config.num_micro_batches(layout.world_size()));
   (share.gradients.on_host ? prediction.host : device)[Category::workspace] +=
       GradNorm::num_bytes(layout);
-  prediction.host[Category::workspace] +=
-      BatchLoader::num_bytes(config) + ParameterStaging::num_bytes(layout, config.dtype);
+  prediction.host[Category::workspace] += num_slots * BatchLoader::num_bytes(config) +
+                                          ParameterStaging::num_bytes(layout, config.dtype);
   return prediction;
 }
 
-Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& share)
+Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& share,
+                 size_t num_slots)
     : context(c),
       layout(l),
-      rank(c.world == nullptr ? 0 : c.world->rank()),
+      rank(c.grid.data_rank()),
       parameters(state_tensor(c, Category::parameters, share.parameters)),
       gradients(state_tensor(c, Category::gradients, share.gradients)),
       exp_avg(state_tensor(c, Category::optimizer, share.moment)),
       exp_avg_sq(state_tensor(c, Category::optimizer, share.moment)),
-      activations(c.device_memory, c.config.model, c.config.dtype, c.config.micro_batch_size,
-                  c.config.model.sequence_length),
-      workspace(c.device_memory, c.config.model, c.config.dtype, c.config.micro_batch_size,
-                c.config.model.sequence_length),
-      model(layout, parameters, gradients),
-      batch(c),
+      workspace(c.device_memory, layout, c.config.dtype, c.config.micro_batch_size,
+                c.config.model.sequence_length, c.grid.tensor_size > 1 ? c.registered : nullptr),
+      model(layout, parameters, gradients, tensor_parallel(c)),
       losses(c, c.config.num_micro_batches(layout.world_size())),
       grad_norm(share.gradients.on_host ? c.host_memory : c.device_memory, layout),
       staging(c, layout) {
+  for (size_t slot = 0; slot < num_slots; ++slot) {
+    slots.push_back(
+        {BatchLoader(c), Activations(c.device_memory, layout, c.config.dtype,
+                                     c.config.micro_batch_size, c.config.model.sequence_length)});
+  }
   initialize();
 }
 
 void Replica::initialize() {
   std::optional<WeightsFile> file;
-  if (!context.config.init.empty()) file.emplace(context.config.init, layout);
+  if (!context.config.init.empty()) {
+    file.emplace(context.config.init, Layout(context.config.model, 1));
+  }
   const auto initialize_span = [&](size_t first, TensorView span) {
     if (file) return staging.load(*file, first, span);
     initialize_parameters(stream_of(span), layout, context.config.seed, first, span);
@@ -76,11 +86,13 @@ Stream& Replica::stream_of(const TensorView& view) {
 }
 
 void Replica::forward(Split split, int64_t step, size_t first_row, const Hooks& hooks) {
-  batch.load(split, step, first_row);
-  model.forward(context.stream, activations, batch.tokens(), traced(hooks));
+  slots[0].batch.load(split, step, first_row);
+  model.forward(context.stream, slots[0].activations, workspace, slots[0].batch.tokens(),
+                traced(hooks));
 }
 
 void Replica::backward(double loss_scale, const Hooks& hooks) {
+  const auto& [batch, activations] = slots[0];
   const Hooks all = traced(hooks);
   model.classify(context.stream, activations, workspace, batch.targets(), loss_scale, all);
   model.backward(context.stream, activations, workspace, batch.tokens(), all);
@@ -88,6 +100,7 @@ void Replica::backward(double loss_scale, const Hooks& hooks) {
 }
 
 void Replica::evaluate(const Hooks& hooks) {
+  const auto& [batch, activations] = slots[0];
   model.evaluate(context.stream, activations, workspace, batch.targets(), hooks);
   losses.add(workspace.losses(activations));
 }
@@ -125,7 +138,7 @@ TensorView Replica::shard(TensorKind kind, size_t unit) const {
 }
 
 double Replica::squared_norm() {
-  return grad_norm.squared_norm(stream_of(gradients),
+  return grad_norm.squared_norm(stream_of(gradients), rank,
                                 [&](size_t unit) { return shard(TensorKind::grad, unit); });
 }
 

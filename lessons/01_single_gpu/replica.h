@@ -1,6 +1,8 @@
 // Everything that training on one device needs in memory.
 #pragma once
 
+#include <vector>
+
 #include "common/model/gpt2.h"
 #include "common/model/optimizer.h"
 #include "common/train/micro_batch.h"
@@ -28,20 +30,29 @@ struct StateShare {
   Part parameters, gradients, moment;  // there are two moments
 };
 
-// A copy of the model with its gradients and AdamW's two moments, whole or (from lesson 03 on) a
-// rank's share of them; the memory of one micro-batch; and the model's functions on them.
+// A micro-batch between its forward and its backward: rows, and what forward saves.
+struct MicroBatch {
+  BatchLoader batch;
+  Activations activations;
+};
+
+// A copy of the model (or, from lesson 07 on, of a part of it) with its gradients and AdamW's two
+// moments, whole or (from lesson 03 on) a rank's share of them; the memory of micro-batches; and
+// the model's functions on them.
 struct Replica {
   // With s bytes an element and the elements of `share`: parameters, gradients, twice moment, and
   // activations and workspace as their classes say. The ranks of the layout share the global batch.
-  static Prediction predict(const RunConfig& config, const Layout& layout, const StateShare& share);
+  // `num_slots` micro-batches are between their forward and their backward at a time.
+  static Prediction predict(const RunConfig& config, const Layout& layout, const StateShare& share,
+                            size_t num_slots = 1);
 
-  // Allocates, and initializes the parameters that it holds from the seed or from --init. The rank
-  // is that in context.world, or 0 where there is none.
-  Replica(const TrainerContext& context, const Layout& layout, const StateShare& share);
+  // Allocates, and initializes the parameters that it holds from the seed or from --init.
+  Replica(const TrainerContext& context, const Layout& layout, const StateShare& share,
+          size_t num_slots = 1);
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 
-  // Rows [first_row, first_row + micro batch) of a global batch of the split, forward.
+  // Rows [first_row, first_row + micro batch) of a global batch of the split, forward, in slot 0.
   void forward(Split split, int64_t step, size_t first_row, const Hooks& hooks = {});
   // After forward: adds the micro-batch's loss and gradients. `loss_scale`: dloss of one token.
   void backward(double loss_scale, const Hooks& hooks = {});
@@ -55,7 +66,7 @@ struct Replica {
   TensorView buffer(TensorKind kind) const;
   // This rank's shard of a unit: in a whole buffer, or in one that holds the rank's shards alone.
   TensorView shard(TensorKind kind, size_t unit) const;
-  // Full tensors of one kind. REQUIRES: the buffer is whole.
+  // Tensors of one kind, as this rank has them. REQUIRES: the buffer is whole.
   void visit(TensorKind kind, const TensorSink& sink);
 
   // `hooks`, and spans of the trace where there is one.
@@ -63,13 +74,12 @@ struct Replica {
 
   TrainerContext context;
   Layout layout;
-  size_t rank;
+  size_t rank;  // of those that share the global batch
   Stream host_stream{DeviceType::cpu};
   Tensor parameters, gradients, exp_avg, exp_avg_sq;
-  Activations activations;
+  std::vector<MicroBatch> slots;
   ModelWorkspace workspace;
   Gpt2 model;
-  BatchLoader batch;
   LossSum losses;
   GradNorm grad_norm;
   ParameterStaging staging;

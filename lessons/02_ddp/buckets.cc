@@ -30,6 +30,7 @@ void BucketReducer::start(Stream& stream, const Bucket& bucket) {
 }
 
 Hooks BucketReducer::hooks(Stream& stream) {
+  next_ = 0;
   if (!overlap_) return {};
   Hooks hooks;
   hooks.done = [this, &stream](size_t unit, Pass pass) {
@@ -43,7 +44,6 @@ void BucketReducer::wait(Stream& stream) {
   while (next_ < buckets_.size()) start(stream, buckets_[next_]);
   for (Work& work : started_) work.wait(stream);
   started_.clear();
-  next_ = 0;
 }
 
 }  // namespace ladder

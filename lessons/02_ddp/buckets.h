@@ -30,10 +30,10 @@ class BucketReducer {
   BucketReducer(TensorView gradients, Communicator& world, std::vector<Bucket> buckets,
                 bool overlap);
 
-  // For the last micro-batch's backward: starts each bucket as soon as it is final.
+  // For the last micro-batch's backward, once a step: starts each bucket as soon as it is final.
   // REQUIRES: wait() before the next backward.
   Hooks hooks(Stream& stream);
-  // Returns when all buckets are summed. Starts those that have not been started.
+  // Returns when all buckets are summed. Starts those that have not been started in this step.
   void wait(Stream& stream);
 
  private:

@@ -6,6 +6,15 @@
 
 namespace ladder {
 
+// The sum of a number over the ranks of a group, in rank order.
+double sum_over(Communicator& group, double number);
+
+// Throws Error, naming the rank, unless the parameters that `which` picks are the same to the bit on
+// all ranks of the group.
+void check_copies(
+    Replica& replica, Communicator& group,
+    const std::function<bool(const Parameter&)>& which = [](const Parameter&) { return true; });
+
 // A rank's replica, and the ranks that share the global batch with it: rank r of N runs the r-th
 // N-th of the rows.
 class DataParallel {
@@ -17,16 +26,11 @@ class DataParallel {
   // The next micro-batch that begins behind `row` rows of this rank is its last of the step.
   bool is_last(size_t row) const { return row + config().micro_batch_size == num_rows(); }
 
-  // The sum of a number over all ranks, in rank order.
-  double sum(double number) const;
   // The global gradient norm. REQUIRES: this rank's shards of the gradients are summed.
   double norm() const;
   // Mean loss over global batches of the validation split. `hooks` makes those of a micro-batch.
   double evaluate(
       size_t num_batches, const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;
-  // Throws Error, naming the rank, unless all ranks' parameters are the same to the bit.
-  void check_replicas() const;
-
  private:
   const RunConfig& config() const { return replica_.context.config; }
 

@@ -62,7 +62,7 @@ StepResult DdpTrainer::step() {
     replica_.backward(1 / num_tokens, ranks_.is_last(row) ? reducer_.hooks(stream) : Hooks());
   }
   reducer_.wait(stream);
-  const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
+  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
   const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   replica_.update(update);

@@ -44,7 +44,7 @@ StepResult Zero1Trainer::step() {
     replica_.backward(1 / num_tokens, ranks_.is_last(row) ? scatter_.hooks(stream) : Hooks());
   }
   scatter_.wait(stream);
-  const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
+  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
   const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   update_and_gather(replica_, world_, update);

@@ -56,7 +56,7 @@ StepResult Zero3Trainer::step() {
     replica_.backward(1 / num_tokens, units);
   }
   gradients_.wait(stream);
-  const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
+  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
   const double norm = ranks_.norm();
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   for (size_t unit = 0; unit < replica_.layout.units().size(); ++unit) {

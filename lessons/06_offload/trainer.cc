@@ -119,7 +119,7 @@ StepResult OffloadTrainer::step() {
   }
   gradients_.wait(stream);
   host_gradients_.wait();
-  const double loss = ranks_.sum(replica_.losses.total()) / num_tokens;
+  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
   const double norm = ranks_.norm();
   const AdamWStep adamw = adamw_step(config.optimizer, step_, norm);
   update(adamw);

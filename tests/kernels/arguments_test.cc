@@ -119,10 +119,10 @@ const Kernel kKernels[] = {
      false,
      [](const Views& v) { embedding_backward(stream(), v[0], v[1], v[2]); }},
     {"position_forward",
-     {{"out", {2, 3, 4}}, {"table", {5, 4}}},
+     {{"out", {2, 3, 4}}, {"in", {2, 3, 4}}, {"table", {5, 4}}},
      0,
      false,
-     [](const Views& v) { position_forward(stream(), v[0], v[1]); }},
+     [](const Views& v) { position_forward(stream(), v[0], v[1], v[2]); }},
     {"position_backward",
      {{"dtable", {5, 4}}, {"dout", {2, 3, 4}}},
      1,
@@ -295,7 +295,7 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), Contains("`logsumexp`"));
   }
   const Array few(DType::fp32, {2, 4});
-  CHECK_THROWS_WITH(position_forward(stream(), a, few), Contains("`table`"));
+  CHECK_THROWS_WITH(position_forward(stream(), a, a, few), Contains("`table`"));
   CHECK_THROWS_WITH(position_backward(stream(), few, a), Contains("`dtable`"));
   const Array p(DType::fp32, {3});
   CHECK_THROWS_WITH(adamw(stream(), p, p, p, p, {.step = 0}), Contains("adamw"));

@@ -177,6 +177,25 @@ TEST_CASE("a vocabulary in two parts gives the loss and gradient of the whole") 
   }
 }
 
+TEST_CASE("a part of the vocabulary that holds no target gives none, and the gradient of none") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : kFloats) {
+    Inputs x(dtype, 17, 65);
+    const size_t first = 20, width = 30;
+    for (size_t r = 0; r < x.rows; ++r) x.targets[r] = r % 2 == 0 ? 19 : 50;  // beside the part
+    const Steps steps = run_steps(x, first, width);
+    require_same_bits(steps.target_logit, Values(x.rows, 0));
+    Values gradient(x.rows * width);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = steps.exponentials[i] / steps.sum[i / width];
+    }
+    // The quotient of scale and sum, and a product: every element is positive, nothing is taken
+    // off.
+    require_within(run_last(x, steps, first, 1).gradient, gradient, rounding_error(dtype, 2),
+                   gradient);
+  }
+}
+
 TEST_CASE("cross_entropy leaves the gradient of the loss") {
   const OnDevice on = on_every_device();
   const Inputs x(DType::fp64, 5, 9);

@@ -65,20 +65,81 @@ TEST_CASE("embedding_backward adds to the table in the order of the tokens, for 
   }
 }
 
-TEST_CASE("position_forward adds the first rows of its table") {
+// Slices [first, first + rows) of a vocabulary: its begin, its middle, its end, and one that holds
+// none of the tokens.
+std::vector<std::pair<size_t, size_t>> slices_of(size_t vocab) {
+  return {
+      {0, (vocab + 1) / 2}, {vocab / 3, 1 + vocab / 3}, {vocab / 2, vocab - vocab / 2}, {vocab, 3}};
+}
+
+Values rows_of(const Values& table, size_t first, size_t rows, size_t columns) {
+  Values slice(rows * columns, 0.5);
+  for (size_t i = 0; i < slice.size() && first * columns + i < table.size(); ++i) {
+    slice[i] = table[first * columns + i];
+  }
+  return slice;
+}
+
+TEST_CASE("embedding_forward of a slice gives zeros for the tokens of others") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : kFloats) {
+    for (const Sizes& s : kSizes) {
+      const Values table = random_values(dtype, s.vocab * s.hidden, "table");
+      const Values tokens = random_tokens(s.rows(), s.vocab, "tokens");
+      for (const auto& [first, rows] : slices_of(s.vocab)) {
+        const Array slice(dtype, {rows, s.hidden}, rows_of(table, first, rows, s.hidden));
+        const Array out(dtype, s.out());
+        embedding_forward(stream(), out, Array(DType::int32, {s.batch, s.tokens}, tokens), slice,
+                          first);
+        Values expected(s.rows() * s.hidden, 0);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const size_t token = static_cast<size_t>(tokens[i / s.hidden]);
+          if (token < first || token >= first + rows) continue;
+          expected[i] = table[token * s.hidden + i % s.hidden];
+        }
+        require_same_bits(out.values(), expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("embedding_backward of a slice is that slice of the whole") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : kFloats) {
+    for (const Sizes& s : kSizes) {
+      const Values start = random_values(dtype, s.vocab * s.hidden, "start");
+      const Array dout(dtype, s.out(), random_values(dtype, s.rows() * s.hidden, "dout"));
+      const Array tokens(DType::int32, {s.batch, s.tokens},
+                         random_tokens(s.rows(), s.vocab, "tokens"));
+      const Array whole(dtype, {s.vocab, s.hidden}, start);
+      embedding_backward(stream(), whole, tokens, dout);
+      for (const auto& [first, rows] : slices_of(s.vocab)) {
+        const Array part(dtype, {rows, s.hidden}, rows_of(start, first, rows, s.hidden));
+        embedding_backward(stream(), part, tokens, dout, first);
+        require_same_bits(part.values(), rows_of(whole.values(), first, rows, s.hidden));
+      }
+    }
+  }
+}
+
+TEST_CASE("position_forward adds the first rows of its table, and may write over its input") {
   const OnDevice on = on_every_device();
   for (DType dtype : kFloats) {
     for (const Sizes& s : kSizes) {
       for (size_t more : {0, 3}) {
         const Values table = random_values(dtype, (s.tokens + more) * s.hidden, "table");
         const Values start = random_values(dtype, s.rows() * s.hidden, "start");
-        const Array out(dtype, s.out(), start);
-        position_forward(stream(), out, Array(dtype, {s.tokens + more, s.hidden}, table));
+        const Array out(dtype, s.out()), in(dtype, s.out(), start);
+        const Array places(dtype, {s.tokens + more, s.hidden}, table);
         Values expected = start;
         for (size_t i = 0; i < expected.size(); ++i) {
           expected[i] = rounded(dtype, start[i] + table[i % (s.tokens * s.hidden)]);
         }
+        position_forward(stream(), out, in, places);
         require_same_bits(out.values(), expected);
+        require_same_bits(in.values(), start);
+        position_forward(stream(), in, in, places);
+        require_same_bits(in.values(), expected);
       }
     }
   }
@@ -119,7 +180,7 @@ TEST_CASE("embedding and position backward are the gradients") {
   const auto loss = [&](const Values& words, const Values& places) {
     const Array out(dtype, s.out());
     embedding_forward(stream(), out, tokens, Array(dtype, {s.vocab, s.hidden}, words));
-    position_forward(stream(), out, Array(dtype, {s.tokens, s.hidden}, places));
+    position_forward(stream(), out, out, Array(dtype, {s.tokens, s.hidden}, places));
     return dot(out.values(), dout);
   };
   const Values start = random_values(dtype, table.size(), "start");

@@ -4,12 +4,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/comm/mpi_communicator.h"
 #include "common/comm/one_rank.h"
 #include "common/train/outputs.h"
+#include "common/train/run.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "tests/mpi_main.h"
 #include "tools/compare/compare.h"
@@ -32,12 +34,23 @@ inline RunConfig equivalence_config(DType dtype, size_t micro_batch_size) {
   return config;
 }
 
+// The same with four layers and heads, for ranks that split the model.
+inline RunConfig split_config(DType dtype, size_t micro_batch_size) {
+  RunConfig config = equivalence_config(dtype, micro_batch_size);
+  config.model.num_layers = config.model.num_heads = 4;
+  return config;
+}
+
 // One run: the results of each step and, on the group's rank 0, every tensor after it.
 struct Record {
   std::vector<StepResult> results;
   std::vector<std::map<std::string, std::vector<double>>> tensors;
   MemoryUse device_peak, host_peak;
   Prediction prediction;
+  Ledger::Entries communicated;
+  // That a rank moved on the tensor axis in shared memory, the mean over its group: slices of small
+  // vectors are whole cache lines, the last rank's shorter.
+  double tensor_shared_bytes = 0;
 };
 
 inline const char* prefix_of_kind(TensorKind kind) {
@@ -53,12 +66,19 @@ template <Trainer T>
 Record record_run(const RunConfig& config, Communicator& group, MemorySource* registered,
                   const typename T::Flags& flags = {}) {
   static const Corpus corpus = Corpus::king_james();
-  const ProcessGrid grid = {.data_size = group.size(), .rank = group.rank()};
+  ProcessGrid grid = {.data_size = group.size(), .rank = group.rank()};
+  std::optional<GridGroups> groups;
+  if constexpr (Arranges<T>) {
+    grid = T::arrange(flags, group.size(), group.rank());
+    groups.emplace(group, grid);
+  }
   Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
   Stream stream(config.device);
   Record record;
   record.prediction = T::predict(config, grid, flags);
-  T trainer({config, grid, corpus, device, host, stream, &group, registered}, flags);
+  T trainer({config, grid, corpus, device, host, stream, &group, registered, nullptr,
+             groups ? &*groups : nullptr},
+            flags);
   for (int step = 0; step < kSteps; ++step) {
     record.results.push_back(trainer.step());
     auto& tensors = record.tensors.emplace_back();
@@ -74,6 +94,16 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   }
   record.device_peak = device.peak();
   record.host_peak = host.peak();
+  record.communicated = group.ledger().entries();
+  if (groups) {
+    Communicator& tensor = groups->tensor();
+    const auto* mpi = dynamic_cast<const MpiCommunicator*>(&tensor);
+    double bytes = mpi != nullptr ? static_cast<double>(mpi->shared_bytes()) : 0;
+    Stream on_host(DeviceType::cpu);
+    const TensorView view(&bytes, DType::fp64, DeviceType::cpu, {1});
+    tensor.all_reduce(on_host, view, {}).wait(on_host);
+    record.tensor_shared_bytes = bytes / static_cast<double>(tensor.size());
+  }
   return record;
 }
 
@@ -124,10 +154,12 @@ inline std::vector<std::string> differences(const Record& a, const Record& b, co
 }
 
 // Lesson 01 on one rank: the oracle.
-inline Record record_oracle(DType dtype) {
+inline Record record_oracle(RunConfig config) {
   OneRank alone;
-  return record_run<SingleGpuTrainer>(equivalence_config(dtype, 24), alone, nullptr);
+  config.micro_batch_size = config.global_batch_size;
+  return record_run<SingleGpuTrainer>(config, alone, nullptr);
 }
+inline Record record_oracle(DType dtype) { return record_oracle(equivalence_config(dtype, 24)); }
 
 inline Bounds bounds_for(DType dtype) {
   // fp64: a gradient element sums 24 * 16 tokens, and rounding passes through two blocks; the sums

@@ -87,12 +87,12 @@ void require_predicted(size_t micro_batch, const typename T::Flags& flags = {}) 
     CHECK(record.host_peak == record.prediction.host);
     double on_the_wire = 0;
     for (const auto& [key, measured] : groups.group->ledger().entries()) {
-      if (key.first == Purpose::control) continue;
-      INFO(name_of(key.first) << " " << name_of(key.second));
+      if (key.purpose == Purpose::control) continue;
+      INFO(name_of(key));
       const Traffic predicted = record.prediction.step.at(key);
       CHECK(measured.calls == kSteps * predicted.calls);
       CHECK(measured.payload_bytes == kSteps * predicted.payload_bytes);
-      on_the_wire += wire_bytes(key.second, groups.group->size(), measured.payload_bytes);
+      on_the_wire += wire_bytes(key.collective, groups.group->size(), measured.payload_bytes);
     }
     CHECK(groups.group->ledger().entries().size() >= record.prediction.step.size());
     if (const auto* mpi = dynamic_cast<const MpiCommunicator*>(groups.group.get())) {

@@ -108,7 +108,7 @@ TEST_CASE("buffers where the communicator cannot work are refused before anythin
 TEST_CASE("the ledger counts calls on both devices, and times of those on the device") {
   on_devices([](Communicator& all, Ranks& ranks) {
     size_t observed = 0;
-    all.set_observer([&](Purpose, Collective, auto begin, auto end) {
+    all.set_observer([&](const TrafficKey&, auto begin, auto end) {
       ++observed;
       CHECK(begin <= end);
     });

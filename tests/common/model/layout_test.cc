@@ -122,25 +122,40 @@ TEST_CASE("the formulas for activations and workspace give what is allocated") {
   const Gpt2Config config =
       GENERATE(Gpt2Config(kOdd), Gpt2Config{1, 1, 1, 1, 11}, Gpt2Config{5, 2, 64, 300, 11});
   CAPTURE(dtype, batch, tokens, config.hidden);
+  const size_t tensor_size = GENERATE(size_t{1}, size_t{2});
   Memory arena(DeviceType::cpu, "device", 0);
+  if (config.num_heads % tensor_size != 0) return;
+  // A whole model, and its two stages.
+  const ModelPart part =
+      GENERATE(ModelPart{}, ModelPart{.end_unit = 3}, ModelPart{.first_unit = 3});
+  const Layout layout(config, 1, {part.first_unit, part.end_unit, tensor_size - 1, tensor_size});
   {
-    const Activations activations(arena, config, dtype, batch, tokens);
-    const size_t bytes = size_of(dtype) * Activations::num_elements(config, batch, tokens);
+    const Activations activations(arena, layout, dtype, batch, tokens);
+    const size_t bytes = size_of(dtype) * Activations::num_elements(layout, batch, tokens);
     CHECK(arena.current()[Category::activations] == bytes);
     CHECK(arena.current().total() == bytes);
   }
   CHECK(arena.current().total() == 0);
-  const ModelWorkspace workspace(arena, config, dtype, batch, tokens);
-  const size_t bytes = size_of(dtype) * ModelWorkspace::num_elements(config, batch, tokens);
+  const ModelWorkspace workspace(arena, layout, dtype, batch, tokens);
+  const size_t bytes = size_of(dtype) * ModelWorkspace::num_elements(layout, batch, tokens);
   CHECK(arena.current()[Category::workspace] == bytes);
   CHECK(arena.current().total() == bytes);
 }
 
 TEST_CASE("the formula for activations, written out") {
   // Two layers of hidden 3, one head, six tokens: 6 (3 * (16 * 2 + 2) + 2 * (1 + 4) + 2).
-  CHECK(Activations::num_elements({2, 1, 3, 10, 6}, 1, 6) == 6 * (102 + 10 + 2));
+  const Layout layout({2, 1, 3, 10, 6}, 1);
+  CHECK(Activations::num_elements(layout, 1, 6) == 6 * (102 + 10 + 2));
   // And of the workspace: 6 (6 * 3 + 1 + 1) and six rows of logits.
-  CHECK(ModelWorkspace::num_elements({2, 1, 3, 10, 6}, 1, 6) == 6 * 20 + 6 * 13);
+  CHECK(ModelWorkspace::num_elements(layout, 1, 6) == 6 * 20 + 6 * 13);
+  // Half of the heads, q, k, v, attention and inner layer: hidden 4, 2 heads, one block.
+  const Layout half({1, 2, 4, 10, 6}, 1, {.tensor_rank = 1, .tensor_size = 2});
+  CHECK(Activations::num_elements(half, 1, 6) == 6 * ((4 + 6) * 4 + 1 + 4 + 4 + 4 + 2));
+  CHECK(ModelWorkspace::num_elements(half, 1, 6) == 6 * (4 * 4 + 1) + 6 + 6 * (5 + 3));
+  // A stage of one block behind another: no final norm, no logits.
+  const Layout stage({2, 2, 4, 10, 6}, 1, {.first_unit = 3, .end_unit = 4});
+  CHECK(Activations::num_elements(stage, 1, 6) == 6 * (16 * 4 + 2 + 4 + 4));
+  CHECK(ModelWorkspace::num_elements(stage, 1, 6) == 6 * (6 * 4 + 2));
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ double norm_over_ranks(const Layout& layout, const Values& grads) {
   GradNorm norm(memory(), layout);
   double square = 0;
   for (size_t rank = 0; rank < layout.world_size(); ++rank) {
-    square += norm.squared_norm(stream(), [&](size_t unit) {
+    square += norm.squared_norm(stream(), rank, [&](size_t unit) {
       return shard_in_flat(layout, unit, rank, ConstTensorView(view_of(grads)));
     });
   }
@@ -215,7 +215,7 @@ TEST_CASE("each rank answers for its shard of every unit, in double even for fp3
       grads.view().as<float>()[layout.unit(u).offset + rank * shard + 1] = 3e-30F;
       const double square = static_cast<double>(3e-30F) * static_cast<double>(3e-30F);
       for (size_t other = 0; other < 3; ++other) {
-        const double got = norm.squared_norm(stream(), [&](size_t unit) {
+        const double got = norm.squared_norm(stream(), other, [&](size_t unit) {
           return shard_in_flat(layout, unit, other, ConstTensorView(grads));
         });
         CHECK(got == (other == rank ? square : 0));

@@ -104,8 +104,8 @@ struct TestModel {
         gradients(flat(Category::gradients)),
         exp_avg(flat(Category::optimizer)),
         exp_avg_sq(flat(Category::optimizer)),
-        activations(memory(), config, dtype, batch, tokens),
-        workspace(memory(), config, dtype, batch, tokens),
+        activations(memory(), layout, dtype, batch, tokens),
+        workspace(memory(), layout, dtype, batch, tokens),
         gpt2(layout, parameters, gradients) {}
   TestModel(const TestModel&) = delete;
 
@@ -134,7 +134,7 @@ struct TestModel {
   Values accumulate(ConstTensorView tokens, ConstTensorView targets, double loss_scale,
                     const Hooks& hooks = {}) {
     const Gpt2 model = hooks.weights ? Gpt2(layout, {}, {}) : gpt2;
-    model.forward(stream(), activations, tokens, hooks);
+    model.forward(stream(), activations, workspace, tokens, hooks);
     model.classify(stream(), activations, workspace, targets, loss_scale, hooks);
     model.backward(stream(), activations, workspace, tokens, hooks);
     return values_of(workspace.losses(activations));

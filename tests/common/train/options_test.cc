@@ -25,7 +25,7 @@ std::optional<RunConfig> parse_or_help(
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   return parse_options(kLesson, static_cast<int>(argv.size()), argv.data(),
-                       {.data_size = data_size}, add_flags);
+                       {.data_size = [=] { return data_size; }}, add_flags);
 }
 
 RunConfig parse(const std::string& line, size_t data_size = 1) {

@@ -99,6 +99,30 @@ TEST_CASE("metrics: one JSON object a step, in the file once the run is over") {
   CHECK(first["collectives"].empty());
 }
 
+TEST_CASE("metrics: what each step has communicated, by axis") {
+  const Folder folder;
+  const Memory memory(DeviceType::cpu, "device", 0);
+  const TrafficKey world = {Purpose::gradient, Collective::all_reduce};
+  const TrafficKey tensor = {Purpose::gradient, Collective::all_reduce, Axis::tensor};
+  MetricsFile file(folder / "metrics");
+  file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory, {{world, {2, 100, 0.25, 0.125}}});
+  file.write({2, {}, 1, 1, std::nullopt, std::nullopt}, memory,
+             {{world, {5, 250, 0.75, 0.25}}, {tensor, {1, 8}}});
+  file.finish();
+  const std::vector<std::string> lines = lines_of(folder / "metrics");
+  REQUIRE(lines.size() == 2);
+  const auto first = nlohmann::ordered_json::parse(lines[0])["collectives"];
+  const auto second = nlohmann::ordered_json::parse(lines[1])["collectives"];
+  CHECK(keys_of(first) == std::vector<std::string>{"gradient.all_reduce"});
+  CHECK(keys_of(second) ==
+        std::vector<std::string>{"gradient.all_reduce", "tensor.gradient.all_reduce"});
+  const nlohmann::ordered_json added = {
+      {"calls", 3}, {"payload_bytes", 150}, {"busy_ms", 500.0}, {"exposed_ms", 125.0}};
+  CHECK(second["gradient.all_reduce"] == added);
+  CHECK(first["gradient.all_reduce"]["payload_bytes"] == 100);
+  CHECK(second["tensor.gradient.all_reduce"]["payload_bytes"] == 8);
+}
+
 TEST_CASE("metrics of a run that failed do not replace those of one that did not") {
   const Folder folder;
   write(folder / "metrics", "good");

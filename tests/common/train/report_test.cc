@@ -69,6 +69,47 @@ TEST_CASE("the memory table marks what differs from its prediction") {
   CHECK(line_with(text, {"gradients"}) == "none");  // neither predicted nor used
 }
 
+TEST_CASE("the communication table has a line for each axis, with the bytes of its size") {
+  const TrafficKey gradient = {Purpose::gradient, Collective::all_reduce};
+  const TrafficKey tensor = {Purpose::activation, Collective::all_reduce, Axis::tensor};
+  const TrafficKey sent = {Purpose::activation, Collective::send, Axis::pipeline};
+  const TrafficKey tied = {Purpose::gradient, Collective::all_reduce, Axis::embedding};
+  const ProcessGrid grid = {2, 1, 4};
+  Prediction prediction;
+  prediction.step[gradient] = {1, 8000};
+  prediction.step[tensor] = {2, 4000};
+  prediction.step[sent] = {1, 500};
+  const Ledger::Entries communicated = {{gradient, {10, 80'000, 0.01, 0.01}},
+                                        {tensor, {20, 40'000, 0.02, 0.02}},
+                                        {sent, {10, 6000, 0.03, 0.03}},
+                                        {tied, {10, 1000, 0.04, 0.04}}};
+  const auto table = [&](const Ledger::Entries& entries) {
+    return communication_table(prediction, entries, grid, 10, 1, 8);
+  };
+  const std::string text = table(communicated);
+  CHECK_THAT(text, !Contains("hidden time is no gain"));
+  CHECK_THAT(line_with(text, {"  gradient all_reduce "}),
+             Contains(" 14,000 ") && !Contains("-") && Contains(" 1.00 "));               // 2 x 7/8
+  CHECK_THAT(line_with(text, {"  tensor activation all_reduce "}), Contains(" 6,000 "));  // 2 x 3/4
+  CHECK_THAT(line_with(text, {"  pipeline activation send "}),
+             Contains(" 500 ") && Contains(" 600 "));
+  CHECK_THAT(line_with(text, {"  embedding gradient all_reduce "}),
+             Contains(" - ") && Contains(" 100 "));  // 2 x 1/2; not predicted
+  // Columns stay columns, however long a name.
+  const auto end_of = [&](const char* word) {
+    const std::string line = line_with(text, {word});
+    return line.size();
+  };
+  CHECK(end_of("communication, a step") == end_of("embedding gradient"));
+
+  const Ledger::Entries hidden = {{gradient, {10, 80'000, 0.05, 0.01}}};
+  CHECK_THAT(line_with(table(hidden), {"gradient all_reduce"}),
+             Contains(" 1.00 ") && Contains(" 4.00"));
+  CHECK_THAT(communication_table(prediction, hidden, {}, 10, 1, 1), Contains("none, one rank"));
+  CHECK_THAT(communication_table(prediction, hidden, grid, 10, 100'000, 8),
+             Contains("hidden time is no gain"));
+}
+
 RunConfig nano_run() {
   RunConfig config;
   config.model_name = "nano";

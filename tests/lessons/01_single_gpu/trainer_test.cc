@@ -162,8 +162,8 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
   for (int i = 0; i < 3; ++i) {
     flat.emplace_back(memory, Category::parameters, DType::fp64, Shape{layout.num_elements()});
   }
-  Activations activations(memory, config.model, DType::fp64, batch, length);
-  ModelWorkspace workspace(memory, config.model, DType::fp64, batch, length);
+  Activations activations(memory, layout, DType::fp64, batch, length);
+  ModelWorkspace workspace(memory, layout, DType::fp64, batch, length);
   GradNorm norm(memory, layout);
   initialize_parameters(stream, layout, config.seed, 0, flat[0]);
   std::vector<Values> result;
@@ -173,10 +173,10 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     const Tensor targets(memory, Category::workspace, DType::int32, {batch, length});
     fill_batch(corpus, Split::train, config.seed, static_cast<uint64_t>(step), 0, tokens, targets);
     const Gpt2 model(layout, flat[0], grads);
-    model.forward(stream, activations, tokens);
+    model.forward(stream, activations, workspace, tokens);
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
     model.backward(stream, activations, workspace, tokens);
-    const double grad_norm = std::sqrt(norm.squared_norm(stream, [&](size_t unit) {
+    const double grad_norm = std::sqrt(norm.squared_norm(stream, 0, [&](size_t unit) {
       return shard_in_flat(layout, unit, 0, ConstTensorView(grads));
     }));
     adamw_update(stream, layout, 0, flat[0], flat[1], flat[2], grads,

@@ -1,0 +1,31 @@
+// How a model is spread over the stages of a pipeline, and what that communicates.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "common/train/pipeline_report.h"
+#include "lessons/08_pipeline_parallel/schedules.h"
+
+namespace ladder {
+
+struct PipelineFlags {
+  size_t pipeline_parallel_size = 0;  // 0: what the lesson takes by itself
+  ScheduleKind schedule = ScheduleKind::one_f_one_b;
+  std::vector<size_t> stage_layers = {};  // empty: cut by cost
+  std::string draw = {};                  // path of an SVG; empty = none
+  void add_to(CLI::App& app);
+};
+
+// UserError where the model cannot be cut so.
+PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
+                           const PipelineFlags& flags);
+
+// Adds what a stage communicates: for each message of the schedule R C elements, an activation or
+// its gradient; and the sum of the token embedding's gradient, of which this rank has
+// `embedding_elements`.
+void add_pipeline_traffic(Prediction& prediction, const RunConfig& config,
+                          const StageSchedule& stage, size_t embedding_elements);
+
+}  // namespace ladder

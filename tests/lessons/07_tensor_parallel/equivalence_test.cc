@@ -1,0 +1,96 @@
+// Lesson 07 computes what lesson 01 computes, with slices of the weights.
+#include <catch2/catch.hpp>
+
+#include "lessons/07_tensor_parallel/trainer.h"
+#include "tests/lessons/split.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+using Catch::Matchers::Contains;
+
+static_assert(Trainer<TensorParallelTrainer>);
+
+TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
+  for (DType dtype : {DType::fp64, DType::fp32}) {
+    const Record oracle = record_oracle(split_config(dtype, 24));
+    for (size_t ranks : {1, 2, 4}) {
+      for (size_t micro_batch : {1, 24}) {  // of 16 rows, and of 384: two blocks of the classifier
+        INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
+        require_split_run<TensorParallelTrainer>(oracle, split_config(dtype, micro_batch), ranks,
+                                                 ranks, {});
+      }
+    }
+  }
+}
+
+TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
+  RunConfig config = split_config(DType::fp64, 12);
+  config.model.vocab_size = 250;  // 32 a rank, 26 on the last
+  config.model.num_heads = 8;
+  const Record record =
+      require_split_run<TensorParallelTrainer>(record_oracle(config), config, 8, 8, {});
+  CHECK(record.results.size() == kSteps);
+}
+
+TEST_CASE("the negative control: ranks that exchange nothing are found out") {
+  const RunConfig config = split_config(DType::fp64, 24);
+  const Record oracle = record_oracle(config);
+  Unconnected nobody(ProcessGrid{.tensor_size = 2});
+  const Record record = record_run<TensorParallelTrainer>(config, nobody, nullptr);
+  const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
+  CHECK(found.size() > 400);  // of 3 steps' 208 tensors and two numbers, nearly all
+  CHECK(found.front().find("loss") != std::string::npos);
+}
+
+TEST_CASE("bytes and activations are as the README says") {
+  const RunConfig config = split_config(DType::fp32, 24);
+  const size_t r = 24 * 16, c = 32, l = 4, nh = 4;
+  for (size_t n : {2, 4}) {
+    const Prediction prediction =
+        TensorParallelTrainer::predict(config, {.tensor_size = n, .rank = n - 1}, {});
+    const Traffic& sums =
+        prediction.step.at({Purpose::activation, Collective::all_reduce, Axis::tensor});
+    CHECK(sums.payload_bytes == ((4 * l + 2) * r * c + 3 * r) * sizeof(float));
+    CHECK(sums.calls == 4 * l + 2 + 2 * 2);
+    CHECK(prediction.device[Category::activations] ==
+          r * (l * ((4 + 12 / n) * c + nh / n + 4) + 2 * c + 2) * sizeof(float));
+  }
+}
+
+TEST_CASE("sizes that do not divide are refused, with one that does") {
+  Gpt2Config model = split_config(DType::fp32, 24).model;
+  CHECK_NOTHROW(check_slices(model, 4));
+  CHECK_THROWS_WITH(check_slices(model, 3),
+                    "--tensor-parallel-size 3: 4 heads and a vocabulary of 256 tokens cannot be "
+                    "split among so many ranks; 2 would do");
+  model.vocab_size = 9;  // 3 a rank: nothing is left for the fourth
+  CHECK_THROWS_WITH(check_slices(model, 4), Contains("vocabulary of 9") && Contains("2 would do"));
+  CHECK_THROWS_WITH(TensorParallelTrainer::arrange({.tensor_parallel_size = 4}, 2, 0),
+                    "--tensor-parallel-size 4 on 2 ranks; start 4 of them, or take 09_3d_parallel, "
+                    "which splits the batch too");
+}
+
+TEST_CASE("copies that differ are found") {
+  Groups groups(8);
+  RunConfig config = split_config(DType::fp32, 24);
+  config.model.num_heads = 8;
+  const ProcessGrid grid = TensorParallelTrainer::arrange({}, 8, groups.group->rank());
+  GridGroups axes(*groups.group, grid);
+  const Corpus corpus = Corpus::king_james();
+  Memory device(DeviceType::cpu, "device", 0), host(DeviceType::cpu, "host", 0);
+  Stream stream(DeviceType::cpu);
+  const TrainerContext context = {config, grid,           corpus,  device,  host,
+                                  stream, &*groups.group, nullptr, nullptr, &axes};
+  TensorParallelTrainer trainer(context, {});
+  trainer.step();
+  CHECK_NOTHROW(trainer.check_replicas());
+  trainer.visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView tensor) {
+    CHECK(groups.group->rank() == 0);
+    CHECK(tensor.shape() == parameter.full_shape);
+  });
+}
+
+}  // namespace
+}  // namespace ladder
