@@ -3,6 +3,17 @@
 #include <algorithm>
 
 namespace ladder {
+namespace {
+
+// Of what tensor-parallel ranks sum, in numbers of the accumulation dtype: narrow, then the
+// classifier's.
+size_t summed_elements(const Layout& layout, DType dtype, size_t rows) {
+  const size_t number = size_of(accumulation_dtype(dtype));
+  const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + number - 1) / number;
+  return narrow + (layout.has_classifier() ? 3 * std::min(rows, kClassifierRows) : 0);
+}
+
+}  // namespace
 
 Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                          size_t tokens)
@@ -16,23 +27,29 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   const auto make = [&](size_t elements) {
     return Tensor(memory, Category::activations, dtype, {elements});
   };
+  const auto numbers = [&](size_t elements) {
+    return Tensor(memory, Category::activations, accumulation_dtype(dtype), {elements});
+  };
   input_ = make(r * c);
   for (size_t layer = 0; layer < layout.num_layers(); ++layer) {
-    blocks_.push_back({make(r * c), make(r), make(r), make(3 * r * slice), make(r * num_heads_),
-                       make(r * slice), make(r * c), make(r * c), make(r), make(r),
-                       make(4 * r * slice), make(4 * r * slice), make(r * c)});
+    blocks_.push_back({make(r * c), numbers(r), numbers(r), make(3 * r * slice),
+                       numbers(r * num_heads_), make(r * slice), make(r * c), make(r * c),
+                       numbers(r), numbers(r), make(4 * r * slice), make(4 * r * slice),
+                       make(r * c)});
   }
   if (!layout.has_classifier()) return;
   final_norm_ = make(r * c);
-  final_mean_ = make(r);
-  final_rstd_ = make(r);
+  final_mean_ = numbers(r);
+  final_rstd_ = numbers(r);
 }
 
-size_t Activations::num_elements(const Layout& layout, size_t batch, size_t tokens) {
+size_t Activations::num_bytes(const Layout& layout, DType dtype, size_t batch, size_t tokens) {
   const size_t c = layout.config().hidden, n = layout.part().tensor_size;
-  const size_t of_block = 4 * c + 12 * c / n + layout.config().num_heads / n + 4;
+  const size_t l = layout.num_layers(), last = layout.has_classifier() ? 1 : 0;
+  const size_t elements = l * (4 * c + 12 * c / n) + c + last * c;
+  const size_t numbers = l * (layout.config().num_heads / n + 4) + last * 2;
   return batch * tokens *
-         (layout.num_layers() * of_block + c + (layout.has_classifier() ? c + 2 : 0));
+         (elements * size_of(dtype) + numbers * size_of(accumulation_dtype(dtype)));
 }
 
 void Activations::resize(size_t batch, size_t tokens) {
@@ -69,23 +86,32 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
       tensor_size_(layout.part().tensor_size),
       num_heads_(layout.config().num_heads / tensor_size_) {
   const size_t r = batch * tokens, c = hidden_, k = std::min(r, kClassifierRows);
-  const auto make = [&](const Shape& shape, MemorySource* source = nullptr) {
-    return Tensor(memory, Category::workspace, dtype, shape, source);
+  const DType numbers = accumulation_dtype(dtype);
+  const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {
+    return Tensor(memory, Category::workspace, type, shape, source);
   };
-  d_residual_ = make({r * c});
-  wide_ = make({4 * r * c / tensor_size_});
-  row_dot_ = make({r * num_heads_});
-  summed_ = make({r * c + (layout.has_classifier() ? 3 * k : 0)}, registered);
+  d_residual_ = make(dtype, {r * c});
+  wide_ = make(dtype, {4 * r * c / tensor_size_});
+  row_dot_ = make(numbers, {r * num_heads_});
+  summed_ = make(numbers, {summed_elements(layout, dtype, r)}, registered);
   if (!layout.has_classifier()) return;
-  losses_ = make({r});
-  logits_ = make({k, layout.num_tokens()});
+  losses_ = make(numbers, {r});
+  logits_ = make(numbers, {k, layout.num_tokens()});
+  if (numbers != dtype) dlogits_ = make(dtype, {k, layout.num_tokens()});
 }
 
-size_t ModelWorkspace::num_elements(const Layout& layout, size_t batch, size_t tokens) {
+size_t ModelWorkspace::num_bytes(const Layout& layout, DType dtype, size_t batch, size_t tokens) {
   const size_t r = batch * tokens, c = layout.config().hidden, n = layout.part().tensor_size;
   const size_t k = std::min(r, kClassifierRows);
-  return r * (2 * c + 4 * c / n + layout.config().num_heads / n) +
-         (layout.has_classifier() ? r + k * (layout.num_tokens() + 3) : 0);
+  const DType numbers = accumulation_dtype(dtype);
+  size_t bytes = r * (c + 4 * c / n) * size_of(dtype) +
+                 (r * (layout.config().num_heads / n) + summed_elements(layout, dtype, r)) *
+                     size_of(numbers);
+  if (layout.has_classifier()) {
+    bytes += (r + k * layout.num_tokens()) * size_of(numbers);
+    if (numbers != dtype) bytes += k * layout.num_tokens() * size_of(dtype);
+  }
+  return bytes;
 }
 
 TensorView ModelWorkspace::d_residual(const Activations& a) const {
@@ -98,14 +124,16 @@ TensorView ModelWorkspace::losses(const Activations& a) const {
 
 BlockWorkspace ModelWorkspace::block(const Activations& a) const {
   const size_t r = a.batch() * a.tokens();
-  return {.narrow = summed_.view().elements(0, {r, hidden_}),
-          .wide = wide_.view().elements(0, {r, 4 * hidden_ / tensor_size_}),
+  const TensorView wide = wide_;
+  return {.narrow = TensorView(summed_.view().data(), wide.dtype(), wide.device(), {r, hidden_}),
+          .wide = wide.elements(0, {r, 4 * hidden_ / tensor_size_}),
           .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()})};
 }
 
 ClassifierWorkspace ModelWorkspace::classifier() const {
   const size_t k = logits_.shape()[0];
-  return {logits_, summed_.view().rows(summed_.shape()[0] - 3 * k, 3 * k)};
+  const TensorView dlogits = dlogits_.view().empty() ? logits_.view() : dlogits_.view();
+  return {logits_, dlogits, summed_.view().rows(summed_.shape()[0] - 3 * k, 3 * k)};
 }
 
 }  // namespace ladder

@@ -16,12 +16,13 @@ class Activations {
  public:
   Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens);
 
-  // Elements allocated for B sequences of T tokens, L blocks here and N tensor-parallel ranks:
-  //   B T (L ((4 + 12/N) C + NH/N + 4) + C), and B T (C + 2) more with the final norm
+  // Bytes allocated for B sequences of T tokens, L blocks here and N tensor-parallel ranks, with x
+  // and a bytes an element of dtype and of what it is accumulated in:
+  //   B T (L ((4 + 12/N) C x + (NH/N + 4) a) + C x), and B T (C x + 2 a) more with the final norm
   // Per block: 2 layernorm outputs, middle, out (4 C), q, k, v, attention (4 C/N), fc and gelu
   // (8 C/N), and NH/N + 4 row numbers; besides the part's input, and the final norm's output and
   // statistics.
-  static size_t num_elements(const Layout& layout, size_t batch, size_t tokens);
+  static size_t num_bytes(const Layout& layout, DType dtype, size_t batch, size_t tokens);
 
   // From here on the tensors are of `batch` sequences of `tokens` tokens.
   // REQUIRES: batch * tokens <= the product that was allocated.
@@ -66,11 +67,12 @@ class ModelWorkspace {
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
                  MemorySource* registered = nullptr);
 
-  // Elements allocated for B sequences of T tokens and N tensor-parallel ranks, with
-  // K = min(B T, kClassifierRows):
-  //   B T ((2 + 4/N) C + NH/N), and B T + K (V/N + 3) more with the classifier
-  // where V/N are the tokens of this rank's slice.
-  static size_t num_elements(const Layout& layout, size_t batch, size_t tokens);
+  // Bytes allocated for B sequences of T tokens and N tensor-parallel ranks, with x and a as above
+  // and K = min(B T, kClassifierRows):
+  //   B T ((2 + 4/N) C x + NH/N a), and with the classifier (B T + K (V/N + 3)) a more
+  // where V/N are the tokens of this rank's slice; and K V/N x for the logits' gradients where x is
+  // not a.
+  static size_t num_bytes(const Layout& layout, DType dtype, size_t batch, size_t tokens);
 
   // All for a micro-batch as `activations` has it now.
   TensorView d_residual(const Activations& activations) const;  // (R, C)
@@ -80,7 +82,7 @@ class ModelWorkspace {
 
  private:
   size_t hidden_, tensor_size_, num_heads_;  // num_heads_: of this rank
-  Tensor d_residual_, wide_, row_dot_, losses_, logits_;
+  Tensor d_residual_, wide_, row_dot_, losses_, logits_, dlogits_;
   Tensor summed_;  // what tensor-parallel ranks sum: narrow, then the classifier's numbers
 };
 

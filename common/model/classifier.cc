@@ -48,10 +48,11 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
     const Block block = exponentials(stream, workspace, rows, wte, t, vocabulary);
-    cross_entropy(stream, losses.rows(first, count), block.exponentials, block.sum,
+    const TensorView dlogits = workspace.dlogits.rows(0, count);
+    cross_entropy(stream, losses.rows(first, count), dlogits, block.exponentials, block.sum,
                   block.target_logit, t, vocabulary.first_token, loss_scale);
-    matmul(stream, dx.rows(first, count), block.exponentials, wte);
-    matmul(stream, dwte, block.exponentials, rows, {.transpose_a = true, .accumulate = true});
+    matmul(stream, dx.rows(first, count), dlogits, wte);
+    matmul(stream, dwte, dlogits, rows, {.transpose_a = true, .accumulate = true});
   });
   vocabulary.tensor.reduce_backward(stream, dx).wait(stream);
 }

@@ -10,8 +10,9 @@ namespace ladder {
 inline constexpr size_t kClassifierRows = 256;
 
 struct ClassifierWorkspace {
-  TensorView logits;   // (block rows, V)
-  TensorView numbers;  // (3 block rows): maximum, sum of exponentials, target's logit
+  TensorView logits;   // (block rows, V) a
+  TensorView dlogits;  // (block rows, V) x; may be the logits where x is a
+  TensorView numbers;  // (3 block rows) a: maximum, sum of exponentials, target's logit
 };
 
 // Where ranks hold a slice of the vocabulary each: what sums over them, and the first token of this

@@ -44,6 +44,8 @@ struct RunConfig {
   std::string dump, metrics, trace;  // paths; empty = none
   double peak_flops = 0;             // of one rank's device, for mfu; 0 = unknown
 
+  // Of gradients, moments and the parameters that AdamW updates: fp32 for bf16 and fp16.
+  DType accumulation() const { return accumulation_dtype(dtype); }
   // Micro-batches in one step on each of data_size ranks.
   size_t num_micro_batches(size_t data_size) const {
     return global_batch_size / (micro_batch_size * data_size);

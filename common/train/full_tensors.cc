@@ -31,9 +31,9 @@ size_t largest_slice(const Layout& layout) {
 
 SliceCollector::SliceCollector(const TrainerContext& context, const Layout& layout)
     : ranks_(context.groups->tensor()) {
-  if (num_bytes(layout, context.config.dtype) == 0) return;
+  if (num_bytes(layout, context.config.accumulation()) == 0) return;
   const auto make = [&](size_t elements) {
-    return Tensor(context.host_memory, Category::workspace, context.config.dtype, {elements});
+    return Tensor(context.host_memory, Category::workspace, context.config.accumulation(), {elements});
   };
   full_ = make(largest_full(layout));
   slice_ = make(largest_slice(layout));
@@ -82,7 +82,7 @@ StageCollector::StageCollector(const TrainerContext& context, const std::vector<
   for (size_t stage = 1; stage < parts.size(); ++stage) {
     others_.emplace_back(context.config.model, 1, parts[stage]);
   }
-  const DType dtype = context.config.dtype;
+  const DType dtype = context.config.accumulation();
   host_ = Tensor(context.host_memory, Category::workspace, dtype, {bytes / size_of(dtype)});
 }
 
@@ -97,7 +97,7 @@ size_t StageCollector::num_bytes(const RunConfig& config, const std::vector<Mode
       }
     }
   }
-  return largest * size_of(config.dtype);
+  return largest * size_of(config.accumulation());
 }
 
 void StageCollector::visit(const std::function<void(const TensorSink&)>& visit_own,

@@ -80,11 +80,15 @@ double LossSum::total() {
 ParameterStaging::ParameterStaging(const TrainerContext& context, const Layout& layout)
     : stream_(context.stream),
       layout_(layout),
-      host_(context.host_memory, Category::workspace, context.config.dtype,
+      host_(context.host_memory, Category::workspace, context.config.accumulation(),
             {largest_parameter(layout)}) {}
 
 size_t ParameterStaging::num_bytes(const Layout& layout, DType dtype) {
-  return largest_parameter(layout) * size_of(dtype);
+  return largest_parameter(layout) * size_of(accumulation_dtype(dtype));
+}
+
+TensorView ParameterStaging::host_as(DType dtype, const Shape& shape) const {
+  return TensorView(host_.view().data(), dtype, DeviceType::cpu, shape);
 }
 
 void ParameterStaging::load(const WeightsFile& file, size_t first, TensorView span) {
@@ -103,7 +107,7 @@ void ParameterStaging::load(const WeightsFile& file, size_t first, TensorView sp
 void ParameterStaging::visit(ConstTensorView flat, const TensorSink& sink) {
   for (const Unit& unit : layout_.units()) {
     for (const Parameter& parameter : unit.parameters) {
-      const TensorView host = host_.view().elements(0, parameter.shape);
+      const TensorView host = host_as(flat.dtype(), parameter.shape);
       copy(stream_, host, flat.elements(unit.offset + parameter.offset, parameter.shape));
       stream_.synchronize();
       sink(parameter, host);

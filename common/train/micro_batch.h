@@ -49,7 +49,7 @@ class LossSum {
 class ParameterStaging {
  public:
   ParameterStaging(const TrainerContext& context, const Layout& layout);
-  // Bytes of host workspace: the largest parameter, in full.
+  // Bytes of host workspace: the largest parameter, in full, in the dtype that files have.
   static size_t num_bytes(const Layout& layout, DType dtype);
 
   // Elements [first, first + span) of the flat buffer = the parameters of the file. Synchronizes.
@@ -58,6 +58,9 @@ class ParameterStaging {
   void visit(ConstTensorView flat, const TensorSink& sink);
 
  private:
+  // The host memory as a tensor of a dtype that is no larger.
+  TensorView host_as(DType dtype, const Shape& shape) const;
+
   Stream& stream_;
   const Layout& layout_;
   Tensor host_;

@@ -228,7 +228,7 @@ void Run::train_and_report(const TrainerCalls& calls) {
 
 void Run::State::dump(int64_t step, const StepResult& result, const Visit& visit) const {
   if (grid.rank == 0) {
-    write_dump(config.dump, step, result, Layout(config.model, 1), config.dtype, visit);
+    write_dump(config.dump, step, result, Layout(config.model, 1), config.accumulation(), visit);
     return;
   }
   // The other ranks take part in collecting the tensors, in the order that write_dump asks for.

@@ -76,7 +76,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
   size_t unit = 0, index = 0;  // of the parameter that comes next, in layout order
   visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView value) {
     const size_t offset = layout.unit(unit).offset + parameter.offset;
-    copy(stream, parameters.view().elements(offset, value.shape()), value);
+    cast(stream, parameters.view().elements(offset, value.shape()), value);
     if (++index == layout.unit(unit).parameters.size()) {
       ++unit;
       index = 0;
@@ -91,7 +91,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
   const size_t vocab = config.model.vocab_size;
-  const Tensor logits(memory, Category::workspace, config.dtype, {1, vocab});
+  const Tensor logits(memory, Category::workspace, config.accumulation(), {1, vocab});
   std::vector<double> host(vocab);
   const TensorView host_view(host.data(), DType::fp64, DeviceType::cpu, {1, vocab});
   for (size_t i = 0; i < config.sample_tokens; ++i) {

@@ -2,13 +2,21 @@
 
 #include <optional>
 
+#include "kernels/elementwise.h"
+
 namespace ladder {
 namespace {
 
-Tensor state_tensor(const TrainerContext& context, Category category,
+Tensor state_tensor(const TrainerContext& context, Category category, DType dtype,
                     const StateShare::Part& part) {
   Memory& memory = part.on_host ? context.host_memory : context.device_memory;
-  return Tensor(memory, category, context.config.dtype, {part.elements}, part.source);
+  return Tensor(memory, category, dtype, {part.elements}, part.source);
+}
+
+// Of gradients, moments and masters.
+Tensor state_tensor(const TrainerContext& context, Category category,
+                    const StateShare::Part& part) {
+  return state_tensor(context, category, context.config.accumulation(), part);
 }
 
 TensorParallel tensor_parallel(const TrainerContext& context) {
@@ -19,21 +27,22 @@ TensorParallel tensor_parallel(const TrainerContext& context) {
 
 Prediction Replica::predict(const RunConfig& config, const Layout& layout, const StateShare& share,
                             size_t num_slots) {
-  const size_t size = size_of(config.dtype);
+  const size_t size = size_of(config.dtype), full_size = size_of(config.accumulation());
   const size_t sequences = config.micro_batch_size, tokens = config.model.sequence_length;
   Prediction prediction;
-  const auto add = [&](Category category, const StateShare::Part& part, size_t copies) {
+  const auto add = [&](Category category, const StateShare::Part& part, size_t bytes) {
     MemoryUse& arena = part.on_host ? prediction.host : prediction.device;
-    arena[category] += copies * size * part.elements;
+    arena[category] += bytes * part.elements;
   };
-  add(Category::parameters, share.parameters, 1);
-  add(Category::gradients, share.gradients, 1);
-  add(Category::optimizer, share.moment, 2);
+  add(Category::parameters, share.parameters, size);
+  add(Category::gradients, share.gradients, full_size);
+  add(Category::optimizer, share.moment, 2 * full_size);
+  if (config.dtype != config.accumulation()) add(Category::optimizer, share.moment, full_size);
   MemoryUse& device = prediction.device;
   device[Category::activations] =
-      num_slots * size * Activations::num_elements(layout, sequences, tokens);
+      num_slots * Activations::num_bytes(layout, config.dtype, sequences, tokens);
   device[Category::workspace] =
-      size * ModelWorkspace::num_elements(layout, sequences, tokens) +
+      ModelWorkspace::num_bytes(layout, config.dtype, sequences, tokens) +
       num_slots * BatchLoader::num_bytes(config) +
       LossSum::num_bytes(config, config.num_micro_batches(layout.world_size()));
   (share.gradients.on_host ? prediction.host : device)[Category::workspace] +=
@@ -48,7 +57,7 @@ Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& sha
     : context(c),
       layout(l),
       rank(c.grid.data_rank()),
-      parameters(state_tensor(c, Category::parameters, share.parameters)),
+      parameters(state_tensor(c, Category::parameters, c.config.dtype, share.parameters)),
       gradients(state_tensor(c, Category::gradients, share.gradients)),
       exp_avg(state_tensor(c, Category::optimizer, share.moment)),
       exp_avg_sq(state_tensor(c, Category::optimizer, share.moment)),
@@ -63,6 +72,9 @@ Replica::Replica(const TrainerContext& c, const Layout& l, const StateShare& sha
         {BatchLoader(c), Activations(c.device_memory, layout, c.config.dtype,
                                      c.config.micro_batch_size, c.config.model.sequence_length)});
   }
+  if (c.config.dtype != c.config.accumulation()) {
+    master = state_tensor(c, Category::optimizer, share.moment);
+  }
   initialize();
 }
 
@@ -71,14 +83,32 @@ void Replica::initialize() {
   if (!context.config.init.empty()) {
     file.emplace(context.config.init, Layout(context.config.model, 1));
   }
-  const auto initialize_span = [&](size_t first, TensorView span) {
+  const auto load = [&](size_t first, TensorView span) {
     if (file) return staging.load(*file, first, span);
     initialize_parameters(stream_of(span), layout, context.config.seed, first, span);
   };
-  if (parameters.shape()[0] == layout.num_elements()) return initialize_span(0, parameters);
+  const auto load_all = [&](const Tensor& buffer) {
+    if (buffer.shape()[0] == layout.num_elements()) return load(0, buffer);
+    for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+      load(shard_begin(layout, unit, rank), shard_of(buffer, unit));
+    }
+  };
+  load_all(parameters);
+  if (master.view().empty()) return;
+  if (file) return load_all(master);
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    initialize_span(shard_begin(layout, unit, rank), shard(TensorKind::param, unit));
+    const TensorView own = master.shape()[0] == layout.num_elements()
+                               ? rows_of(master, unit)
+                               : shard_of(master, unit);
+    cast(context.stream, own,
+         own.num_elements() == shard_elements(layout, unit) ? shard_of(parameters, unit)
+                                                            : rows_of(parameters, unit));
   }
+}
+
+TensorView Replica::rows_of(TensorView buffer, size_t unit) const {
+  const Unit& u = layout.unit(unit);
+  return buffer.rows(u.offset, u.padded_elements);
 }
 
 Stream& Replica::stream_of(const TensorView& view) {
@@ -107,7 +137,9 @@ void Replica::evaluate(const Hooks& hooks) {
 
 void Replica::update(const AdamWStep& step) {
   if (context.trace != nullptr) context.trace->mark();
-  adamw_update(context.stream, layout, 0, parameters, exp_avg, exp_avg_sq, gradients, step);
+  const TensorView target = buffer(TensorKind::param);
+  adamw_update(context.stream, layout, 0, target, exp_avg, exp_avg_sq, gradients, step);
+  if (!master.view().empty()) cast(context.stream, parameters, master);
   if (context.trace != nullptr) context.trace->add_since_mark("AdamW");
 }
 
@@ -120,7 +152,7 @@ Hooks Replica::traced(const Hooks& hooks) {
 TensorView Replica::buffer(TensorKind kind) const {
   switch (kind) {
     case TensorKind::param:
-      return parameters;
+      return master.view().empty() ? parameters : master;
     case TensorKind::grad:
       return gradients;
     case TensorKind::exp_avg:
@@ -131,10 +163,10 @@ TensorView Replica::buffer(TensorKind kind) const {
   return {};
 }
 
-TensorView Replica::shard(TensorKind kind, size_t unit) const {
-  const TensorView all = buffer(kind);
-  return all.num_elements() == layout.num_elements() ? shard_in_flat(layout, unit, rank, all)
-                                                     : shard_in_shards(layout, unit, all);
+TensorView Replica::shard_of(TensorView buffer, size_t unit) const {
+  return buffer.num_elements() == layout.num_elements()
+             ? shard_in_flat(layout, unit, rank, buffer)
+             : shard_in_shards(layout, unit, buffer);
 }
 
 double Replica::squared_norm() {

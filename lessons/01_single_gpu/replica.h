@@ -27,7 +27,7 @@ struct StateShare {
     return {{elements}, {elements}, {elements}};
   }
 
-  Part parameters, gradients, moment;  // there are two moments
+  Part parameters, gradients, moment;  // there are two moments, and in low precision a master
 };
 
 // A micro-batch between its forward and its backward: rows, and what forward saves.
@@ -36,12 +36,16 @@ struct MicroBatch {
   Activations activations;
 };
 
+// In bf16 and fp16 ("x") gradients, moments and a master copy of the parameters are fp32 ("a"):
+// AdamW updates the masters, and the parameters that the model computes with are these, rounded.
+// [Micikevicius18, section 3.1] Otherwise x is a, and the parameters are the masters.
+//
 // A copy of the model (or, from lesson 07 on, of a part of it) with its gradients and AdamW's two
 // moments, whole or (from lesson 03 on) a rank's share of them; the memory of micro-batches; and
 // the model's functions on them.
 struct Replica {
-  // With s bytes an element and the elements of `share`: parameters, gradients, twice moment, and
-  // activations and workspace as their classes say. The ranks of the layout share the global batch.
+  // With the elements of `share`: parameters of x, gradients and twice moment of a, once more if x is
+  // not a; activations and workspace as their classes say. The ranks of the layout share the global batch.
   // `num_slots` micro-batches are between their forward and their backward at a time.
   static Prediction predict(const RunConfig& config, const Layout& layout, const StateShare& share,
                             size_t num_slots = 1);
@@ -62,10 +66,11 @@ struct Replica {
   void update(const AdamWStep& step);
   // The sum of the squares of this rank's shards of the gradients. Synchronizes.
   double squared_norm();
-  // The buffer of one kind.
+  // The buffer of one kind; of parameters the masters.
   TensorView buffer(TensorKind kind) const;
-  // This rank's shard of a unit: in a whole buffer, or in one that holds the rank's shards alone.
-  TensorView shard(TensorKind kind, size_t unit) const;
+  // This rank's shard of a unit, in a buffer that is whole or holds the rank's shards alone.
+  TensorView shard_of(TensorView buffer, size_t unit) const;
+  TensorView shard(TensorKind kind, size_t unit) const { return shard_of(buffer(kind), unit); }
   // Tensors of one kind, as this rank has them. REQUIRES: the buffer is whole.
   void visit(TensorKind kind, const TensorSink& sink);
 
@@ -77,6 +82,7 @@ struct Replica {
   size_t rank;  // of those that share the global batch
   Stream host_stream{DeviceType::cpu};
   Tensor parameters, gradients, exp_avg, exp_avg_sq;
+  Tensor master;  // where it is not the parameters
   std::vector<MicroBatch> slots;
   ModelWorkspace workspace;
   Gpt2 model;
@@ -86,6 +92,8 @@ struct Replica {
 
  private:
   void initialize();
+  // All of a unit, in a buffer that is whole.
+  TensorView rows_of(TensorView buffer, size_t unit) const;
   // Where work on this memory is queued.
   Stream& stream_of(const TensorView& view);
 };

@@ -15,7 +15,8 @@ void check_copies(Replica& replica, Communicator& group,
                   const std::function<bool(const Parameter&)>& which) {
   // FNV-1a over the bits of every parameter, in layout order.
   uint64_t hash = 0xCBF29CE484222325;
-  replica.visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView tensor) {
+  replica.staging.visit(replica.parameters, [&](const Parameter& parameter,
+                                                ConstTensorView tensor) {
     if (!which(parameter)) return;
     const unsigned char* const bytes = static_cast<const unsigned char*>(tensor.data());
     for (size_t i = 0; i < tensor.num_bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;

@@ -35,8 +35,8 @@ Prediction DdpTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
   const Layout layout(config.model, grid.data_size);
   Prediction prediction = Replica::predict(config, layout, StateShare::whole(layout));
   prediction.step[{Purpose::gradient, Collective::all_reduce}] = {
-      .calls = buckets_for(layout, config.dtype, flags).size(),
-      .payload_bytes = layout.num_elements() * size_of(config.dtype)};
+      .calls = buckets_for(layout, config.accumulation(), flags).size(),
+      .payload_bytes = layout.num_elements() * size_of(config.accumulation())};
   return prediction;
 }
 
@@ -47,7 +47,7 @@ DdpTrainer::DdpTrainer(const TrainerContext& context, const Layout& layout, cons
     : world_(*context.world),
       replica_(context, layout, share_of(layout, context.registered)),
       ranks_(replica_, world_),
-      reducer_(replica_.gradients, world_, buckets_for(layout, context.config.dtype, flags),
+      reducer_(replica_.gradients, world_, buckets_for(layout, context.config.accumulation(), flags),
                !flags.no_overlap && !flags.naive) {}
 
 StepResult DdpTrainer::step() {

@@ -1,5 +1,7 @@
 #include "lessons/03_zero1/shards.h"
 
+#include "kernels/elementwise.h"
+
 namespace ladder {
 
 Hooks GradientScatter::hooks(Stream& stream) {
@@ -29,13 +31,17 @@ void update_shard(Replica& replica, size_t unit, const AdamWStep& step) {
       replica.context.stream, replica.layout, shard_begin(replica.layout, unit, replica.rank),
       replica.shard(TensorKind::param, unit), replica.shard(TensorKind::exp_avg, unit),
       replica.shard(TensorKind::exp_avg_sq, unit), replica.shard(TensorKind::grad, unit), step);
+  if (replica.master.view().empty()) return;
+  cast(replica.context.stream, replica.shard_of(replica.parameters, unit),
+       replica.shard(TensorKind::param, unit));
 }
 
 Work gather_unit(Replica& replica, Communicator& world, size_t unit) {
   const Unit& u = replica.layout.unit(unit);
   return world.all_gather(
       replica.context.stream, replica.parameters.view().rows(u.offset, u.padded_elements),
-      replica.shard(TensorKind::param, unit), {.purpose = Purpose::parameter, .background = true});
+      replica.shard_of(replica.parameters, unit),
+      {.purpose = Purpose::parameter, .background = true});
 }
 
 void update_and_gather(Replica& replica, Communicator& world, const AdamWStep& step) {
@@ -58,11 +64,12 @@ size_t elements_on(const Layout& layout, size_t rank) {
 ShardCollector::ShardCollector(const Replica& replica, Communicator& world)
     : replica_(replica),
       world_(world),
-      host_(replica.context.host_memory, Category::workspace, replica.context.config.dtype,
+      host_(replica.context.host_memory, Category::workspace,
+            replica.context.config.accumulation(),
             {elements_on(replica.layout, replica.rank)}) {}
 
 size_t ShardCollector::num_bytes(const Layout& layout, DType dtype, size_t rank) {
-  return elements_on(layout, rank) * size_of(dtype);
+  return elements_on(layout, rank) * size_of(accumulation_dtype(dtype));
 }
 
 void ShardCollector::visit(TensorKind kind, const TensorSink& sink) {

@@ -13,7 +13,7 @@ GradientShards::GradientShards(const TrainerContext& context, const Layout& layo
     const size_t elements = &slot == &slots_.front()
                                 ? layout.unit(layout.token_embedding()).padded_elements
                                 : layout.largest_unit_but_token_embedding();
-    slot.memory = Tensor(context.device_memory, Category::communication, context.config.dtype,
+    slot.memory = Tensor(context.device_memory, Category::communication, context.config.accumulation(),
                          {elements}, context.registered);
   }
 }

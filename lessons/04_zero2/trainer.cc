@@ -18,13 +18,12 @@ Prediction Zero2Trainer::predict(const RunConfig& config, const ProcessGrid& gri
   const Layout layout(config.model, grid.data_size);
   Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
   prediction.device[Category::communication] =
-      GradientShards::num_elements(layout) * size_of(config.dtype);
+      GradientShards::num_elements(layout) * size_of(config.accumulation());
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
-  const Traffic all_units = traffic_of_all_units(layout, config.dtype);
   prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
-      all_units.times(config.num_micro_batches(grid.data_size));
-  prediction.step[{Purpose::parameter, Collective::all_gather}] = all_units;
+      traffic_of_all_units(layout, config.accumulation()).times(config.num_micro_batches(grid.data_size));
+  prediction.step[{Purpose::parameter, Collective::all_gather}] = traffic_of_all_units(layout, config.dtype);
   return prediction;
 }
 

@@ -17,16 +17,15 @@ StateShare share_of(const Layout& layout, MemorySource* registered) {
 Prediction Zero3Trainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                  const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
-  const size_t size = size_of(config.dtype);
   Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
   prediction.device[Category::communication] =
-      size *
-      (GradientShards::num_elements(layout) + UnitGatherer::num_elements(layout, flags.gather));
+      size_of(config.accumulation()) * GradientShards::num_elements(layout) +
+      size_of(config.dtype) * UnitGatherer::num_elements(layout, flags.gather);
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
-      traffic_of_all_units(layout, config.dtype).times(micro_batches);
+      traffic_of_all_units(layout, config.accumulation()).times(micro_batches);
   prediction.step[{Purpose::parameter, Collective::all_gather}] =
       UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
   return prediction;

@@ -58,7 +58,7 @@ void add_pipeline_traffic(Prediction& prediction, const RunConfig& config,
     if (is_recv(action.kind)) add({Purpose::activation, Collective::recv, Axis::pipeline}, message);
     if (action.kind == ActionKind::reduce_embedding) {
       add({Purpose::gradient, Collective::all_reduce, Axis::embedding},
-          embedding_elements * size_of(config.dtype));
+          embedding_elements * size_of(config.accumulation()));
     }
   }
 }

@@ -89,17 +89,18 @@ Prediction ThreeDTrainer::predict(const RunConfig& config, const ProcessGrid& gr
     traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
         tensor_traffic(config, layout, micro_batches);
   }
-  const Traffic all_units = traffic_of_all_units(layout, config.dtype);
+  const Traffic gradients = traffic_of_all_units(layout, config.accumulation());
   if (flags.zero_stage == 1) {
     host += ShardCollector::num_bytes(layout, config.dtype, grid.data_rank());
   }
   if (grid.data_size > 1 && flags.zero_stage == 1) {
-    traffic[{Purpose::gradient, Collective::reduce_scatter, Axis::data}] = all_units;
-    traffic[{Purpose::parameter, Collective::all_gather, Axis::data}] = all_units;
+    traffic[{Purpose::gradient, Collective::reduce_scatter, Axis::data}] = gradients;
+    traffic[{Purpose::parameter, Collective::all_gather, Axis::data}] =
+        traffic_of_all_units(layout, config.dtype);
   } else if (grid.data_size > 1) {
     traffic[{Purpose::gradient, Collective::all_reduce, Axis::data}] = {
-        .calls = make_buckets(layout, config.dtype, flags.bucket_bytes).size(),
-        .payload_bytes = all_units.payload_bytes};
+        .calls = make_buckets(layout, config.accumulation(), flags.bucket_bytes).size(),
+        .payload_bytes = gradients.payload_bytes};
   }
   return prediction;
 }
@@ -147,7 +148,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, 
     shards_.emplace(replica_, data);
   } else {
     reducer_.emplace(replica_.gradients, data,
-                     make_buckets(replica_.layout, context.config.dtype, flags.bucket_bytes), true);
+                     make_buckets(replica_.layout, context.config.accumulation(), flags.bucket_bytes), true);
   }
 }
 
