@@ -104,9 +104,9 @@ size_t ModelWorkspace::num_bytes(const Layout& layout, DType dtype, size_t batch
   const size_t r = batch * tokens, c = layout.config().hidden, n = layout.part().tensor_size;
   const size_t k = std::min(r, kClassifierRows);
   const DType numbers = accumulation_dtype(dtype);
-  size_t bytes = r * (c + 4 * c / n) * size_of(dtype) +
-                 (r * (layout.config().num_heads / n) + summed_elements(layout, dtype, r)) *
-                     size_of(numbers);
+  size_t bytes =
+      r * (c + 4 * c / n) * size_of(dtype) +
+      (r * (layout.config().num_heads / n) + summed_elements(layout, dtype, r)) * size_of(numbers);
   if (layout.has_classifier()) {
     bytes += (r + k * layout.num_tokens()) * size_of(numbers);
     if (numbers != dtype) bytes += k * layout.num_tokens() * size_of(dtype);

@@ -33,7 +33,8 @@ SliceCollector::SliceCollector(const TrainerContext& context, const Layout& layo
     : ranks_(context.groups->tensor()) {
   if (num_bytes(layout, context.config.accumulation()) == 0) return;
   const auto make = [&](size_t elements) {
-    return Tensor(context.host_memory, Category::workspace, context.config.accumulation(), {elements});
+    return Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
+                  {elements});
   };
   full_ = make(largest_full(layout));
   slice_ = make(largest_slice(layout));
@@ -41,7 +42,7 @@ SliceCollector::SliceCollector(const TrainerContext& context, const Layout& layo
 
 size_t SliceCollector::num_bytes(const Layout& layout, DType dtype) {
   if (layout.part().tensor_rank != 0) return 0;
-  return (largest_full(layout) + largest_slice(layout)) * size_of(dtype);
+  return (largest_full(layout) + largest_slice(layout)) * size_of(accumulation_dtype(dtype));
 }
 
 // Slices follow one another: rank r's runs begin r runs behind the first rank's.

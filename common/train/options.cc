@@ -99,7 +99,7 @@ void add_machine_flags(CLI::App& app, RawOptions& raw) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Machine");
   };
-  add("--dtype", raw.dtype, "fp32 or fp64 [fp32]");
+  add("--dtype", raw.dtype, "fp32, fp64, bf16 or fp16 [fp32]");
   add("--device", raw.device, "auto, cpu, emulator, cuda [auto]");
   add("--threads", raw.threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
   add("--device-memory", raw.config.device_memory,
@@ -128,10 +128,18 @@ void add_rank_flags(CLI::App& app, RawOptions& raw) {
       ->group(group);
 }
 
-DType parse_dtype(const std::string& name) {
+DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
   if (name == "fp32") return DType::fp32;
   if (name == "fp64") return DType::fp64;
-  throw UserError(concat("--dtype ", name, ": expected fp32 or fp64"));
+  const bool is_low = name == "bf16" || name == "fp16";
+  if (!is_low) throw UserError(concat("--dtype ", name, ": expected fp32, fp64, bf16 or fp16"));
+  if (name == "bf16" && lesson.precisions != Precisions::full) return DType::bf16;
+  if (name == "fp16" && lesson.precisions == Precisions::all) return DType::fp16;
+  const bool needs_scale = name == "fp16" && lesson.precisions == Precisions::bf16;
+  throw UserError(concat("--dtype ", name, ": ", lesson.name,
+                         needs_scale ? " has no loss scale, without which small gradients vanish"
+                                     : " updates what it has on the host, in fp32 or fp64",
+                         "; take 10_mixed_precision"));
 }
 
 Transport parse_communication(const std::string& name, DeviceType device) {
@@ -164,7 +172,7 @@ void check_countable(const RunConfig& config) {
 }
 
 // Defaults that depend on other flags, and the checks that span several.
-RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
+RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& ranks) {
   RunConfig config = raw.config;
   const size_t data_size = ranks.data_size();
   const Gpt2Preset& preset = find_preset(config.model_name);
@@ -174,7 +182,7 @@ RunConfig resolve(const RawOptions& raw, const Ranks& ranks) {
                   .vocab_size = raw.vocab.value_or(preset.config.vocab_size),
                   .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length)};
   check_config(config.model);
-  config.dtype = parse_dtype(raw.dtype);
+  config.dtype = parse_dtype(raw.dtype, lesson);
   config.device = device_named(raw.device);
   config.communication = parse_communication(raw.communication, config.device);
   config.threads =
@@ -262,7 +270,7 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
   } catch (const CLI::ParseError& error) {
     throw UserError(one_line(error.what()) + "; see --help");
   }
-  return resolve(raw, ranks);
+  return resolve(raw, lesson, ranks);
 }
 
 }  // namespace ladder

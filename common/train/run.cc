@@ -194,7 +194,8 @@ void Run::train_and_report(const TrainerCalls& calls) {
     after.synchronize();
     const double step_ms = Event::elapsed_ms(before, after);
     s.print_progress(step, result, step_ms);
-    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
+    const bool diverged = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
+    if (diverged && !result.skipped) {
       throw Error(concat("step ", step, ": loss ", result.loss, ", gradient norm ",
                          result.grad_norm,
                          ": training has diverged; try a smaller "

@@ -97,9 +97,8 @@ void Replica::initialize() {
   if (master.view().empty()) return;
   if (file) return load_all(master);
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const TensorView own = master.shape()[0] == layout.num_elements()
-                               ? rows_of(master, unit)
-                               : shard_of(master, unit);
+    const TensorView own =
+        master.shape()[0] == layout.num_elements() ? rows_of(master, unit) : shard_of(master, unit);
     cast(context.stream, own,
          own.num_elements() == shard_elements(layout, unit) ? shard_of(parameters, unit)
                                                             : rows_of(parameters, unit));
@@ -164,9 +163,8 @@ TensorView Replica::buffer(TensorKind kind) const {
 }
 
 TensorView Replica::shard_of(TensorView buffer, size_t unit) const {
-  return buffer.num_elements() == layout.num_elements()
-             ? shard_in_flat(layout, unit, rank, buffer)
-             : shard_in_shards(layout, unit, buffer);
+  return buffer.num_elements() == layout.num_elements() ? shard_in_flat(layout, unit, rank, buffer)
+                                                        : shard_in_shards(layout, unit, buffer);
 }
 
 double Replica::squared_norm() {

@@ -44,9 +44,9 @@ struct MicroBatch {
 // moments, whole or (from lesson 03 on) a rank's share of them; the memory of micro-batches; and
 // the model's functions on them.
 struct Replica {
-  // With the elements of `share`: parameters of x, gradients and twice moment of a, once more if x is
-  // not a; activations and workspace as their classes say. The ranks of the layout share the global batch.
-  // `num_slots` micro-batches are between their forward and their backward at a time.
+  // With the elements of `share`: parameters of x, gradients and twice moment of a, once more if x
+  // is not a; activations and workspace as their classes say. The ranks of the layout share the
+  // global batch. `num_slots` micro-batches are between their forward and their backward at a time.
   static Prediction predict(const RunConfig& config, const Layout& layout, const StateShare& share,
                             size_t num_slots = 1);
 

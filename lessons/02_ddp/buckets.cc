@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernels/elementwise.h"
+
 namespace ladder {
 
 std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucket_bytes) {
@@ -20,12 +22,21 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
 }
 
 BucketReducer::BucketReducer(TensorView gradients, Communicator& world, std::vector<Bucket> buckets,
-                             bool overlap)
-    : gradients_(gradients), world_(world), buckets_(std::move(buckets)), overlap_(overlap) {}
+                             bool overlap, TensorView reduced)
+    : gradients_(gradients),
+      reduced_(reduced),
+      world_(world),
+      buckets_(std::move(buckets)),
+      overlap_(overlap) {}
 
 void BucketReducer::start(Stream& stream, const Bucket& bucket) {
-  started_.push_back(world_.all_reduce(stream, gradients_.rows(bucket.offset, bucket.num_elements),
-                                       {.purpose = Purpose::gradient, .background = overlap_}));
+  TensorView summed = gradients_.rows(bucket.offset, bucket.num_elements);
+  if (!reduced_.empty()) {
+    cast(stream, reduced_.rows(bucket.offset, bucket.num_elements), summed);
+    summed = reduced_.rows(bucket.offset, bucket.num_elements);
+  }
+  started_.push_back(
+      world_.all_reduce(stream, summed, {.purpose = Purpose::gradient, .background = overlap_}));
   ++next_;
 }
 
@@ -44,6 +55,7 @@ void BucketReducer::wait(Stream& stream) {
   while (next_ < buckets_.size()) start(stream, buckets_[next_]);
   for (Work& work : started_) work.wait(stream);
   started_.clear();
+  if (!reduced_.empty()) cast(stream, gradients_, reduced_);
 }
 
 }  // namespace ladder

@@ -26,9 +26,11 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
 // order.
 class BucketReducer {
  public:
-  // gradients: the flat buffer. Without `overlap` nothing starts before wait().
+  // gradients: the flat buffer. Without `overlap` nothing starts before wait(). `reduced`: a buffer
+  // of the same extent and another dtype in which they are summed, rounded before and widened
+  // after; empty: where they are.
   BucketReducer(TensorView gradients, Communicator& world, std::vector<Bucket> buckets,
-                bool overlap);
+                bool overlap, TensorView reduced = {});
 
   // For the last micro-batch's backward, once a step: starts each bucket as soon as it is final.
   // REQUIRES: wait() before the next backward.
@@ -39,7 +41,7 @@ class BucketReducer {
  private:
   void start(Stream& stream, const Bucket& bucket);
 
-  TensorView gradients_;
+  TensorView gradients_, reduced_;
   Communicator& world_;
   std::vector<Bucket> buckets_;
   bool overlap_;

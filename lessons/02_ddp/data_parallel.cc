@@ -15,12 +15,12 @@ void check_copies(Replica& replica, Communicator& group,
                   const std::function<bool(const Parameter&)>& which) {
   // FNV-1a over the bits of every parameter, in layout order.
   uint64_t hash = 0xCBF29CE484222325;
-  replica.staging.visit(replica.parameters, [&](const Parameter& parameter,
-                                                ConstTensorView tensor) {
-    if (!which(parameter)) return;
-    const unsigned char* const bytes = static_cast<const unsigned char*>(tensor.data());
-    for (size_t i = 0; i < tensor.num_bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
-  });
+  replica.staging.visit(
+      replica.parameters, [&](const Parameter& parameter, ConstTensorView tensor) {
+        if (!which(parameter)) return;
+        const unsigned char* const bytes = static_cast<const unsigned char*>(tensor.data());
+        for (size_t i = 0; i < tensor.num_bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
+      });
   Stream host(DeviceType::cpu);
   std::vector<int32_t> hashes(2 * group.size());
   std::memcpy(&hashes[2 * group.rank()], &hash, sizeof hash);

@@ -47,7 +47,8 @@ DdpTrainer::DdpTrainer(const TrainerContext& context, const Layout& layout, cons
     : world_(*context.world),
       replica_(context, layout, share_of(layout, context.registered)),
       ranks_(replica_, world_),
-      reducer_(replica_.gradients, world_, buckets_for(layout, context.config.accumulation(), flags),
+      reducer_(replica_.gradients, world_,
+               buckets_for(layout, context.config.accumulation(), flags),
                !flags.no_overlap && !flags.naive) {}
 
 StepResult DdpTrainer::step() {

@@ -9,10 +9,15 @@ Hooks GradientScatter::hooks(Stream& stream) {
   hooks.done = [this, &stream](size_t unit, Pass pass) {
     if (pass != Pass::backward) return;
     const Unit& u = replica_.layout.unit(unit);
-    started_.push_back(
-        world_.reduce_scatter(stream, replica_.shard(TensorKind::grad, unit),
-                              replica_.gradients.view().rows(u.offset, u.padded_elements),
-                              {.purpose = Purpose::gradient, .background = true}));
+    TensorView whole = replica_.gradients.view().rows(u.offset, u.padded_elements);
+    if (!reduced_.empty()) {
+      cast(stream, reduced_.rows(u.offset, u.padded_elements), whole);
+      whole = reduced_.rows(u.offset, u.padded_elements);
+    }
+    const size_t shard = u.padded_elements / world_.size();
+    started_.push_back(world_.reduce_scatter(stream, whole.rows(replica_.rank * shard, shard),
+                                             whole,
+                                             {.purpose = Purpose::gradient, .background = true}));
   };
   return hooks;
 }
@@ -20,6 +25,9 @@ Hooks GradientScatter::hooks(Stream& stream) {
 void GradientScatter::wait(Stream& stream) {
   for (Work& work : started_) work.wait(stream);
   started_.clear();
+  for (size_t unit = 0; unit < replica_.layout.units().size() && !reduced_.empty(); ++unit) {
+    cast(stream, replica_.shard(TensorKind::grad, unit), replica_.shard_of(reduced_, unit));
+  }
 }
 
 Traffic traffic_of_all_units(const Layout& layout, DType dtype) {
@@ -38,10 +46,10 @@ void update_shard(Replica& replica, size_t unit, const AdamWStep& step) {
 
 Work gather_unit(Replica& replica, Communicator& world, size_t unit) {
   const Unit& u = replica.layout.unit(unit);
-  return world.all_gather(
-      replica.context.stream, replica.parameters.view().rows(u.offset, u.padded_elements),
-      replica.shard_of(replica.parameters, unit),
-      {.purpose = Purpose::parameter, .background = true});
+  return world.all_gather(replica.context.stream,
+                          replica.parameters.view().rows(u.offset, u.padded_elements),
+                          replica.shard_of(replica.parameters, unit),
+                          {.purpose = Purpose::parameter, .background = true});
 }
 
 void update_and_gather(Replica& replica, Communicator& world, const AdamWStep& step) {
@@ -64,8 +72,7 @@ size_t elements_on(const Layout& layout, size_t rank) {
 ShardCollector::ShardCollector(const Replica& replica, Communicator& world)
     : replica_(replica),
       world_(world),
-      host_(replica.context.host_memory, Category::workspace,
-            replica.context.config.accumulation(),
+      host_(replica.context.host_memory, Category::workspace, replica.context.config.accumulation(),
             {elements_on(replica.layout, replica.rank)}) {}
 
 size_t ShardCollector::num_bytes(const Layout& layout, DType dtype, size_t rank) {

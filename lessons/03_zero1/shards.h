@@ -12,8 +12,9 @@ namespace ladder {
 // sum of its own shard, in place; the rest of the flat buffer keeps what this rank had.
 class GradientScatter {
  public:
-  // REQUIRES: whole gradients.
-  GradientScatter(const Replica& replica, Communicator& world) : replica_(replica), world_(world) {}
+  // REQUIRES: whole gradients. `reduced`: as BucketReducer's.
+  GradientScatter(const Replica& replica, Communicator& world, TensorView reduced = {})
+      : replica_(replica), world_(world), reduced_(reduced) {}
 
   // For the last micro-batch's backward: starts each unit's reduce_scatter once it is final.
   Hooks hooks(Stream& stream);
@@ -23,6 +24,7 @@ class GradientScatter {
  private:
   const Replica& replica_;
   Communicator& world_;
+  TensorView reduced_;
   std::vector<Work> started_;
 };
 

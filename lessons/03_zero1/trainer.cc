@@ -20,8 +20,10 @@ Prediction Zero1Trainer::predict(const RunConfig& config, const ProcessGrid& gri
   Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = traffic_of_all_units(layout, config.accumulation());
-  prediction.step[{Purpose::parameter, Collective::all_gather}] = traffic_of_all_units(layout, config.dtype);
+  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
+      traffic_of_all_units(layout, config.accumulation());
+  prediction.step[{Purpose::parameter, Collective::all_gather}] =
+      traffic_of_all_units(layout, config.dtype);
   return prediction;
 }
 

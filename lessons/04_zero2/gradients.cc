@@ -13,8 +13,8 @@ GradientShards::GradientShards(const TrainerContext& context, const Layout& layo
     const size_t elements = &slot == &slots_.front()
                                 ? layout.unit(layout.token_embedding()).padded_elements
                                 : layout.largest_unit_but_token_embedding();
-    slot.memory = Tensor(context.device_memory, Category::communication, context.config.accumulation(),
-                         {elements}, context.registered);
+    slot.memory = Tensor(context.device_memory, Category::communication,
+                         context.config.accumulation(), {elements}, context.registered);
   }
 }
 

@@ -22,8 +22,10 @@ Prediction Zero2Trainer::predict(const RunConfig& config, const ProcessGrid& gri
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
   prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
-      traffic_of_all_units(layout, config.accumulation()).times(config.num_micro_batches(grid.data_size));
-  prediction.step[{Purpose::parameter, Collective::all_gather}] = traffic_of_all_units(layout, config.dtype);
+      traffic_of_all_units(layout, config.accumulation())
+          .times(config.num_micro_batches(grid.data_size));
+  prediction.step[{Purpose::parameter, Collective::all_gather}] =
+      traffic_of_all_units(layout, config.dtype);
   return prediction;
 }
 

@@ -19,7 +19,8 @@ class OffloadTrainer {
  public:
   static constexpr LessonInfo kLesson = {"06_offload",
                                          "Trains a GPT-2 with the optimizer, and if wanted the "
-                                         "parameters, in host memory (ZeRO-Offload)."};
+                                         "parameters, in host memory (ZeRO-Offload).",
+                                         Precisions::full};
   static constexpr bool kDistributed = true;
 
   struct Flags {

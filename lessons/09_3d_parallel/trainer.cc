@@ -147,8 +147,9 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, 
     scatter_.emplace(replica_, data);
     shards_.emplace(replica_, data);
   } else {
-    reducer_.emplace(replica_.gradients, data,
-                     make_buckets(replica_.layout, context.config.accumulation(), flags.bucket_bytes), true);
+    reducer_.emplace(
+        replica_.gradients, data,
+        make_buckets(replica_.layout, context.config.accumulation(), flags.bucket_bytes), true);
   }
 }
 

@@ -1,0 +1,55 @@
+#include "lessons/10_mixed_precision/loss_scaler.h"
+
+#include <algorithm>
+
+#include "common/train/validators.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+void LossScaleFlags::add_to(CLI::App& app) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Loss scale");
+  };
+  add("--loss-scale", loss_scale, "Fixed; 0 = dynamic for fp16, 1 for other dtypes [0]")
+      ->check(real(0, 0x1p100));
+  add("--initial-scale", initial_scale, "Of a dynamic scale, to begin with [65536]")
+      ->check(real(0, 0x1p100, true));
+  add("--loss-scale-window", window, "Steps without overflow until it doubles [1000]")
+      ->check(whole(1, 1'000'000'000));
+  add("--hysteresis", hysteresis, "Overflows since it last doubled until it halves [2]")
+      ->check(whole(1, 1'000'000'000));
+  add("--min-loss-scale", min_loss_scale, "It never becomes smaller than this [1]")
+      ->check(real(0, 0x1p100, true));
+}
+
+LossScaler::LossScaler(const LossScaleFlags& flags, bool dynamic)
+    : flags_(flags),
+      dynamic_(dynamic && flags.loss_scale == 0),
+      scale_(dynamic_ ? std::max(flags.initial_scale, flags.min_loss_scale)
+                      : (flags.loss_scale > 0 ? flags.loss_scale : 1)),
+      overflows_left_(flags.hysteresis) {}
+
+void LossScaler::update(bool overflow, int64_t step) {
+  if (!overflow) {
+    skips_at_minimum_ = 0;
+    if (!dynamic_ || ++good_steps_ < flags_.window) return;
+    scale_ *= 2;
+    good_steps_ = 0;
+    overflows_left_ = flags_.hysteresis;
+    return;
+  }
+  good_steps_ = 0;
+  const bool at_minimum = !dynamic_ || scale_ <= flags_.min_loss_scale;
+  skips_at_minimum_ = at_minimum ? skips_at_minimum_ + 1 : 0;
+  if (skips_at_minimum_ == kMostSkips) {
+    throw Error(concat("step ", step, ": ", kMostSkips,
+                       " steps in a row have overflowed at a loss scale of ", scale_,
+                       ", which cannot become smaller; try a smaller --learning-rate, ",
+                       dynamic_ ? "a smaller --min-loss-scale, " : "a dynamic --loss-scale 0, ",
+                       "or --dtype bf16"));
+  }
+  if (dynamic_ && --overflows_left_ <= 0) scale_ = std::max(scale_ / 2, flags_.min_loss_scale);
+}
+
+}  // namespace ladder
