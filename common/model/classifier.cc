@@ -36,8 +36,8 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
     const ClassifierWorkspace block = exponentials(stream, workspace, count, rows, wte, t);
-    cross_entropy(stream, losses.rows(first, count), block.logits, block.sum, block.target_logit, t,
-                  0, loss_scale);
+    cross_entropy(stream, losses.rows(first, count), block.logits, block.logits, block.sum,
+                  block.target_logit, t, 0, loss_scale);
     matmul(stream, dx.rows(first, count), block.logits, wte);
     matmul(stream, dwte, block.logits, rows, {.transpose_a = true, .accumulate = true});
   });
