@@ -8,7 +8,7 @@ namespace ladder {
 
 void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
            ConstTensorView grad, const AdamWStep& step) {
-  const ArgumentCheck expect("adamw", stream, "param", param, 1);
+  const ArgumentCheck expect("adamw", stream, "param", param, 1, ArgumentCheck::kAccumulation);
   expect("exp_avg", exp_avg, param.shape());
   expect("exp_avg_sq", exp_avg_sq, param.shape());
   expect("grad", grad, param.shape());

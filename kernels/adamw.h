@@ -51,7 +51,8 @@ constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
   param = f.keep * param - f.step_size * m / (std::sqrt(v) * f.root_correction + f.epsilon);
 }
 
-// Updates each element of param, exp_avg and exp_avg_sq from grad, all of shape (n).
+// Updates each element of param, exp_avg and exp_avg_sq from grad, all of shape (n) and of a: x is
+// fp32 or fp64. (Parameters in bf16 and fp16 are copies, rounded by `cast`.)
 // `grad` is only read: after the update it still holds what backward produced.
 void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
            ConstTensorView grad, const AdamWStep& step);

@@ -23,7 +23,7 @@ Shape row_shape(const char* kernel, const Shape& out, const ConstTensorView& log
 void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
   const ArgumentCheck expect("attention_forward", stream, "out", out, 3);
   const Shape& shape = out.shape();
-  expect("logsumexp", logsumexp, row_shape("attention_forward", shape, logsumexp));
+  expect.accumulated("logsumexp", logsumexp, row_shape("attention_forward", shape, logsumexp));
   expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
   if (stream.device() == DeviceType::cpu) return cpu::attention_forward(out, logsumexp, qkv);
   cuda::attention_forward(stream, out, logsumexp, qkv);
@@ -34,8 +34,8 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
   const ArgumentCheck expect("attention_backward", stream, "out", out, 3);
   const Shape& shape = out.shape();
   const Shape rows = row_shape("attention_backward", shape, logsumexp);
-  expect("logsumexp", logsumexp, rows);
-  expect("row_dot", row_dot, rows);
+  expect.accumulated("logsumexp", logsumexp, rows);
+  expect.accumulated("row_dot", row_dot, rows);
   expect("dqkv", dqkv, {shape[0], shape[1], 3 * shape[2]});
   expect("dout", dout, shape);
   expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});

@@ -6,12 +6,13 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/cpu/lanes.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 namespace {
 
-// Calls function(T{}) for fp32, fp64 and int32.
+// Calls function(T{}) for every dtype.
 template <class Function>
 void dispatch(DType dtype, Function&& function) {
   if (dtype == DType::int32) return function(int32_t{});
@@ -32,44 +33,44 @@ struct Max {
   }
 };
 
-// Writes vectors, or one number, one after the other.
-template <class T, class... Values>
-void store(T* to, const Values&... values) {
-  char* at = reinterpret_cast<char*>(to);
-  ((std::memcpy(at, &values, sizeof values), at += sizeof values), ...);
+// Writes two vectors one after the other, or one number, rounded to T.
+template <class T, class L = cpu::Lanes<Accumulate<T>>>
+void store(T* to, const typename L::Vector& a, const typename L::Vector& b) {
+  L::store(to, a);
+  L::store(to + L::kCount, b);
+}
+template <class T>
+void store(T* to, Accumulate<T> value) {
+  *to = static_cast<T>(value);
 }
 
-// Calls write(i, reduction over all buffers' elements i, i + 1, ...) for [0, n), with the two
-// vectors of a cache line and at the end with single elements. A line is summed in registers, in
-// rank order, so that as many streams as ranks run at the speed of one. Larger blocks lose a third
-// of it with eight ranks: lines at the same place of eight buffers compete for the ways of one
-// cache set. For the same reason what lies ahead is asked for from the L2 cache only.
+// Calls write(i, reduction over all buffers' elements i, i + 1, ...) for [0, n), with two vectors
+// (a cache line of fp32) and at the end with single elements. They are summed in registers, in rank
+// order, so that as many streams as ranks run at the speed of one. Larger blocks lose a third of it
+// with eight ranks: lines at the same place of eight buffers compete for the ways of one cache set.
+// For the same reason what lies ahead is asked for from the L2 cache only.
 template <class T, class View, class Combine, class Write>
 void reduce_lines(std::span<const View> buffers, Combine combine, Write write) {
-  typedef T Vector __attribute__((vector_size(32)));
-  constexpr size_t kHalf = sizeof(Vector) / sizeof(T), kAhead = 1024 / sizeof(T);
+  using A = Accumulate<T>;
+  using L = cpu::Lanes<A>;
+  constexpr size_t kHalf = L::kCount, kAhead = 1024 / sizeof(T);
   std::vector<const T*> in;
   for (const View& buffer : buffers) in.push_back(static_cast<const T*>(buffer.data()));
   const size_t n = buffers[0].num_elements(), ranks = in.size();
-  const auto load = [](const T* from) {
-    Vector x;
-    std::memcpy(&x, from, sizeof x);
-    return x;
-  };
   size_t i = 0;
   for (; i + 2 * kHalf <= n; i += 2 * kHalf) {
-    Vector a = load(in[0] + i), b = load(in[0] + i + kHalf);
+    auto a = L::load(in[0] + i), b = L::load(in[0] + i + kHalf);
     __builtin_prefetch(in[0] + i + kAhead, 0, 2);
     for (size_t r = 1; r < ranks; ++r) {
-      a = combine(a, load(in[r] + i));
-      b = combine(b, load(in[r] + i + kHalf));
+      a = combine(a, L::load(in[r] + i));
+      b = combine(b, L::load(in[r] + i + kHalf));
       __builtin_prefetch(in[r] + i + kAhead, 0, 2);
     }
     write(i, a, b);
   }
   for (; i < n; ++i) {
-    T sum = in[0][i];
-    for (size_t r = 1; r < ranks; ++r) sum = combine(sum, in[r][i]);
+    A sum = in[0][i];
+    for (size_t r = 1; r < ranks; ++r) sum = combine(sum, static_cast<A>(in[r][i]));
     write(i, sum);
   }
 }

@@ -13,8 +13,9 @@ namespace ladder {
 
 enum class Reduction { sum, max };
 
-// buffers[r][i] = ((buffers[0][i] + buffers[1][i]) + ...) for every r, or the maximum.
-// REQUIRES: same dtype (fp32, fp64, int32) and number of elements; distinct memory.
+// buffers[r][i] = ((buffers[0][i] + buffers[1][i]) + ...) for every r, or the maximum. bf16 and
+// fp16 are summed in fp32 and rounded once, at the end. REQUIRES: same dtype and number of
+// elements; distinct memory.
 void reduce_to_all(std::span<const TensorView> buffers, Reduction reduction);
 
 // out[i] = ((buffers[0][i] + buffers[1][i]) + ...), or the maximum. out may be one of the buffers.

@@ -34,7 +34,7 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
                         ConstTensorView dout, size_t first) {
   const ArgumentCheck expect("embedding_backward", stream, "dout", dout, 3);
-  expect("dtable", dtable, table_shape(dtable, dout));
+  expect.accumulated("dtable", dtable, table_shape(dtable, dout));
   expect("tokens", tokens, DType::int32, {dout.shape()[0], dout.shape()[1]});
   if (stream.device() == DeviceType::cpu) {
     return cpu::embedding_backward(dtable, tokens, dout, first);
@@ -53,7 +53,7 @@ void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstT
 
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
   const ArgumentCheck expect("position_backward", stream, "dout", dout, 3);
-  expect("dtable", dtable, table_shape(dtable, dout));
+  expect.accumulated("dtable", dtable, table_shape(dtable, dout));
   check_positions("position_backward", "dtable", dtable, dout);
   if (stream.device() == DeviceType::cpu) return cpu::position_backward(dtable, dout);
   cuda::position_backward(stream, dtable, dout);

@@ -15,6 +15,7 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
 
 // dtable[tokens[b, t] - first, :] += dout[b, t, :] where the table has that row, in order of (b, t)
 // for every element, so the bits do not depend on the threads.
+//   dout x; dtable a
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
                         ConstTensorView dout, size_t first = 0);
 
@@ -23,6 +24,7 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
 void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table);
 
 // dtable[t, :] += sum over b, in order, of dout[b, t, :].
+//   dout x; dtable a
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout);
 
 }  // namespace ladder

@@ -10,8 +10,8 @@ void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorVi
                        ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
   const ArgumentCheck expect("layernorm_forward", stream, "out", out, 2);
   const size_t rows = out.shape()[0], n = out.shape()[1];
-  expect("mean", mean, {rows});
-  expect("rstd", rstd, {rows});
+  expect.accumulated("mean", mean, {rows});
+  expect.accumulated("rstd", rstd, {rows});
   expect("in", in, {rows, n});
   expect("weight", weight, {n});
   expect("bias", bias, {n});
@@ -26,13 +26,13 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
                         ConstTensorView mean, ConstTensorView rstd) {
   const ArgumentCheck expect("layernorm_backward", stream, "din", din, 2);
   const size_t rows = din.shape()[0], n = din.shape()[1];
-  expect("dweight", dweight, {n});
-  expect("dbias", dbias, {n});
+  expect.accumulated("dweight", dweight, {n});
+  expect.accumulated("dbias", dbias, {n});
   expect("dout", dout, {rows, n});
   expect("in", in, {rows, n});
   expect("weight", weight, {n});
-  expect("mean", mean, {rows});
-  expect("rstd", rstd, {rows});
+  expect.accumulated("mean", mean, {rows});
+  expect.accumulated("rstd", rstd, {rows});
   if (stream.device() == DeviceType::cpu) {
     return cpu::layernorm_backward(din, dweight, dbias, dout, in, weight, mean, rstd);
   }

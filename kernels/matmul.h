@@ -3,9 +3,13 @@
 // Letters in all kernel headers: B sequences, T tokens in a sequence, C hidden size, NH heads,
 // HS = C / NH head size, V vocabulary size; R rows (usually B * T). Shapes are (outermost, ...).
 // Every kernel is asynchronous on its stream, allocates nothing, and checks device, dtype and shape
-// of each argument: a wrong one throws Error naming it. "x" below is fp32 or fp64, the same for all
-// floating-point arguments unless a line says otherwise. Arguments must not overlap unless a line
+// of each argument: a wrong one throws Error naming it. Arguments must not overlap unless a line
 // says they may.
+//
+// "x" is the dtype of floating-point arguments: fp32, fp64, bf16 or fp16, the same for all of them
+// unless a line says otherwise. "a" is the dtype that is computed in: fp32 for bf16 and fp16, else
+// x itself. Elements of x are widened to a, which is exact, and a result is rounded to x once, when
+// it is stored. What is summed over rows, and what backward needs to full precision, is of a.
 #pragma once
 
 #include "kernels/runtime/stream.h"
@@ -19,14 +23,19 @@ struct MatmulOptions {
 };
 
 // out (M, N) = op(a) (M, K) op(b) (K, N), or += with accumulate.
+//   a, b x; out x or a
 //
 // The products of a linear layer out = in W + bias with W (in, out), for R rows:
 //   forward          out  = matmul(in, W)
 //   input gradient   din  = matmul(dout, W, {.transpose_b = true})
 //   weight gradient  dW  += matmul(in, dout, {.transpose_a = true, .accumulate = true})
-// Each element is summed over k in an order that depends on the shapes and, in fp32, on the number
-// of threads, never on the run. On a GPU the first product of a thread on a stream makes a handle of
-// cuBLAS and 32 MiB for it to work in, which no category of memory counts.
+// Each element is summed over k in an order that depends on the shapes and, in fp32 and bf16, on
+// the number of threads, never on the run.
+// On the CPU fp32 products are oneDNN's, and so are those of bf16 where the CPU multiplies it
+// (AVX512_BF16; numbers below 2^-126 count as zero): their bits may differ between machines. All
+// others have the same bits everywhere: our own loop, which widens what it loads.
+// On a GPU the first product of a thread on a stream makes a handle of cuBLAS and 32 MiB for it to
+// work in, which no category of memory counts.
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options = {});
 
@@ -36,10 +45,11 @@ void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b
 // is tested with. Off until it is asked for. Changes nothing in fp64 and on other devices.
 void set_tf32(bool on);
 
-// out (R, C) += bias (C), to each row.
+// out (R, C) += bias (C), to each row. x
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias);
 
 // dbias (C) += sum over rows of dout (R, C), in an order that is independent of the threads.
+//   dout x; dbias a
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout);
 
 }  // namespace ladder

@@ -11,7 +11,7 @@ namespace {
 
 void check_sum(const char* kernel, const Stream& stream, const ConstTensorView& out,
                const ConstTensorView& workspace, const ConstTensorView& in) {
-  const ArgumentCheck expect(kernel, stream, "in", in, 1);
+  const ArgumentCheck expect(kernel, stream, "in", in, 1, ArgumentCheck::kAccumulation);
   expect("out", out, DType::fp64, {1});
   const size_t needed = sum_workspace_elements(in.num_elements());
   const size_t given = workspace.shape().num_dims() == 1 ? workspace.shape()[0] : 0;

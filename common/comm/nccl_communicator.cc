@@ -18,6 +18,10 @@ ncclDataType_t nccl_type(DType dtype) {
       return ncclFloat64;
     case DType::int32:
       return ncclInt32;
+    case DType::bf16:
+      return ncclBfloat16;
+    case DType::fp16:
+      return ncclFloat16;
   }
   fail("a collective: a dtype that NCCL is not given");
 }

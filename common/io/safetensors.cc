@@ -17,6 +17,10 @@ const char* file_dtype(DType dtype) {
       return "F64";
     case DType::int32:
       return "I32";
+    case DType::bf16:
+      return "BF16";
+    case DType::fp16:
+      return "F16";
   }
   fail(concat("safetensors: no spelling for dtype ", name_of(dtype)));
 }

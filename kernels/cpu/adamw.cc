@@ -7,7 +7,7 @@ namespace ladder::cpu {
 void adamw(TensorView param, TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grad,
            const AdamWStep& step) {
   const size_t n = param.num_elements();
-  dispatch_float(param.dtype(), [&](auto zero) {
+  dispatch_accumulation(param.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const AdamWFactors<T> factors(step);
     T* __restrict const p = param.as<T>();

@@ -1,116 +1,119 @@
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
+#include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/bodies.h"
-#include "kernels/cpu/gemm.h"
-#include "kernels/cpu/lanes.h"
-#include "kernels/cpu/math.h"
 
 namespace ladder::cpu {
 namespace {
 
-// Scores exist for one tile of queries x keys at a time. A key block starts at a multiple of
-// kKeys, which kQueries divides: the first key of a block is never after the tile's first query.
-constexpr size_t kQueries = 64, kKeys = 256;
-
-// One head of one sequence: token t's vectors lie at q + t * stride and so on.
-template <class T>
-struct Head {
-  Head(const T* qkv, size_t b, size_t h, size_t tokens_, size_t num_heads, size_t size_)
-      : tokens(tokens_), size(size_), stride(3 * num_heads * size_) {
-    q = qkv + b * tokens * stride + h * size;
-    k = q + num_heads * size;
-    v = k + num_heads * size;
-    scale = T{1} / std::sqrt(static_cast<T>(size));
-  }
-  Matrix<T> rows(const T* of, size_t first, bool transposed = false) const {
-    return {of + first * stride, stride, transposed};
-  }
-
-  size_t tokens, size, stride;
-  const T *q, *k, *v;
-  T scale;
-};
-
-// p[j] = exp(scale * s[j] - shift) for j < valid, 0 up to n: the mask. p may be s.
-template <class T>
-void exponentials(T* p, const T* s, size_t valid, size_t n, T scale, T shift) {
-#pragma omp simd
-  for (size_t j = 0; j < valid; ++j) p[j] = vector_exp(scale * s[j] - shift);
-  std::fill(p + valid, p + n, T{0});
-}
-
-// One tile of queries [q0, q0 + num_queries) against all keys before them.
-template <class T>
-void forward_tile(const Head<T>& head, size_t q0, T* out, size_t out_stride, T* logsumexp) {
-  const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
-  alignas(64) T scores[kQueries * kKeys];
-  T maximum[kQueries], total[kQueries];
-  std::fill_n(maximum, kQueries, std::numeric_limits<T>::lowest());
-  std::fill_n(total, kQueries, T{0});
-  for (size_t k0 = 0; k0 < end; k0 += kKeys) {
-    const size_t n = std::min(kKeys, end - k0);
-    gemm(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false,
-         scores, n);
-    for (size_t i = 0; i < num_queries; ++i) {
-      T* const row = scores + i * n;
-      const size_t valid = std::min(n, q0 + i + 1 - k0);
-      const T larger = std::max(maximum[i], head.scale * lane_max(valid, row));
-      exponentials(row, row, valid, n, head.scale, larger);
-      const T correction = std::exp(maximum[i] - larger);
-      total[i] = total[i] * correction + lane_sum<T>(
-                                             valid, [](auto p) { return p; }, row);
-      maximum[i] = larger;
-      T* const o = out + (q0 + i) * out_stride;
-      if (k0 > 0) std::transform(o, o + head.size, o, [=](T x) { return x * correction; });
+// One tile of queries, whose results go to `out`.
+template <class T, class A = Accumulate<T>>
+void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, A* logsumexp) {
+  T* const rows = out + q0 * out_stride;
+  if constexpr (is_low_precision<T>) {
+    A sums[kQueries * kPart];
+    for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
+      const size_t width = std::min(kPart, head.size - d0);
+      forward_tile(head, q0, d0, width, sums, kPart, logsumexp);
+      for (size_t i = 0; i < std::min(kQueries, head.tokens - q0); ++i) {
+        narrow(rows + i * out_stride + d0, sums + i * kPart, width);
+      }
     }
-    gemm(num_queries, head.size, n, Matrix<T>{scores, n}, head.rows(head.v, k0), k0 > 0,
-         out + q0 * out_stride, out_stride);
-  }
-  for (size_t i = 0; i < num_queries; ++i) {
-    T* const o = out + (q0 + i) * out_stride;
-    const T inverse = T{1} / total[i];
-    std::transform(o, o + head.size, o, [=](T x) { return x * inverse; });
-    logsumexp[q0 + i] = maximum[i] + std::log(total[i]);
+  } else {
+    forward_tile(head, q0, 0, head.size, rows, out_stride, logsumexp);
   }
 }
 
 // All of one head's backward: dk and dv collect over queries, so one thread has the whole head.
 // dqkv points at the head's dq of token 0 and has the layout of qkv.
 template <class T>
-void backward_head(const Head<T>& head, T* dqkv, T* row_dot, const T* dout, const T* out,
-                   size_t out_stride, const T* logsumexp) {
+void backward_head(const Gradient<T>& g, T* dqkv) {
+  const Head<T>& head = g.head;
   alignas(64) T p[kQueries * kKeys], ds[kQueries * kKeys];
   T *const dq = dqkv, *const dk = dqkv + (head.k - head.q), *const dv = dqkv + (head.v - head.q);
   for (size_t t = 0; t < head.tokens; ++t) {
     std::fill_n(dk + t * head.stride, head.size, T{0});
     std::fill_n(dv + t * head.stride, head.size, T{0});
-    row_dot[t] = lane_sum<T>(
-        head.size, [](auto a, auto b) { return a * b; }, dout + t * out_stride,
-        out + t * out_stride);
   }
+  g.fill_row_dot(0, head.tokens);
   for (size_t q0 = 0; q0 < head.tokens; q0 += kQueries) {
     const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
-    const Matrix<T> d{dout + q0 * out_stride, out_stride};
     for (size_t k0 = 0; k0 < end; k0 += kKeys) {
       const size_t n = std::min(kKeys, end - k0);
-      gemm(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false, p,
-           n);
-      gemm(num_queries, n, head.size, d, head.rows(head.v, k0, true), false, ds, n);
-      for (size_t i = 0; i < num_queries; ++i) {
-        T *const p_row = p + i * n, *const ds_row = ds + i * n;
-        const T dot = row_dot[q0 + i];
-        exponentials(p_row, p_row, std::min(n, q0 + i + 1 - k0), n, head.scale, logsumexp[q0 + i]);
-        for (size_t j = 0; j < n; ++j) ds_row[j] = p_row[j] * (ds_row[j] - dot) * head.scale;
-      }
-      gemm(n, head.size, num_queries, Matrix<T>{p, n, true}, d, true, dv + k0 * head.stride,
-           head.stride);
+      gradient_tile(g, q0, num_queries, k0, n, p, ds);
+      gemm(n, head.size, num_queries, Matrix<T>{p, n, true}, g.dout_rows(q0), true,
+           dv + k0 * head.stride, head.stride);
       gemm(num_queries, head.size, n, Matrix<T>{ds, n}, head.rows(head.k, k0), k0 > 0,
            dq + q0 * head.stride, head.stride);
       gemm(n, head.size, num_queries, Matrix<T>{ds, n, true}, head.rows(head.q, q0), true,
            dk + k0 * head.stride, head.stride);
     }
+  }
+}
+
+// In bf16 and fp16 a gradient is summed in fp32, aside, and rounded once. What is summed aside is
+// either of keys or of queries, so each has a pass of its own that computes the scores again.
+
+// Rows of dk and dv, or of dq: elements [d0, d0 + width) of tokens [first, first + count).
+template <class T>
+void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size_t width, T* to,
+                float* sums) {
+  for (size_t i = 0; i < count; ++i) {
+    narrow(to + (first + i) * head.stride + d0, sums + i * kPart, width);
+  }
+}
+
+// dk and dv of one block of keys, from all queries after them.
+template <class T>
+void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
+  const Head<T>& head = g.head;
+  alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
+  float dk[kKeys * kPart], dv[kKeys * kPart];
+  const size_t count = std::min(kKeys, head.tokens - k0);
+  for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
+    const size_t width = std::min(kPart, head.size - d0);
+    std::fill_n(dk, count * kPart, 0.0F);
+    std::fill_n(dv, count * kPart, 0.0F);
+    for (size_t q0 = k0; q0 < head.tokens; q0 += kQueries) {
+      const size_t num_queries = std::min(kQueries, head.tokens - q0);
+      const size_t n = std::min(count, q0 + num_queries - k0);
+      gradient_tile(g, q0, num_queries, k0, n, p, ds);
+      product(n, width, num_queries, Matrix<float>{p, n, true}, g.dout_rows(q0, d0), true, dv,
+              kPart);
+      product(n, width, num_queries, Matrix<float>{ds, n, true}, head.rows(head.q + d0, q0), true,
+              dk, kPart);
+    }
+    store_sums(head, k0, count, d0, width, dqkv + (head.k - head.q), dk);
+    store_sums(head, k0, count, d0, width, dqkv + (head.v - head.q), dv);
+  }
+}
+
+// dq of one tile of queries, from all keys before them.
+template <class T>
+void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
+  const Head<T>& head = g.head;
+  alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
+  float dq[kQueries * kPart];
+  const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
+  for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
+    const size_t width = std::min(kPart, head.size - d0);
+    for (size_t k0 = 0; k0 < end; k0 += kKeys) {
+      const size_t n = std::min(kKeys, end - k0);
+      gradient_tile(g, q0, num_queries, k0, n, p, ds);
+      product(num_queries, width, n, Matrix<float>{ds, n}, head.rows(head.k + d0, k0), k0 > 0, dq,
+              kPart);
+    }
+    store_sums(head, q0, num_queries, d0, width, dqkv, dq);
+  }
+}
+
+// Calls body(block, head) for every block of `size` tokens of each of num_heads heads, shared out
+// among the threads of the surrounding parallel region one at a time. Which thread takes a block
+// changes nothing in it.
+template <class Body>
+void for_blocks(size_t tokens, size_t size, size_t num_heads, Body body) {
+  const size_t num_blocks = (tokens + size - 1) / size;
+#pragma omp for collapse(2) schedule(dynamic)
+  for (size_t block = 0; block < num_blocks; ++block) {
+    for (size_t head = 0; head < num_heads; ++head) body(block, head);
   }
 }
 
@@ -121,19 +124,17 @@ void attention_forward(TensorView out, TensorView logsumexp, ConstTensorView qkv
   const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T *const o = out.as<T>(), *const l = logsumexp.as<T>();
+    T* const o = out.as<T>();
+    Accumulate<T>* const l = logsumexp.as<Accumulate<T>>();
     const T* const x = qkv.as<T>();
-    // The last tiles have the most keys: handed out one at a time, longest first. Which thread
-    // takes a tile changes nothing in it.
+    // The last tiles have the most keys: they come first.
     const size_t num_tiles = (tokens + kQueries - 1) / kQueries;
-#pragma omp parallel for collapse(2) schedule(dynamic)
-    for (size_t tile = 0; tile < num_tiles; ++tile) {
-      for (size_t bh = 0; bh < batch * num_heads; ++bh) {
-        const size_t b = bh / num_heads, h = bh % num_heads;
-        forward_tile(Head<T>(x, b, h, tokens, num_heads, size), (num_tiles - 1 - tile) * kQueries,
-                     o + b * tokens * hidden + h * size, hidden, l + bh * tokens);
-      }
-    }
+#pragma omp parallel
+    for_blocks(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+      const size_t b = bh / num_heads, h = bh % num_heads;
+      forward_queries(Head<T>(x, b, h, tokens, num_heads, size), (num_tiles - 1 - tile) * kQueries,
+                      o + b * tokens * hidden + h * size, hidden, l + bh * tokens);
+    });
   });
 }
 
@@ -143,16 +144,40 @@ void attention_backward(TensorView dqkv, TensorView row_dot, ConstTensorView dou
   const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T *const dx = dqkv.as<T>(), *const dot = row_dot.as<T>();
+    using A = Accumulate<T>;
+    T* const dx = dqkv.as<T>();
+    A* const dot = row_dot.as<A>();
     const T *const x = qkv.as<T>(), *const d = dout.as<T>(), *const o = out.as<T>();
-    const T* const l = logsumexp.as<T>();
-#pragma omp parallel for schedule(dynamic)
-    for (size_t bh = 0; bh < batch * num_heads; ++bh) {
+    const A* const l = logsumexp.as<A>();
+    const auto gradient = [&](size_t bh) {
       const size_t b = bh / num_heads, h = bh % num_heads;
       const size_t offset = b * tokens * hidden + h * size;
-      const Head<T> head(x, b, h, tokens, num_heads, size);
-      backward_head(head, dx + (head.q - x), dot + bh * tokens, d + offset, o + offset, hidden,
-                    l + bh * tokens);
+      return Gradient<T>{Head<T>(x, b, h, tokens, num_heads, size),
+                         d + offset,
+                         o + offset,
+                         hidden,
+                         l + bh * tokens,
+                         dot + bh * tokens};
+    };
+    const auto dq = [&](const Gradient<T>& g) { return dx + (g.head.q - x); };
+#pragma omp parallel
+    if constexpr (is_low_precision<T>) {
+      for_blocks(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+        gradient(bh).fill_row_dot(tile * kQueries, std::min(tokens, (tile + 1) * kQueries));
+      });
+      for_blocks(tokens, kKeys, batch * num_heads, [&](size_t block, size_t bh) {
+        const Gradient<T> g = gradient(bh);
+        backward_keys(g, block * kKeys, dq(g));
+      });
+      for_blocks(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+        const Gradient<T> g = gradient(bh);
+        backward_queries(g, tile * kQueries, dq(g));
+      });
+    } else {
+      for_blocks(1, 1, batch * num_heads, [&](size_t, size_t bh) {
+        const Gradient<T> g = gradient(bh);
+        backward_head(g, dq(g));
+      });
     }
   });
 }

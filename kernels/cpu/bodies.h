@@ -34,9 +34,9 @@ void position_backward(TensorView dtable, ConstTensorView dout);
 void softmax_maximum(TensorView maximum, ConstTensorView logits);
 void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_logit,
                           ConstTensorView targets, ConstTensorView maximum, size_t first);
-void cross_entropy(TensorView losses, TensorView exponentials, ConstTensorView sum,
-                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
-                   double loss_scale);
+void cross_entropy(TensorView losses, TensorView dlogits, ConstTensorView exponentials,
+                   ConstTensorView sum, ConstTensorView target_logit, ConstTensorView targets,
+                   size_t first, double loss_scale);
 void cross_entropy_loss(TensorView losses, ConstTensorView sum, ConstTensorView target_logit);
 
 void adamw(TensorView param, TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grad,

@@ -1,14 +1,14 @@
 #include <cmath>
 
 #include "kernels/cpu/bodies.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/map.h"
 #include "kernels/cpu/math.h"
 #include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
 void softmax_maximum(TensorView maximum, ConstTensorView logits) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
-  dispatch_float(logits.dtype(), [&](auto zero) {
+  dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const m = maximum.as<T>();
     const T* const x = logits.as<T>();
@@ -20,7 +20,7 @@ void softmax_maximum(TensorView maximum, ConstTensorView logits) {
 void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_logit,
                           ConstTensorView targets, ConstTensorView maximum, size_t first) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
-  dispatch_float(logits.dtype(), [&](auto zero) {
+  dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T *const x = logits.as<T>(), *const s = sum.as<T>(), *const t = target_logit.as<T>();
     const T* const m = maximum.as<T>();
@@ -39,31 +39,32 @@ void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_l
   });
 }
 
-void cross_entropy(TensorView losses, TensorView exponentials, ConstTensorView sum,
-                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
-                   double loss_scale) {
+void cross_entropy(TensorView losses, TensorView dlogits, ConstTensorView exponentials,
+                   ConstTensorView sum, ConstTensorView target_logit, ConstTensorView targets,
+                   size_t first, double loss_scale) {
   const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
   cross_entropy_loss(losses, sum, target_logit);
-  dispatch_float(exponentials.dtype(), [&](auto zero) {
+  dispatch_float(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const x = exponentials.as<T>();
-    const T* const s = sum.as<T>();
+    using A = Accumulate<T>;
+    T* const d = dlogits.as<T>();
+    const A *const e = exponentials.as<A>(), *const s = sum.as<A>();
     const int32_t* const target = targets.as<int32_t>();
-    const T scale = static_cast<T>(loss_scale);
+    const A scale = static_cast<A>(loss_scale);
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
-      T* const row = x + r * n;
-      const T factor = scale / s[r];
-      for (size_t v = 0; v < n; ++v) row[v] *= factor;
+      const A factor = scale / s[r];
       const size_t column = index_in_slice(target[r], first, n);
-      if (column < n) row[column] -= scale;
+      const A of_target = column < n ? e[r * n + column] * factor - scale : A{};
+      map_in_thread([factor](A x) { return x * factor; }, n, d + r * n, e + r * n);
+      if (column < n) d[r * n + column] = static_cast<T>(of_target);
     }
   });
 }
 
 void cross_entropy_loss(TensorView losses, ConstTensorView sum, ConstTensorView target_logit) {
   const size_t rows = losses.num_elements();
-  dispatch_float(losses.dtype(), [&](auto zero) {
+  dispatch_accumulation(losses.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const l = losses.as<T>();
     const T *const s = sum.as<T>(), *const t = target_logit.as<T>();

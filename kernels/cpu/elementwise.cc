@@ -1,6 +1,7 @@
 #include "kernels/elementwise.h"
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cpu/map.h"
 #include "kernels/runtime/random.h"
 
 namespace ladder::cpu {
@@ -8,46 +9,42 @@ namespace ladder::cpu {
 void fill(TensorView out, double value) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const o = out.as<T>();
-    const size_t n = out.num_elements();
-    const T v = static_cast<T>(value);
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < n; ++i) o[i] = v;
+    const Accumulate<T> v = static_cast<T>(value);
+    map([v] { return v; }, out.num_elements(), out.as<T>());
   });
 }
 
 void add(TensorView out, ConstTensorView a, ConstTensorView b) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const o = out.as<T>();
-    const T *const x = a.as<T>(), *const y = b.as<T>();
-    const size_t n = out.num_elements();
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < n; ++i) o[i] = x[i] + y[i];
+    map([](auto x, auto y) { return x + y; }, out.num_elements(), out.as<T>(), a.as<T>(),
+        b.as<T>());
   });
 }
 
 void scale(TensorView out, ConstTensorView in, double factor) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const o = out.as<T>();
-    const T* const x = in.as<T>();
-    const size_t n = out.num_elements();
-    const T f = static_cast<T>(factor);
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < n; ++i) o[i] = f * x[i];
+    const auto f = static_cast<Accumulate<T>>(factor);
+    map([f](auto x) { return f * x; }, out.num_elements(), out.as<T>(), in.as<T>());
   });
 }
 
 void cast(TensorView out, ConstTensorView in) {
+  const size_t n = out.num_elements();
   dispatch_float(out.dtype(), [&](auto out_zero) {
     dispatch_float(in.dtype(), [&](auto in_zero) {
       using To = decltype(out_zero);
+      using From = decltype(in_zero);
       To* const o = out.as<To>();
-      const auto* const x = in.as<decltype(in_zero)>();
-      const size_t n = out.num_elements();
-#pragma omp parallel for simd schedule(static)
-      for (size_t i = 0; i < n; ++i) o[i] = static_cast<To>(x[i]);
+      const From* const x = in.as<From>();
+      if constexpr (std::is_same_v<From, double> && is_low_precision<To>) {
+        // By way of fp32 it would be rounded twice.
+#pragma omp parallel for schedule(static)
+        for (size_t i = 0; i < n; ++i) o[i] = static_cast<To>(x[i]);
+      } else {
+        map([](auto value) { return static_cast<Accumulate<To>>(value); }, n, o, x);
+      }
     });
   });
 }
@@ -55,27 +52,27 @@ void cast(TensorView out, ConstTensorView in) {
 void fill_normal(TensorView out, uint64_t key, uint64_t first, double deviation) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using A = Accumulate<T>;
     T* const o = out.as<T>();
     const size_t n = out.num_elements();
-    const T factor = static_cast<T>(deviation / kNormalDeviation);
+    const A factor = static_cast<A>(deviation / kNormalDeviation);
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; ++i) {
-      o[i] = factor * static_cast<T>(random_normal_integer(key, first + i));
+    for (size_t begin = 0; begin < n; begin += kBlock) {
+      const size_t size = std::min(kBlock, n - begin);
+      Narrowed<T> block(o + begin, size);
+      for (size_t i = 0; i < size; ++i) {
+        block[i] = factor * static_cast<A>(random_normal_integer(key, first + begin + i));
+      }
     }
   });
 }
 
 void add_residual(TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias) {
-  const size_t rows = out.shape()[0], n = out.shape()[1];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const o = out.as<T>();
-    const T *const x = residual.as<T>(), *const u = update.as<T>(), *const b = bias.as<T>();
-#pragma omp parallel for schedule(static)
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t i = r * n; i < (r + 1) * n; ++i) o[i] = x[i] + (u[i] + b[i - r * n]);
-    }
+    map_rows([](auto b, auto x, auto u) { return x + (u + b); }, out.shape()[0], out.shape()[1], 1,
+             out.as<T>(), bias.as<T>(), residual.as<T>(), update.as<T>());
   });
 }
 

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <functional>
 
 #include "kernels/cpu/bodies.h"
+#include "kernels/cpu/map.h"
 #include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
@@ -19,7 +21,7 @@ void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView t
       if (word < words) {
         std::copy_n(w + word * n, n, o + r * n);
       } else {
-        std::fill_n(o + r * n, n, T{0});
+        std::fill_n(o + r * n, n, T{});
       }
     }
   });
@@ -31,7 +33,7 @@ void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorVi
   const size_t rows = tokens.num_elements(), words = dtable.shape()[0], n = dtable.shape()[1];
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const dw = dtable.as<T>();
+    Accumulate<T>* const dw = dtable.as<Accumulate<T>>();
     const T* const d = dout.as<T>();
     const int32_t* const token = tokens.as<int32_t>();
 #pragma omp parallel for schedule(static)
@@ -40,7 +42,8 @@ void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorVi
       for (size_t r = 0; r < rows; ++r) {
         const size_t word = index_in_slice(token[r], first, words);
         if (word == words) continue;
-        for (size_t i = begin; i < end; ++i) dw[word * n + i] += d[r * n + i];
+        map_in_thread(std::plus<>(), end - begin, dw + word * n + begin, dw + word * n + begin,
+                      d + r * n + begin);
       }
     }
   });
@@ -50,13 +53,8 @@ void position_forward(TensorView out, ConstTensorView in, ConstTensorView table)
   const size_t batch = out.shape()[0], tokens = out.shape()[1], n = out.shape()[2];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const o = out.as<T>();
-    const T *const x = in.as<T>(), *const w = table.as<T>();
-#pragma omp parallel for schedule(static)
-    for (size_t r = 0; r < batch * tokens; ++r) {
-      const size_t t = r % tokens;
-      for (size_t i = 0; i < n; ++i) o[r * n + i] = x[r * n + i] + w[t * n + i];
-    }
+    map_rows([](auto w, auto x) { return x + w; }, batch * tokens, n, tokens, out.as<T>(),
+             table.as<T>(), in.as<T>());
   });
 }
 
@@ -64,13 +62,12 @@ void position_backward(TensorView dtable, ConstTensorView dout) {
   const size_t batch = dout.shape()[0], tokens = dout.shape()[1], n = dout.shape()[2];
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const dw = dtable.as<T>();
+    Accumulate<T>* const dw = dtable.as<Accumulate<T>>();
     const T* const d = dout.as<T>();
 #pragma omp parallel for schedule(static)
     for (size_t t = 0; t < tokens; ++t) {
       for (size_t b = 0; b < batch; ++b) {
-        const T* const row = d + (b * tokens + t) * n;
-        for (size_t i = 0; i < n; ++i) dw[t * n + i] += row[i];
+        map_in_thread(std::plus<>(), n, dw + t * n, dw + t * n, d + (b * tokens + t) * n);
       }
     }
   });

@@ -1,78 +1,91 @@
 #include "kernels/cpu/gemm.h"
 
-#include <dnnl.h>
-#include <immintrin.h>
+#include <omp.h>
 
-#include <algorithm>
-#include <string>
+#include <dnnl.hpp>
+#include <map>
 
 #include "kernels/runtime/check.h"
 
 namespace ladder::cpu {
 namespace {
 
-// One tile of the output is computed at a time from two packed panels that stay in the cache.
-constexpr size_t kTileRows = 96, kTileColumns = 96, kTileDepth = 256;
-// The part of a tile that is kept in registers: 6 x 8 doubles are 12 AVX registers.
-constexpr size_t kRows = 6, kColumns = 8;
+using Dims = dnnl::memory::dims;
 
-struct Panels {
-  double a[kTileRows * kTileDepth];     // (kTileRows / kRows, depth, kRows)
-  double b[kTileDepth * kTileColumns];  // (kTileColumns / kColumns, depth, kColumns)
+dnnl_dim_t dim(size_t extent) { return static_cast<dnnl_dim_t>(extent); }
+
+// All that oneDNN compiles into a product of bf16 matrices.
+struct ProductShape {
+  size_t m, n, k, a_stride, b_stride, out_stride;
+  bool a_transposed, b_transposed, accumulate, wide_out;
+  int threads;  // that will work on it
+  auto operator<=>(const ProductShape&) const = default;
 };
 
-// packed (ceil(count / Group), depth, Group): element (i, p) is from[i * i_stride + p * p_stride]
-// for i < count, and zero above.
-template <size_t Group>
-void pack(double* packed, const double* from, size_t count, size_t i_stride, size_t depth,
-          size_t p_stride) {
-  for (size_t first = 0; first < count; first += Group) {
-    const double* const group = from + first * i_stride;
-    const size_t width = std::min(Group, count - first);
-    for (size_t p = 0; p < depth; ++p, packed += Group) {
-      const double* const at = group + p * p_stride;
-      if (width == Group && i_stride == 1) {
-        std::copy_n(at, Group, packed);
-      } else {
-        for (size_t i = 0; i < Group; ++i) packed[i] = i < width ? at[i * i_stride] : 0;
-      }
+// A product of bf16 matrices, compiled once.
+class Bf16Product {
+ public:
+  explicit Bf16Product(const ProductShape& s) : engine_(dnnl::engine::kind::cpu, 0) {
+    using Type = dnnl::memory::data_type;
+    const auto strides = [](size_t stride, bool transposed) {
+      return transposed ? Dims{1, dim(stride)} : Dims{dim(stride), 1};
+    };
+    a_ = {{dim(s.m), dim(s.k)}, Type::bf16, strides(s.a_stride, s.a_transposed)};
+    b_ = {{dim(s.k), dim(s.n)}, Type::bf16, strides(s.b_stride, s.b_transposed)};
+    out_ = {
+        {dim(s.m), dim(s.n)}, s.wide_out ? Type::f32 : Type::bf16, strides(s.out_stride, false)};
+    dnnl::primitive_attr attributes;
+    if (s.accumulate) {
+      dnnl::post_ops sum;
+      sum.append_sum(1);
+      attributes.set_post_ops(sum);
     }
+    product_ = dnnl::matmul({{a_, b_, out_}, attributes, engine_});
   }
+
+  // Returns when it has been computed.
+  void run(const void* a, const void* b, void* out) {
+    dnnl::stream stream(engine_);
+    product_.execute(stream, {{DNNL_ARG_SRC, {a_, engine_, const_cast<void*>(a)}},
+                              {DNNL_ARG_WEIGHTS, {b_, engine_, const_cast<void*>(b)}},
+                              {DNNL_ARG_DST, {out_, engine_, out}}});
+    stream.wait();
+  }
+
+ private:
+  dnnl::engine engine_;
+  dnnl::memory::desc a_, b_, out_;
+  dnnl::matmul product_;
+};
+
+bool cpu_has_bf16() {
+  static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (isa & kBf16) == kBf16;
 }
 
-// sums (kRows, kColumns) = a (depth, kRows)^T b (depth, kColumns), over depth in order.
-inline void multiply_in_registers(size_t depth, const double* a, const double* b,
-                                  double (&sums)[kRows][kColumns]) {
-  __m256d acc[kRows][2] = {};
-  for (size_t p = 0; p < depth; ++p, a += kRows, b += kColumns) {
-    const __m256d b_left = _mm256_loadu_pd(b), b_right = _mm256_loadu_pd(b + 4);
-#pragma GCC unroll 6
-    for (size_t i = 0; i < kRows; ++i) {
-      const __m256d a_i = _mm256_broadcast_sd(a + i);
-      acc[i][0] = _mm256_fmadd_pd(a_i, b_left, acc[i][0]);
-      acc[i][1] = _mm256_fmadd_pd(a_i, b_right, acc[i][1]);
-    }
-  }
-  for (size_t i = 0; i < kRows; ++i) {
-    _mm256_storeu_pd(sums[i], acc[i][0]);
-    _mm256_storeu_pd(sums[i] + 4, acc[i][1]);
-  }
-}
-
-// out (m, n) = or += the product of the packed panels. REQUIRES: m, n within a tile.
-void multiply_panels(const Panels& panels, size_t m, size_t n, size_t depth, bool accumulate,
-                     double* out, size_t out_stride) {
-  double sums[kRows][kColumns];
-  for (size_t j = 0; j < n; j += kColumns) {
-    for (size_t i = 0; i < m; i += kRows) {
-      multiply_in_registers(depth, panels.a + i * depth, panels.b + j * depth, sums);
-      for (size_t r = 0; r < std::min(kRows, m - i); ++r) {
-        double* row = out + (i + r) * out_stride + j;
-        for (size_t c = 0; c < std::min(kColumns, n - j); ++c) {
-          row[c] = accumulate ? row[c] + sums[r][c] : sums[r][c];
-        }
-      }
-    }
+template <class Out>
+void gemm_bf16(size_t m, size_t n, size_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
+               bool accumulate, Out* out, size_t out_stride) {
+  if (!cpu_has_bf16()) return blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
+  // Compiling takes about as long as a small product, and a model has a few dozen shapes. Each
+  // thread has its own, because what a product works in is not for two at once.
+  thread_local std::map<ProductShape, Bf16Product> products;
+  const ProductShape shape{m,
+                           n,
+                           k,
+                           a.stride,
+                           b.stride,
+                           out_stride,
+                           a.transposed,
+                           b.transposed,
+                           accumulate,
+                           std::is_same_v<Out, float>,
+                           omp_in_parallel() ? 1 : omp_get_max_threads()};
+  try {
+    products.try_emplace(shape, shape).first->second.run(a.data, b.data, out);
+  } catch (const dnnl::error& error) {
+    fail(concat("oneDNN's product of bf16 matrices: ", error.what()));
   }
 }
 
@@ -80,7 +93,6 @@ void multiply_panels(const Panels& panels, size_t m, size_t n, size_t depth, boo
 
 void gemm(size_t m, size_t n, size_t k, Matrix<float> a, Matrix<float> b, bool accumulate,
           float* out, size_t out_stride) {
-  const auto dim = [](size_t extent) { return static_cast<dnnl_dim_t>(extent); };
   const dnnl_status_t status = dnnl_sgemm(
       a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', dim(m), dim(n), dim(k), 1.0f, a.data,
       dim(a.stride), b.data, dim(b.stride), accumulate ? 1.0f : 0.0f, out, dim(out_stride));
@@ -89,24 +101,27 @@ void gemm(size_t m, size_t n, size_t k, Matrix<float> a, Matrix<float> b, bool a
 
 void gemm(size_t m, size_t n, size_t k, Matrix<double> a, Matrix<double> b, bool accumulate,
           double* out, size_t out_stride) {
-  // How far apart neighbours are along a row and along a column of op(a) and op(b).
-  const size_t a_down = a.transposed ? 1 : a.stride, a_right = a.transposed ? a.stride : 1;
-  const size_t b_down = b.transposed ? 1 : b.stride, b_right = b.transposed ? b.stride : 1;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (size_t i = 0; i < m; i += kTileRows) {
-    for (size_t j = 0; j < n; j += kTileColumns) {
-      const size_t rows = std::min(kTileRows, m - i), columns = std::min(kTileColumns, n - j);
-      Panels panels;
-      for (size_t p = 0; p < k; p += kTileDepth) {
-        const size_t depth = std::min(kTileDepth, k - p);
-        pack<kRows>(panels.a, a.data + i * a_down + p * a_right, rows, a_down, depth, a_right);
-        pack<kColumns>(panels.b, b.data + p * b_down + j * b_right, columns, b_right, depth,
-                       b_down);
-        multiply_panels(panels, rows, columns, depth, accumulate || p > 0, out + i * out_stride + j,
-                        out_stride);
-      }
-    }
-  }
+  blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
+}
+
+void gemm(size_t m, size_t n, size_t k, Matrix<bfloat16> a, Matrix<bfloat16> b, bool accumulate,
+          float* out, size_t out_stride) {
+  gemm_bf16(m, n, k, a, b, accumulate, out, out_stride);
+}
+
+void gemm(size_t m, size_t n, size_t k, Matrix<bfloat16> a, Matrix<bfloat16> b, bool accumulate,
+          bfloat16* out, size_t out_stride) {
+  gemm_bf16(m, n, k, a, b, accumulate, out, out_stride);
+}
+
+void gemm(size_t m, size_t n, size_t k, Matrix<float16> a, Matrix<float16> b, bool accumulate,
+          float* out, size_t out_stride) {
+  blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
+}
+
+void gemm(size_t m, size_t n, size_t k, Matrix<float16> a, Matrix<float16> b, bool accumulate,
+          float16* out, size_t out_stride) {
+  blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
 }
 
 }  // namespace ladder::cpu

@@ -4,38 +4,52 @@
 #include <cmath>
 
 #include "kernels/cpu/bodies.h"
-#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/map.h"
 
 namespace ladder::cpu {
 namespace {
 
+// One row of (R, C), and what is saved of it.
+template <class T, class A = Accumulate<T>>
+void forward_row(size_t n, T* out, A& mean, A& rstd, const T* in, const T* weight, const T* bias) {
+  const A inverse = A{1} / static_cast<A>(n);
+  const A m = inverse * lane_sum<A>(
+                            n, [](auto v) { return v; }, in);
+  const A variance = inverse * lane_sum<A>(
+                                   n, [m](auto v) { return (v - m) * (v - m); }, in);
+  const A s = A{1} / std::sqrt(variance + static_cast<A>(kLayernormEpsilon));
+  map_in_thread([=](A x, A w, A b) { return (x - m) * s * w + b; }, n, out, in, weight, bias);
+  mean = m;
+  rstd = s;
+}
+
 // din += the gradient of one row.
-template <class T>
-void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight, T mean, T rstd) {
-  const T inverse = T{1} / static_cast<T>(n);
-  const T mean_g = inverse * lane_sum<T>(
+template <class T, class A = Accumulate<T>>
+void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight, A mean, A rstd) {
+  const A inverse = A{1} / static_cast<A>(n);
+  const A mean_g = inverse * lane_sum<A>(
                                  n, [](auto d, auto w) { return d * w; }, dout, weight);
-  const T mean_gn =
+  const A mean_gn =
       inverse *
-      lane_sum<T>(
+      lane_sum<A>(
           n, [&](auto d, auto w, auto x) { return d * w * ((x - mean) * rstd); }, dout, weight, in);
-  for (size_t i = 0; i < n; ++i) {
-    const T normalized = (in[i] - mean) * rstd;
-    din[i] += rstd * (dout[i] * weight[i] - mean_g - normalized * mean_gn);
-  }
+  const auto added = [=](A sum, A d, A w, A x) {
+    const A normalized = (x - mean) * rstd;
+    return sum + rstd * (d * w - mean_g - normalized * mean_gn);
+  };
+  map_in_thread(added, n, din, din, dout, weight, in);
 }
 
 // dweight += and dbias += the sums over all rows of `width` columns from `first`.
-template <class T>
-void backward_columns(size_t first, size_t width, size_t rows, size_t n, T* dweight, T* dbias,
-                      const T* dout, const T* in, const T* mean, const T* rstd) {
+template <class T, class A = Accumulate<T>>
+void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dweight, A* dbias,
+                      const T* dout, const T* in, const A* mean, const A* rstd) {
   constexpr size_t kColumns = 64, kRows = 64;  // rows in groups, so that rounding grows slowly
-  T dw[kColumns] = {}, db[kColumns] = {};
+  A dw[kColumns] = {}, db[kColumns] = {};
   for (size_t r0 = 0; r0 < rows; r0 += kRows) {
-    T group_dw[kColumns] = {}, group_db[kColumns] = {};
+    A group_dw[kColumns] = {}, group_db[kColumns] = {};
     for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-      const T* d = dout + r * n + first;
-      const T* x = in + r * n + first;
+      const Widened<T> d(dout + r * n + first, width), x(in + r * n + first, width);
       for (size_t i = 0; i < width; ++i) {
         group_dw[i] += d[i] * ((x[i] - mean[r]) * rstd[r]);
         group_db[i] += d[i];
@@ -59,23 +73,12 @@ void layernorm_forward(TensorView out, TensorView mean, TensorView rstd, ConstTe
   const size_t rows = in.shape()[0], n = in.shape()[1];
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T *w = weight.as<T>(), *b = bias.as<T>();
-    const T* const all_in = in.as<T>();
-    T *const all_out = out.as<T>(), *const means = mean.as<T>(), *const rstds = rstd.as<T>();
+    using A = Accumulate<T>;
+    const T *const x = in.as<T>(), *const w = weight.as<T>(), *const b = bias.as<T>();
+    T* const o = out.as<T>();
+    A *const m = mean.as<A>(), *const s = rstd.as<A>();
 #pragma omp parallel for schedule(static)
-    for (size_t r = 0; r < rows; ++r) {
-      const T* x = all_in + r * n;
-      T* o = all_out + r * n;
-      const T inverse = T{1} / static_cast<T>(n);
-      const T m = inverse * lane_sum<T>(
-                                n, [](auto v) { return v; }, x);
-      const T variance = inverse * lane_sum<T>(
-                                       n, [m](auto v) { return (v - m) * (v - m); }, x);
-      const T s = T{1} / std::sqrt(variance + static_cast<T>(kLayernormEpsilon));
-      for (size_t i = 0; i < n; ++i) o[i] = (x[i] - m) * s * w[i] + b[i];
-      means[r] = m;
-      rstds[r] = s;
-    }
+    for (size_t r = 0; r < rows; ++r) forward_row(n, o + r * n, m[r], s[r], x + r * n, w, b);
   });
 }
 
@@ -86,9 +89,11 @@ void layernorm_backward(TensorView din, TensorView dweight, TensorView dbias, Co
   const size_t rows = in.shape()[0], n = in.shape()[1];
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T *const dx = din.as<T>(), *const dw = dweight.as<T>(), *const db = dbias.as<T>();
+    using A = Accumulate<T>;
+    T* const dx = din.as<T>();
+    A *const dw = dweight.as<A>(), *const db = dbias.as<A>();
     const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
-    const T *const m = mean.as<T>(), *const s = rstd.as<T>();
+    const A *const m = mean.as<A>(), *const s = rstd.as<A>();
 #pragma omp parallel
     {
 #pragma omp for schedule(static) nowait

@@ -2,30 +2,31 @@
 
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/map.h"
 
 namespace ladder::cpu {
 
 void matmul(TensorView out, ConstTensorView a, ConstTensorView b, MatmulOptions options) {
   const size_t m = out.shape()[0], n = out.shape()[1];
   const size_t k = a.shape()[options.transpose_a ? 0 : 1];
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_float(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    gemm(m, n, k, Matrix<T>{a.as<T>(), a.shape()[1], options.transpose_a},
-         Matrix<T>{b.as<T>(), b.shape()[1], options.transpose_b}, options.accumulate, out.as<T>(),
-         n);
+    const auto multiply_into = [&](auto* elements) {
+      gemm(m, n, k, Matrix<T>{a.as<T>(), a.shape()[1], options.transpose_a},
+           Matrix<T>{b.as<T>(), b.shape()[1], options.transpose_b}, options.accumulate, elements,
+           n);
+    };
+    if (out.dtype() == dtype_of<T>) return multiply_into(out.as<T>());
+    multiply_into(out.as<Accumulate<T>>());
   });
 }
 
 void add_bias(TensorView out, ConstTensorView bias) {
-  const size_t rows = out.shape()[0], n = out.shape()[1];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
-    const T* const b = bias.as<T>();
-#pragma omp parallel for schedule(static)
-    for (size_t r = 0; r < rows; ++r) {
-      for (size_t i = 0; i < n; ++i) o[r * n + i] += b[i];
-    }
+    map_rows([](auto b, auto x) { return x + b; }, out.shape()[0], out.shape()[1], 1, o,
+             bias.as<T>(), o);
   });
 }
 
@@ -35,16 +36,18 @@ void bias_backward(TensorView dbias, ConstTensorView dout) {
   const size_t rows = dout.shape()[0], n = dout.shape()[1];
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const db = dbias.as<T>();
+    using A = Accumulate<T>;
+    A* const db = dbias.as<A>();
     const T* const d = dout.as<T>();
 #pragma omp parallel for schedule(static)
     for (size_t first = 0; first < n; first += kColumns) {
       const size_t width = std::min(kColumns, n - first);
-      T total[kColumns] = {};
+      A total[kColumns] = {};
       for (size_t r0 = 0; r0 < rows; r0 += kRows) {
-        T group[kColumns] = {};
+        A group[kColumns] = {};
         for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-          for (size_t i = 0; i < width; ++i) group[i] += d[r * n + first + i];
+          const Widened<T> row(d + r * n + first, width);
+          for (size_t i = 0; i < width; ++i) group[i] += row[i];
         }
         for (size_t i = 0; i < width; ++i) total[i] += group[i];
       }

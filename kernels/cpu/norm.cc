@@ -44,7 +44,7 @@ template <class Term>
 void sum_in_blocks(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
   const size_t n = in.num_elements(), num_blocks = sum_workspace_elements(n);
   double* const partial = workspace.as<double>();
-  dispatch_float(in.dtype(), [&](auto zero) {
+  dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = in.as<T>();
 #pragma omp parallel for schedule(static)

@@ -32,7 +32,7 @@ __global__ void adamw_kernel(AdamWFactors<T> factors, size_t n, T* param, T* exp
 void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
            ConstTensorView grad, const AdamWStep& step) {
   const size_t n = param.num_elements();
-  dispatch_float(param.dtype(), [&](auto zero) {
+  dispatch_accumulation(param.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T *const p = param.as<T>(), *const m = exp_avg.as<T>(), *const v = exp_avg_sq.as<T>();
     const T* const g = grad.as<T>();

@@ -197,7 +197,7 @@ T scale_of(const Heads& heads) {
 
 void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
   const size_t num_heads = logsumexp.shape()[1], size = out.shape()[2] / num_heads;
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = qkv.as<T>();
     const Heads heads{out.shape()[1], num_heads, size, in_packs(size, x)};
@@ -214,7 +214,7 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
   constexpr unsigned kRowsOfBlock = 8;
   const size_t num_heads = logsumexp.shape()[1], size = out.shape()[2] / num_heads;
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T *const dx = dqkv.as<T>(), *const dot = row_dot.as<T>();
     const T *const x = qkv.as<T>(), *const d = dout.as<T>(), *const l = logsumexp.as<T>();

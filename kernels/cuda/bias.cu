@@ -32,7 +32,7 @@ __global__ void bias_backward_kernel(T* dbias, const T* dout, size_t rows, size_
 }  // namespace
 
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
     map_rows(stream, Sum(), out.num_elements(), out.shape()[1], o, bias.as<T>(), o);
@@ -41,7 +41,7 @@ void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
 
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout) {
   const size_t rows = dout.shape()[0], columns = dout.shape()[1];
-  dispatch_float(dout.dtype(), [&](auto zero) {
+  dispatch_accumulation(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     constexpr unsigned kColumns = kSliceBytes / sizeof(T);
     launch<bias_backward_kernel<T>>(

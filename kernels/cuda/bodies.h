@@ -39,9 +39,9 @@ void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits)
 void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
                           TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
                           size_t first);
-void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, ConstTensorView sum,
-                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
-                   double loss_scale);
+void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
+                   ConstTensorView exponentials, ConstTensorView sum, ConstTensorView target_logit,
+                   ConstTensorView targets, size_t first, double loss_scale);
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit);
 

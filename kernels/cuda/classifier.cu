@@ -48,19 +48,20 @@ __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const in
   if (threadIdx.x == 0) sum[blockIdx.x] = static_cast<T>(total);
 }
 
-template <unsigned N, class T>
-__global__ void gradient_kernel(T* exponentials, const T* sum, const int32_t* targets, size_t first,
-                                Accumulate<T> scale, size_t n) {
-  using A = Accumulate<T>;
-  T* const row = exponentials + blockIdx.x * n;
+template <unsigned N, class T, class A = Accumulate<T>>
+__global__ void gradient_kernel(T* dlogits, const A* exponentials, const A* sum,
+                                const int32_t* targets, size_t first, A scale, size_t n) {
+  const A* const row = exponentials + blockIdx.x * n;
+  T* const out = dlogits + blockIdx.x * n;
   const A factor = scale / sum[blockIdx.x];
   const size_t column = index_in_slice(targets[blockIdx.x], first, n);
   for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
-    auto x = load<N>(row + i);
+    const auto x = load<N>(row + i);
+    Pack<T, N> d;
     for (unsigned k = 0; k < N; ++k) {
-      x.element[k] = static_cast<T>(x.element[k] * factor - (i + k == column ? scale : A{0}));
+      d.element[k] = static_cast<T>(x.element[k] * factor - (i + k == column ? scale : A{0}));
     }
-    store(row + i, x);
+    store(out + i, d);
   }
 }
 
@@ -82,7 +83,7 @@ LaunchShape blocks_of(size_t rows, size_t n, unsigned pack) {
 
 void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
-  dispatch_float(logits.dtype(), [&](auto zero) {
+  dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = logits.as<T>();
     dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
@@ -96,7 +97,7 @@ void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
                           TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
                           size_t first) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
-  dispatch_float(logits.dtype(), [&](auto zero) {
+  dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const x = logits.as<T>();
     dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
@@ -107,25 +108,27 @@ void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
   });
 }
 
-void cross_entropy(Stream& stream, TensorView losses, TensorView exponentials, ConstTensorView sum,
-                   ConstTensorView target_logit, ConstTensorView targets, size_t first,
-                   double loss_scale) {
+void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
+                   ConstTensorView exponentials, ConstTensorView sum, ConstTensorView target_logit,
+                   ConstTensorView targets, size_t first, double loss_scale) {
   const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
   cuda::cross_entropy_loss(stream, losses, sum, target_logit);
-  dispatch_float(exponentials.dtype(), [&](auto zero) {
+  dispatch_accumulation(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const x = exponentials.as<T>();
-    dispatch_pack<T>(in_packs(n, x), [&](auto pack) {
-      launch<gradient_kernel<decltype(pack)::value, T>>(
-          stream.native(), blocks_of(rows, n, pack), x, sum.as<T>(), targets.as<int32_t>(), first,
-          static_cast<Accumulate<T>>(loss_scale), n);
+    using A = Accumulate<T>;
+    T* const d = dlogits.as<T>();
+    const A* const e = exponentials.as<A>();
+    dispatch_pack<A>(in_packs(n, d, e), [&](auto pack) {
+      launch<gradient_kernel<decltype(pack)::value, T, A>>(
+          stream.native(), blocks_of(rows, n, pack), d, e, sum.as<A>(), targets.as<int32_t>(),
+          first, static_cast<A>(loss_scale), n);
     });
   });
 }
 
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit) {
-  dispatch_float(losses.dtype(), [&](auto zero) {
+  dispatch_accumulation(losses.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Loss(), losses.num_elements(), losses.as<T>(), sum.as<T>(), target_logit.as<T>());
   });

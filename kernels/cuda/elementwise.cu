@@ -44,29 +44,29 @@ __global__ void fill_normal_kernel(T* out, size_t n, uint64_t key, uint64_t firs
 }  // namespace
 
 void fill(Stream& stream, TensorView out, double value) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Constant<T>{static_cast<T>(value)}, out.num_elements(), out.as<T>());
   });
 }
 
 void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Sum(), out.num_elements(), out.as<T>(), a.as<T>(), b.as<T>());
   });
 }
 
 void scale(Stream& stream, TensorView out, ConstTensorView in, double factor) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Scaled<T>{static_cast<T>(factor)}, out.num_elements(), out.as<T>(), in.as<T>());
   });
 }
 
 void cast(Stream& stream, TensorView out, ConstTensorView in) {
-  dispatch_float(out.dtype(), [&](auto out_zero) {
-    dispatch_float(in.dtype(), [&](auto in_zero) {
+  dispatch_accumulation(out.dtype(), [&](auto out_zero) {
+    dispatch_accumulation(in.dtype(), [&](auto in_zero) {
       using To = decltype(out_zero);
       map(stream, Cast<To>(), out.num_elements(), out.as<To>(), in.as<decltype(in_zero)>());
     });
@@ -74,7 +74,7 @@ void cast(Stream& stream, TensorView out, ConstTensorView in) {
 }
 
 void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, double deviation) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t n = out.num_elements();
     launch<fill_normal_kernel<T>>(stream.native(), threads_for(n), out.as<T>(), n, key, first,
@@ -84,7 +84,7 @@ void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, d
 
 void add_residual(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map_rows(stream, AddUpdate(), out.num_elements(), out.shape()[1], out.as<T>(), bias.as<T>(),
              residual.as<T>(), update.as<T>());

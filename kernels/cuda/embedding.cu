@@ -120,7 +120,7 @@ __global__ void position_backward_kernel(T* dtable, const T* dout, size_t batch,
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
                        ConstTensorView table, size_t first) {
   const size_t n = out.num_elements(), columns = out.shape()[2];
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
     const T* const w = table.as<T>();
@@ -140,7 +140,7 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
   const unsigned threads = static_cast<unsigned>(warps) * kWarpSize;
   const unsigned owners = static_cast<unsigned>(std::min<size_t>(dtable.shape()[0], kMaxOwners));
   const dim3 grid(owners, static_cast<unsigned>((columns + threads - 1) / threads));
-  dispatch_float(dout.dtype(), [&](auto zero) {
+  dispatch_accumulation(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     launch<embedding_backward_kernel<T>>(
         stream.native(), {grid, dim3(threads)}, dtable.as<T>(), tokens.as<int32_t>(), dout.as<T>(),
@@ -149,7 +149,7 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
 }
 
 void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table) {
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t sequence = out.shape()[1] * out.shape()[2];
     map_rows(stream, Sum(), out.num_elements(), sequence, out.as<T>(), table.as<T>(), in.as<T>());
@@ -157,7 +157,7 @@ void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstT
 }
 
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
-  dispatch_float(dout.dtype(), [&](auto zero) {
+  dispatch_accumulation(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t sequence = dout.shape()[1] * dout.shape()[2];
     launch<position_backward_kernel<T>>(stream.native(), threads_for(sequence), dtable.as<T>(),

@@ -8,17 +8,10 @@
 namespace ladder::cuda {
 namespace {
 
-constexpr double kRootEightOverPi = 1.5957691216057308;
-constexpr double kCubic = 0.044715;
-
-// With (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)) =: gate, and w = 2 u, as on the CPU (kernels/cpu):
-//   out = in * gate(w),  w = sqrt(8/pi) (in + 0.044715 in^3)
-//   derivative = gate + in * gate * (1 - gate) * w'
-
 template <class T>
 struct Gelu {
   __device__ T operator()(T x) const {
-    constexpr T kScale = static_cast<T>(kRootEightOverPi), kCube = static_cast<T>(kCubic);
+    constexpr T kScale = static_cast<T>(kGeluScale), kCube = static_cast<T>(kGeluCubic);
     const T w = kScale * (x + kCube * x * x * x);
     return x / (T(1) + std::exp(-w));
   }
@@ -27,7 +20,7 @@ struct Gelu {
 template <class T>
 struct GeluBackward {
   __device__ T operator()(T dout, T x) const {
-    constexpr T kScale = static_cast<T>(kRootEightOverPi), kCube = static_cast<T>(kCubic);
+    constexpr T kScale = static_cast<T>(kGeluScale), kCube = static_cast<T>(kGeluCubic);
     const T square = x * x;
     const T gate = T(1) / (T(1) + std::exp(-kScale * (x + kCube * square * x)));
     const T slope = kScale * (T(1) + T(3) * kCube * square);
@@ -38,14 +31,14 @@ struct GeluBackward {
 }  // namespace
 
 void gelu_forward(Stream& stream, TensorView out, ConstTensorView in) {
-  dispatch_float(in.dtype(), [&](auto zero) {
+  dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Gelu<T>(), in.num_elements(), out.as<T>(), in.as<T>());
   });
 }
 
 void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView in) {
-  dispatch_float(in.dtype(), [&](auto zero) {
+  dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, GeluBackward<T>(), in.num_elements(), din.as<T>(), dout.as<T>(), in.as<T>());
   });

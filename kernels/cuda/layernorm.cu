@@ -124,7 +124,7 @@ LaunchShape warps_of(size_t rows) {
 void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorView rstd,
                        ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
   const size_t rows = in.shape()[0], n = in.shape()[1];
-  dispatch_float(in.dtype(), [&](auto zero) {
+  dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
     const T *const x = in.as<T>(), *const w = weight.as<T>(), *const b = bias.as<T>();
@@ -139,7 +139,7 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
                         ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
                         ConstTensorView mean, ConstTensorView rstd) {
   const size_t rows = in.shape()[0], n = in.shape()[1];
-  dispatch_float(in.dtype(), [&](auto zero) {
+  dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const dx = din.as<T>();
     const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();

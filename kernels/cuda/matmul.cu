@@ -96,7 +96,7 @@ void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b
   const auto extent = [](const ConstTensorView& matrix, size_t dim) {
     return static_cast<int64_t>(matrix.shape()[dim]);
   };
-  dispatch_float(out.dtype(), [&](auto zero) {
+  dispatch_accumulation(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     gemm(handle_of(stream), Product<T>{.m = extent(out, 1),
                                        .n = extent(out, 0),

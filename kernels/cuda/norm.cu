@@ -61,7 +61,7 @@ void sum_in_blocks(Stream& stream, TensorView out, TensorView workspace, ConstTe
                    Term term) {
   const size_t n = in.num_elements(), blocks = sum_workspace_elements(n);
   double* const partial = workspace.as<double>();
-  dispatch_float(in.dtype(), [&](auto zero) {
+  dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     launch<partial_sums_kernel<T, Term>>(stream.native(), threads_for(blocks * kLanes), partial,
                                          in.as<T>(), n, term);

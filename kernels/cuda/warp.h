@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/runtime/dtype.h"
 
 namespace ladder::cuda {
 
@@ -19,14 +20,6 @@ inline LaunchShape threads_for(size_t n, unsigned threads_per_block = 256) {
   const size_t blocks = (n + threads_per_block - 1) / threads_per_block;
   return {dim3(static_cast<unsigned>(blocks)), dim3(threads_per_block)};
 }
-
-// What sums over elements of type T are kept in: T itself, as long as all types have digits enough.
-template <class T>
-struct AccumulateOf {
-  using Type = T;
-};
-template <class T>
-using Accumulate = typename AccumulateOf<T>::Type;
 
 // These are for one-dimensional blocks and grids.
 __device__ inline size_t thread_index() {  // among all threads of the grid

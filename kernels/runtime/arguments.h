@@ -1,5 +1,9 @@
-// How a kernel checks its arguments: against its first one, which fixes device, dtype and extents.
+// How a kernel checks its arguments: against its leading one, which fixes device, dtype and
+// extents.
 #pragma once
+
+#include <algorithm>
+#include <initializer_list>
 
 #include "kernels/runtime/stream.h"
 
@@ -7,33 +11,52 @@ namespace ladder {
 
 class ArgumentCheck {
  public:
-  // Checks the leading argument: not empty, on the stream's device, fp32 or fp64, and with
+  static constexpr std::initializer_list<DType> kFloats = {DType::fp32, DType::fp64, DType::bf16,
+                                                           DType::fp16};
+  static constexpr std::initializer_list<DType> kAccumulation = {DType::fp32, DType::fp64};
+
+  // Checks the leading argument: not empty, on the stream's device, of one of `dtypes`, and with
   // `num_dims` dimensions (0 = any).
   ArgumentCheck(const char* kernel, const Stream& stream, const char* argument,
-                const ConstTensorView& view, size_t num_dims)
+                const ConstTensorView& view, size_t num_dims,
+                std::initializer_list<DType> dtypes = kFloats)
       : kernel_(kernel), device_(stream.device()), dtype_(view.dtype()) {
-    if (dtype_ != DType::fp32 && dtype_ != DType::fp64) {
-      fail(concat(kernel, ": argument `", argument, "` is ", name_of(dtype_),
-                  ", expected fp32 or fp64"));
-    }
-    if (num_dims > 0 && !view.empty() && view.shape().num_dims() != num_dims) {
+    (*this)(argument, view, dtypes, view.shape());
+    if (num_dims > 0 && view.shape().num_dims() != num_dims) {
       fail(concat(kernel, ": argument `", argument, "` has shape ", to_string(view.shape()),
                   ", expected ", num_dims, " dimensions"));
     }
-    check_argument(kernel, argument, view, device_, dtype_, view.shape());
   }
 
   // Another argument, of the same dtype.
   void operator()(const char* argument, const ConstTensorView& view, const Shape& shape) const {
     check_argument(kernel_, argument, view, device_, dtype_, shape);
   }
+  // Another argument, of the dtype that sums over elements of the leading one have.
+  void accumulated(const char* argument, const ConstTensorView& view, const Shape& shape) const {
+    check_argument(kernel_, argument, view, device_, accumulation_dtype(dtype_), shape);
+  }
   // Another argument, of dtype `dtype`.
   void operator()(const char* argument, const ConstTensorView& view, DType dtype,
                   const Shape& shape) const {
     check_argument(kernel_, argument, view, device_, dtype, shape);
   }
+  // Another argument, of one of `dtypes`.
+  void operator()(const char* argument, const ConstTensorView& view,
+                  std::initializer_list<DType> dtypes, const Shape& shape) const {
+    const bool listed = std::find(dtypes.begin(), dtypes.end(), view.dtype()) != dtypes.end();
+    if (!listed && !view.empty()) fail_dtype(argument, view.dtype(), dtypes);
+    check_argument(kernel_, argument, view, device_, view.dtype(), shape);
+  }
 
  private:
+  [[noreturn]] void fail_dtype(const char* argument, DType dtype,
+                               std::initializer_list<DType> expected) const {
+    std::string list;
+    for (DType one : expected) list += concat(list.empty() ? "" : " or ", name_of(one));
+    fail(concat(kernel_, ": argument `", argument, "` is ", name_of(dtype), ", expected ", list));
+  }
+
   const char* kernel_;
   DeviceType device_;
   DType dtype_;

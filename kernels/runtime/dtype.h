@@ -6,13 +6,17 @@
 #include <string_view>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/low_precision.h"
 
 namespace ladder {
 
-enum class DType : uint8_t { fp32, fp64, int32 };
+enum class DType : uint8_t { fp32, fp64, int32, bf16, fp16 };
 
 constexpr size_t size_of(DType dtype) {
   switch (dtype) {
+    case DType::bf16:
+    case DType::fp16:
+      return 2;
     case DType::fp32:
     case DType::int32:
       return 4;
@@ -30,6 +34,10 @@ constexpr std::string_view name_of(DType dtype) {
       return "fp64";
     case DType::int32:
       return "int32";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "fp16";
   }
   return "?";
 }
@@ -42,13 +50,46 @@ template <>
 inline constexpr DType dtype_of<double> = DType::fp64;
 template <>
 inline constexpr DType dtype_of<int32_t> = DType::int32;
+template <>
+inline constexpr DType dtype_of<bfloat16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<float16> = DType::fp16;
+
+// What kernels compute and sum with, given elements of T: fp32 for bf16 and fp16, else T itself.
+template <class T>
+struct AccumulateOf {
+  using Type = T;
+};
+template <>
+struct AccumulateOf<bfloat16> {
+  using Type = float;
+};
+template <>
+struct AccumulateOf<float16> {
+  using Type = float;
+};
+template <class T>
+using Accumulate = typename AccumulateOf<T>::Type;
+
+// The same of a dtype.
+constexpr DType accumulation_dtype(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::fp16 ? DType::fp32 : dtype;
+}
+
+// Calls function(T{}) with the type T that `dtype` names, fp32 or fp64.
+template <class Function>
+decltype(auto) dispatch_accumulation(DType dtype, Function&& function) {
+  if (dtype == DType::fp32) return function(float{});
+  if (dtype == DType::fp64) return function(double{});
+  fail(concat("expected fp32 or fp64, got ", name_of(dtype)));
+}
 
 // Calls function(T{}) with the floating-point type T that `dtype` names.
 template <class Function>
 decltype(auto) dispatch_float(DType dtype, Function&& function) {
-  if (dtype == DType::fp32) return function(float{});
-  if (dtype == DType::fp64) return function(double{});
-  fail(concat("expected a floating-point dtype, got ", name_of(dtype)));
+  if (dtype == DType::bf16) return function(bfloat16{});
+  if (dtype == DType::fp16) return function(float16{});
+  return dispatch_accumulation(dtype, function);
 }
 
 }  // namespace ladder

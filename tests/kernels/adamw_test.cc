@@ -58,7 +58,7 @@ const AdamWStep kSteps[] = {
 
 TEST_CASE("adamw equals the reference") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     for (size_t n : {1, 17, 63, 65, 1025, 4097}) {
       for (const AdamWStep& step : kSteps) {
         INFO(name_of(dtype) << " " << n << " step " << step.step);
@@ -80,7 +80,7 @@ TEST_CASE("adamw equals the reference") {
 
 TEST_CASE("adamw keeps the parameter when nothing pulls at it") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     Inputs x(dtype, 65);
     x.grad = x.start.exp_avg = x.start.exp_avg_sq = Values(65, 0);
     const State got = run(dtype, {.learning_rate = 0.1}, x);

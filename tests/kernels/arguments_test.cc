@@ -19,10 +19,20 @@ using namespace testing;
 
 using Views = std::vector<TensorView>;
 
+// The dtype of an argument where that of the leading one is x.
+enum class Kind {
+  x,       // the same
+  sum,     // x's accumulation dtype
+  either,  // one of these two
+  any,     // any floating-point one
+  int32,
+  fp64,
+};
+
 struct Argument {
   const char* name;
   Shape shape;
-  DType dtype = DType::fp32;
+  Kind kind = Kind::x;
   bool last_is_free = false;  // no other argument depends on the last extent
 };
 
@@ -32,19 +42,20 @@ struct Kernel {
   size_t first;    // the argument that fixes dtype and extents of the others
   bool any_shape;  // so that a wrong shape of `first` is blamed on another
   std::function<void(const Views&)> call;
+  bool has_low_precision = true;  // may x be bf16 or fp16?
 };
 
-constexpr DType kFp32 = DType::fp32, kFp64 = DType::fp64, kInt32 = DType::int32;
+constexpr DType kDTypes[] = {DType::fp32, DType::fp64, DType::int32, DType::bf16, DType::fp16};
 
 const Kernel kKernels[] = {
     {"matmul",
-     {{"out", {2, 3}}, {"a", {2, 4}}, {"b", {4, 3}}},
-     0,
+     {{"out", {2, 3}, Kind::either}, {"a", {2, 4}}, {"b", {4, 3}}},
+     1,
      false,
      [](const Views& v) { matmul(stream(), v[0], v[1], v[2]); }},
     {"matmul",
-     {{"out", {2, 3}}, {"a", {4, 2}}, {"b", {3, 4}}},
-     0,
+     {{"out", {2, 3}, Kind::either}, {"a", {4, 2}}, {"b", {3, 4}}},
+     1,
      false,
      [](const Views& v) {
        matmul(stream(), v[0], v[1], v[2], {true, true, true});
@@ -55,14 +66,14 @@ const Kernel kKernels[] = {
      false,
      [](const Views& v) { add_bias(stream(), v[0], v[1]); }},
     {"bias_backward",
-     {{"dbias", {3}}, {"dout", {2, 3}}},
+     {{"dbias", {3}, Kind::sum}, {"dout", {2, 3}}},
      1,
      false,
      [](const Views& v) { bias_backward(stream(), v[0], v[1]); }},
     {"layernorm_forward",
      {{"out", {2, 3}},
-      {"mean", {2}},
-      {"rstd", {2}},
+      {"mean", {2}, Kind::sum},
+      {"rstd", {2}, Kind::sum},
       {"in", {2, 3}},
       {"weight", {3}},
       {"bias", {3}}},
@@ -71,13 +82,13 @@ const Kernel kKernels[] = {
      [](const Views& v) { layernorm_forward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
     {"layernorm_backward",
      {{"din", {2, 3}},
-      {"dweight", {3}},
-      {"dbias", {3}},
+      {"dweight", {3}, Kind::sum},
+      {"dbias", {3}, Kind::sum},
       {"dout", {2, 3}},
       {"in", {2, 3}},
       {"weight", {3}},
-      {"mean", {2}},
-      {"rstd", {2}}},
+      {"mean", {2}, Kind::sum},
+      {"rstd", {2}, Kind::sum}},
      0,
      false,
      [](const Views& v) {
@@ -94,27 +105,27 @@ const Kernel kKernels[] = {
      true,
      [](const Views& v) { gelu_backward(stream(), v[0], v[1], v[2]); }},
     {"attention_forward",
-     {{"out", {2, 3, 4}}, {"logsumexp", {2, 2, 3}}, {"qkv", {2, 3, 12}}},
+     {{"out", {2, 3, 4}}, {"logsumexp", {2, 2, 3}, Kind::sum}, {"qkv", {2, 3, 12}}},
      0,
      false,
      [](const Views& v) { attention_forward(stream(), v[0], v[1], v[2]); }},
     {"attention_backward",
      {{"dqkv", {2, 3, 12}},
-      {"row_dot", {2, 2, 3}},
+      {"row_dot", {2, 2, 3}, Kind::sum},
       {"dout", {2, 3, 4}},
       {"out", {2, 3, 4}},
-      {"logsumexp", {2, 2, 3}},
+      {"logsumexp", {2, 2, 3}, Kind::sum},
       {"qkv", {2, 3, 12}}},
      3,
      false,
      [](const Views& v) { attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
     {"embedding_forward",
-     {{"out", {2, 3, 4}}, {"tokens", {2, 3}, kInt32}, {"table", {5, 4}}},
+     {{"out", {2, 3, 4}}, {"tokens", {2, 3}, Kind::int32}, {"table", {5, 4}}},
      0,
      false,
      [](const Views& v) { embedding_forward(stream(), v[0], v[1], v[2]); }},
     {"embedding_backward",
-     {{"dtable", {5, 4}}, {"tokens", {2, 3}, kInt32}, {"dout", {2, 3, 4}}},
+     {{"dtable", {5, 4}, Kind::sum}, {"tokens", {2, 3}, Kind::int32}, {"dout", {2, 3, 4}}},
      2,
      false,
      [](const Views& v) { embedding_backward(stream(), v[0], v[1], v[2]); }},
@@ -124,53 +135,61 @@ const Kernel kKernels[] = {
      false,
      [](const Views& v) { position_forward(stream(), v[0], v[1], v[2]); }},
     {"position_backward",
-     {{"dtable", {5, 4}}, {"dout", {2, 3, 4}}},
+     {{"dtable", {5, 4}, Kind::sum}, {"dout", {2, 3, 4}}},
      1,
      false,
      [](const Views& v) { position_backward(stream(), v[0], v[1]); }},
     {"softmax_maximum",
-     {{"maximum", {2}}, {"logits", {2, 3}, kFp32, true}},
+     {{"maximum", {2}}, {"logits", {2, 3}, Kind::x, true}},
      1,
      false,
-     [](const Views& v) { softmax_maximum(stream(), v[0], v[1]); }},
+     [](const Views& v) { softmax_maximum(stream(), v[0], v[1]); },
+     false},
     {"softmax_exponentials",
-     {{"logits", {2, 3}, kFp32, true},
+     {{"logits", {2, 3}, Kind::x, true},
       {"sum", {2}},
       {"target_logit", {2}},
-      {"targets", {2}, kInt32},
+      {"targets", {2}, Kind::int32},
       {"maximum", {2}}},
      0,
      false,
-     [](const Views& v) { softmax_exponentials(stream(), v[0], v[1], v[2], v[3], v[4], 0); }},
+     [](const Views& v) { softmax_exponentials(stream(), v[0], v[1], v[2], v[3], v[4], 0); },
+     false},
     {"cross_entropy",
      {{"losses", {2}},
-      {"exponentials", {2, 3}, kFp32, true},
+      {"dlogits", {2, 3}},
+      {"exponentials", {2, 3}},
       {"sum", {2}},
       {"target_logit", {2}},
-      {"targets", {2}, kInt32}},
-     1,
+      {"targets", {2}, Kind::int32}},
+     2,
      false,
-     [](const Views& v) { cross_entropy(stream(), v[0], v[1], v[2], v[3], v[4], 0, 1); }},
+     [](const Views& v) { cross_entropy(stream(), v[0], v[1], v[2], v[3], v[4], v[5], 0, 1); },
+     false},
     {"cross_entropy_loss",
      {{"losses", {2}}, {"sum", {2}}, {"target_logit", {2}}},
      0,
      false,
-     [](const Views& v) { cross_entropy_loss(stream(), v[0], v[1], v[2]); }},
+     [](const Views& v) { cross_entropy_loss(stream(), v[0], v[1], v[2]); },
+     false},
     {"adamw",
      {{"param", {3}}, {"exp_avg", {3}}, {"exp_avg_sq", {3}}, {"grad", {3}}},
      0,
      false,
-     [](const Views& v) { adamw(stream(), v[0], v[1], v[2], v[3], {}); }},
+     [](const Views& v) { adamw(stream(), v[0], v[1], v[2], v[3], {}); },
+     false},
     {"squared_norm",
-     {{"out", {1}, kFp64}, {"workspace", {2}, kFp64}, {"in", {1025}, kFp32, true}},
+     {{"out", {1}, Kind::fp64}, {"workspace", {2}, Kind::fp64}, {"in", {1025}, Kind::x, true}},
      2,
      false,
-     [](const Views& v) { squared_norm(stream(), v[0], v[1], v[2]); }},
+     [](const Views& v) { squared_norm(stream(), v[0], v[1], v[2]); },
+     false},
     {"sum",
-     {{"out", {1}, kFp64}, {"workspace", {2}, kFp64}, {"in", {1025}, kFp32, true}},
+     {{"out", {1}, Kind::fp64}, {"workspace", {2}, Kind::fp64}, {"in", {1025}, Kind::x, true}},
      2,
      false,
-     [](const Views& v) { sum(stream(), v[0], v[1], v[2]); }},
+     [](const Views& v) { sum(stream(), v[0], v[1], v[2]); },
+     false},
     {"fill", {{"out", {2, 3}}}, 0, true, [](const Views& v) { fill(stream(), v[0], 1); }},
     {"add",
      {{"out", {2, 3}}, {"a", {2, 3}}, {"b", {2, 3}}},
@@ -183,7 +202,7 @@ const Kernel kKernels[] = {
      true,
      [](const Views& v) { scale(stream(), v[0], v[1], 2); }},
     {"cast",
-     {{"out", {2, 3}}, {"in", {2, 3}, kFp64}},
+     {{"out", {2, 3}}, {"in", {2, 3}, Kind::any}},
      0,
      true,
      [](const Views& v) { cast(stream(), v[0], v[1]); }},
@@ -231,6 +250,35 @@ Shape with_last_less(const Shape& s) {
                              : Shape{s[0], s[1], s[2] - 1};
 }
 
+// May argument i be of `dtype` where the leading one is of x?
+bool may_be(const Kernel& kernel, size_t i, DType dtype, DType x) {
+  const bool is_sum = accumulation_dtype(dtype) == dtype;
+  if (i == kernel.first) return dtype != DType::int32 && (kernel.has_low_precision || is_sum);
+  switch (kernel.arguments[i].kind) {
+    case Kind::x:
+      // The gradient of fp32 logits may be of a lower precision.
+      return dtype == x ||
+             (std::string(kernel.arguments[i].name) == "dlogits" && accumulation_dtype(dtype) == x);
+    case Kind::sum:
+      return dtype == accumulation_dtype(x);
+    case Kind::either:
+      return dtype == x || dtype == accumulation_dtype(x);
+    case Kind::any:
+      return dtype != DType::int32;
+    case Kind::int32:
+      return dtype == DType::int32;
+    case Kind::fp64:
+      return dtype == DType::fp64;
+  }
+  return false;
+}
+
+DType dtype_of_kind(Kind kind, DType x) {
+  if (kind == Kind::int32) return DType::int32;
+  if (kind == Kind::fp64) return DType::fp64;
+  return kind == Kind::sum ? accumulation_dtype(x) : x;
+}
+
 void damage(const Kernel& kernel, const Views& good, size_t i) {
   const TensorView view = good[i];
   const bool is_first = i == kernel.first;
@@ -250,14 +298,9 @@ void damage(const Kernel& kernel, const Views& good, size_t i) {
   const bool on_cpu = view.device() == DeviceType::cpu;
   const DeviceType elsewhere = on_cpu ? cuda_device_of_build() : DeviceType::cpu;
   refused(TensorView(view.data(), view.dtype(), elsewhere, view.shape()), name);
-  if (view.dtype() == DType::int32) {
-    refused(with_dtype(DType::fp32), name);
-  } else {
-    refused(with_dtype(DType::int32), name);
-    const bool other_is_fine = std::string(kernel.name) == "cast";
-    if (!is_first && !other_is_fine) {
-      refused(with_dtype(view.dtype() == DType::fp32 ? DType::fp64 : DType::fp32), name);
-    }
+  const DType x = good[kernel.first].dtype();
+  for (DType dtype : kDTypes) {
+    if (!may_be(kernel, i, dtype, x)) refused(with_dtype(dtype), name);
   }
   if (kernel.any_shape && kernel.arguments.size() == 1) return;
   refused(with_shape(with_one_more_dim(view.shape())),
@@ -266,22 +309,28 @@ void damage(const Kernel& kernel, const Views& good, size_t i) {
   refused(with_shape(with_last_less(view.shape())), nullptr);
 }
 
+void require_refuses_all(const Kernel& kernel, DType x) {
+  std::vector<Tensor> tensors;  // zeros: valid tokens and targets
+  Views good;
+  for (const Argument& argument : kernel.arguments) {
+    // Room for the damage that makes a view larger, or its elements.
+    const Shape room{4 * argument.shape.num_elements()};
+    tensors.emplace_back(memory(), Category::workspace, dtype_of_kind(argument.kind, x), room);
+    good.push_back(tensors.back().view().elements(0, argument.shape));
+  }
+  INFO(kernel.name << " of " << name_of(x));
+  REQUIRE_NOTHROW(kernel.call(good));
+  for (size_t i = 0; i < good.size(); ++i) {
+    INFO("damaged: " << kernel.arguments[i].name);
+    damage(kernel, good, i);
+  }
+}
+
 TEST_CASE("every kernel refuses every wrong argument by name") {
   const OnDevice on = on_every_device();
   for (const Kernel& kernel : kKernels) {
-    std::vector<Tensor> tensors;  // zeros: valid tokens and targets
-    Views good;
-    for (const Argument& argument : kernel.arguments) {
-      // Twice the size, for the damage that makes a view larger.
-      const Shape room{2 * argument.shape.num_elements()};
-      tensors.emplace_back(memory(), Category::workspace, argument.dtype, room);
-      good.push_back(tensors.back().view().elements(0, argument.shape));
-    }
-    INFO(kernel.name);
-    REQUIRE_NOTHROW(kernel.call(good));
-    for (size_t i = 0; i < good.size(); ++i) {
-      INFO("damaged: " << kernel.arguments[i].name);
-      damage(kernel, good, i);
+    for (DType x : floats()) {
+      if (kernel.has_low_precision || accumulation_dtype(x) == x) require_refuses_all(kernel, x);
     }
   }
 }

@@ -18,7 +18,7 @@ namespace ladder::testing {
 // Elements of any dtype, held exactly.
 using Values = std::vector<double>;
 
-inline constexpr DType kFloats[] = {DType::fp32, DType::fp64};
+inline constexpr DType kAccumulation[] = {DType::fp32, DType::fp64};
 inline constexpr size_t kOddSizes[] = {1, 17, 63, 65};
 
 // Where a test runs: the device of its arrays and of stream(), and how its arrays are aligned.
@@ -45,6 +45,12 @@ inline std::vector<Place> places() {
 inline Place& place() {
   static Place current;
   return current;
+}
+
+// The floating-point dtypes that elements may have at the test's place.
+inline std::vector<DType> floats() {
+  if (place().device != DeviceType::cpu) return {DType::fp32, DType::fp64};
+  return {DType::fp32, DType::fp64, DType::bf16, DType::fp16};
 }
 
 // Lives as long as its test.
@@ -83,7 +89,15 @@ inline Stream& stream() {
 // then rounded, is that operation in fp32: 53 bits are more than twice 24.
 // Not inlined: g++ 12 -O3 turns two neighbouring conversions to float and back into none.
 [[gnu::noinline]] inline double rounded(DType dtype, double value) {
-  return dtype == DType::fp32 ? static_cast<double>(static_cast<float>(value)) : value;
+  return dispatch_float(dtype, [value](auto zero) {
+    return static_cast<double>(static_cast<decltype(zero)>(value));
+  });
+}
+
+// What a kernel stores that got `value` by one operation: it computes in the accumulation type, and
+// rounds once more where elements are bf16 or fp16.
+inline double stored(DType dtype, double value) {
+  return rounded(dtype, rounded(accumulation_dtype(dtype), value));
 }
 
 // A tensor on the test's device that lies between guards: signaling NaN (int32: the least number),
@@ -140,7 +154,13 @@ class Array {
   template <class T>
   static T guard() {
     using Limits = std::numeric_limits<T>;
-    return Limits::has_signaling_NaN ? Limits::signaling_NaN() : Limits::min();
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      return bfloat16::from_bits(0x7F81);
+    } else if constexpr (std::is_same_v<T, float16>) {
+      return float16::from_bits(0x7C01);
+    } else {
+      return Limits::has_signaling_NaN ? Limits::signaling_NaN() : Limits::min();
+    }
   }
   template <class T>
   static bool is_guard(const T& element) {

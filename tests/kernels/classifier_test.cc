@@ -68,12 +68,24 @@ struct Result {
   Values losses, gradient;
 };
 
+// Step 3 with the gradient beside the exponentials, in `dtype`.
+Values run_beside(DType dtype, const Inputs& x, const Steps& s, size_t first, double loss_scale) {
+  const size_t width = s.exponentials.size() / x.rows;
+  const Array losses(x.dtype, {x.rows}), e(x.dtype, {x.rows, width}, s.exponentials);
+  const Array sum(x.dtype, {x.rows}, s.sum), target(x.dtype, {x.rows}, s.target_logit);
+  const Array dlogits(dtype, {x.rows, width});
+  cross_entropy(stream(), losses, dlogits, e, sum, target, Array(DType::int32, {x.rows}, x.targets),
+                first, loss_scale);
+  require_same_bits(e.values(), s.exponentials);
+  return dlogits.values();
+}
+
 Result run_last(const Inputs& x, const Steps& s, size_t first, double loss_scale) {
   const size_t width = s.exponentials.size() / x.rows;
   const Array losses(x.dtype, {x.rows}), e(x.dtype, {x.rows, width}, s.exponentials);
   const Array sum(x.dtype, {x.rows}, s.sum), target(x.dtype, {x.rows}, s.target_logit);
-  cross_entropy(stream(), losses, e, sum, target, Array(DType::int32, {x.rows}, x.targets), first,
-                loss_scale);
+  cross_entropy(stream(), losses, e, e, sum, target, Array(DType::int32, {x.rows}, x.targets),
+                first, loss_scale);
   const Array only(x.dtype, {x.rows});
   cross_entropy_loss(stream(), only, sum, target);
   require_same_bits(only.values(), losses.values());
@@ -110,7 +122,7 @@ void require_gradient_of_loss(const Inputs& x, const Reference& expected, double
 
 TEST_CASE("the classifier's steps equal the reference") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     for (size_t rows : kOddSizes) {
       for (size_t vocab : {1, 17, 63, 64, 65, 2500}) {  // a GPU's threads have several of 2,500
         INFO(name_of(dtype) << " " << rows << "x" << vocab);
@@ -144,7 +156,7 @@ TEST_CASE("the classifier's steps equal the reference") {
 
 TEST_CASE("a vocabulary in two parts gives the loss and gradient of the whole") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     const Inputs x(dtype, 33, 65);
     const Reference expected(x);
     const size_t split = 40;
@@ -179,7 +191,7 @@ TEST_CASE("a vocabulary in two parts gives the loss and gradient of the whole") 
 
 TEST_CASE("a part of the vocabulary that holds no target gives none, and the gradient of none") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     Inputs x(dtype, 17, 65);
     const size_t first = 20, width = 30;
     for (size_t r = 0; r < x.rows; ++r) x.targets[r] = r % 2 == 0 ? 19 : 50;  // beside the part
@@ -193,6 +205,25 @@ TEST_CASE("a part of the vocabulary that holds no target gives none, and the gra
     // off.
     require_within(run_last(x, steps, first, 1).gradient, gradient, rounding_error(dtype, 2),
                    gradient);
+  }
+}
+
+TEST_CASE("the gradient may go to another place, in another precision") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (size_t vocab : {1, 17, 64, 65, 1500}) {
+      const Inputs x(accumulation_dtype(dtype), 17, vocab);
+      const Steps steps = run_steps(x, 0, vocab);
+      Values expected = run_last(x, steps, 0, 0.01).gradient;
+      for (double& value : expected) value = rounded(dtype, value);
+      require_same_bits(run_beside(dtype, x, steps, 0, 0.01), expected);
+    }
+    // A part of the vocabulary with some of the targets.
+    const Inputs x(accumulation_dtype(dtype), 33, 65);
+    const Steps steps = run_steps(x, 20, 30);
+    Values expected = run_last(x, steps, 20, 0.01).gradient;
+    for (double& value : expected) value = rounded(dtype, value);
+    require_same_bits(run_beside(dtype, x, steps, 20, 0.01), expected);
   }
 }
 
@@ -212,7 +243,7 @@ TEST_CASE("cross_entropy leaves the gradient of the loss") {
 
 TEST_CASE("the loss is finite for large logits and NaN for NaN") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     Inputs x(dtype, 2, 4);
     x.logits = {1000, -1000, 0, 0, -5000, -5000, -5000, -5000};
     x.targets = {1, 2};
@@ -232,7 +263,7 @@ TEST_CASE("the loss is finite for large logits and NaN for NaN") {
 
 TEST_CASE("the classifier gives the same bits for any number of threads") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     const Inputs x(dtype, 65, 1001);
     require_same_for_any_threads([&] {
       const Steps steps = run_steps(x, 0, x.vocab);

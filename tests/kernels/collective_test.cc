@@ -8,7 +8,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr DType kDTypes[] = {DType::fp32, DType::fp64, DType::int32};
+constexpr DType kDTypes[] = {DType::fp32, DType::fp64, DType::int32, DType::bf16, DType::fp16};
 // Beside odd sizes: one tile of the summation, and a little more.
 constexpr size_t kSizes[] = {0, 1, 17, 63, 65, 1024, 2 * 1024 + 5};
 
@@ -23,15 +23,18 @@ Values inputs(DType dtype, size_t rank, size_t n) {
   return values;
 }
 
-// One after the other in rank order, each sum rounded. Sums of int32 are exact in double.
+// One after the other in rank order, each sum rounded, in fp32 for bf16 and fp16, whose result is
+// rounded in the end. Sums of int32 are exact in double.
 Values reference(DType dtype, const std::vector<Values>& in, Reduction reduction) {
+  const DType sums = dtype == DType::int32 ? DType::fp64 : accumulation_dtype(dtype);
   Values result = in[0];
   for (size_t r = 1; r < in.size(); ++r) {
     for (size_t i = 0; i < result.size(); ++i) {
-      result[i] = reduction == Reduction::sum ? rounded(dtype, result[i] + in[r][i])
+      result[i] = reduction == Reduction::sum ? rounded(sums, result[i] + in[r][i])
                                               : std::max(result[i], in[r][i]);
     }
   }
+  for (double& value : result) value = dtype == DType::int32 ? value : rounded(dtype, value);
   return result;
 }
 

@@ -22,7 +22,7 @@ const Sizes kSizes[] = {{1, 1, 1, 1},   {1, 17, 5, 17},   {3, 17, 65, 63}, {2, 6
 
 TEST_CASE("embedding_forward copies rows of the table") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (const Sizes& s : kSizes) {
       const Values table = random_values(dtype, s.vocab * s.hidden, "table");
       const Values tokens = random_tokens(s.rows(), s.vocab, "tokens");
@@ -42,20 +42,21 @@ TEST_CASE("embedding_forward copies rows of the table") {
 
 TEST_CASE("embedding_backward adds to the table in the order of the tokens, for any threads") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (const Sizes& s : kSizes) {
-      const Values start = random_values(dtype, s.vocab * s.hidden, "start");
+      const DType sums = accumulation_dtype(dtype);
+      const Values start = random_values(sums, s.vocab * s.hidden, "start");
       const Values dout = random_values(dtype, s.rows() * s.hidden, "dout");
       const Values tokens = random_tokens(s.rows(), s.vocab, "tokens");
       Values expected = start;
       for (size_t r = 0; r < s.rows(); ++r) {
         for (size_t i = 0; i < s.hidden; ++i) {
           double& element = expected[static_cast<size_t>(tokens[r]) * s.hidden + i];
-          element = rounded(dtype, element + dout[r * s.hidden + i]);
+          element = rounded(sums, element + dout[r * s.hidden + i]);
         }
       }
       require_same_for_any_threads([&] {
-        const Array dtable(dtype, {s.vocab, s.hidden}, start);
+        const Array dtable(sums, {s.vocab, s.hidden}, start);
         embedding_backward(stream(), dtable, Array(DType::int32, {s.batch, s.tokens}, tokens),
                            Array(dtype, s.out(), dout));
         require_same_bits(dtable.values(), expected);
@@ -82,7 +83,7 @@ Values rows_of(const Values& table, size_t first, size_t rows, size_t columns) {
 
 TEST_CASE("embedding_forward of a slice gives zeros for the tokens of others") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (const Sizes& s : kSizes) {
       const Values table = random_values(dtype, s.vocab * s.hidden, "table");
       const Values tokens = random_tokens(s.rows(), s.vocab, "tokens");
@@ -105,16 +106,17 @@ TEST_CASE("embedding_forward of a slice gives zeros for the tokens of others") {
 
 TEST_CASE("embedding_backward of a slice is that slice of the whole") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (const Sizes& s : kSizes) {
-      const Values start = random_values(dtype, s.vocab * s.hidden, "start");
+      const DType sums = accumulation_dtype(dtype);
+      const Values start = random_values(sums, s.vocab * s.hidden, "start");
       const Array dout(dtype, s.out(), random_values(dtype, s.rows() * s.hidden, "dout"));
       const Array tokens(DType::int32, {s.batch, s.tokens},
                          random_tokens(s.rows(), s.vocab, "tokens"));
-      const Array whole(dtype, {s.vocab, s.hidden}, start);
+      const Array whole(sums, {s.vocab, s.hidden}, start);
       embedding_backward(stream(), whole, tokens, dout);
       for (const auto& [first, rows] : slices_of(s.vocab)) {
-        const Array part(dtype, {rows, s.hidden}, rows_of(start, first, rows, s.hidden));
+        const Array part(sums, {rows, s.hidden}, rows_of(start, first, rows, s.hidden));
         embedding_backward(stream(), part, tokens, dout, first);
         require_same_bits(part.values(), rows_of(whole.values(), first, rows, s.hidden));
       }
@@ -124,7 +126,7 @@ TEST_CASE("embedding_backward of a slice is that slice of the whole") {
 
 TEST_CASE("position_forward adds the first rows of its table, and may write over its input") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (const Sizes& s : kSizes) {
       for (size_t more : {0, 3}) {
         const Values table = random_values(dtype, (s.tokens + more) * s.hidden, "table");
@@ -133,7 +135,7 @@ TEST_CASE("position_forward adds the first rows of its table, and may write over
         const Array places(dtype, {s.tokens + more, s.hidden}, table);
         Values expected = start;
         for (size_t i = 0; i < expected.size(); ++i) {
-          expected[i] = rounded(dtype, start[i] + table[i % (s.tokens * s.hidden)]);
+          expected[i] = stored(dtype, start[i] + table[i % (s.tokens * s.hidden)]);
         }
         position_forward(stream(), out, in, places);
         require_same_bits(out.values(), expected);
@@ -147,10 +149,11 @@ TEST_CASE("position_forward adds the first rows of its table, and may write over
 
 TEST_CASE("position_backward adds the sum over sequences, and only to the first rows") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (const Sizes& s : kSizes) {
       const size_t row = s.tokens * s.hidden;
-      const Values start = random_values(dtype, row + 3 * s.hidden, "start");
+      const DType sums = accumulation_dtype(dtype);
+      const Values start = random_values(sums, row + 3 * s.hidden, "start");
       const Values dout = random_values(dtype, s.batch * row, "dout");
       Values expected = start, size(start.size(), 0);
       for (size_t i = 0; i < dout.size(); ++i) {
@@ -158,7 +161,7 @@ TEST_CASE("position_backward adds the sum over sequences, and only to the first 
         size[i % row] += std::abs(dout[i]) + std::abs(start[i % row]);
       }
       require_same_for_any_threads([&] {
-        const Array dtable(dtype, {s.tokens + 3, s.hidden}, start);
+        const Array dtable(sums, {s.tokens + 3, s.hidden}, start);
         position_backward(stream(), dtable, Array(dtype, s.out(), dout));
         // B additions; the rows after T have size 0: not a bit may change.
         require_within(dtable.values(), expected,

@@ -88,11 +88,13 @@ struct Inputs {
         bias(random_values(dtype, n, "bias")),
         dout(random_values(dtype, rows * n, "dout")),
         start{random_values(dtype, rows * n, "din"),
-              random_values(dtype, n, "dweight"),
-              random_values(dtype, n, "dbias"),
+              random_values(sums(), n, "dweight"),
+              random_values(sums(), n, "dbias"),
               {},
               {},
               {}} {}
+
+  DType sums() const { return accumulation_dtype(dtype); }
 
   DType dtype;
   size_t rows, n;
@@ -101,7 +103,7 @@ struct Inputs {
 };
 
 Forward run_forward(const Inputs& x) {
-  const Array out(x.dtype, {x.rows, x.n}), mean(x.dtype, {x.rows}), rstd(x.dtype, {x.rows});
+  const Array out(x.dtype, {x.rows, x.n}), mean(x.sums(), {x.rows}), rstd(x.sums(), {x.rows});
   layernorm_forward(stream(), out, mean, rstd, Array(x.dtype, {x.rows, x.n}, x.in),
                     Array(x.dtype, {x.n}, x.weight), Array(x.dtype, {x.n}, x.bias));
   return {out.values(), mean.values(), rstd.values(), {}, {}};
@@ -109,10 +111,10 @@ Forward run_forward(const Inputs& x) {
 
 Backward run_backward(const Inputs& x, const Values& mean, const Values& rstd) {
   const Array din(x.dtype, {x.rows, x.n}, x.start.din);
-  const Array dweight(x.dtype, {x.n}, x.start.dweight), dbias(x.dtype, {x.n}, x.start.dbias);
+  const Array dweight(x.sums(), {x.n}, x.start.dweight), dbias(x.sums(), {x.n}, x.start.dbias);
   layernorm_backward(stream(), din, dweight, dbias, Array(x.dtype, {x.rows, x.n}, x.dout),
                      Array(x.dtype, {x.rows, x.n}, x.in), Array(x.dtype, {x.n}, x.weight),
-                     Array(x.dtype, {x.rows}, mean), Array(x.dtype, {x.rows}, rstd));
+                     Array(x.sums(), {x.rows}, mean), Array(x.sums(), {x.rows}, rstd));
   return {din.values(), dweight.values(), dbias.values(), {}, {}, {}};
 }
 
@@ -125,7 +127,7 @@ Values joined(const Values& a, const Values& b, const Values& c) {
 
 TEST_CASE("layernorm_forward equals the reference") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (size_t rows : kOddSizes) {
       for (size_t n : kWidths) {
         INFO(name_of(dtype) << " " << rows << "x" << n);
@@ -142,7 +144,7 @@ TEST_CASE("layernorm_forward equals the reference") {
                        expected.mean_size);
         require_within(got.rstd, expected.rstd, rounding_error(dtype, (count + 6) / 2 + 2),
                        expected.rstd);
-        require_within(got.out, expected.out, rounding_error(dtype, 1.5 * count + 12),
+        require_within(dtype, got.out, expected.out, rounding_error(dtype, 1.5 * count + 12),
                        expected.size);
       }
     }
@@ -161,21 +163,22 @@ TEST_CASE("layernorm_forward keeps its precision far from zero") {
 
 TEST_CASE("layernorm_backward adds what the reference says") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (size_t rows : {1, 17, 63, 65, 130}) {
       for (size_t n : kWidths) {
         INFO(name_of(dtype) << " " << rows << "x" << n);
         const Inputs x(dtype, rows, n);
         Forward saved = reference_forward(rows, n, x.in, x.weight, x.bias);
-        for (double& value : saved.mean) value = rounded(dtype, value);
-        for (double& value : saved.rstd) value = rounded(dtype, value);
+        for (double& value : saved.mean) value = rounded(x.sums(), value);
+        for (double& value : saved.rstd) value = rounded(x.sums(), value);
         const Backward expected =
             reference_backward(rows, n, x.start, x.dout, x.in, x.weight, saved.mean, saved.rstd);
         const Backward got = run_backward(x, saved.mean, saved.rstd);
         // din: sums of n terms of at most four operations, then at most seven more. dweight: sums
         // of `rows` terms of three operations, added to the start. dbias: sums of `rows`.
         const double count = static_cast<double>(n), row_count = static_cast<double>(rows);
-        require_within(got.din, expected.din, rounding_error(dtype, count + 11), expected.din_size);
+        require_within(dtype, got.din, expected.din, rounding_error(dtype, count + 11),
+                       expected.din_size);
         require_within(got.dweight, expected.dweight, rounding_error(dtype, row_count + 4),
                        expected.dweight_size);
         require_within(got.dbias, expected.dbias, rounding_error(dtype, row_count + 1),
@@ -204,7 +207,7 @@ TEST_CASE("layernorm_backward adds the gradient") {
 
 TEST_CASE("layernorm gives the same bits for any number of threads") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     const Inputs x(dtype, 130, 300);
     const Forward saved = run_forward(x);
     require_same_for_any_threads([&] {

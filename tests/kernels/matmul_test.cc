@@ -29,34 +29,48 @@ Product reference_matmul(size_t m, size_t n, size_t k, const Values& a, const Va
   return product;
 }
 
-Values run_matmul(DType dtype, size_t m, size_t n, size_t k, const Values& a, const Values& b,
-                  const Values& start, MatmulOptions options) {
+Values run_matmul(DType dtype, DType out_dtype, size_t m, size_t n, size_t k, const Values& a,
+                  const Values& b, const Values& start, MatmulOptions options) {
   const Array x(dtype, options.transpose_a ? Shape{k, m} : Shape{m, k}, a);
   const Array y(dtype, options.transpose_b ? Shape{n, k} : Shape{k, n}, b);
   // Without accumulate the output begins as NaN: it must be overwritten.
-  const Array out = options.accumulate ? Array(dtype, {m, n}, start) : Array(dtype, {m, n});
+  const Array out = options.accumulate ? Array(out_dtype, {m, n}, start) : Array(out_dtype, {m, n});
   matmul(stream(), out, x, y, options);
   require_same_bits(x.values(), a);
   require_same_bits(y.values(), b);
   return out.values();
 }
 
-void compare_all_options(DType dtype, size_t m, size_t n, size_t k) {
+// The output is of the factors' dtype.
+Values run_matmul(DType dtype, size_t m, size_t n, size_t k, const Values& a, const Values& b,
+                  const Values& start, MatmulOptions options) {
+  return run_matmul(dtype, dtype, m, n, k, a, b, start, options);
+}
+
+void compare_all_options(DType dtype, DType out, size_t m, size_t n, size_t k) {
   const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
-  const Values start = random_values(dtype, m * n, "start");
+  const Values start = random_values(out, m * n, "start");
   for (int bits = 0; bits < 8; ++bits) {
     const MatmulOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
-    INFO(name_of(dtype) << " " << m << "x" << n << "x" << k << " options " << bits);
+    INFO(name_of(dtype) << " into " << name_of(out) << " " << m << "x" << n << "x" << k
+                        << " options " << bits);
     const Product expected = reference_matmul(m, n, k, a, b, start, options);
     // k products and k additions in any order, fused or not: a term is rounded at most k + 1 times.
-    require_within(run_matmul(dtype, m, n, k, a, b, start, options), expected.out,
+    require_within(out, run_matmul(dtype, out, m, n, k, a, b, start, options), expected.out,
                    rounding_error(dtype, static_cast<double>(k) + 1), expected.size);
   }
 }
 
+// With every dtype that the output may have.
+void compare_all_options(DType dtype, size_t m, size_t n, size_t k) {
+  compare_all_options(dtype, dtype, m, n, k);
+  const DType sums = accumulation_dtype(dtype);
+  if (sums != dtype) compare_all_options(dtype, sums, m, n, k);
+}
+
 TEST_CASE("matmul equals the reference for all transposes, with and without accumulation") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (size_t m : kOddSizes) {
       for (size_t n : kOddSizes) {
         for (size_t k : kOddSizes) compare_all_options(dtype, m, n, k);
@@ -66,35 +80,75 @@ TEST_CASE("matmul equals the reference for all transposes, with and without accu
   }
 }
 
-TEST_CASE("matmul in fp64 gives the same bits for any number of threads") {
+TEST_CASE("matmul rounds the sum to bf16 or fp16 once, however long it is") {
   const OnDevice on = on_every_device();
-  const size_t m = 100, n = 150, k = 257;
-  const Values a = random_values(DType::fp64, m * k, "a");
-  const Values b = random_values(DType::fp64, k * n, "b");
-  const Values start = random_values(DType::fp64, m * n, "start");
-  for (int bits = 0; bits < 8; ++bits) {
-    const MatmulOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
-    require_same_for_any_threads(
-        [&] { return run_matmul(DType::fp64, m, n, k, a, b, start, options); });
+  for (DType dtype : floats()) {
+    if (accumulation_dtype(dtype) == dtype) continue;
+    // Sums of so many terms are of the size of 32; their rounding errors in fp32 are bounded by
+    // less than 0.05, bf16's half last place is 0.06 there. Partial sums rounded one by one would
+    // be off by several of these.
+    compare_all_options(dtype, 17, 33, 1025);
   }
 }
 
-TEST_CASE("matmul in fp32 gives the same bits twice") {
+TEST_CASE("matmul of fp16 becomes infinite above 65,504, but not in fp32") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    if (dtype != DType::fp16) continue;
+    const Values a = {256, 256, 256, 0, -256, -256}, b = {128, 255.5, 128, 0};
+    const double infinity = std::numeric_limits<double>::infinity();
+    require_same_bits(run_matmul(dtype, 3, 2, 2, a, b, {}, {}),
+                      {infinity, 65408, 32768, 65408, -infinity, -65408});
+    require_same_bits(run_matmul(dtype, DType::fp32, 3, 2, 2, a, b, {}, {}),
+                      {65536, 65408, 32768, 65408, -65536, -65408});
+  }
+}
+
+TEST_CASE("NaN in a factor spoils its row or column of the product, and no other element") {
+  const OnDevice on = on_every_device();
+  const size_t m = 65, n = 63, k = 17;
+  for (DType dtype : floats()) {
+    Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
+    a[5 * k + 3] = b[4 * n + 7] = std::nan("");
+    const Values out = run_matmul(dtype, m, n, k, a, b, {}, {});
+    for (size_t i = 0; i < m * n; ++i) {
+      if (std::isnan(out[i]) != (i / n == 5 || i % n == 7)) FAIL("element " << i << ": " << out[i]);
+    }
+  }
+}
+
+TEST_CASE("matmul in fp64 and fp16 gives the same bits for any number of threads") {
   const OnDevice on = on_every_device();
   const size_t m = 100, n = 150, k = 257;
-  const Values a = random_values(DType::fp32, m * k, "a");
-  const Values b = random_values(DType::fp32, k * n, "b");
-  for (bool transpose_b : {false, true}) {
-    const MatmulOptions options{.transpose_b = transpose_b};
-    const Values first = run_matmul(DType::fp32, m, n, k, a, b, {}, options);
-    require_same_bits(run_matmul(DType::fp32, m, n, k, a, b, {}, options), first);
+  for (DType dtype : floats()) {
+    if (dtype != DType::fp64 && dtype != DType::fp16) continue;
+    const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
+    const Values start = random_values(dtype, m * n, "start");
+    for (int bits = 0; bits < 8; ++bits) {
+      const MatmulOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+      require_same_for_any_threads(
+          [&] { return run_matmul(dtype, m, n, k, a, b, start, options); });
+    }
+  }
+}
+
+TEST_CASE("matmul gives the same bits twice") {
+  const OnDevice on = on_every_device();
+  const size_t m = 100, n = 150, k = 257;
+  for (DType dtype : floats()) {
+    const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
+    for (bool transpose_b : {false, true}) {
+      const MatmulOptions options{.transpose_b = transpose_b};
+      const Values first = run_matmul(dtype, m, n, k, a, b, {}, options);
+      require_same_bits(run_matmul(dtype, m, n, k, a, b, {}, options), first);
+    }
   }
 }
 
 TEST_CASE("set_tf32 rounds the factors of fp32 products on a GPU, and changes nothing else") {
   const OnDevice on = on_every_device();
   const size_t m = 65, n = 63, k = 257;
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     const Values a = random_values(dtype, m * k, "a"), b = random_values(dtype, k * n, "b");
     const Values before = run_matmul(dtype, m, n, k, a, b, {}, {});
     set_tf32(true);
@@ -152,7 +206,7 @@ TEST_CASE("the three products of a linear layer are its gradients") {
 
 TEST_CASE("add_bias adds the bias to each row") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (size_t rows : kOddSizes) {
       for (size_t n : {1, 17, 63, 64, 65}) {
         const Values start = random_values(dtype, rows * n, "start");
@@ -161,7 +215,7 @@ TEST_CASE("add_bias adds the bias to each row") {
         add_bias(stream(), out, Array(dtype, {n}, bias));
         Values expected = start;
         for (size_t i = 0; i < rows * n; ++i) {
-          expected[i] = rounded(dtype, start[i] + bias[i % n]);
+          expected[i] = stored(dtype, start[i] + bias[i % n]);
         }
         require_same_bits(out.values(), expected);
       }
@@ -171,11 +225,12 @@ TEST_CASE("add_bias adds the bias to each row") {
 
 TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (size_t rows : {1, 17, 63, 65, 300}) {
       for (size_t n : {1, 17, 63, 65, 300, 700}) {
+        const DType sums = accumulation_dtype(dtype);
         const Values dout = random_values(dtype, rows * n, "dout");
-        const Values start = random_values(dtype, n, "start");
+        const Values start = random_values(sums, n, "start");
         Values expected = start, size(n);
         for (size_t i = 0; i < n; ++i) size[i] = std::abs(start[i]);
         for (size_t i = 0; i < rows * n; ++i) {
@@ -183,7 +238,7 @@ TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
           size[i % n] += std::abs(dout[i]);
         }
         const auto run = [&] {
-          const Array dbias(dtype, {n}, start);
+          const Array dbias(sums, {n}, start);
           bias_backward(stream(), dbias, Array(dtype, {rows, n}, dout));
           return dbias.values();
         };

@@ -38,7 +38,7 @@ constexpr size_t kLengths[] = {1, 7, 8, 17, 63, 65, 1023, 1024, 1025, 2048, 5000
 
 TEST_CASE("sum and squared_norm equal the reference and have the stated order") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     for (size_t n : kLengths) {
       INFO(name_of(dtype) << " " << n);
       const Values in = random_values(dtype, n, "in");
@@ -63,7 +63,7 @@ TEST_CASE("sum and squared_norm equal the reference and have the stated order") 
 
 TEST_CASE("sum and squared_norm give the same bits for any number of threads") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : kAccumulation) {
     const Values in = random_values(dtype, 100'003, "in");
     require_same_for_any_threads([&] { return Values{run(sum, dtype, in)}; });
     require_same_for_any_threads([&] { return Values{run(squared_norm, dtype, in)}; });
@@ -79,6 +79,25 @@ TEST_CASE("squared_norm of fp32 neither overflows nor loses small numbers") {
         run(squared_norm, DType::fp32, {large, std::nan("")}));
   // 2^24 + 1 is no fp32 number, but the sum is fp64.
   CHECK(run(sum, DType::fp32, {0x1p24, 1}) == 0x1p24 + 1);
+}
+
+TEST_CASE("squared_norm of fp32 is finite exactly if every element is") {
+  const OnDevice on = on_every_device();
+  const double largest = std::numeric_limits<float>::max();
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (size_t n : {1, 1025, 5000}) {
+    CHECK(std::isfinite(run(squared_norm, DType::fp32, Values(n, largest))));
+    for (size_t at : {size_t{0}, n / 2, n - 1}) {
+      for (double bad : {infinity, -infinity, std::nan("")}) {
+        Values in = random_values(DType::fp32, n, "in");
+        in[at] = bad;
+        const Array x(DType::fp32, {n}, in), out(DType::fp64, {1});
+        const Array workspace(DType::fp64, {sum_workspace_elements(n)});
+        squared_norm(stream(), out, workspace, x);
+        CHECK_FALSE(std::isfinite(out.values()[0]));
+      }
+    }
+  }
 }
 
 TEST_CASE("sum_workspace_elements counts blocks") {

@@ -8,7 +8,7 @@ using namespace testing;
 
 TEST_CASE("add_residual rounds update + bias, then the sum; it may write over either") {
   const OnDevice on = on_every_device();
-  for (DType dtype : kFloats) {
+  for (DType dtype : floats()) {
     for (size_t rows : kOddSizes) {
       for (size_t n : {1, 17, 63, 64, 65}) {
         const Shape shape{rows, n};
@@ -17,7 +17,8 @@ TEST_CASE("add_residual rounds update + bias, then the sum; it may write over ei
         const Values bias = random_values(dtype, n, "bias");
         Values expected(rows * n);
         for (size_t i = 0; i < rows * n; ++i) {
-          expected[i] = rounded(dtype, residual[i] + rounded(dtype, update[i] + bias[i % n]));
+          const double added = rounded(accumulation_dtype(dtype), update[i] + bias[i % n]);
+          expected[i] = stored(dtype, residual[i] + added);
         }
         const Array r(dtype, shape, residual), u(dtype, shape, update), b(dtype, {n}, bias);
         const auto run = [&] {

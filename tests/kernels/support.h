@@ -12,10 +12,20 @@
 
 namespace ladder::testing {
 
-// The relative error of `roundings` operations in a row, each (1 + e) with |e| <= 2^-24 or 2^-53;
-// 1 % more for their products. In fp64 the reference rounds as often as the kernel: twice.
+// The relative error of `roundings` operations in a row on elements of `dtype`, each (1 + e) with
+// |e| <= 2^-24 or 2^-53; 1 % more for their products. In fp64 the reference rounds as often as the
+// kernel: twice.
 inline double rounding_error(DType dtype, double roundings) {
-  return 1.01 * roundings * (dtype == DType::fp32 ? 0x1p-24 : 2 * 0x1p-53);
+  return 1.01 * roundings * (dtype == DType::fp64 ? 2 * 0x1p-53 : 0x1p-24);
+}
+
+// How far rounding moves a number of this size that is stored: half a last place of bf16 (8
+// significant bits) or fp16 (11, and multiples of 2^-24). fp32 and fp64 results are stored as they
+// were computed.
+inline double storage_error(DType dtype, double size) {
+  if (dtype == DType::bf16) return std::max(0x1p-8 * size, 0x1p-134);
+  if (dtype == DType::fp16) return std::max(0x1p-11 * size, 0x1p-25);
+  return 0;
 }
 
 // |got - expected| <= factor * size, element by element; NaN never passes.
@@ -30,6 +40,18 @@ inline void require_within(const Values& got, const Values& expected, double fac
     }
   }
   SUCCEED();
+}
+
+// The same for results that were computed to within factor * size, then stored as `dtype`.
+inline void require_within(DType dtype, const Values& got, const Values& expected, double factor,
+                           const Values& size) {
+  REQUIRE(expected.size() == size.size());
+  Values bound(size);
+  for (size_t i = 0; i < bound.size(); ++i) {
+    bound[i] *= factor;
+    bound[i] += storage_error(dtype, std::abs(expected[i]) + bound[i]);
+  }
+  require_within(got, expected, 1, bound);
 }
 
 inline void require_same_bits(const Values& got, const Values& expected) {

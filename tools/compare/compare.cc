@@ -68,8 +68,8 @@ Measured measure(const A* a, const B* b, size_t count) {
 
 // Elements [first, first + count) of both.
 Measured measure(ConstTensorView a, ConstTensorView b, size_t first, size_t count) {
-  return dispatch_float(a.dtype(), [&](auto a_zero) {
-    return dispatch_float(b.dtype(), [&](auto b_zero) {
+  return dispatch_accumulation(a.dtype(), [&](auto a_zero) {
+    return dispatch_accumulation(b.dtype(), [&](auto b_zero) {
       if (count == 0) return measure(&a_zero, &b_zero, 0);
       return measure(a.as<decltype(a_zero)>() + first, b.as<decltype(b_zero)>() + first, count);
     });

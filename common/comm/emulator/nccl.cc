@@ -65,8 +65,6 @@ ncclResult_t call(const NcclOperation& o, size_t send_count, size_t recv_count,
   return guarded([&] {
     require(o.comm != nullptr, "the communicator is null");
     require(cudaStreamQuery(stream) == cudaSuccess, "no such stream");
-    require(o.type == ncclInt32 || o.type == ncclFloat32 || o.type == ncclFloat64,
-            "no such data type");
     require(o.op == ncclSum || o.op == ncclMax, "no such reduction");
     require(o.peer >= 0 && o.peer < o.comm->size, "no such rank in the communicator");
     const size_t unit = size_of(o.type);

@@ -39,7 +39,19 @@ void write_device(void* device, size_t offset, const char* host, size_t bytes) {
 }
 
 DType dtype_of_nccl(ncclDataType_t type) {
-  return type == ncclInt32 ? DType::int32 : type == ncclFloat32 ? DType::fp32 : DType::fp64;
+  switch (type) {
+    case ncclInt32:
+      return DType::int32;
+    case ncclFloat16:
+      return DType::fp16;
+    case ncclFloat32:
+      return DType::fp32;
+    case ncclFloat64:
+      return DType::fp64;
+    case ncclBfloat16:
+      return DType::bf16;
+  }
+  throw NcclFailure{ncclInvalidArgument, "no such data type"};
 }
 
 // `all` holds `count` elements of every rank. The sum, or maximum, replaces the first rank's.
@@ -200,7 +212,7 @@ void receive(const NcclOperation& o) {
 
 }  // namespace
 
-size_t size_of(ncclDataType_t type) { return type == ncclFloat64 ? 8 : 4; }
+size_t size_of(ncclDataType_t type) { return size_of(dtype_of_nccl(type)); }
 
 void check_mpi(int result) {
   if (result == MPI_SUCCESS) return;

@@ -168,7 +168,7 @@ void visit(const Layout& layout, DType dtype, Memory& memory, TensorKind kind,
   for (const Unit& unit : layout.units()) {
     for (const Parameter& p : unit.parameters) {
       const Tensor tensor(memory, Category::workspace, dtype, p.shape);
-      dispatch_float(dtype, [&](auto zero) {
+      dispatch_accumulation(dtype, [&](auto zero) {
         using T = decltype(zero);
         for (size_t i = 0; i < p.shape.num_elements(); ++i) {
           tensor.view().as<T>()[i] =

@@ -13,13 +13,31 @@ TEST_CASE("dtypes: sizes, names, dispatch") {
   CHECK(size_of(DType::fp32) == 4);
   CHECK(size_of(DType::fp64) == 8);
   CHECK(size_of(DType::int32) == 4);
+  CHECK(size_of(DType::bf16) == 2);
+  CHECK(size_of(DType::fp16) == 2);
   CHECK(name_of(DType::fp32) == "fp32");
   CHECK(name_of(DType::fp64) == "fp64");
   CHECK(name_of(DType::int32) == "int32");
+  CHECK(name_of(DType::bf16) == "bf16");
+  CHECK(name_of(DType::fp16) == "fp16");
+  for (DType dtype : {DType::fp32, DType::fp64, DType::int32}) {
+    CHECK(accumulation_dtype(dtype) == dtype);
+  }
+  CHECK(accumulation_dtype(DType::bf16) == DType::fp32);
+  CHECK(accumulation_dtype(DType::fp16) == DType::fp32);
   const auto bytes = [](auto zero) { return sizeof zero; };
   CHECK(dispatch_float(DType::fp32, bytes) == 4);
   CHECK(dispatch_float(DType::fp64, bytes) == 8);
+  CHECK(dispatch_float(DType::bf16, bytes) == 2);
+  CHECK(dispatch_float(DType::fp16, bytes) == 2);
+  const auto name = [](auto zero) { return name_of(dtype_of<decltype(zero)>); };
+  for (DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    CHECK(dispatch_float(dtype, name) == name_of(dtype));
+  }
+  CHECK(dispatch_accumulation(DType::fp32, bytes) == 4);
+  CHECK(dispatch_accumulation(DType::fp64, bytes) == 8);
   CHECK_THROWS_WITH(dispatch_float(DType::int32, bytes), Contains("int32"));
+  CHECK_THROWS_WITH(dispatch_accumulation(DType::bf16, bytes), Contains("bf16"));
 }
 
 TEST_CASE("shapes") {

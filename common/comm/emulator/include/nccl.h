@@ -29,7 +29,13 @@ enum ncclResult_t {
   ncclInvalidArgument = 4,  // of this call
   ncclInvalidUsage = 5,     // calls that do not belong together, on this rank or between ranks
 };
-enum ncclDataType_t { ncclInt32 = 2, ncclFloat32 = 7, ncclFloat64 = 8 };
+enum ncclDataType_t {
+  ncclInt32 = 2,
+  ncclFloat16 = 6,
+  ncclFloat32 = 7,
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9,
+};
 enum ncclRedOp_t { ncclSum = 0, ncclMax = 2 };
 
 ncclResult_t ncclGetVersion(int* version);

@@ -1,0 +1,141 @@
+// The tiles of attention on the CPU: a head's scores, and what is made of them, for some queries
+// and keys at a time.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/cpu/map.h"
+#include "kernels/cpu/math.h"
+
+namespace ladder::cpu {
+
+// Scores exist for one tile of queries x keys at a time. A key block starts at a multiple of
+// kKeys, which kQueries divides: the first key of a block is never after the tile's first query.
+inline constexpr size_t kQueries = 64, kKeys = 256;
+// In bf16 and fp16 sums need memory of their own: as many elements of a token's vector have it at a
+// time. A head that is wider is computed in parts, each of which computes the scores again.
+inline constexpr size_t kPart = 128;
+
+// One head of one sequence: token t's vectors lie at q + t * stride and so on.
+template <class T>
+struct Head {
+  using A = Accumulate<T>;
+
+  Head(const T* qkv, size_t b, size_t h, size_t tokens_, size_t num_heads, size_t size_)
+      : tokens(tokens_), size(size_), stride(3 * num_heads * size_) {
+    q = qkv + b * tokens * stride + h * size;
+    k = q + num_heads * size;
+    v = k + num_heads * size;
+    scale = A{1} / std::sqrt(static_cast<A>(size));
+  }
+  Matrix<T> rows(const T* of, size_t first, bool transposed = false) const {
+    return {of + first * stride, stride, transposed};
+  }
+
+  size_t tokens, size, stride;
+  const T *q, *k, *v;
+  A scale;
+};
+
+// out (m, n), of stride out_stride, = or += a (m, k) b (k, n).
+template <class A, class B, class Out>
+void product(size_t m, size_t n, size_t k, Matrix<A> a, Matrix<B> b, bool accumulate, Out* out,
+             size_t out_stride) {
+  if constexpr (is_low_precision<B>) {
+    blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
+  } else {
+    gemm(m, n, k, a, b, accumulate, out, out_stride);
+  }
+}
+
+// p[j] = exp(scale * s[j] - shift) for j < valid, 0 up to n: the mask. p may be s.
+template <class T>
+void exponentials(T* p, const T* s, size_t valid, size_t n, T scale, T shift) {
+#pragma omp simd
+  for (size_t j = 0; j < valid; ++j) p[j] = vector_exp(scale * s[j] - shift);
+  std::fill(p + valid, p + n, T{0});
+}
+
+// One tile of queries [q0, q0 + num_queries) against all keys before them: elements
+// [d0, d0 + width) of their results are summed in `sums`, rows sums_stride apart.
+template <class T, class A = Accumulate<T>>
+void forward_tile(const Head<T>& head, size_t q0, size_t d0, size_t width, A* sums,
+                  size_t sums_stride, A* logsumexp) {
+  const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
+  alignas(64) A scores[kQueries * kKeys];
+  A maximum[kQueries], total[kQueries];
+  std::fill_n(maximum, kQueries, std::numeric_limits<A>::lowest());
+  std::fill_n(total, kQueries, A{0});
+  for (size_t k0 = 0; k0 < end; k0 += kKeys) {
+    const size_t n = std::min(kKeys, end - k0);
+    product(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false,
+            scores, n);
+    for (size_t i = 0; i < num_queries; ++i) {
+      A* const row = scores + i * n;
+      const size_t valid = std::min(n, q0 + i + 1 - k0);
+      const A larger = std::max(maximum[i], head.scale * lane_max(valid, row));
+      exponentials(row, row, valid, n, head.scale, larger);
+      const A correction = std::exp(maximum[i] - larger);
+      total[i] = total[i] * correction + lane_sum<A>(
+                                             valid, [](auto p) { return p; }, row);
+      maximum[i] = larger;
+      A* const o = sums + i * sums_stride;
+      if (k0 > 0) std::transform(o, o + width, o, [=](A x) { return x * correction; });
+    }
+    product(num_queries, width, n, Matrix<A>{scores, n}, head.rows(head.v + d0, k0), k0 > 0, sums,
+            sums_stride);
+  }
+  for (size_t i = 0; i < num_queries; ++i) {
+    A* const o = sums + i * sums_stride;
+    const A inverse = A{1} / total[i];
+    std::transform(o, o + width, o, [=](A x) { return x * inverse; });
+    logsumexp[q0 + i] = maximum[i] + std::log(total[i]);
+  }
+}
+
+// What a head's backward pass reads besides q, k and v.
+template <class T>
+struct Gradient {
+  using A = Accumulate<T>;
+
+  Matrix<T> dout_rows(size_t first, size_t d0 = 0) const {
+    return {dout + first * out_stride + d0, out_stride};
+  }
+
+  Head<T> head;
+  const T *dout, *out;
+  size_t out_stride;
+  const A* logsumexp;
+  A* row_dot;  // workspace
+
+  // row_dot[t] = sum over the head of dout * out, for tokens [first, end).
+  void fill_row_dot(size_t first, size_t end) const {
+    for (size_t t = first; t < end; ++t) {
+      row_dot[t] = lane_sum<A>(
+          head.size, [](auto a, auto b) { return a * b; }, dout + t * out_stride,
+          out + t * out_stride);
+    }
+  }
+};
+
+// p (num_queries, n) = the probabilities of one tile, ds = the gradient of its scores.
+template <class T, class A = Accumulate<T>>
+void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k0, size_t n, A* p,
+                   A* ds) {
+  const Head<T>& head = g.head;
+  product(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false, p,
+          n);
+  product(num_queries, n, head.size, g.dout_rows(q0), head.rows(head.v, k0, true), false, ds, n);
+  for (size_t i = 0; i < num_queries; ++i) {
+    A *const p_row = p + i * n, *const ds_row = ds + i * n;
+    const A dot = g.row_dot[q0 + i];
+    const size_t valid = std::min(n, q0 + i + 1 - k0);
+    exponentials(p_row, p_row, valid, n, head.scale, g.logsumexp[q0 + i]);
+    for (size_t j = 0; j < n; ++j) ds_row[j] = p_row[j] * (ds_row[j] - dot) * head.scale;
+  }
+}
+
+}  // namespace ladder::cpu

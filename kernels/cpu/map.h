@@ -1,0 +1,134 @@
+// One function of the inputs' elements for every element of an output, in blocks: low-precision
+// elements are widened block by block, so that loops run on fp32 alone and vectorize.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include "kernels/cpu/lanes.h"
+#include "kernels/runtime/dtype.h"
+
+namespace ladder::cpu {
+
+// Elements in a block. Blocks begin at multiples of it, whatever the threads (math.h says why).
+inline constexpr size_t kBlock = 1024;
+
+template <class T>
+inline constexpr bool is_low_precision = !std::is_same_v<T, Accumulate<T>>;
+
+// to[i] = from[i], which is exact.
+template <class Low>
+void widen(float* to, const Low* from, size_t n) {
+  using L = Lanes<float>;
+  size_t i = 0;
+  for (; i + L::kCount <= n; i += L::kCount) L::store(to + i, L::load(from + i));
+  for (; i < n; ++i) to[i] = from[i];
+}
+
+// to[i] = from[i], rounded. (`from` is not const because g++ 12 takes const for a promise to read:
+// it would warn of what only a loop has written.)
+template <class Low>
+void narrow(Low* to, float* from, size_t n) {
+  using L = Lanes<float>;
+  size_t i = 0;
+  for (; i + L::kCount <= n; i += L::kCount) L::store(to + i, L::load(from + i));
+  for (; i < n; ++i) to[i] = static_cast<Low>(from[i]);
+}
+
+// n elements as what is computed with: those in memory themselves, or a widened copy.
+// REQUIRES: n <= kBlock.
+template <class T>
+class Widened {
+ public:
+  using A = Accumulate<T>;
+
+  Widened(const T* from, size_t n) {
+    if constexpr (is_low_precision<T>) {
+      widen(copy_, from, n);
+      data_ = copy_;
+    } else {
+      data_ = from;
+    }
+  }
+  Widened(const Widened&) = delete;
+  Widened& operator=(const Widened&) = delete;
+
+  operator const A*() const { return data_; }  // NOLINT: used as the elements
+
+ private:
+  const A* data_;
+  A copy_[is_low_precision<T> ? kBlock : 1];
+};
+
+// Where n results go: to memory itself, or to a copy that is rounded into it when this ends.
+// REQUIRES: n <= kBlock.
+template <class T>
+class Narrowed {
+ public:
+  using A = Accumulate<T>;
+
+  Narrowed(T* to, size_t n) : to_(to), n_(n) {}
+  ~Narrowed() {
+    if constexpr (is_low_precision<T>) narrow(to_, copy_, n_);
+  }
+  Narrowed(const Narrowed&) = delete;
+  Narrowed& operator=(const Narrowed&) = delete;
+
+  operator A*() {  // NOLINT: used as the elements
+    if constexpr (is_low_precision<T>) {
+      return copy_;
+    } else {
+      return to_;
+    }
+  }
+
+ private:
+  T* to_;
+  size_t n_;
+  A copy_[is_low_precision<T> ? kBlock : 1];
+};
+
+template <class Function, class Out, class... In>
+void map_elements(const Function& f, size_t n, Out* out, const In*... in) {
+#pragma omp simd
+  for (size_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+}
+
+// One block.
+template <class Function, class Out, class... In>
+void map_block(const Function& f, size_t n, Out* out, const In*... in) {
+  Narrowed<Out> to(out, n);
+  map_elements<Function, Accumulate<Out>, Accumulate<In>...>(f, n, to, Widened<In>(in, n)...);
+}
+
+// out[i] = f(in[i]...) for all i < n, computed in the accumulation types and rounded once. out may
+// be one of the inputs. In the calling thread alone.
+template <class Function, class Out, class... In>
+void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
+  for (size_t first = 0; first < n; first += kBlock) {
+    map_block(f, std::min(kBlock, n - first), out + first, in + first...);
+  }
+}
+
+// The same in all threads.
+template <class Function, class Out, class... In>
+void map(const Function& f, size_t n, Out* out, const In*... in) {
+#pragma omp parallel for schedule(static)
+  for (size_t first = 0; first < n; first += kBlock) {
+    map_block(f, std::min(kBlock, n - first), out + first, in + first...);
+  }
+}
+
+// out[r, i] = f(row[r % period, i], in[r, i]...) for `rows` rows of n elements; out may be one of
+// the `in`. In all threads.
+template <class Function, class Out, class Row, class... In>
+void map_rows(const Function& f, size_t rows, size_t n, size_t period, Out* out, const Row* row,
+              const In*... in) {
+#pragma omp parallel for schedule(static)
+  for (size_t r = 0; r < rows; ++r) {
+    map_in_thread(f, n, out + r * n, row + r % period * n, in + r * n...);
+  }
+}
+
+}  // namespace ladder::cpu

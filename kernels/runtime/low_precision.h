@@ -1,0 +1,91 @@
+// The 16-bit floating-point types. They are for storing only: an element is widened to fp32, which
+// is exact, and a result is rounded when it is stored, to nearest, ties to even. NaN stays NaN.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace ladder {
+
+// The fp32 number next to x towards zero, but with its last bit set unless it is x: rounded once
+// more, to fewer bits, it becomes what x itself would become.
+constexpr float round_to_odd(double x) {
+  const float nearest = static_cast<float>(x);
+  if (nearest == x || nearest != nearest) return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if (x > 0 ? nearest > x : nearest < x) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
+
+// bf16: fp32's upper half, 8 exponent and 7 fraction bits. fp32's range, 8 significant bits.
+class bfloat16 {
+ public:
+  bfloat16() = default;
+  constexpr explicit bfloat16(float x) : bits_(rounded(std::bit_cast<uint32_t>(x))) {}
+  constexpr explicit bfloat16(double x) : bfloat16(round_to_odd(x)) {}
+  constexpr operator float() const {
+    return std::bit_cast<float>(uint32_t{bits_} << 16);
+  }  // NOLINT
+
+  static constexpr bfloat16 from_bits(uint16_t bits) {
+    bfloat16 x{};
+    x.bits_ = bits;
+    return x;
+  }
+  constexpr uint16_t bits() const { return bits_; }
+
+ private:
+  // Half of the last place that stays is added, less one bit where a tie must go down.
+  static constexpr uint16_t rounded(uint32_t x) {
+    const bool is_nan = (x & 0x7FFFFFFF) > 0x7F800000;
+    return static_cast<uint16_t>((is_nan ? x | 0x400000 : x + 0x7FFF + (x >> 16 & 1)) >> 16);
+  }
+
+  uint16_t bits_;
+};
+
+// fp16, IEEE's binary16: 5 exponent and 10 fraction bits. Largest number 65,504, what is nearer to
+// 65,536 becomes infinite; smallest normal one 2^-14, below it multiples of 2^-24.
+class float16 {
+ public:
+  float16() = default;
+  constexpr explicit float16(float x) : bits_(rounded(std::bit_cast<uint32_t>(x))) {}
+  constexpr explicit float16(double x) : float16(round_to_odd(x)) {}
+  constexpr operator float() const { return widened(bits_); }  // NOLINT
+
+  static constexpr float16 from_bits(uint16_t bits) {
+    float16 x{};
+    x.bits_ = bits;
+    return x;
+  }
+  constexpr uint16_t bits() const { return bits_; }
+
+ private:
+  static constexpr uint32_t kBiases = (127 - 15) << 23;  // the difference of the exponents' biases
+  static constexpr uint32_t kInfinity = 0x7F800000;      // of fp32
+
+  static constexpr uint16_t rounded(uint32_t x) {
+    const uint32_t size = x & 0x7FFFFFFF;
+    uint32_t bits = 0;
+    if (size > kInfinity) {
+      bits = 0x7E00 | (size >> 13 & 0x3FF);
+    } else if (size >= 0x477FF000) {  // 65,520, halfway between 65,504 and 65,536
+      bits = 0x7C00;
+    } else if (size >= kBiases + (1 << 23)) {
+      bits = (size - kBiases + 0xFFF + (size >> 13 & 1)) >> 13;
+    } else {  // the last bit of 1/2 is 2^-24: the addition rounds
+      bits = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5F) - 0x3F000000;
+    }
+    return static_cast<uint16_t>(bits | (x >> 16 & 0x8000));
+  }
+  static constexpr float widened(uint32_t bits) {
+    const uint32_t size = (bits & 0x7FFF) << 13, sign = (bits & 0x8000) << 16;
+    // The product is exact, and makes normal numbers of the small ones that have no leading one.
+    const uint32_t x = std::bit_cast<uint32_t>(std::bit_cast<float>(size) * 0x1p112F);
+    return std::bit_cast<float>((size >= (31U << 23) ? x | kInfinity : x) | sign);
+  }
+
+  uint16_t bits_;
+};
+
+}  // namespace ladder
