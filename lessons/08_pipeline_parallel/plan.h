@@ -20,6 +20,8 @@ struct PipelineFlags {
   std::vector<size_t> stage_layers = {};  // empty: cut by cost
   std::string draw = {};                  // path of an SVG; empty = none
   void add_to(CLI::App& app);
+  // UserError unless the file of --draw can be written.
+  void check_files() const;
 };
 
 // The units of each stage (by stage), in forward order. UserError where they cannot be cut so.

@@ -8,112 +8,109 @@
 #include "lessons/09_3d_parallel/trainer.h"
 #include "tests/lessons/split.h"
 
-    namespace ladder {
-  namespace {
+namespace ladder {
+namespace {
 
-  using namespace testing;
-  using Catch::Matchers::Contains;
+using namespace testing;
+using Catch::Matchers::Contains;
 
-  static_assert(Trainer<ThreeDTrainer>);
+static_assert(Trainer<ThreeDTrainer>);
 
-  ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage = 0,
-                                 ScheduleKind kind = ScheduleKind::one_f_one_b) {
-    ThreeDTrainer::Flags flags;
-    flags.tensor_parallel_size = tensor;
-    flags.pipeline.pipeline_parallel_size = pipeline;
-    flags.pipeline.schedule = kind;
-    flags.zero_stage = zero_stage;
-    return flags;
-  }
+ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage = 0,
+                               ScheduleKind kind = ScheduleKind::one_f_one_b) {
+  ThreeDTrainer::Flags flags;
+  flags.tensor_parallel_size = tensor;
+  flags.pipeline.pipeline_parallel_size = pipeline;
+  flags.pipeline.schedule = kind;
+  flags.zero_stage = zero_stage;
+  return flags;
+}
 
-  // Calls body(ranks, tensor, pipeline, zero stage, schedule) for all that differ.
-  template <class Body>
-  void for_arrangements(Body body) {
-    for (size_t tensor : {1, 2, 4}) {
-      for (size_t pipeline : {1, 2, 4}) {
-        for (size_t data : {1, 2, 4}) {
-          const size_t ranks = tensor * pipeline * data;
-          if (ranks > 8) continue;
-          for (size_t zero_stage : {0, 1}) {
-            for (ScheduleKind kind :
-                 {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::naive}) {
-              if (pipeline == 1 && kind != ScheduleKind::one_f_one_b) continue;
-              INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
-                          << zero_stage << ", " << name_of(kind));
-              body(ranks, tensor, flags_for(tensor, pipeline, zero_stage, kind));
-            }
+// Calls body(ranks, tensor, pipeline, zero stage, schedule) for all that differ.
+template <class Body>
+void for_arrangements(Body body) {
+  for (size_t tensor : {1, 2, 4}) {
+    for (size_t pipeline : {1, 2, 4}) {
+      for (size_t data : {1, 2, 4}) {
+        const size_t ranks = tensor * pipeline * data;
+        if (ranks > 8) continue;
+        for (size_t zero_stage : {0, 1}) {
+          for (ScheduleKind kind :
+               {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::naive}) {
+            if (pipeline == 1 && kind != ScheduleKind::one_f_one_b) continue;
+            INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
+                        << zero_stage << ", " << name_of(kind));
+            body(ranks, tensor, flags_for(tensor, pipeline, zero_stage, kind));
           }
         }
       }
     }
   }
+}
 
-  TEST_CASE(
-      "the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
-    const Record oracle = record_oracle(split_config(DType::fp64, 24));
-    for_arrangements([&](size_t ranks, size_t tensor, const ThreeDTrainer::Flags& flags) {
-      // 3 micro-batches or more on every pipeline.
-      require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, tensor, flags);
-    });
+TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
+  const Record oracle = record_oracle(split_config(DType::fp64, 24));
+  for_arrangements([&](size_t ranks, size_t tensor, const ThreeDTrainer::Flags& flags) {
+    // 3 micro-batches or more on every pipeline.
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, tensor, flags);
+  });
+}
+
+TEST_CASE("in fp32 too") {
+  const Record oracle = record_oracle(split_config(DType::fp32, 24));
+  for (size_t zero_stage : {0, 1}) {
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp32, 3), 8, 2,
+                                     flags_for(2, 2, zero_stage));
   }
+}
 
-  TEST_CASE("in fp32 too") {
-    const Record oracle = record_oracle(split_config(DType::fp32, 24));
-    for (size_t zero_stage : {0, 1}) {
-      require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp32, 3), 8, 2,
-                                       flags_for(2, 2, zero_stage));
-    }
-  }
+TEST_CASE("the axes alone have the bits of their lessons") {
+  const RunConfig config = split_config(DType::fp32, 3);
+  const auto require_same = [&]<class T>(size_t ranks, const typename T::Flags& flags,
+                                         const ThreeDTrainer::Flags& mine) {
+    Groups groups(ranks);
+    const Record theirs = record_run<T>(config, *groups.group, &groups.node_memory, flags);
+    const Record own = record_run<ThreeDTrainer>(config, *groups.group, &groups.node_memory, mine);
+    if (groups.group->rank() == 0) require_none(differences(theirs, own, {}, config.optimizer));
+  };
+  require_same.operator()<DdpTrainer>(4, {}, flags_for(1, 1));
+  require_same.operator()<Zero1Trainer>(4, {}, flags_for(1, 1, 1));
+  require_same.operator()<TensorParallelTrainer>(4, {}, flags_for(4, 1));
+  require_same.operator()<PipelineTrainer>(4, {}, flags_for(1, 4));
+}
 
-  TEST_CASE("the axes alone have the bits of their lessons") {
-    const RunConfig config = split_config(DType::fp32, 3);
-    const auto require_same = [&]<class T>(size_t ranks, const typename T::Flags& flags,
-                                           const ThreeDTrainer::Flags& mine) {
-      Groups groups(ranks);
-      const Record theirs = record_run<T>(config, *groups.group, &groups.node_memory, flags);
-      const Record own =
-          record_run<ThreeDTrainer>(config, *groups.group, &groups.node_memory, mine);
-      if (groups.group->rank() == 0) require_none(differences(theirs, own, {}, config.optimizer));
+TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
+  const RunConfig config = split_config(DType::fp32, 3);
+  for (const auto& [tensor, pipeline] : {std::pair<size_t, size_t>{1, 2}, {2, 1}, {2, 2}}) {
+    Groups groups(8);
+    const auto run = [&](size_t zero_stage) {
+      return record_run<ThreeDTrainer>(config, *groups.group, &groups.node_memory,
+                                       flags_for(tensor, pipeline, zero_stage));
     };
-    require_same.operator()<DdpTrainer>(4, {}, flags_for(1, 1));
-    require_same.operator()<Zero1Trainer>(4, {}, flags_for(1, 1, 1));
-    require_same.operator()<TensorParallelTrainer>(4, {}, flags_for(4, 1));
-    require_same.operator()<PipelineTrainer>(4, {}, flags_for(1, 4));
+    const Record whole = run(0), sharded = run(1);
+    if (groups.group->rank() == 0) require_none(differences(whole, sharded, {}, config.optimizer));
   }
+}
 
-  TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
-    const RunConfig config = split_config(DType::fp32, 3);
-    for (const auto& [tensor, pipeline] : {std::pair<size_t, size_t>{1, 2}, {2, 1}, {2, 2}}) {
-      Groups groups(8);
-      const auto run = [&](size_t zero_stage) {
-        return record_run<ThreeDTrainer>(config, *groups.group, &groups.node_memory,
-                                         flags_for(tensor, pipeline, zero_stage));
-      };
-      const Record whole = run(0), sharded = run(1);
-      if (groups.group->rank() == 0)
-        require_none(differences(whole, sharded, {}, config.optimizer));
-    }
-  }
+TEST_CASE("the negative control: ranks that exchange nothing are found out") {
+  const RunConfig config = split_config(DType::fp64, 2);
+  const Record oracle = record_oracle(config);
+  Unconnected nobody(ProcessGrid{.pipeline_size = 2, .data_size = 2, .tensor_size = 2});
+  const Record record = record_run<ThreeDTrainer>(config, nobody, nullptr, flags_for(2, 2));
+  const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
+  CHECK(found.size() > 400);  // of 3 steps' 208 tensors and two numbers, nearly all
+  CHECK(found.front().find("loss") != std::string::npos);
+}
 
-  TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-    const RunConfig config = split_config(DType::fp64, 2);
-    const Record oracle = record_oracle(config);
-    Unconnected nobody(ProcessGrid{.pipeline_size = 2, .data_size = 2, .tensor_size = 2});
-    const Record record = record_run<ThreeDTrainer>(config, nobody, nullptr, flags_for(2, 2));
-    const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
-    CHECK(found.size() > 400);  // of 3 steps' 208 tensors and two numbers, nearly all
-    CHECK(found.front().find("loss") != std::string::npos);
-  }
+TEST_CASE("numbers of ranks that make no grid are refused, with one that does") {
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 3), 8, 0),
+                    Contains("--tensor-parallel-size 2") &&
+                        Contains("--pipeline-parallel-size 3") && Contains("8 ranks") &&
+                        Contains("12 ranks would do"));
+  const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
+  CHECK(grid.data_size == 2);
+  CHECK((grid.pipeline_rank() == 1 && grid.data_rank() == 0 && grid.tensor_rank() == 1));
+}
 
-  TEST_CASE("numbers of ranks that make no grid are refused, with one that does") {
-    CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 3), 8, 0),
-                      Contains("--tensor-parallel-size 2") &&
-                          Contains("--pipeline-parallel-size 3") && Contains("8 ranks") &&
-                          Contains("12 ranks would do"));
-    const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
-    CHECK(grid.data_size == 2);
-    CHECK((grid.pipeline_rank() == 1 && grid.data_rank() == 0 && grid.tensor_rank() == 1));
-  }
-
-  }  // namespace
+}  // namespace
 }  // namespace ladder
