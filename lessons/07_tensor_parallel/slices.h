@@ -17,24 +17,4 @@ void check_slices(const Gpt2Config& config, size_t tensor_size);
 // besides.
 Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches);
 
-// Full tensors out of the slices of tensor-parallel ranks, one at a time in host memory of the
-// first of them.
-class SliceCollector {
- public:
-  SliceCollector(const TrainerContext& context, const Layout& layout);
-  // Bytes of host workspace on this rank: a full tensor and a slice of it, on the first rank.
-  static size_t num_bytes(const Layout& layout, DType dtype);
-
-  // Every rank visits its own tensors, in the same order, with the sink that this makes: on the
-  // first rank `sink` receives full tensors. Collective.
-  TensorSink joined(const TensorSink& sink);
-
- private:
-  void place(const Parameter& parameter, size_t rank, ConstTensorView slice, TensorView full);
-
-  Communicator& ranks_;
-  Stream host_stream_{DeviceType::cpu};
-  Tensor full_, slice_;  // on the first of several ranks
-};
-
 }  // namespace ladder

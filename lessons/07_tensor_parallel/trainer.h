@@ -1,6 +1,7 @@
 // Lesson 07: tensor parallelism. Every large weight is split among the ranks.
 #pragma once
 
+#include "common/train/full_tensors.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/07_tensor_parallel/slices.h"
 

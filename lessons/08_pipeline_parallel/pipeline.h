@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/comm/grid_groups.h"
-#include "common/schedule/schedule.h"
+#include "common/train/pipeline_report.h"
 #include "lessons/01_single_gpu/replica.h"
 
 namespace ladder {
@@ -29,11 +29,8 @@ class Pipeline {
   // Adds the losses of micro-batches of the validation split on the last stage, forward alone.
   void evaluate(int64_t batch, size_t first_row, size_t num_rows);
 
-  // Seconds since the second step: in forward, in backward, and in run() altogether.
-  struct Times {
-    double forward = 0, backward = 0, all = 0;
-  };
-  const Times& times() const { return times_; }
+  // Since the second step.
+  const StageTimes& times() const { return times_; }
 
  private:
   void run_action(const Action& action, const Step& step, bool is_last_backward);
@@ -45,7 +42,7 @@ class Pipeline {
   GridGroups& groups_;
   const StageSchedule& schedule_;
   Work activation_sent_, gradient_sent_;
-  Times times_;
+  StageTimes times_;
   bool is_first_step_ = true;
 };
 

@@ -8,20 +8,15 @@
 namespace ladder {
 namespace {
 
-Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags) {
-  return Layout(config.model, 1,
-                stages_of(config.model, grid.pipeline_size, flags)[grid.pipeline_rank()]);
-}
-
-Schedule schedule_of(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags) {
-  return make_schedule(flags.schedule, grid.pipeline_size, config.num_micro_batches(1));
-}
-
 // First and last stage sum the token embedding's gradient where it lies.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
   StateShare share = StateShare::whole(layout);
   share.gradients.source = registered;
   return share;
+}
+
+Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const PipelinePlan& plan) {
+  return Layout(config.model, 1, plan.parts[grid.pipeline_rank()]);
 }
 
 }  // namespace
@@ -38,55 +33,58 @@ ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_
 
 Prediction PipelineTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
-  const Layout layout = layout_of(config, grid, flags);
-  const StageSchedule stage = schedule_of(config, grid, flags)[grid.pipeline_rank()];
+  const PipelinePlan plan = plan_pipeline(config, grid, flags);
+  const Layout layout = layout_of(config, grid, plan);
+  const StageSchedule& stage = plan.schedule[grid.pipeline_rank()];
   Prediction prediction =
       Replica::predict(config, layout, StateShare::whole(layout), num_slots(stage));
-  prediction.host[Category::workspace] +=
-      StageCollector::num_bytes(config, stages_of(config.model, grid.pipeline_size, flags), grid);
-  add_messages(prediction, config, stage);
-  if (grid.pipeline_size > 1 && layout.is_token_embedding(0)) {
-    prediction.step[{Purpose::gradient, Collective::all_reduce, Axis::embedding}] = {
-        .calls = 1, .payload_bytes = layout.unit(0).padded_elements * size_of(config.dtype)};
-  }
+  prediction.host[Category::workspace] += StageCollector::num_bytes(config, plan.parts, grid);
+  add_pipeline_traffic(prediction, config, stage, layout.unit(0).padded_elements);
   return prediction;
 }
 
 PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags)
-    : flags_(flags),
-      schedule_(schedule_of(context.config, context.grid, flags)),
-      replica_(context, layout_of(context.config, context.grid, flags),
-               share_of(layout_of(context.config, context.grid, flags), context.registered),
-               num_slots(schedule_[context.grid.pipeline_rank()])),
-      pipeline_(replica_, *context.groups, schedule_[context.grid.pipeline_rank()]),
-      collector_(context, stages_of(context.config.model, context.grid.pipeline_size, flags)) {
-  draw_pipeline(context.config, context.grid, flags);
+    : PipelineTrainer(context, plan_pipeline(context.config, context.grid, flags),
+                      layout_of(context.config, context.grid,
+                                plan_pipeline(context.config, context.grid, flags))) {
+  if (!flags.draw.empty() && context.grid.rank == 0) write_drawing(flags.draw, plan_);
 }
+
+PipelineTrainer::PipelineTrainer(const TrainerContext& context, PipelinePlan plan,
+                                 const Layout& layout)
+    : plan_(std::move(plan)),
+      replica_(context, layout, share_of(layout, context.registered),
+               num_slots(plan_.schedule[context.grid.pipeline_rank()])),
+      pipeline_(replica_, *context.groups, plan_.schedule[context.grid.pipeline_rank()]),
+      collector_(context, plan_.parts) {}
 
 StepResult PipelineTrainer::step() {
   const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  Communicator& world = *replica_.context.world;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++step_;
-  fill(stream, replica_.gradients, 0);
+  fill(replica_.context.stream, replica_.gradients, 0);
   pipeline_.run({.number = step_,
                  .first_row = 0,
                  .loss_scale = 1 / num_tokens,
                  .last_backward = {},
-                 .reduce_embedding = [&] {
-                   // Its gradient comes from both ends of the model; the sum updates both copies.
-                   const Unit& wte = replica_.layout.unit(replica_.layout.token_embedding());
-                   replica_.context.groups->embedding()
-                       .all_reduce(stream, replica_.gradients.view().rows(0, wte.padded_elements),
-                                   {.purpose = Purpose::gradient})
-                       .wait(stream);
-                 }});
-  Communicator& stages = *replica_.context.world;
-  const double loss = sum_over(stages, replica_.losses.total()) / num_tokens;  // of the last stage
-  const double norm = std::sqrt(sum_over(stages, replica_.squared_norm()));
+                 .reduce_embedding = [&] { reduce_embedding(); }});
+  const double loss = sum_over(world, replica_.losses.total()) / num_tokens;  // of the last stage
+  const double norm = std::sqrt(sum_over(world, replica_.squared_norm()));
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   replica_.update(update);
   return {loss, norm, update.learning_rate};
+}
+
+// The token embedding is used at both ends of the model: the sum of the two gradients updates both
+// copies alike.
+void PipelineTrainer::reduce_embedding() {
+  Stream& stream = replica_.context.stream;
+  const Unit& wte = replica_.layout.unit(replica_.layout.token_embedding());
+  replica_.context.groups->embedding()
+      .all_reduce(stream, replica_.gradients.view().rows(wte.offset, wte.padded_elements),
+                  {.purpose = Purpose::gradient})
+      .wait(stream);
 }
 
 double PipelineTrainer::evaluate(size_t num_batches) {
@@ -99,10 +97,6 @@ double PipelineTrainer::evaluate(size_t num_batches) {
   return total / static_cast<double>(num_batches * config.tokens_per_step());
 }
 
-void PipelineTrainer::visit(TensorKind kind, const TensorSink& sink) {
-  collector_.visit([&](const TensorSink& own) { replica_.visit(kind, own); }, sink);
-}
-
 void PipelineTrainer::check_replicas() {
   if (!replica_.layout.is_token_embedding(0)) return;
   check_copies(replica_, replica_.context.groups->embedding(),
@@ -110,8 +104,8 @@ void PipelineTrainer::check_replicas() {
 }
 
 std::string PipelineTrainer::report() {
-  return bubble_report(*replica_.context.world, schedule_, flags_.schedule, pipeline_.times(),
-                       replica_.context.config.num_micro_batches(1));
+  return bubble_text(*replica_.context.world, plan_, pipeline_.times(),
+                     replica_.context.config.num_micro_batches(1));
 }
 
 }  // namespace ladder

@@ -1,12 +1,14 @@
 // Lesson 08: pipeline parallelism. Every rank has a run of the model's units.
 #pragma once
 
+#include "common/train/full_tensors.h"
+#include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
 namespace ladder {
 
 // A micro-batch's activations go from stage to stage, its gradients back; several micro-batches are
-// under way, so that the stages work at the same time. When who does what is a list, made before
+// under way, so that the stages work at the same time. Who does what when is a list, made before
 // training. [Huang19 GPipe, Narayanan19 PipeDream, Narayanan21]
 class PipelineTrainer {
  public:
@@ -17,26 +19,29 @@ class PipelineTrainer {
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   // Parameters, gradients and moments of the stage's units, the token embedding also on the last
-  // stage; activations once for every micro-batch in flight; messages as the schedule lists them,
-  // and one all_reduce of the token embedding's gradient between first and last stage.
+  // stage; activations once for every micro-batch in flight; traffic as add_pipeline_traffic().
   static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
   static std::string describe(const RunConfig& config, const ProcessGrid& grid,
                               const Flags& flags) {
-    return describe_pipeline(config, grid, flags);
+    return stages_text(config, plan_pipeline(config, grid, flags));
   }
 
   PipelineTrainer(const TrainerContext& context, const Flags& flags);
 
   StepResult step();
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink);
+  void visit(TensorKind kind, const TensorSink& sink) {
+    collector_.visit([&](const TensorSink& own) { replica_.visit(kind, own); }, sink);
+  }
   // Throws Error unless the two copies of the token embedding are the same.
   void check_replicas();
   std::string report();
 
  private:
-  Flags flags_;
-  Schedule schedule_;
+  PipelineTrainer(const TrainerContext& context, PipelinePlan plan, const Layout& layout);
+  void reduce_embedding();
+
+  PipelinePlan plan_;
   Replica replica_;
   Pipeline pipeline_;
   StageCollector collector_;

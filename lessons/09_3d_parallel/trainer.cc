@@ -6,28 +6,22 @@
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 #include "lessons/02_ddp/data_parallel.h"
+#include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
 namespace {
 
-std::vector<ModelPart> parts_of(const RunConfig& config, const ProcessGrid& grid,
-                                const ThreeDTrainer::Flags& flags) {
-  return stages_of(config.model, grid.pipeline_size, flags.pipeline);
+PipelinePlan plan_of(const RunConfig& config, const ProcessGrid& grid,
+                     const ThreeDTrainer::Flags& flags) {
+  return plan_pipeline(config, grid, flags.pipeline);
 }
 
-Layout layout_of(const RunConfig& config, const ProcessGrid& grid,
-                 const ThreeDTrainer::Flags& flags) {
+Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const PipelinePlan& plan) {
   check_slices(config.model, grid.tensor_size);
-  ModelPart part = parts_of(config, grid, flags)[grid.pipeline_rank()];
+  ModelPart part = plan.parts[grid.pipeline_rank()];
   part.tensor_rank = grid.tensor_rank();
   part.tensor_size = grid.tensor_size;
   return Layout(config.model, grid.data_size, part);
-}
-
-Schedule schedule_of(const RunConfig& config, const ProcessGrid& grid,
-                     const ThreeDTrainer::Flags& flags) {
-  return make_schedule(flags.pipeline.schedule, grid.pipeline_size,
-                       config.num_micro_batches(grid.data_size));
 }
 
 StateShare share_of(const Layout& layout, const ThreeDTrainer::Flags& flags,
@@ -77,17 +71,20 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
 
 Prediction ThreeDTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                   const Flags& flags) {
-  const Layout layout = layout_of(config, grid, flags);
-  const StageSchedule stage = schedule_of(config, grid, flags)[grid.pipeline_rank()];
+  const PipelinePlan plan = plan_of(config, grid, flags);
+  const Layout layout = layout_of(config, grid, plan);
+  const StageSchedule& stage = plan.schedule[grid.pipeline_rank()];
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   Prediction prediction =
       Replica::predict(config, layout, share_of(layout, flags, nullptr), num_slots(stage));
   size_t& host = prediction.host[Category::workspace];
   host += SliceCollector::num_bytes(layout, config.dtype);
-  host += StageCollector::num_bytes(config, parts_of(config, grid, flags), grid);
+  host += StageCollector::num_bytes(config, plan.parts, grid);
 
   auto& traffic = prediction.step;
-  add_messages(prediction, config, stage);
+  add_pipeline_traffic(
+      prediction, config, stage,
+      flags.zero_stage == 1 ? shard_elements(layout, 0) : layout.unit(0).padded_elements);
   if (grid.tensor_size > 1) {
     traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
         tensor_traffic(config, layout, micro_batches);
@@ -104,17 +101,12 @@ Prediction ThreeDTrainer::predict(const RunConfig& config, const ProcessGrid& gr
         .calls = make_buckets(layout, config.dtype, flags.bucket_bytes).size(),
         .payload_bytes = all_units.payload_bytes};
   }
-  if (grid.pipeline_size > 1 && layout.is_token_embedding(0)) {
-    const size_t elements =
-        flags.zero_stage == 1 ? shard_elements(layout, 0) : layout.unit(0).padded_elements;
-    traffic[{Purpose::gradient, Collective::all_reduce, Axis::embedding}] = {
-        .calls = 1, .payload_bytes = elements * size_of(config.dtype)};
-  }
   return prediction;
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
+  const PipelinePlan plan = plan_of(config, grid, flags);
   std::string text = format("  grid     %zu pipeline x %zu data x %zu tensor\n", grid.pipeline_size,
                             grid.data_size, grid.tensor_size);
   text += format("  %4s %8s %5s %6s  %-24s %16s %12s\n", "rank", "pipeline", "data", "tensor",
@@ -122,29 +114,33 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
   for (size_t rank = 0; rank < grid.world_size(); ++rank) {
     ProcessGrid at = grid;
     at.rank = rank;
-    const Layout layout = layout_of(config, at, flags);
+    const Layout layout = layout_of(config, at, plan);
     text += format("  %4zu %8zu %5zu %6zu  %-24s %16s %12s\n", rank, at.pipeline_rank(),
                    at.data_rank(), at.tensor_rank(), units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict(config, at, flags).device.total()).c_str());
   }
-  return text + (grid.pipeline_size > 1 ? describe_pipeline(config, grid, flags.pipeline) : "");
+  return text + (grid.pipeline_size > 1 ? stages_text(config, plan) : "");
 }
 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
-    : ThreeDTrainer(context, flags, layout_of(context.config, context.grid, flags)) {}
+    : ThreeDTrainer(
+          context, flags, plan_of(context.config, context.grid, flags),
+          layout_of(context.config, context.grid, plan_of(context.config, context.grid, flags))) {
+  const std::string& path = flags.pipeline.draw;
+  if (!path.empty() && context.grid.rank == 0) write_drawing(path, plan_);
+}
 
-ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags,
+ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, PipelinePlan plan,
                              const Layout& layout)
-    : flags_(flags),
-      schedule_(schedule_of(context.config, context.grid, flags)),
+    : plan_(std::move(plan)),
       replica_(context, layout, share_of(layout, flags, context.registered),
-               num_slots(schedule_[context.grid.pipeline_rank()])),
-      pipeline_(replica_, *context.groups, schedule_[context.grid.pipeline_rank()]),
+               num_slots(plan_.schedule[context.grid.pipeline_rank()])),
+      pipeline_(replica_, *context.groups, plan_.schedule[context.grid.pipeline_rank()]),
       first_row_(context.grid.data_rank() * context.config.global_batch_size /
                  context.grid.data_size),
       slices_(context, layout),
-      stages_(context, parts_of(context.config, context.grid, flags)) {
+      stages_(context, plan_.parts) {
   Communicator& data = context.groups->data();
   if (flags.zero_stage == 1) {
     scatter_.emplace(replica_, data);
@@ -153,7 +149,6 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags,
     reducer_.emplace(replica_.gradients, data,
                      make_buckets(replica_.layout, context.config.dtype, flags.bucket_bytes), true);
   }
-  draw_pipeline(context.config, context.grid, flags.pipeline);
 }
 
 StepResult ThreeDTrainer::step() {
@@ -239,8 +234,8 @@ std::string ThreeDTrainer::report() {
   if (replica_.context.grid.pipeline_size == 1) return {};
   const size_t micro_batches =
       replica_.context.config.num_micro_batches(replica_.context.grid.data_size);
-  return bubble_report(replica_.context.groups->activations(), schedule_, flags_.pipeline.schedule,
-                       pipeline_.times(), micro_batches);
+  return bubble_text(replica_.context.groups->activations(), plan_, pipeline_.times(),
+                     micro_batches);
 }
 
 }  // namespace ladder

@@ -3,9 +3,10 @@
 
 #include <optional>
 
+#include "common/train/full_tensors.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/03_zero1/shards.h"
-#include "lessons/07_tensor_parallel/slices.h"
+#include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
 namespace ladder {
@@ -46,13 +47,13 @@ class ThreeDTrainer {
   std::string report();
 
  private:
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags, const Layout& layout);
+  ThreeDTrainer(const TrainerContext& context, const Flags& flags, PipelinePlan plan,
+                const Layout& layout);
   // Returns when this rank's gradients (with ZeRO-1: its shards) are summed over its data group.
   void reduce_data();
   void reduce_embedding();
 
-  Flags flags_;
-  Schedule schedule_;
+  PipelinePlan plan_;
   Replica replica_;
   Pipeline pipeline_;
   size_t first_row_;  // of the global batch, for this rank's pipeline

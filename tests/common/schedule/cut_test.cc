@@ -1,5 +1,5 @@
 // Which units the stages hold.
-#include "lessons/08_pipeline_parallel/cut.h"
+#include "common/schedule/cut.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "lessons/08_pipeline_parallel/cut.h"
+#include "common/schedule/cut.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,43 @@
+// What a run says about its pipeline.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/schedule/schedule.h"
+#include "common/train/trainer.h"
+
+namespace ladder {
+
+// The units of each stage, what each stage does, and what the schedule is called.
+struct PipelinePlan {
+  std::vector<ModelPart> parts;
+  Schedule schedule;
+  std::string name;
+};
+
+// "h.3 to ln_f and classifier": the units of a stage.
+std::string units_text(const Layout& layout);
+
+// Lines for the header: the stages with their shares of the matrix products, their balance (mean /
+// largest share), and the schedule drawn, where it fits a terminal.
+std::string stages_text(const RunConfig& config, const PipelinePlan& plan);
+
+// Writes the schedule as SVG, as if all stages cost the same. UserError: the path cannot be
+// written.
+void write_drawing(const std::string& path, const PipelinePlan& plan);
+
+// Seconds that a stage spent in forward, in backward, and altogether from its first action to its
+// last.
+struct StageTimes {
+  double forward = 0, backward = 0, all = 0;
+};
+
+// Lines for the end: the bubble measured, that of the schedule with the times of forward and
+// backward measured, and (p - 1) / (m + p - 1). "" where nothing was measured. Collective over the
+// stages.
+std::string bubble_text(Communicator& stages, const PipelinePlan& plan, const StageTimes& own,
+                        size_t num_micro_batches);
+
+}  // namespace ladder
