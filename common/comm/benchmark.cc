@@ -15,12 +15,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <iostream>
+#include <string>
 #include <vector>
 
 #include "common/comm/mpi_communicator.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/median.h"
 
 namespace ladder {
 namespace {
@@ -38,11 +41,6 @@ struct Contest {
   const char* name;
   std::function<void(size_t n)> ours, limit, mpi;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Seconds per call, and how they compare.
 struct Result {
@@ -190,17 +188,14 @@ Options parse_options(int argc, const char* const* argv) {
 
 // Becomes mpirun, which starts this program again on every rank. Returns only where it cannot.
 void start_ranks(size_t ranks, char** argv) {
-  setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
-  setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
-  // The same flags as tools/run's.
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string mpirun = program + ".runfiles/ladder/tools/mpirun";
   const std::string count = std::to_string(ranks);
-  std::vector<const char*> command = {
-      "mpirun", "-n",  count.c_str(), "-q",  "--oversubscribe", "--bind-to", "none", "--mca",
-      "pml",    "ob1", "--mca",       "btl", "vader,self",      "--mca",     "osc",  "^ucx"};
-  for (; *argv != nullptr; ++argv) command.push_back(*argv);
+  std::vector<const char*> command = {mpirun.c_str(), "-n", count.c_str(), program.c_str()};
+  while (*++argv != nullptr) command.push_back(*argv);
   command.push_back(nullptr);
-  execvp(command[0], const_cast<char**>(command.data()));
-  fail("mpirun cannot be started");
+  execv(command[0], const_cast<char**>(command.data()));
+  fail(mpirun + " cannot be started");
 }
 
 // The sizes for whose registered buffers /dev/shm has room.

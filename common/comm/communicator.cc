@@ -99,7 +99,7 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
     double waited = 0;  // asking for the time costs a tenth of a small call
     if (worker_) {
       const auto begin = std::chrono::steady_clock::now();
-      worker_->drain();
+      request.collective == Collective::recv ? worker_->drain_others() : worker_->drain();
       waited = seconds_since(begin);
     }
     const double busy = execute_and_observe(request, purpose);
@@ -111,6 +111,7 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
   ready->record(stream);
   if (!worker_) worker_ = std::make_unique<Worker>(device_);
   return worker_->start(
+      request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
       [this, request, ready, purpose, record_times] {
         check(!given_up_, "given up after an error");
         ready->synchronize();

@@ -74,8 +74,8 @@ class Communicator {
   Work reduce(Stream& stream, TensorView buffer, size_t root, CallOptions options);
   // out[r * n + i] = in_r[rank() * n + i], n = elements / size(). REQUIRES: no overlap.
   Work all_to_all(Stream& stream, TensorView out, ConstTensorView in, CallOptions options);
-  // To and from one rank of the group, which makes the matching call. Does not rely on buffering: a
-  // send may last until its recv.
+  // To and from one rank of the group, which makes the matching call. A send may last until then;
+  // a recv waits for no send in the background, but for those before it in a device's queue.
   Work send(Stream& stream, ConstTensorView buffer, size_t to, CallOptions options);
   Work recv(Stream& stream, TensorView buffer, size_t from, CallOptions options);
   // Returns when every rank of the group has called it.
@@ -109,7 +109,7 @@ class Communicator {
   // `device`: where buffers may lie beside the host. `queued`: operations on it are given to
   // enqueue(), all others to execute().
   Communicator(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queued = false);
-  // Runs the operation to its end in the calling thread. Called by one thread at a time.
+  // Runs the operation to its end in the calling thread. One at a time, but for a recv and a send.
   virtual void execute(const Request& request) = 0;
   // Queues an operation on device memory. Asynchronous.
   virtual void enqueue(const Request& request, Stream& queue);

@@ -49,7 +49,8 @@ Meeting::Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>&
 }
 
 Meeting::~Meeting() {
-  if (std::uncaught_exceptions() == 0) MPI_Win_free(&window_);  // waits for the others: see there
+  // Freeing waits for the other ranks, which may never come where an error ends this one.
+  if (std::uncaught_exceptions() == 0) MPI_Win_free(&window_);
 }
 
 template <class MarkOf>

@@ -81,6 +81,9 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
 MpiCommunicator::~MpiCommunicator() {
   stop();
   meeting_.reset();
+  // Peers may still write into what has been given up: it stays until the process ends, which is
+  // next.
+  if (given_up()) static_cast<void>(new std::vector<char>(std::move(staging_)));
   // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
   // is about to end all of them.
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
@@ -104,6 +107,7 @@ Meeting::Call MpiCommunicator::describe(const Request& request) const {
 }
 
 void MpiCommunicator::execute(const Request& request) {
+  check(!given_up(), "given up after an error");
   if (request.collective == Collective::send || request.collective == Collective::recv) {
     return execute_by_messages(request);
   }

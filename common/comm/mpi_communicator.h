@@ -23,6 +23,8 @@ struct MpiOptions {
   // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Needs
   // shared memory.
   double timeout_seconds = 0;
+  // send() returns only when its recv has begun, whatever MPI could buffer: for tests.
+  bool synchronous_sends = false;
 };
 
 // Where all ranks of the group are on one machine, every call is compared with the peers' in shared

@@ -4,12 +4,15 @@
 #include <exception>
 #include <utility>
 
+#include "kernels/runtime/clock.h"
+
 namespace ladder {
 namespace {
 
-class Task final : public Work::State {
+class Started final : public Work::State {
  public:
-  explicit Task(std::function<void(double)> record_wait) : record_wait_(std::move(record_wait)) {}
+  explicit Started(std::function<void(double)> record_wait)
+      : record_wait_(std::move(record_wait)) {}
 
   void run(const std::function<void()>& body) {
     std::exception_ptr thrown;
@@ -28,7 +31,7 @@ class Task final : public Work::State {
     const auto begin = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
-    record_wait_(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    record_wait_(seconds_since(begin));
     if (error_) std::rethrow_exception(error_);
   }
 
@@ -57,11 +60,12 @@ Worker::~Worker() {
   thread_.join();
 }
 
-Work Worker::start(std::function<void()> task, std::function<void(double)> record_wait) {
-  auto state = std::make_shared<Task>(std::move(record_wait));
+Work Worker::start(Kind kind, std::function<void()> task, std::function<void(double)> record_wait) {
+  auto state = std::make_shared<Started>(std::move(record_wait));
   {
     const std::lock_guard lock(mutex_);
-    tasks_.push_back([state, body = std::move(task)] { state->run(body); });
+    tasks_.push_back({kind, [state, body = std::move(task)] { state->run(body); }});
+    if (kind == Kind::other) ++num_others_;
   }
   changed_.notify_all();
   return Work(state);
@@ -69,7 +73,12 @@ Work Worker::start(std::function<void()> task, std::function<void(double)> recor
 
 void Worker::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return tasks_.empty() && !busy_; });
+  changed_.wait(lock, [&] { return tasks_.empty(); });
+}
+
+void Worker::drain_others() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return num_others_ == 0; });
 }
 
 void Worker::loop() {
@@ -77,13 +86,12 @@ void Worker::loop() {
   while (true) {
     changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
     if (tasks_.empty()) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    busy_ = true;
+    const Task& task = tasks_.front();  // stays where it is while others are added
     lock.unlock();
-    task();
+    task.body();
     lock.lock();
-    busy_ = false;
+    if (task.kind == Kind::other) --num_others_;
+    tasks_.pop_front();
     changed_.notify_all();
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -19,19 +20,27 @@ class Worker {
   // Returns when everything has run.
   ~Worker();
 
+  enum class Kind { send, other };
   // Queues `task`. Its Work's wait() lasts until it has run, throws what it threw, and tells
   // `record_wait` the seconds that it lasted.
-  Work start(std::function<void()> task, std::function<void(double)> record_wait);
+  Work start(Kind kind, std::function<void()> task, std::function<void(double)> record_wait);
   // Returns when nothing is queued or running.
   void drain();
+  // The same, but for sends.
+  void drain_others();
 
  private:
   void loop();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool busy_ = false, stopping_ = false;
+  struct Task {
+    Kind kind;
+    std::function<void()> body;
+  };
+  std::deque<Task> tasks_;  // the first one is running
+  size_t num_others_ = 0;   // of these
+  bool stopping_ = false;
   std::thread thread_;
 };
 

@@ -5,7 +5,6 @@
 // step both use TF32 where a name says so.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -13,16 +12,12 @@
 #include "kernels/benchmark_device.h"
 #include "kernels/matmul.h"
 #include "kernels/runtime/clock.h"
+#include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/01_single_gpu/trainer.h"
 
 namespace ladder {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 template <class Body>
 double seconds_of(Body body) {

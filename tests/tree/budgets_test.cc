@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kMainLines = 60;     // lessons/NN_name/main.cc
 constexpr size_t kLessonLines = 400;  // the rest of a lesson, without its benchmark
+// Its idea has two halves: lists of actions, and what runs them.
+constexpr size_t kPipelineLessonLines = 500;
 constexpr size_t kHeaderLines = 150;
 constexpr size_t kSourceLines = 300;
 
@@ -45,8 +47,10 @@ std::vector<std::string> budget_violations(const std::vector<SourceFile>& files)
     }
   }
   for (const auto& [lesson, lines] : lesson_lines) {
-    if (lines <= kLessonLines) continue;
-    findings.push_back(concat(lesson, ": ", lines, " lines in all, may have ", kLessonLines));
+    const bool is_pipeline = lesson == "lessons/08_pipeline_parallel";
+    const size_t budget = is_pipeline ? kPipelineLessonLines : kLessonLines;
+    if (lines <= budget) continue;
+    findings.push_back(concat(lesson, ": ", lines, " lines in all, may have ", budget));
   }
   return findings;
 }

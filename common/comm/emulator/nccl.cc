@@ -192,6 +192,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return guarded([&] {
     require(comm != nullptr, "the communicator is null");
+    finish_sends(*comm);
     check_mpi(MPI_Comm_free(&comm->mpi));
     delete comm;
   });
@@ -200,6 +201,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return guarded([&] {
     require(comm != nullptr, "the communicator is null");
+    comm->aborted = true;
+    finish_sends(*comm);
     delete comm;  // MPI's is not freed: that is collective, and the program is about to end
   });
 }

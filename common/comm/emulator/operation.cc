@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "kernels/collective.h"
@@ -137,16 +139,42 @@ struct Outgoing {
   std::vector<MPI_Request> requests;
 };
 
-void start(const NcclOperation& o, Outgoing& out) {
+bool has_ended(Outgoing& out) {
+  int done = 0;
+  check_mpi(MPI_Testall(static_cast<int>(out.requests.size()), out.requests.data(), &done,
+                        MPI_STATUSES_IGNORE));
+  return done != 0;
+}
+
+// As a stream would: a message moves while the caller does something else, or waits for a peer in
+// shared memory, where MPI does not look for messages.
+void see_off(std::unique_ptr<Outgoing> out, const std::atomic<bool>& aborted) {
+  while (!has_ended(*out)) {
+    if (aborted) return static_cast<void>(out.release());  // MPI may still read it
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+std::unique_ptr<Outgoing> start_send(const NcclOperation& o) {
+  auto out = std::make_unique<Outgoing>();
   const size_t unit = size_of(o.type);
-  out.bytes = o.count * unit;
-  out.data.resize(out.bytes);
-  if (out.bytes > 0) read_device(out.data.data(), o.send, 0, out.bytes);
-  check_mpi(MPI_Isend(&out.bytes, 1, MPI_UINT64_T, o.peer, kTag, o.comm->mpi,
-                      &out.requests.emplace_back()));
+  out->bytes = o.count * unit;
+  out->data.resize(out->bytes);
+  if (out->bytes > 0) read_device(out->data.data(), o.send, 0, out->bytes);
+  check_mpi(MPI_Isend(&out->bytes, 1, MPI_UINT64_T, o.peer, kTag, o.comm->mpi,
+                      &out->requests.emplace_back()));
   for_pieces(o.count, [&](size_t first, size_t n) {
-    check_mpi(MPI_Isend(out.data.data() + first * unit, static_cast<int>(n * unit), MPI_BYTE,
-                        o.peer, kTag, o.comm->mpi, &out.requests.emplace_back()));
+    check_mpi(MPI_Isend(out->data.data() + first * unit, static_cast<int>(n * unit), MPI_BYTE,
+                        o.peer, kTag, o.comm->mpi, &out->requests.emplace_back()));
+  });
+  return out;
+}
+
+void forget_ended_sends(ncclComm& comm) {
+  std::erase_if(comm.sends, [](std::future<void>& send) {
+    if (send.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+    send.get();  // throws what went wrong
+    return true;
   });
 }
 
@@ -188,10 +216,10 @@ void run_collective(const NcclOperation& operation) {
 }
 
 void run_transfers(std::span<const NcclOperation> operations) {
-  // All sends are under way before the first recv blocks, on every rank: no order is needed.
-  std::vector<std::unique_ptr<Outgoing>> outgoing;
+  std::vector<std::pair<ncclComm*, std::unique_ptr<Outgoing>>> started;
   for (const NcclOperation& o : operations) {
-    if (o.call == NcclCall::send) start(o, *outgoing.emplace_back(std::make_unique<Outgoing>()));
+    forget_ended_sends(*o.comm);
+    if (o.call == NcclCall::send) started.emplace_back(o.comm, start_send(o));
   }
   std::optional<NcclFailure> failure;
   for (const NcclOperation& o : operations) {
@@ -202,11 +230,17 @@ void run_transfers(std::span<const NcclOperation> operations) {
       if (!failure) failure = f;
     }
   }
-  for (const auto& out : outgoing) {
-    check_mpi(MPI_Waitall(static_cast<int>(out->requests.size()), out->requests.data(),
-                          MPI_STATUSES_IGNORE));
+  for (auto& [comm, out] : started) {
+    if (has_ended(*out)) continue;
+    comm->sends.push_back(
+        std::async(std::launch::async, see_off, std::move(out), std::cref(comm->aborted)));
   }
   if (failure) throw *failure;
+}
+
+void finish_sends(ncclComm& comm) {
+  for (std::future<void>& send : comm.sends) send.get();
+  comm.sends.clear();
 }
 
 }  // namespace ladder::emulator

@@ -4,13 +4,18 @@
 #include <mpi.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <cstddef>
+#include <future>
 #include <span>
 #include <string>
+#include <vector>
 
 struct ncclComm {
   MPI_Comm mpi;
   int rank, size;
+  std::vector<std::future<void>> sends = {};  // under way
+  std::atomic<bool> aborted = false;
 };
 
 namespace ladder::emulator {
@@ -39,9 +44,11 @@ void check_mpi(int result);
 
 // Runs a collective. Throws NcclFailure where the ranks' calls differ.
 void run_collective(const NcclOperation& operation);
-// Runs sends and recvs, all at once. Throws NcclFailure where a message has another size than its
-// receiver expects.
+// Starts sends, from copies of their buffers, and then runs recvs, so that no order is needed.
+// Throws NcclFailure where a message has another size than its receiver expects.
 void run_transfers(std::span<const NcclOperation> operations);
+// Returns when all sends have ended; once the communicator is aborted, at once.
+void finish_sends(ncclComm& comm);
 
 size_t size_of(ncclDataType_t type);
 

@@ -1,6 +1,6 @@
 // The part of NCCL that the project calls, for the emulator: CUDA's ranks are MPI's, and an
-// operation has run when its call, or the group that it belongs to, returns. Names, arguments and
-// codes are NCCL's.
+// operation has run when its call, or the group that it belongs to, returns; a send has then been
+// started, from a copy of its buffer. Names, arguments and codes are NCCL's.
 //
 // NCCL reports wrong arguments of one rank; where the calls of the ranks do not match it hangs.
 // Here both are errors, and ncclGetLastError says which.

@@ -1,0 +1,73 @@
+#include "common/train/rank_benchmark.h"
+
+#include <chrono>
+#include <iostream>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+
+RankBenchmark::RankBenchmark(Job& job, const Options& options)
+    : job_(job), options_(options), grid_{.data_size = job.size(), .rank = job.rank()} {
+  config_.model = {12, 12, 768, 50257, options.tokens};
+  config_.global_batch_size = options.batch;
+  whole_batch_ = config_;
+  config_.micro_batch_size = options.batch / job.size();
+  whole_batch_.micro_batch_size = options.batch;
+}
+
+TrainerContext RankBenchmark::context() {
+  return {config_, grid_, corpus_, device_, host_, stream_, &ranks(), job_.registered()};
+}
+
+TrainerContext RankBenchmark::context_alone() {
+  return {whole_batch_, one_rank_, corpus_, device_, host_, stream_};
+}
+
+double RankBenchmark::ms_of(const std::function<void()>& body) {
+  ranks().barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  body();
+  double ms = 1e3 * seconds_since(begin);
+  const TensorView number(&ms, DType::fp64, DeviceType::cpu, {1});
+  ranks().all_reduce(stream_, number, {.reduction = Reduction::max}).wait(stream_);
+  return ms;
+}
+
+int run_rank_benchmark(int argc, char** argv, const char* description,
+                       const std::function<void(CLI::App&)>& add_flags,
+                       const std::function<void(RankBenchmark&)>& body) {
+  Job job;
+  try {
+    RankBenchmark::Options options;
+    CLI::App app(description);
+    app.add_option("--tokens", options.tokens, "Tokens of a sequence")->capture_default_str();
+    app.add_option("--batch", options.batch, "Sequences of the global batch")
+        ->capture_default_str();
+    app.add_option("--rounds", options.rounds, "Measured rounds")->capture_default_str();
+    add_flags(app);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      if (job.rank() == 0) std::cout << app.help();
+      return 0;
+    } catch (const CLI::ParseError& error) {
+      throw UserError(error.what());
+    }
+    if (job.size() < 2 || options.batch % job.size() != 0 || options.rounds == 0) {
+      throw UserError("start it by tools/mpirun -n 2, or with another divisor of --batch");
+    }
+    job.connect({});
+    set_num_threads(1);
+    RankBenchmark benchmark(job, options);
+    body(benchmark);
+    return 0;
+  } catch (const std::exception& error) {
+    job.fail(concat("error: ", error.what()), 1);
+    return 1;
+  }
+}
+
+}  // namespace ladder
