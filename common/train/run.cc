@@ -188,15 +188,9 @@ MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
 
 // The validation loss.
 double Run::State::evaluate(const TrainerCalls& calls) {
-  const Ledger::Entries before = communicated();
+  const Ledger::Entries in_steps = communicated();
   const double loss = calls.evaluate(config.evaluate_batches);
-  for (const auto& [key, traffic] : without(communicated(), before)) {
-    Traffic& sum = in_evaluations[key];
-    sum.calls += traffic.calls;
-    sum.payload_bytes += traffic.payload_bytes;
-    sum.busy_seconds += traffic.busy_seconds;
-    sum.exposed_seconds += traffic.exposed_seconds;
-  }
+  in_evaluations = without(job.communicator().ledger().entries(), in_steps);
   return loss;
 }
 

@@ -1,5 +1,6 @@
 // Lesson 07 as a user runs it: numbers of ranks that cannot be, every way to communicate, files,
 // failures.
+#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
 #include <catch2/catch.hpp>
 #include <csignal>
 

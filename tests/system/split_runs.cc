@@ -100,7 +100,7 @@ StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& progr
     CHECK(metrics.contains("validation_loss") == (steps.size() == 1));
     StepTraffic& step = steps.emplace_back();
     for (const auto& [key, traffic] : metrics.at("collectives").items()) {
-      if (key.starts_with("control.")) continue;
+      if (key.find("control.") != std::string::npos) continue;
       step[key] = {traffic.at("calls"), traffic.at("payload_bytes")};
     }
   }
@@ -116,7 +116,8 @@ std::vector<std::multiset<std::string>> spans_of_trace(const std::string& file, 
   };
   std::map<std::pair<size_t, size_t>, std::vector<Span>> lanes;
   std::vector<std::multiset<std::string>> names(num_ranks);
-  for (const Json& event : Json::parse(file).at("traceEvents")) {
+  const Json trace = Json::parse(file);
+  for (const Json& event : trace.at("traceEvents")) {
     if (event.at("ph") != "X") continue;
     const double begin = event.at("ts"), duration = event.at("dur");
     const size_t rank = event.at("pid");

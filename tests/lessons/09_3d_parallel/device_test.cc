@@ -14,8 +14,8 @@ using namespace testing;
 
 // With 4 ranks 2 or 4 micro-batches on every pipeline.
 RunConfig device_config(DeviceType device) {
-  RunConfig config = on_device(split_config(DType::fp64, 2), device);
-  config.global_batch_size = 8;
+  RunConfig config = on_device(split_config(DType::fp64, 1), device);
+  config.global_batch_size = 4;
   return config;
 }
 
