@@ -27,19 +27,6 @@ Corpus open_corpus(const RunConfig& config) {
   return corpus;
 }
 
-// What `all` counts and `part` does not.
-Ledger::Entries without(Ledger::Entries all, const Ledger::Entries& part) {
-  for (const auto& [key, traffic] : part) {
-    Traffic& left = all[key];
-    left.calls -= traffic.calls;
-    left.payload_bytes -= traffic.payload_bytes;
-    left.busy_seconds -= traffic.busy_seconds;
-    left.exposed_seconds -= traffic.exposed_seconds;
-  }
-  std::erase_if(all, [](const auto& entry) { return entry.second.calls == 0; });
-  return all;
-}
-
 // Runs before anything else, so that relative paths are the user's also under `bazel run`.
 void change_to_users_folder() {
   const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
@@ -84,8 +71,6 @@ struct Run::State {
   void dump(int64_t step, const StepResult& result, const Visit& visit) const;
   void sample(const Visit& visit) const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
-  double evaluate(const TrainerCalls& calls);
-  Ledger::Entries communicated() const;
 
   LessonInfo lesson;
   RunConfig config;
@@ -101,7 +86,6 @@ struct Run::State {
   std::optional<PartialFile> trace_file;      // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
-  Ledger::Entries in_evaluations;  // what these have communicated, which is no step's
   bool has_axes = false;
   std::optional<GridGroups> groups;
   bool on_terminal;
@@ -186,19 +170,6 @@ MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
   return line;
 }
 
-// The validation loss.
-double Run::State::evaluate(const TrainerCalls& calls) {
-  const Ledger::Entries in_steps = communicated();
-  const double loss = calls.evaluate(config.evaluate_batches);
-  in_evaluations = without(job.communicator().ledger().entries(), in_steps);
-  return loss;
-}
-
-// In all steps so far.
-Ledger::Entries Run::State::communicated() const {
-  return without(job.communicator().ledger().entries(), in_evaluations);
-}
-
 void Run::train(const TrainerCalls& calls) {
   try {
     train_and_report(calls);
@@ -232,13 +203,13 @@ void Run::train_and_report(const TrainerCalls& calls) {
     if (!config.dump.empty()) s.dump(step, result, calls.visit);
     MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
-      line.validation_loss = s.evaluate(calls);
+      line.validation_loss = calls.evaluate(config.evaluate_batches);
       s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
     }
     if (s.metrics) {
-      s.metrics->write(line, s.device_memory, s.communicated());
+      s.metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
     }
   }
   if (calls.check_replicas) calls.check_replicas();
@@ -247,8 +218,8 @@ void Run::train_and_report(const TrainerCalls& calls) {
   if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
   const std::string report = calls.report ? calls.report() : std::string();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, s.communicated(), s.grid, num_steps, config.threads,
-                            s.job.node_size()) +
+        communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
+                            num_steps, config.threads, s.job.node_size()) +
         report);
   if (config.sample_tokens > 0) s.sample(calls.visit);
 }
