@@ -70,6 +70,7 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
   }
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
+  if (account_->counts_as_control_) options.purpose = Purpose::control;
   account_->ledger_.record(key_of(request, options.purpose),
                            payload_elements * size_of(view.dtype()));
   if (queue_ && view.device() == device_) return run_on_queue(stream, request, options.purpose);

@@ -12,10 +12,10 @@
 //   Work is waited for all the same.
 // - Zero elements are a call like any other, which moves nothing; an empty view is an error.
 // - Buffers on registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
-// - A communicator for a device takes buffers on that device and, for control data, on the host;
-//   all of one call on the same. NCCL's operations on the device are queued on a stream of the
-//   communicator's own, in the order of the calls whether `background` or not, and nothing makes
-//   the host wait; NCCL sums in an order of its own.
+// - A communicator for a device takes buffers there and, for control data, on the host; all of one
+//   call in the same place. NCCL's operations are queued on a stream of the communicator's own, in
+//   the order of the calls whether `background` or not; the host waits for none, and NCCL sums in an
+//   order of its own.
 #pragma once
 
 #include <atomic>
@@ -25,20 +25,13 @@
 #include <memory>
 #include <vector>
 
-#include "common/comm/ledger.h"
+#include "common/comm/call_options.h"
 #include "common/comm/work.h"
-#include "kernels/collective.h"
 
 namespace ladder {
 
 class DeviceQueue;
 class Worker;
-
-struct CallOptions {
-  Purpose purpose = Purpose::control;
-  Reduction reduction = Reduction::sum;
-  bool background = false;
-};
 
 class Communicator {
  public:
@@ -52,8 +45,8 @@ class Communicator {
   // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
 
-  // Called after every operation but barriers, in the thread that ran it; for one that was queued
-  // on a device when its times become known. REQUIRES: none runs now.
+  // Called after every operation but barriers, in the thread that ran it; for one queued on a device
+  // when its times become known. REQUIRES: none runs now.
   using Time = std::chrono::steady_clock::time_point;
   using Observer = std::function<void(const TrafficKey&, Time begin, Time end)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
@@ -80,6 +73,9 @@ class Communicator {
   Work recv(Stream& stream, TensorView buffer, size_t from, CallOptions options);
   // Returns when every rank of the group has called it.
   void barrier();
+
+  // From here on all operations, along axes too, count as control: evaluation is no part of a step.
+  void count_as_control(bool on) { account_->counts_as_control_ = on; }
 
   // From here on sums of messages between ranks go through `area` instead of memory of the
   // communicator's own, where it is large enough (staging.h) and ranks share no memory.
@@ -142,6 +138,7 @@ class Communicator {
   TensorView staging_area_;
   Ledger ledger_;
   Observer observer_;
+  bool counts_as_control_ = false;
   std::atomic<bool> given_up_ = false;
   std::unique_ptr<Worker> worker_;      // made by the first background call
   std::unique_ptr<DeviceQueue> queue_;  // if operations are queued

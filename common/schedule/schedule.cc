@@ -47,9 +47,7 @@ std::string describe(const Action& action) {
 
 size_t num_slots(const StageSchedule& stage) {
   size_t slots = 0;
-  for (const Action& action : stage) {
-    if (action.kind != ActionKind::reduce_embedding) slots = std::max(slots, action.slot + 1);
-  }
+  for (const Action& action : stage) slots = std::max(slots, action.slot + 1);
   return slots;
 }
 

@@ -203,7 +203,9 @@ void Run::train_and_report(const TrainerCalls& calls) {
     if (!config.dump.empty()) s.dump(step, result, calls.visit);
     MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
+      s.job.communicator().count_as_control(true);
       line.validation_loss = calls.evaluate(config.evaluate_batches);
+      s.job.communicator().count_as_control(false);
       s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));

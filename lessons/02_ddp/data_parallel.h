@@ -9,8 +9,8 @@ namespace ladder {
 // The sum of a number over the ranks of a group, in rank order.
 double sum_over(Communicator& group, double number);
 
-// Throws Error, naming the rank, unless the parameters that `which` picks are the same to the bit on
-// all ranks of the group.
+// Throws Error, naming the rank, unless the parameters that `which` picks are the same to the bit
+// on all ranks of the group.
 void check_copies(
     Replica& replica, Communicator& group,
     const std::function<bool(const Parameter&)>& which = [](const Parameter&) { return true; });
@@ -31,6 +31,7 @@ class DataParallel {
   // Mean loss over global batches of the validation split. `hooks` makes those of a micro-batch.
   double evaluate(
       size_t num_batches, const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;
+
  private:
   const RunConfig& config() const { return replica_.context.config; }
 

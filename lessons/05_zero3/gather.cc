@@ -92,7 +92,6 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, const Layout& layout,
 
 Hooks UnitGatherer::hooks(Stream& stream, Walk walk) {
   check(num_taken() == 0, "the micro-batch before has not released its units");
-  walk_ = walk;
   uses_ = plan(layout_, options_, walk);
   current_ = next_ = 0;
   Hooks hooks;
@@ -114,10 +113,7 @@ void UnitGatherer::start(Stream& stream, const Use& use) {
   Slot& slot = slots_[use.slot];
   slot.taken = true;
   most_gathered_ = std::max(most_gathered_, num_taken());
-  // Evaluation is not part of a step: its traffic is counted apart.
-  const CallOptions call = {
-      .purpose = walk_ == Walk::training ? Purpose::parameter : Purpose::control,
-      .background = options_.prefetch > 0};
+  const CallOptions call = {.purpose = Purpose::parameter, .background = options_.prefetch > 0};
   const TensorView whole = memory_of(use);
   if (!from_host_) {
     slot.gather =

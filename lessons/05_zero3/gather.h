@@ -73,7 +73,6 @@ class UnitGatherer {
   Event slot_free_;
   std::vector<Slot> slots_;
 
-  Walk walk_ = Walk::training;
   std::vector<Use> uses_;
   size_t current_ = 0, next_ = 0;  // the use that the model is at, the first not yet started
   size_t most_gathered_ = 0;

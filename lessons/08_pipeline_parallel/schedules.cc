@@ -12,7 +12,7 @@ namespace {
 // differ in nothing else. As many as there are stages after it: so 1F1B keeps them all busy.
 size_t num_warm_up(ScheduleKind kind, size_t stage, size_t p, size_t m) {
   if (kind == ScheduleKind::naive) return 0;
-  return kind == ScheduleKind::gpipe ? m : std::min(p - 1 - stage, m);
+  return kind == ScheduleKind::gpipe ? m : p - 1 - stage;
 }
 
 void add_forward(StageSchedule& actions, size_t k, size_t slot, size_t stage, size_t p) {

@@ -122,6 +122,22 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
   Ranks::guard_everything(x);
 }
 
+TEST_CASE("evaluation counts as control traffic, on every axis") {
+  const std::unique_ptr<Communicator> all = MpiCommunicator::make_world(world(), nullptr);
+  GridGroups groups(*all, grid_at({1, 4, 2}, all->rank()));
+  Stream stream(DeviceType::cpu);
+  double number = 1;
+  const TensorView view(&number, DType::fp64, DeviceType::cpu, {1});
+  const CallOptions call = {.purpose = Purpose::activation};
+  all->count_as_control(true);
+  groups.tensor().all_reduce(stream, view, call).wait(stream);
+  all->count_as_control(false);
+  groups.tensor().all_reduce(stream, view, call).wait(stream);
+  const Ledger::Entries entries = all->ledger().entries();
+  CHECK(entries.at({Purpose::control, Collective::all_reduce, Axis::tensor}).calls == 1);
+  CHECK(entries.at({Purpose::activation, Collective::all_reduce, Axis::tensor}).calls == 1);
+}
+
 // The tied embedding is summed between two stages and then between replicas.
 TEST_CASE("a registered buffer is reduced in place on every axis") {
   Ranks ranks;

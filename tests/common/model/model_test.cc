@@ -207,7 +207,8 @@ TEST_CASE("hooks are called unit by unit, in the same order on every micro-batch
   CHECK(second.calls == first.calls);
   CHECK(second.gradients == first.gradients);
 
-  model.gpt2.forward(stream(), model.activations, model.workspace, tokens.all(), forward_only.hooks);
+  model.gpt2.forward(stream(), model.activations, model.workspace, tokens.all(),
+                     forward_only.hooks);
   model.gpt2.evaluate(stream(), model.activations, model.workspace, targets.all(),
                       forward_only.hooks);
   CHECK(forward_only.calls == std::vector(expected.begin(), expected.begin() + 12));

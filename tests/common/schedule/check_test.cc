@@ -37,13 +37,20 @@ TEST_CASE("a dropped or repeated action is found") {
   SECTION("receive") {
     schedule[1].erase(schedule[1].begin() +
                       static_cast<ptrdiff_t>(index_of(schedule[1], recv_activation, 2)));
-    CHECK_THAT(problems_of(schedule), Contains("stage 1, forward of micro-batch 2: what is due is "
-                                               "recv_activation of micro-batch 2 from stage 0"));
+    const std::vector<std::string> problems = check_schedule(schedule, 4, kBounds);
+    REQUIRE(problems.size() == 4);  // each said once; the last is the deadlock
+    CHECK(problems[0] ==
+          "stage 1, forward of micro-batch 2: what is due is recv_activation of "
+          "micro-batch 2 from stage 0");
+    CHECK(problems[1] == "stage 0 to 1, send_activation: 4 are sent and 3 received");
+    CHECK(problems[2] ==
+          "stage 0 to 1, send_activation: micro-batch 2 is sent where 3 is received");
+    CHECK_THAT(problems[3], Contains("deadlock"));
+  }
+  SECTION("all sends to a stage") {
+    std::erase_if(schedule[0], [](const Action& a) { return a.kind == send_activation; });
     CHECK_THAT(problems_of(schedule),
-               Contains("stage 0 to 1, send_activation: 4 are sent and 3 received"));
-    CHECK_THAT(
-        problems_of(schedule),
-        Contains("stage 0 to 1, send_activation: micro-batch 2 is sent where 3 is received"));
+               Contains("stage 0 to 1, send_activation: 0 are sent and 4 received"));
   }
   SECTION("the last gradient") {
     schedule[1].pop_back();
@@ -143,7 +150,6 @@ TEST_CASE("wrong slots are found") {
 
 TEST_CASE("a misplaced sum of the embedding is found") {
   Schedule schedule = good_schedule();
-  const Action sum = schedule[0].back();
   SECTION("missing") {
     schedule[0].pop_back();
     CHECK_THAT(problems_of(schedule), Contains("stage 0: reduce_embedding at the end is missing"));
@@ -153,13 +159,19 @@ TEST_CASE("a misplaced sum of the embedding is found") {
     CHECK_THAT(problems_of(schedule), Contains("it is not the last action"));
   }
   SECTION("in the middle of the pipeline") {
-    schedule[1].push_back(sum);
-    CHECK_THAT(problems_of(schedule), Contains("stage 1, reduce_embedding with stage 2: it is "
+    const size_t peer = GENERATE(0, 2);
+    schedule[1].push_back({reduce_embedding, 0, 0, peer});
+    CHECK_THAT(problems_of(schedule), Contains(concat("stage 1, reduce_embedding with stage ", peer,
+                                                      ": it is between the first and the last")));
+  }
+  SECTION("with the wrong stage") {
+    schedule[0].back().peer = 1;
+    CHECK_THAT(problems_of(schedule), Contains("stage 0, reduce_embedding with stage 1: it is "
                                                "between the first and the last stage"));
   }
   SECTION("alone") {
     const Schedule alone = {{{forward, 0, 0}, {backward, 0, 0}, {reduce_embedding, 0, 0, 0}}};
-    CHECK_FALSE(check_schedule(alone, 1, {1}).empty());
+    CHECK_THAT(check_schedule(alone, 1, {1}).at(0), Contains("between the first and the last"));
   }
 }
 

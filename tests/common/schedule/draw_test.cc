@@ -35,14 +35,19 @@ TEST_CASE("the unit of time and its origin are moot") {
   CHECK(draw_text(schedule, timeline) == text);
 }
 
-TEST_CASE("numbers of two digits stay apart") {
-  std::string line;
-  for (size_t k = 0; k < 32; ++k) line += concat("F", k, " ");
-  for (size_t k = 0; k < 32; ++k) line += concat("B", k, " ");
-  const Schedule schedule = schedule_of({line, line});
-  const std::string text = draw_text(schedule, simulate(schedule, uniform_costs(1, 1)));
-  CHECK_THAT(text, Contains("|0   1   2   ") && Contains("9   10  11  ") &&
-                       Contains("30  31  ..") && Contains("[0 ][1 ]") && Contains("[30][31]|"));
+TEST_CASE("numbers have the room that the longest one needs") {
+  const auto draw = [](size_t m) {
+    std::string forwards, backwards;
+    for (size_t k = 0; k < m; ++k) {
+      forwards += concat("F", k, " ");
+      backwards += concat("B", k, " ");
+    }
+    const Schedule schedule = schedule_of({forwards + backwards, forwards + backwards});
+    return draw_text(schedule, simulate(schedule, uniform_costs(1, 1)));
+  };
+  CHECK_THAT(draw(10), Contains("|0  1  2  ") && Contains("8  9  ...") && Contains("[8][9]|"));
+  CHECK_THAT(draw(11), Contains("|0   1   ") && Contains("9   10  ....") && Contains("[9 ][10]|"));
+  CHECK_THAT(draw(32), Contains("|0   1   ") && Contains("30  31  ....") && Contains("[30][31]|"));
 }
 
 TEST_CASE("boxes too short for their number are marked, and the row does not grow without bound") {

@@ -60,6 +60,28 @@ TEST_CASE("a send completes when it is received, and the next on its channel beg
   check_span(schedule, timeline, 1, backward, 1, 6, 8);
 }
 
+TEST_CASE("a receive waits for what its stage still sends on the same channel") {
+  const std::string gpipe = "F0 F1 B0 B1";
+  const Schedule schedule = schedule_of({gpipe, gpipe, gpipe});
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 2, 10));
+  check_span(schedule, timeline, 0, send_activation, 1, 2, 32);
+  check_span(schedule, timeline, 1, send_activation, 0, 12, 22);
+  check_span(schedule, timeline, 1, recv_activation, 1, 12, 32);
+}
+
+TEST_CASE("messages to several stages share the channel, messages from several come as asked for") {
+  const Schedule to_two = {{{send_activation, 0, 0, 1}, {send_activation, 1, 0, 2}},
+                           {{recv_activation, 0, 0, 0}},
+                           {{recv_activation, 1, 0, 0}}};
+  check_span(to_two, simulate(to_two, uniform_costs(1, 2, 10)), 2, recv_activation, 1, 0, 20);
+  const Schedule from_two = {{{send_activation, 0, 0, 2}},
+                             {{forward, 1, 0}, {send_activation, 1, 0, 2}},
+                             {{recv_activation, 1, 0, 1}, {recv_activation, 0, 0, 0}}};
+  const Timeline timeline = simulate(from_two, uniform_costs(5, 2, 10));
+  check_span(from_two, timeline, 2, recv_activation, 1, 0, 15);
+  check_span(from_two, timeline, 2, recv_activation, 0, 15, 25);
+}
+
 TEST_CASE("backward waits until the gradient that is still being sent has left the buffer") {
   const Schedule schedule = schedule_of({"F0 F1 F2 F3 B0 B1 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"});
   const auto slow_first = [](size_t stage, ActionKind kind) {
@@ -85,6 +107,25 @@ TEST_CASE("the sum of the embedding holds up both stages until both are there") 
   check_span(schedule, timeline, 0, reduce_embedding, 0, 12, 16);
 }
 
+TEST_CASE("the sum of the embedding waits for work and messages of both stages") {
+  const Schedule late = {{{reduce_embedding, 0, 0, 1}}, {{forward}, {reduce_embedding, 0, 0, 0}}};
+  check_span(late, simulate(late, uniform_costs(5, 1, 1)), 0, reduce_embedding, 0, 0, 6);
+  const bool first_sends = GENERATE(true, false);
+  Schedule schedule = {{{send_activation, 0, 0, 1}, {reduce_embedding, 0, 0, 1}},
+                       {{reduce_embedding, 0, 0, 0}, {recv_activation, 0, 0, 0}}};
+  if (!first_sends) {
+    schedule = {{{reduce_embedding, 0, 0, 1}, {recv_activation, 0, 0, 1}},
+                {{send_activation, 0, 0, 0}, {reduce_embedding, 0, 0, 0}}};
+  }
+  CHECK_THAT(message_of(schedule), Contains("stage 0 waits in reduce_embedding with stage 1") &&
+                                       Contains("stage 1 waits in reduce_embedding with stage 0"));
+  const Schedule crossed = {
+      {{reduce_embedding, 0, 0, 1}}, {{reduce_embedding, 0, 0, 2}}, {{reduce_embedding, 0, 0, 1}}};
+  CHECK(message_of(crossed) ==
+        "deadlock: stage 0 waits in reduce_embedding with stage 1; stage 1 is done; "
+        "stage 2 is done");
+}
+
 TEST_CASE("idle time and the bubble are shares of all time, wherever it begins") {
   const Schedule schedule = schedule_of({"F0 B0", "F0 B0"});
   Timeline timeline = simulate(schedule, uniform_costs(1, 3));
@@ -97,6 +138,7 @@ TEST_CASE("idle time and the bubble are shares of all time, wherever it begins")
   CHECK(extent_of(timeline).end == 108);
   CHECK(bubble.idle == std::vector{0.5, 0.5625});
   CHECK(bubble.overall == 0.53125);
+  CHECK(bubble_of(schedule, simulate(schedule, uniform_costs(0, 0))).overall == 0);
 }
 
 // Every stage's order is possible, and between stages nothing contradicts it: with room for one
@@ -121,13 +163,21 @@ TEST_CASE("GPipe's order before 1F1B's relies on buffering, which the fourth mic
   CHECK(check_schedule(four, 4, {4, 4, 4}) == std::vector{message_of(four)});
 }
 
-TEST_CASE("two stages that both send first wait for each other") {
+TEST_CASE("two stages that both send first, or both receive first, wait for each other") {
   const Schedule schedule = {{{send_activation, 0, 0, 1}, {recv_activation, 1, 0, 1}},
                              {{send_activation, 1, 0, 0}, {recv_activation, 0, 0, 0}}};
-  CHECK_THAT(message_of(schedule), Contains("deadlock"));
+  CHECK(message_of(schedule) ==
+        "deadlock: stage 0 waits in recv_activation of micro-batch 1 from stage 1, "
+        "send_activation of micro-batch 0 to stage 1 is not received; "
+        "stage 1 waits in recv_activation of micro-batch 0 from stage 0, "
+        "send_activation of micro-batch 1 to stage 0 is not received");
   Schedule one_receives = schedule;
   std::swap(one_receives[1][0], one_receives[1][1]);
   CHECK(message_of(one_receives) == "no error");
+  std::swap(one_receives[0][0], one_receives[0][1]);
+  CHECK(message_of(one_receives) ==
+        "deadlock: stage 0 waits in recv_activation of micro-batch 1 from stage 1; "
+        "stage 1 waits in recv_activation of micro-batch 0 from stage 0");
 }
 
 TEST_CASE("what never gets an answer is a deadlock") {
