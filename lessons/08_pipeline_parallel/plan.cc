@@ -1,30 +1,21 @@
 #include "lessons/08_pipeline_parallel/plan.h"
 
-#include "common/io/file.h"
 #include "common/schedule/cut.h"
 #include "common/train/validators.h"
 
 namespace ladder {
-namespace {
-
-ScheduleKind parse_schedule(const std::string& name) {
-  using enum ScheduleKind;
-  for (ScheduleKind kind : {naive, gpipe, one_f_one_b}) {
-    if (name == name_of(kind)) return kind;
-  }
-  throw CLI::ValidationError("--schedule", "expected naive, gpipe or 1f1b, not '" + name + "'");
-}
-
-}  // namespace
 
 void PipelineFlags::add_to(CLI::App& app) {
   const char* const group = "Pipeline parallel";
   app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline")
       ->check(whole(1, 1'000'000))
       ->group(group);
-  app.add_option_function<std::string>(
-         "--schedule", [this](const std::string& name) { schedule = parse_schedule(name); },
-         "naive, gpipe or 1f1b [1f1b]")
+  const auto set_schedule = [this](const std::string& name) {
+    using enum ScheduleKind;
+    schedule = name == "naive" ? naive : name == "gpipe" ? gpipe : one_f_one_b;
+  };
+  app.add_option_function<std::string>("--schedule", set_schedule, "naive, gpipe or 1f1b [1f1b]")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""))
       ->group(group);
   app.add_option("--stage-layers", stage_layers,
                  "Blocks of each stage, such as 5,3,3,1 [so that the dearest stage is cheapest]")
@@ -32,10 +23,6 @@ void PipelineFlags::add_to(CLI::App& app) {
       ->check(whole(0, 10'000))
       ->group(group);
   app.add_option("--draw", draw, "File: the schedule as SVG")->check(path())->group(group);
-}
-
-void PipelineFlags::check_files() const {
-  if (!draw.empty()) PartialFile probe(draw);  // removed again, never committed
 }
 
 PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
