@@ -155,6 +155,12 @@ Transport parse_communication(const std::string& name, DeviceType device) {
   return name == "nccl" ? Transport::nccl : Transport::staged;
 }
 
+// "4 ranks", or "2 data-parallel ranks (of 4)": those that share the global batch.
+std::string sharers(size_t data_size, size_t num_ranks) {
+  return data_size == num_ranks ? concat(data_size, " ranks")
+                                : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
+}
+
 // Each flag has its range, but their product may still be beyond what a size can count.
 void check_countable(const RunConfig& config) {
   const Gpt2Config& m = config.model;
@@ -191,15 +197,16 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
 
   const size_t global = config.global_batch_size;
   if (global % data_size != 0) {
-    throw UserError(
-        concat("--global-batch-size ", global, " does not divide among ", data_size, " ranks"));
+    throw UserError(concat("--global-batch-size ", global, " does not divide among ",
+                           sharers(data_size, ranks.size)));
   }
   config.micro_batch_size = raw.micro_batch_size.value_or(global / data_size);
   if (global / data_size % config.micro_batch_size != 0) {
     const std::string of_rank = concat("the ", global / data_size, " sequences of a rank (");
-    throw UserError(concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
-                           data_size > 1 ? of_rank : "", "--global-batch-size ", global,
-                           data_size > 1 ? concat(" over ", data_size, " ranks)") : ""));
+    throw UserError(
+        concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
+               data_size > 1 ? of_rank : "", "--global-batch-size ", global,
+               data_size > 1 ? concat(" over ", sharers(data_size, ranks.size), ")") : ""));
   }
 
   check_countable(config);

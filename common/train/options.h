@@ -29,6 +29,7 @@ struct Ranks {
   size_t node_size = 1;  // that share this machine's cores
   // How many share the global batch; asked once the flags are known.
   std::function<size_t()> data_size = [] { return 1; };
+  size_t size = 1;  // of them all
 };
 
 // Parses flags and the file of --config. `add_flags` adds the lesson's own. Rank 0 prints the help

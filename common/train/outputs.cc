@@ -50,7 +50,11 @@ void prepare_dump_folder(const std::string& folder) {
     throw UserError(concat("--dump ", folder, ": cannot make this folder",
                            error ? ": " + error.message() : std::string(": it is a file")));
   }
-  PartialFile probe(folder + "/step_000001.safetensors");  // removed again, never committed
+  check_writable(folder + "/step_000001.safetensors");
+}
+
+void check_writable(const std::string& path) {
+  if (!path.empty()) PartialFile probe(path);  // removed again, never committed
 }
 
 namespace {

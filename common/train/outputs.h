@@ -40,6 +40,9 @@ class MetricsFile {
 // Checks that files can be made in `folder`, and makes it where it is missing. UserError if not.
 void prepare_dump_folder(const std::string& folder);
 
+// UserError unless a file can be made at `path`. An empty path is none.
+void check_writable(const std::string& path);
+
 // The kinds of tensors in a dump, in their order.
 inline constexpr std::array<TensorKind, 4> kDumpedKinds = {
     TensorKind::grad, TensorKind::param, TensorKind::exp_avg, TensorKind::exp_avg_sq};

@@ -104,26 +104,34 @@ std::string communication_table(const Prediction& prediction, const Ledger::Entr
                                 size_t node_size) {
   if (grid.world_size() == 1) return "\n  communication: none, one rank\n";
   int width = 25;
-  for (const auto& [key, traffic] : communicated) {
+  // A row for each key that was predicted or measured.
+  Ledger::Entries rows = communicated;
+  for (const auto& [key, traffic] : prediction.step) rows.try_emplace(key);
+  for (const auto& [key, traffic] : rows) {
     width = std::max(width, static_cast<int>(name_of(key).size()));
   }
   std::string text = format("\n  %-*s %16s %16s %10s %10s\n", width, "communication, a step",
                             "predicted bytes", "measured bytes", "exposed ms", "hidden ms");
   const double steps = static_cast<double>(num_steps);
   bool hides = false;
-  for (const auto& [key, traffic] : communicated) {
+  for (const auto& [key, traffic] : rows) {
     const auto bytes = [&, &key = key](size_t payload) {
       return with_commas(
           static_cast<uint64_t>(wire_bytes(key.collective, grid.size(key.axis), payload)));
     };
     const auto predicted = prediction.step.find(key);
+    const bool is_predicted = predicted != prediction.step.end();
+    // Nobody predicts control traffic.
+    const bool differs = is_predicted
+                             ? traffic != predicted->second.times(static_cast<size_t>(num_steps))
+                             : key.purpose != Purpose::control;
     const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
     hides = hides || hidden > 0;
-    text += format(
-        "  %-*s %16s %16s %10.2f %10.2f\n", width, name_of(key).c_str(),
-        predicted == prediction.step.end() ? "-" : bytes(predicted->second.payload_bytes).c_str(),
-        bytes(traffic.payload_bytes / static_cast<size_t>(num_steps)).c_str(),
-        1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps);
+    text += format("  %-*s %16s %16s %10.2f %10.2f%s\n", width, name_of(key).c_str(),
+                   is_predicted ? bytes(predicted->second.payload_bytes).c_str() : "-",
+                   bytes(traffic.payload_bytes / static_cast<size_t>(num_steps)).c_str(),
+                   1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps,
+                   differs ? "  differs" : "");
   }
   if (hides &&
       node_size * (static_cast<size_t>(threads) + 1) > static_cast<size_t>(num_available_cores())) {

@@ -66,12 +66,14 @@ int run(int argc, char** argv) {
     job.check_same_flags(argc, argv);
     typename T::Flags flags;
     ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
-    const Ranks ranks = {is_distributed<T>(), job.rank(), job.node_size(), [&] {
+    const Ranks ranks = {is_distributed<T>(), job.rank(), job.node_size(),
+                         [&] {
                            if constexpr (Arranges<T>) {
                              grid = T::arrange(flags, job.size(), job.rank());
                            }
                            return grid.data_size;
-                         }};
+                         },
+                         job.size()};
     const std::optional<RunConfig> config =
         parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
     if (!config) return;  // --help
@@ -84,6 +86,9 @@ int run(int argc, char** argv) {
     std::string description;
     if constexpr (requires { T::describe(*config, grid, flags); }) {
       description = T::describe(*config, grid, flags);
+    }
+    if constexpr (requires { flags.check_files(); }) {
+      if (job.rank() == 0) flags.check_files();
     }
     Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>);
     try {

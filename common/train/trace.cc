@@ -1,5 +1,6 @@
 #include "common/train/trace.h"
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -62,6 +63,23 @@ void Trace::observe(Communicator& communicator) {
   });
 }
 
+std::vector<size_t> Trace::lanes_of(const std::vector<Span>& spans) {
+  std::vector<size_t> lanes;
+  std::vector<Time> free_from(1);  // of each lane for communication
+  for (const Span& span : spans) {
+    if (span.lane == Lane::compute) {
+      lanes.push_back(0);
+      continue;
+    }
+    size_t lane = 0;
+    while (lane < free_from.size() && free_from[lane] > span.from) ++lane;
+    free_from.resize(std::max(free_from.size(), lane + 1));
+    free_from[lane] = span.to;
+    lanes.push_back(1 + lane);
+  }
+  return lanes;
+}
+
 std::string Trace::json(size_t rank) const {
   const auto microseconds = [&](Time time) {
     return std::chrono::duration<double, std::micro>(time - begin_).count();
@@ -75,19 +93,27 @@ std::string Trace::json(size_t rank) const {
           {"ph", "M"},
           {"pid", rank},
           {"args", {{"name", concat("rank ", rank)}}}});
-  for (int lane : {0, 1}) {
+  std::vector<Span> spans;
+  {
+    const std::lock_guard lock(mutex_);
+    spans = spans_;
+  }
+  std::ranges::stable_sort(spans, {}, &Span::from);
+  const std::vector<size_t> lanes = lanes_of(spans);
+  const size_t last = lanes.empty() ? 1 : std::max<size_t>(1, std::ranges::max(lanes));
+  for (size_t lane = 0; lane <= last; ++lane) {
     append({{"name", "thread_name"},
             {"ph", "M"},
             {"pid", rank},
             {"tid", lane},
             {"args", {{"name", lane == 0 ? "compute" : "communication"}}}});
   }
-  const std::lock_guard lock(mutex_);
-  for (const Span& span : spans_) {
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const Span& span = spans[i];
     append({{"name", span.name},
             {"ph", "X"},
             {"pid", rank},
-            {"tid", static_cast<int>(span.lane)},
+            {"tid", lanes[i]},
             {"ts", microseconds(span.from)},
             {"dur", microseconds(span.to) - microseconds(span.from)}});
   }

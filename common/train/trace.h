@@ -12,7 +12,7 @@
 
 namespace ladder {
 
-// One rank's spans in two lanes. Thread-safe.
+// One rank's spans of computation and communication. Thread-safe.
 class Trace {
  public:
   enum class Lane { compute, communication };
@@ -32,7 +32,8 @@ class Trace {
   void observe(Communicator& communicator);
 
   // The spans as elements of a Chrome trace, joined by commas: process = rank, thread = lane, times
-  // in microseconds. [Trace Event Format]
+  // in microseconds. Operations that ran at the same time, on several communicators, have a lane
+  // each. [Trace Event Format]
   std::string json(size_t rank) const;
 
  private:
@@ -41,6 +42,9 @@ class Trace {
     std::string name;
     Time from, to;
   };
+  // The lane of each: 0 for computation, from 1 on the first whose operation before has ended.
+  // REQUIRES: in the order of their beginnings.
+  static std::vector<size_t> lanes_of(const std::vector<Span>& spans);
 
   Time begin_;
   Time mark_ = begin_;

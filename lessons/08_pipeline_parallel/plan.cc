@@ -1,7 +1,5 @@
 #include "lessons/08_pipeline_parallel/plan.h"
 
-#include <map>
-
 #include "common/schedule/cut.h"
 #include "common/train/validators.h"
 
@@ -9,14 +7,15 @@ namespace ladder {
 
 void PipelineFlags::add_to(CLI::App& app) {
   const char* const group = "Pipeline parallel";
-  static const std::map<std::string, ScheduleKind> kinds = {{"naive", ScheduleKind::naive},
-                                                            {"gpipe", ScheduleKind::gpipe},
-                                                            {"1f1b", ScheduleKind::one_f_one_b}};
   app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline")
       ->check(whole(1, 1'000'000))
       ->group(group);
-  app.add_option("--schedule", schedule, "naive, gpipe or 1f1b [1f1b]")
-      ->transform(CLI::CheckedTransformer(kinds).description(""))
+  const auto set_schedule = [this](const std::string& name) {
+    using enum ScheduleKind;
+    schedule = name == "naive" ? naive : name == "gpipe" ? gpipe : one_f_one_b;
+  };
+  app.add_option_function<std::string>("--schedule", set_schedule, "naive, gpipe or 1f1b [1f1b]")
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""))
       ->group(group);
   app.add_option("--stage-layers", stage_layers,
                  "Blocks of each stage, such as 5,3,3,1 [so that the dearest stage is cheapest]")

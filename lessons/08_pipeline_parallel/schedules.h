@@ -9,9 +9,8 @@
 namespace ladder {
 
 // naive         a micro-batch goes forward and back through all stages before the next one starts
-// gpipe         all micro-batches forward, then all back                             [Huang18
-// GPipe] one_f_one_b   "1f1b": as soon as a micro-batch has come back to a stage, one forward and
-// one
+// gpipe         all micro-batches forward, then all back                      [Huang18 GPipe]
+// one_f_one_b   "1f1b": as soon as a micro-batch has come back to a stage, one forward and one
 //               backward in turn; the bubble is GPipe's, but a stage holds at most as many
 //               micro-batches as there are stages    [Narayanan19 PipeDream, Narayanan21 2.2]
 enum class ScheduleKind { naive, gpipe, one_f_one_b };

@@ -13,6 +13,7 @@
 
 #include "common/train/rank_benchmark.h"
 #include "kernels/runtime/median.h"
+#include "lessons/01_single_gpu/trainer.h"
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/08_pipeline_parallel/trainer.h"
 

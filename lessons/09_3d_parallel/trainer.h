@@ -27,6 +27,7 @@ class ThreeDTrainer {
     size_t zero_stage = 0;
     size_t bucket_bytes = size_t{25} << 20;
     void add_to(CLI::App& app);
+    void check_files() const { pipeline.check_files(); }
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);

@@ -10,8 +10,8 @@ namespace ladder::testing {
 // Groups of `ranks` ranks, beginning with the first; the rest forms a smaller one. All groups run,
 // so that every rank of the node makes the same registrations.
 struct Groups {
-  explicit Groups(size_t ranks)
-      : all(MpiCommunicator::make_world(world(), &node_memory)),
+  explicit Groups(size_t ranks, const MpiOptions& options = {})
+      : all(MpiCommunicator::make_world(world(), &node_memory, options)),
         group(all->split(world().rank() / ranks)) {}
 
   NodeMemory node_memory{world()};

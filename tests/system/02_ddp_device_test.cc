@@ -26,19 +26,10 @@ const Flags kNanoRun = {"--model",
                         "--evaluate-batches",
                         "1"};
 
-// "emulator", or "cuda" where there is a GPU; else the test is skipped, which is said.
-std::string device_name() {
-  const DeviceType device = cuda_device_of_build();
-  if (num_devices(device) > 0) return std::string(name_of(device));
-  WARN("skipped: no GPU");
-  return "";
-}
-
-void require_success(const ProcessResult& result) {
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.status == 0);
-  CHECK(result.err.empty());
-  CHECK_THAT(result.out, !Contains("differs"));  // memory is as predicted
+// And memory and bytes are as predicted.
+void require_predicted(const ProcessResult& result) {
+  require_success(result);
+  CHECK_THAT(result.out, !Contains("differs"));
 }
 
 TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the CPU") {
@@ -46,22 +37,19 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
   if (device.empty()) return;
   const Scratch folder;
   const ProcessOptions options = {.folder = folder.path()};
-  require_success(run_single_gpu(kNanoRun + Flags{"--device", "cpu", "--dump", "cpu"}, options));
+  require_predicted(run_single_gpu(kNanoRun + Flags{"--device", "cpu", "--dump", "cpu"}, options));
   const auto check_same = [&](const std::string& dump) {
-    const ProcessResult compared = run_process(
-        {program_path("tools/compare/compare"), "cpu", dump, "--tolerance", "1e-11"}, options);
-    CAPTURE(dump, compared.out, compared.err);
-    CHECK(compared.status == 0);
+    check_equal_dumps("cpu", dump, "1e-11", options);
   };
   const Flags on_device = kNanoRun + Flags{"--device", device, "--dump"};
   const ProcessResult one = run_single_gpu(on_device + Flags{"one"}, options);
-  require_success(one);
+  require_predicted(one);
   CHECK_THAT(one.out, Contains("  device   " + device + " ("));
   check_same("one");
   const auto run_two = [&](const std::string& dump, const Flags& flags) {
     const ProcessResult result =
-        run_ranks(2, Flags{ddp_path()} + on_device + Flags{dump} + flags, options);
-    require_success(result);
+        run_ranks(2, Flags{lesson_path("02_ddp")} + on_device + Flags{dump} + flags, options);
+    require_predicted(result);
     check_same(dump);
     return result.out;
   };
@@ -69,8 +57,9 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
              Contains("ranks    2, communication: staged through host memory"));
   if (device == "cuda" && num_devices(DeviceType::cuda) < 2) {
     CHECK_THAT(run_two("auto", {}), Contains("staged through host memory: 2 ranks share 1 GPU"));
-    check_user_error(run_ranks(2, Flags{ddp_path(), "--device", "cuda", "--communication", "nccl"}),
-                     {"--communication nccl", "2 ranks share 1 GPU", "--communication staged"});
+    check_user_error(
+        run_ranks(2, Flags{lesson_path("02_ddp"), "--device", "cuda", "--communication", "nccl"}),
+        {"--communication nccl", "2 ranks share 1 GPU", "--communication staged"});
     return;
   }
   const std::string by_nccl =
@@ -82,8 +71,9 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
 TEST_CASE("02: over the device's memory, the report") {
   const std::string device = device_name();
   if (device.empty()) return;
-  const ProcessResult result = run_ranks(
-      2, Flags{ddp_path()} + kNanoRun + Flags{"--device", device, "--device-memory", "1MiB"});
+  const ProcessResult result =
+      run_ranks(2, Flags{lesson_path("02_ddp")} + kNanoRun +
+                       Flags{"--device", device, "--device-memory", "1MiB"});
   CAPTURE(result.out, result.err);
   CHECK(result.status == 1);
   CHECK_THAT(result.err, Contains("out of device memory") && Contains("no room"));
@@ -91,8 +81,9 @@ TEST_CASE("02: over the device's memory, the report") {
 
 TEST_CASE("02: --communication where there is no device for it") {
   for (const std::string transport : {"nccl", "staged"}) {
-    check_user_error(run_ranks(2, {ddp_path(), "--device", "cpu", "--communication", transport}),
-                     {"--communication " + transport, "the device is the cpu", "--device cuda"});
+    check_user_error(
+        run_ranks(2, {lesson_path("02_ddp"), "--device", "cpu", "--communication", transport}),
+        {"--communication " + transport, "the device is the cpu", "--device cuda"});
   }
 }
 

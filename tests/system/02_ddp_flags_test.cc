@@ -10,18 +10,9 @@ namespace {
 
 const Flags kOutputs = {"--dump", "dump", "--metrics", "metrics.jsonl"};
 
-// Runs with `flags` and with outputs asked for, none of which may come to be. Every rank finds the
-// same mistake; one of them may say so.
 void check_bad_flags(size_t num_ranks, const Flags& flags,
                      const std::vector<std::string>& mentions) {
-  const Scratch folder;
-  const ProcessResult result =
-      run_ranks(num_ranks, Flags{ddp_path(), "--model", "nano"} + flags + kOutputs,
-                {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
-  CAPTURE(num_ranks, flags);
-  check_user_error(result, mentions);
-  CHECK(result.out.empty());
-  CHECK(folder.files() == std::vector<std::string>{});
+  check_refused(num_ranks, Flags{lesson_path("02_ddp"), "--model", "nano"} + flags, mentions);
 }
 
 TEST_CASE("02: a batch that does not divide over the ranks") {
@@ -50,14 +41,15 @@ TEST_CASE("02: files that are not there") {
 
 TEST_CASE("02: one rank, and the same mistakes") {
   const Scratch folder;
-  check_user_error(run_process({ddp_path(), "--bucket-bytes", "0"}, {.folder = folder.path()}),
-                   {"--bucket-bytes", "0"});
+  check_user_error(
+      run_process({lesson_path("02_ddp"), "--bucket-bytes", "0"}, {.folder = folder.path()}),
+      {"--bucket-bytes", "0"});
 }
 
 TEST_CASE("02: ranks with different flags") {
   const Scratch folder;
   const auto rank = [](const std::string& steps) {
-    return Flags{"-n", "1", ddp_path(), "--model", "nano", "--steps", steps} + kOutputs;
+    return Flags{"-n", "1", lesson_path("02_ddp"), "--model", "nano", "--steps", steps} + kOutputs;
   };
   const ProcessResult result =
       run_mpirun(rank("3") + Flags{":"} + rank("4"), {.folder = folder.path()});

@@ -14,16 +14,9 @@ using Json = nlohmann::ordered_json;
 const Flags kNanoRun = {"--model", "nano", "--threads",        "1",
                         "--steps", "3",    "--evaluate-every", "0"};
 
-// Fails the test unless the run has succeeded in silence.
-void require_success(const ProcessResult& result) {
-  CAPTURE(result.out, result.err);
-  REQUIRE(result.status == 0);
-  CHECK(result.err.empty());
-}
-
 ProcessResult run_nano(size_t num_ranks, const Scratch& folder, const Flags& flags) {
-  const ProcessResult result =
-      run_ranks(num_ranks, Flags{ddp_path()} + kNanoRun + flags, {.folder = folder.path()});
+  const ProcessResult result = run_ranks(num_ranks, Flags{lesson_path("02_ddp")} + kNanoRun + flags,
+                                         {.folder = folder.path()});
   CAPTURE(flags);
   require_success(result);
   return result;
@@ -71,7 +64,8 @@ TEST_CASE("02: without mpirun it is one rank, and lesson 01 to the bit") {
   const Scratch folder;
   const Flags flags = kNanoRun + Flags{"--micro-batch-size", "4", "--dump"};
   require_success(run_single_gpu(flags + Flags{"one"}, {.folder = folder.path()}));
-  require_success(run_process(Flags{ddp_path()} + flags + Flags{"two"}, {.folder = folder.path()}));
+  require_success(
+      run_process(Flags{lesson_path("02_ddp")} + flags + Flags{"two"}, {.folder = folder.path()}));
   CHECK(dump_bytes(folder, "one") == dump_bytes(folder, "two"));
 }
 
@@ -169,7 +163,7 @@ TEST_CASE("02: a trace is of all ranks, and what it sends itself is not counted"
 }
 
 TEST_CASE("02: --help comes once, with the flags of this lesson") {
-  const ProcessResult result = run_ranks(2, {ddp_path(), "--help"});
+  const ProcessResult result = run_ranks(2, {lesson_path("02_ddp"), "--help"});
   require_success(result);
   for (const std::string flag :
        {"--bucket-bytes", "--no-overlap", "--naive", "--no-shared-memory", "--check-collectives",

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
-#include "kernels/runtime/device.h"
 #include "tests/system/mpirun.h"
 #include "tests/system/scratch.h"
 
@@ -14,10 +13,6 @@ using Catch::Matchers::Contains;
 const std::vector<std::string> kLessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3",
                                            "06_offload"};
 
-std::string path_of(const std::string& lesson) {
-  return program_path("lessons/" + lesson + "/" + lesson);
-}
-
 const Flags kNano = {"--model", "nano", "--steps", "2", "--evaluate-every", "0", "--threads", "1"};
 const Flags kOffloadAll = {"--zero-stage", "3", "--offload", "optimizer,parameters"};
 
@@ -27,23 +22,19 @@ TEST_CASE("02 to 06: dumps of one micro-batch a step have the same bits, memory 
   for (const std::string& lesson : kLessons) {
     const ProcessResult result =
         run_ranks(4,
-                  Flags{path_of(lesson)} + kNano +
+                  Flags{lesson_path(lesson)} + kNano +
                       Flags{"--global-batch-size", "4", "--dump", "out_" + lesson},
                   options);
     CAPTURE(lesson, result.out, result.err);
     REQUIRE(result.status == 0);
     CHECK_THAT(result.out, !Contains("differs"));
-    const ProcessResult compared = run_process(
-        {program_path("tools/compare/compare"), "out_02_ddp", "out_" + lesson, "--tolerance", "0"},
-        options);
-    CAPTURE(compared.out, compared.err);
-    CHECK(compared.status == 0);
+    check_equal_dumps("out_02_ddp", "out_" + lesson, "0", options);
   }
 }
 
 TEST_CASE("06: messages instead of shared memory: the same loss, and the staging area is counted") {
   for (const std::string lesson : {"03_zero1", "05_zero3", "06_offload"}) {
-    const Flags command = Flags{path_of(lesson)} + kNano + Flags{"--global-batch-size", "4"};
+    const Flags command = Flags{lesson_path(lesson)} + kNano + Flags{"--global-batch-size", "4"};
     const ProcessResult shared = run_ranks(2, command);
     const ProcessResult messages = run_ranks(2, command + Flags{"--no-shared-memory"});
     CAPTURE(lesson, messages.out, messages.err);
@@ -70,7 +61,7 @@ TEST_CASE("02 to 06: each lesson trains under a cap that refuses the one before"
       {"06_offload", kOffloadAll + Flags{"--prefetch", "0"}}};
   const std::vector<std::string> caps = {"28MiB", "26MiB", "25MiB", "22MiB"};  // as in the READMEs
   const auto run = [&](size_t rung, const std::string& cap) {
-    return run_ranks(4, Flags{path_of(ladder[rung].first)} + ladder[rung].second + steps +
+    return run_ranks(4, Flags{lesson_path(ladder[rung].first)} + ladder[rung].second + steps +
                             Flags{"--device-memory", cap});
   };
   for (size_t rung = 1; rung < ladder.size(); ++rung) {
@@ -85,7 +76,7 @@ TEST_CASE("02 to 06: each lesson trains under a cap that refuses the one before"
 
 TEST_CASE("06: over the host's memory, the report") {
   const ProcessResult result =
-      run_ranks(2, Flags{path_of("06_offload")} + kNano + Flags{"--host-memory", "200KiB"});
+      run_ranks(2, Flags{lesson_path("06_offload")} + kNano + Flags{"--host-memory", "200KiB"});
   CAPTURE(result.out, result.err);
   CHECK(result.status == 1);
   CHECK_THAT(result.err, Contains("out of host memory") && Contains("no room"));
@@ -95,7 +86,7 @@ TEST_CASE("05 and 06: flags that cannot be") {
   const auto check_bad = [](const std::string& lesson, const Flags& flags,
                             const std::vector<std::string>& mentions) {
     CAPTURE(lesson, flags);
-    check_user_error(run_ranks(2, Flags{path_of(lesson), "--model", "nano"} + flags), mentions);
+    check_user_error(run_ranks(2, Flags{lesson_path(lesson), "--model", "nano"} + flags), mentions);
   };
   for (const std::string value : {"-1", "x", "", "1.5"}) {
     check_bad("05_zero3", {"--prefetch=" + value}, {"--prefetch"});
@@ -106,14 +97,11 @@ TEST_CASE("05 and 06: flags that cannot be") {
 }
 
 TEST_CASE("03 to 06: on a device") {
-  const DeviceType device = cuda_device_of_build();
-  if (num_devices(device) == 0) {
-    WARN("skipped: no GPU");
-    return;
-  }
+  const std::string device = device_name();
+  if (device.empty()) return;
   for (size_t i = 1; i < kLessons.size(); ++i) {
-    const Flags flags = Flags{path_of(kLessons[i])} + kNano +
-                        Flags{"--device", std::string(name_of(device)), "--global-batch-size", "4"};
+    const Flags flags = Flags{lesson_path(kLessons[i])} + kNano +
+                        Flags{"--device", device, "--global-batch-size", "4"};
     const ProcessResult result =
         run_ranks(2, kLessons[i] == "06_offload" ? flags + kOffloadAll : flags);
     CAPTURE(kLessons[i], result.out, result.err);

@@ -1,7 +1,11 @@
 #include "tests/system/mpirun.h"
 
+#include <catch2/catch.hpp>
 #include <string>
 #include <utility>
+
+#include "kernels/runtime/device.h"
+#include "tests/system/scratch.h"
 
 namespace ladder {
 
@@ -19,6 +23,28 @@ ProcessResult run_ranks(size_t num_ranks, const Flags& argv, ProcessOptions opti
   return run_mpirun(Flags{"-n", std::to_string(num_ranks)} + argv, std::move(options));
 }
 
-std::string ddp_path() { return program_path("lessons/02_ddp/02_ddp"); }
+void require_success(const ProcessResult& result) {
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.status == 0);
+  CHECK(result.err.empty());
+}
+
+void check_refused(size_t num_ranks, const Flags& argv, const std::vector<std::string>& mentions) {
+  const Scratch folder;
+  const Flags outputs = {"--dump", "dump", "--metrics", "metrics.jsonl", "--trace", "trace.json"};
+  const ProcessResult result = run_ranks(
+      num_ranks, argv + outputs, {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
+  CAPTURE(num_ranks, argv);
+  check_user_error(result, mentions);
+  CHECK(result.out.empty());
+  CHECK(folder.files() == std::vector<std::string>{});
+}
+
+std::string device_name() {
+  const DeviceType device = cuda_device_of_build();
+  if (num_devices(device) > 0) return std::string(name_of(device));
+  WARN("skipped: no GPU");
+  return "";
+}
 
 }  // namespace ladder

@@ -16,7 +16,15 @@ ProcessResult run_ranks(size_t num_ranks, const Flags& argv, ProcessOptions opti
 // The same for a command of mpirun's own making: "-n", "1", program, ..., ":", "-n", "1", ...
 ProcessResult run_mpirun(const Flags& flags, ProcessOptions options = {});
 
-// Lesson 02's program.
-std::string ddp_path();
+// Fails the test unless the program ended with status 0 and was silent on standard error.
+void require_success(const ProcessResult& result);
+// Runs argv, a program and its flags, on `num_ranks` ranks with outputs asked for too. Fails the
+// test unless one rank says, in one line that contains all `mentions`, what the user's mistake is,
+// the status is 2, nothing else is said and nothing is written.
+void check_refused(size_t num_ranks, const Flags& argv, const std::vector<std::string>& mentions);
+
+// The device of this build: "emulator", or "cuda" where there is a GPU; "" where there is none,
+// which is said.
+std::string device_name();
 
 }  // namespace ladder

@@ -19,8 +19,12 @@ std::string program_path(const std::string& path_from_root) {
   return std::filesystem::path(runfiles) / workspace / path_from_root;
 }
 
+std::string lesson_path(const std::string& lesson) {
+  return program_path("lessons/" + lesson + "/" + lesson);
+}
+
 ProcessResult run_single_gpu(const Flags& flags, const ProcessOptions& options) {
-  return run_process(Flags{program_path("lessons/01_single_gpu/01_single_gpu")} + flags, options);
+  return run_process(Flags{lesson_path("01_single_gpu")} + flags, options);
 }
 
 Flags operator+(Flags a, const Flags& b) {
@@ -35,6 +39,14 @@ void check_user_error(const ProcessResult& result, const std::vector<std::string
   CHECK(result.err.starts_with("error: "));
   CHECK(result.err.find('\n') + 1 == result.err.size());
   for (const std::string& mention : mentions) CHECK_THAT(result.err, Catch::Contains(mention));
+}
+
+void check_equal_dumps(const std::string& a, const std::string& b, const std::string& tolerance,
+                       const ProcessOptions& options) {
+  const ProcessResult compared =
+      run_process({program_path("tools/compare/compare"), a, b, "--tolerance", tolerance}, options);
+  CAPTURE(a, b, compared.out, compared.err);
+  CHECK(compared.status == 0);
 }
 
 Flags ModelSize::flags() const {

@@ -17,6 +17,9 @@ using Flags = std::vector<std::string>;
 // Path of a program of this tree, "lessons/01_single_gpu/01_single_gpu", among the test's data.
 std::string program_path(const std::string& path_from_root);
 
+// "02_ddp": the program of that lesson.
+std::string lesson_path(const std::string& lesson);
+
 // Runs lesson 01 in `folder`, with relative paths being relative to it.
 ProcessResult run_single_gpu(const Flags& flags, const ProcessOptions& options = {});
 
@@ -26,6 +29,10 @@ Flags operator+(Flags a, const Flags& b);
 // Fails the test unless the program ended with status 2 and one line "error: ..." that contains all
 // `mentions`.
 void check_user_error(const ProcessResult& result, const std::vector<std::string>& mentions);
+
+// Fails the test unless tools/compare finds two dumps in options.folder equal to `tolerance`.
+void check_equal_dumps(const std::string& a, const std::string& b, const std::string& tolerance,
+                       const ProcessOptions& options);
 
 // The size of a model, and the flags for it.
 struct ModelSize {

@@ -18,14 +18,15 @@ constexpr LessonInfo kLesson = {"00_test", "Tests flags."};
 
 std::optional<RunConfig> parse_or_help(
     const std::string& line, size_t data_size = 1,
-    const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}) {
+    const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}, size_t pipelines = 1) {
   std::istringstream words(line);
   std::vector<std::string> arguments = {"00_test"};
   for (std::string word; words >> word;) arguments.push_back(word);
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   return parse_options(kLesson, static_cast<int>(argv.size()), argv.data(),
-                       {.data_size = [=] { return data_size; }}, add_flags);
+                       {.data_size = [&] { return data_size; }, .size = data_size * pipelines},
+                       add_flags);
 }
 
 RunConfig parse(const std::string& line, size_t data_size = 1) {
@@ -170,6 +171,15 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
         "--micro-batch-size 12 does not divide the 8 sequences of a rank (--global-batch-size 24 "
         "over 3 ranks)");
   CHECK(fault("--micro-batch-size 32") != "nothing");
+  // Where ranks are arranged on several axes, not all of them share it.
+  const auto on_axes = [](const std::string& line) {
+    return parse_or_help(
+        line, 3, [](CLI::App&) {}, 2);
+  };
+  CHECK_THROWS_WITH(on_axes(""),
+                    "--global-batch-size 16 does not divide among 3 data-parallel ranks (of 6)");
+  CHECK_THROWS_WITH(on_axes("--global-batch-size 24 --micro-batch-size 12"),
+                    Catch::Contains("over 3 data-parallel ranks (of 6))"));
 }
 
 TEST_CASE("a bad value is named with its flag") {

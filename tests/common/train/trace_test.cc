@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -145,6 +146,30 @@ TEST_CASE("a trace has every computation and every collective of both ranks, onc
   }
   const size_t spans_of_both = 2 * kSteps * 2 * (layout.units().size() + 1);
   CHECK(events.size() == spans_of_both + 2 * 3);  // a name for each rank and lane
+}
+
+TEST_CASE("operations at the same time have a lane each, however they were recorded") {
+  Trace trace;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto add = [&](Trace::Lane lane, const std::string& name, int from, int to) {
+    const auto at = [&](int ms) { return begin + std::chrono::milliseconds(ms); };
+    trace.add(lane, name, at(from), at(to));
+  };
+  using enum Trace::Lane;
+  add(compute, "forward", 0, 9);
+  add(communication, "inside", 2, 3);  // operations are recorded as they end
+  add(communication, "first", 1, 4);
+  add(communication, "behind", 4, 8);
+  add(communication, "beside both", 3, 6);
+  const Json events = Json::parse(concat("[", trace.json(3), "]"));
+  std::map<std::string, int> lanes;
+  for (const Json& event : events) {
+    if (event.at("ph") == "X") lanes[event.at("name")] = event.at("tid");
+  }
+  CHECK(lanes ==
+        std::map<std::string, int>{
+            {"forward", 0}, {"first", 1}, {"inside", 2}, {"behind", 1}, {"beside both", 2}});
+  CHECK(events.size() == 5 + 1 + 3);  // names of the rank and of three lanes
 }
 
 TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell, and any name") {

@@ -2,35 +2,20 @@
 #include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
-#include "tests/common/comm/devices.h"
-#include "tests/lessons/equivalence.h"
+#include "tests/lessons/device.h"
 
 namespace ladder {
 namespace {
 
 using namespace testing;
 
-RunConfig device_config(DType dtype, DeviceType device, size_t micro_batch_size) {
-  RunConfig config = equivalence_config(dtype, micro_batch_size);
-  config.device = device;
-  return config;
-}
-
-void require_none(const std::vector<std::string>& found) {
-  for (const std::string& difference : found) FAIL(difference);
-  SUCCEED();
-}
-
 TEST_CASE("lesson 01 on a device: the gradients, parameters and moments of the CPU") {
   const auto device = device_for_tests();
   if (!device) return;
   const Record oracle = record_oracle(DType::fp64);
-  const RunConfig config = device_config(DType::fp64, *device, 8);
+  const RunConfig config = on_device(equivalence_config(DType::fp64, 8), *device);
   OneRank alone(*device);
-  const Record record = record_run<SingleGpuTrainer>(config, alone, nullptr);
-  require_none(differences(oracle, record, bounds_for(DType::fp64), config.optimizer));
-  CHECK(record.device_peak == record.prediction.device);
-  CHECK(record.host_peak == record.prediction.host);
+  checked_run<SingleGpuTrainer>(oracle, config, alone, nullptr);
 }
 
 TEST_CASE(
@@ -38,7 +23,7 @@ TEST_CASE(
   const auto device = device_for_tests();
   if (!device) return;
   const Record oracle = record_oracle(DType::fp64);
-  const RunConfig config = device_config(DType::fp64, *device, 4);
+  const RunConfig config = on_device(equivalence_config(DType::fp64, 4), *device);
   const auto require_same = [&](const Record& a, const Record& b, const Bounds& bounds) {
     if (world().rank() == 0) require_none(differences(a, b, bounds, config.optimizer));
   };

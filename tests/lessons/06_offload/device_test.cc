@@ -6,8 +6,7 @@
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/06_offload/trainer.h"
-#include "tests/common/comm/devices.h"
-#include "tests/lessons/sharded.h"
+#include "tests/lessons/device.h"
 
 namespace ladder {
 namespace {
@@ -15,23 +14,7 @@ namespace {
 using namespace testing;
 
 RunConfig device_config(DeviceType device, size_t micro_batch_size) {
-  RunConfig config = equivalence_config(DType::fp64, micro_batch_size);
-  config.device = device;
-  return config;
-}
-
-// Records of a lesson's run on the group; on rank 0 it is compared with the oracle.
-template <Trainer T>
-Record checked_run(const Record& oracle, const RunConfig& config, Communicator& group,
-                   MemorySource* registered, const typename T::Flags& flags = {}) {
-  INFO(T::kLesson.name);
-  Record record = record_run<T>(config, group, registered, flags);
-  if (group.rank() == 0) {
-    require_none(differences(oracle, record, bounds_for(DType::fp64), config.optimizer));
-  }
-  CHECK(record.device_peak == record.prediction.device);
-  CHECK(record.host_peak == record.prediction.host);
-  return record;
+  return on_device(equivalence_config(DType::fp64, micro_batch_size), device);
 }
 
 const OffloadTrainer::Flags kOffloadAll = {

@@ -1,0 +1,130 @@
+// Lesson 09 as a user runs it: grids that cannot be, lesson 01's numbers, every way to communicate,
+// failures, more ranks than cores.
+#include <sched.h>
+
+#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/failures.h"
+#include "tests/system/scratch.h"
+#include "tests/system/split_runs.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+const std::string kProgram = "09_3d_parallel";
+
+Flags grid(const std::string& tensor, const std::string& pipeline) {
+  return {"--tensor-parallel-size", tensor, "--pipeline-parallel-size", pipeline};
+}
+
+TEST_CASE("09: ranks that make no grid, and what the grid cannot split") {
+  const auto refuse = [](size_t num_ranks, const Flags& flags,
+                         const std::vector<std::string>& mentions) {
+    check_refused(num_ranks, Flags{lesson_path(kProgram), "--model", "nano"} + flags, mentions);
+  };
+  refuse(4, grid("1", "5"), {"--pipeline-parallel-size 5", "4 ranks", "5 ranks would do"});
+  refuse(4, grid("2", "3"),
+         {"--tensor-parallel-size 2", "--pipeline-parallel-size 3", "4 ranks", "6 ranks would do"});
+  refuse(4, grid("4", "1"), {"--tensor-parallel-size 4", "2 heads", "2 would do"});
+  refuse(6, grid("1", "6"), {"--pipeline-parallel-size 6", "5 units", "at most 5 stages"});
+  refuse(6, grid("2", "1"), {"--global-batch-size 16", "3 data-parallel ranks (of 6)"});
+  refuse(4, grid("2", "1") + Flags{"--micro-batch-size", "3"},
+         {"--micro-batch-size 3", "8 sequences", "2 data-parallel ranks (of 4)"});
+  refuse(4, grid("0", "1"), {"--tensor-parallel-size", "'0'"});
+  refuse(4, grid("1", "0"), {"--pipeline-parallel-size", "'0'"});
+  refuse(2, {"--tensor-parallel-size=-1"}, {"--tensor-parallel-size", "'-1'"});
+  refuse(2, {"--zero-stage", "2"}, {"--zero-stage", "'2'"});
+  refuse(2, {"--schedule", "xyz"}, {"--schedule", "xyz", "naive,gpipe,1f1b"});
+  refuse(2, grid("1", "2") + Flags{"--stage-layers", "1,2"}, {"--stage-layers 1,2", "2 layers"});
+  refuse(2, {"--draw", "no/such/folder/schedule.svg"}, {"no/such/folder/schedule.svg"});
+}
+
+TEST_CASE("09: the axes together are lesson 01, with and without ZeRO-1") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags model = {"--model",
+                       "nano",
+                       "--layers",
+                       "4",
+                       "--heads",
+                       "4",
+                       "--dtype",
+                       "fp64",
+                       "--steps",
+                       "3",
+                       "--sample",
+                       "0",
+                       "--global-batch-size",
+                       "8",
+                       "--micro-batch-size"};
+  require_success(run_single_gpu(model + Flags{"8", "--dump", "one"}, options));
+  for (const std::string stage : {"0", "1"}) {
+    const ProcessResult result =
+        run_ranks(8,
+                  Flags{lesson_path(kProgram)} + grid("2", "2") + model +
+                      Flags{"1", "--schedule", "1f1b", "--zero-stage", stage, "--dump", stage},
+                  options);
+    require_success(result);
+    CAPTURE(result.out);
+    CHECK_THAT(result.out, Contains("grid     2 pipeline x 2 data x 2 tensor"));
+    CHECK_THAT(result.out, !Contains("differs"));
+    check_equal_dumps("one", stage, "1e-11", options);
+  }
+}
+
+TEST_CASE("09: lesson 01's numbers, however ranks communicate") {
+  const Flags on_axes = GENERATE(grid("2", "2"), grid("1", "2") + Flags{"--zero-stage", "1"});
+  check_ways_to_communicate(4, Flags{lesson_path(kProgram), "--micro-batch-size", "2"} + on_axes);
+}
+
+TEST_CASE("09: flags and weights from files, and metrics by axis") {
+  const StepTraffic traffic = traffic_of_run_from_files(8, lesson_path(kProgram),
+                                                        {{"tensor-parallel-size", "2"},
+                                                         {"pipeline-parallel-size", "2"},
+                                                         {"stage-layers", "[2,2]"},
+                                                         {"zero-stage", "1"},
+                                                         {"micro-batch-size", "1"}});
+  // Rank 0 has the embeddings and two blocks, in 4 micro-batches of a row of 32 tokens. Of the
+  // token embedding 128 rows; of 2 data-parallel ranks each has a half of it.
+  const std::pair<size_t, size_t> messages = {4, 4 * 32 * 32 * 8};
+  CHECK(traffic.at("pipeline.activation.send") == messages);
+  CHECK(traffic.at("pipeline.activation.recv") == messages);
+  // Behind the embedding, and two forward and two backward in each block.
+  CHECK(traffic.at("tensor.activation.all_reduce") ==
+        std::pair<size_t, size_t>{4 * 9, 4 * 9 * 32 * 32 * 8});
+  CHECK(traffic.at("embedding.gradient.all_reduce") ==
+        std::pair<size_t, size_t>{1, 128 * 32 / 2 * 8});
+  CHECK(traffic.at("data.gradient.reduce_scatter") == traffic.at("data.parameter.all_gather"));
+  CHECK(traffic.at("data.gradient.reduce_scatter").first == 4);  // units
+  CHECK(traffic.size() == 6);
+}
+
+TEST_CASE("09: a killed rank, and a stage that has too little memory, end all ranks") {
+  const Flags nano = Flags{lesson_path(kProgram), "--model", "nano"} + grid("2", "2");
+  check_killed_rank(8, nano, SIGKILL, "9 (Killed)");
+  // The first stage has all blocks: ranks 2 and 3 need less.
+  check_one_error(run_ranks(4, nano + Flags{"--stage-layers", "2,0", "--device-memory", "1MiB"}),
+                  {"out of device memory", "of 1 MiB"});
+}
+
+TEST_CASE("09: eight ranks on one core") {
+  cpu_set_t cores;
+  REQUIRE(sched_getaffinity(0, sizeof cores, &cores) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &cores)) ++first;
+  const ProcessResult result =
+      run_process(Flags{"taskset", "-c", std::to_string(first)} + mpirun_command() +
+                      Flags{"-n", "8", lesson_path(kProgram)} + grid("2", "2") + kSplitRun,
+                  {.environment = {{"TMPDIR", "/tmp"}}, .time_limit = std::chrono::seconds(60)});
+  CHECK_FALSE(result.timed_out);
+  require_success(result);
+  CHECK_THAT(result.out, Contains("step 2/2") && !Contains("differs"));
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,161 @@
+#include "tests/system/split_runs.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <regex>
+#include <sstream>
+#include <utility>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/device.h"
+#include "tests/system/scratch.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+using Json = nlohmann::ordered_json;
+
+constexpr ModelSize kFourLayers = {
+    .layers = 4, .heads = 4, .hidden = 32, .sequence_length = 32, .vocab = 256};
+
+// "step 2  validation loss 5.5452", to the end of the line.
+std::string validation_loss(const std::string& out) {
+  const size_t at = out.find("step 2  validation loss ");
+  return at == std::string::npos ? "none" : out.substr(at, out.find('\n', at) - at);
+}
+
+std::vector<Flags> ways_to_communicate(size_t num_ranks) {
+  std::vector<Flags> ways = {{}, {"--no-shared-memory"}, {"--check-collectives"}};
+  const std::string device = device_name();
+  if (device.empty()) return ways;
+  ways.push_back({"--device", device, "--communication", "staged"});
+  // A GPU for each rank; every rank has an emulator of its own.
+  if (device == "emulator" || num_devices(DeviceType::cuda) >= num_ranks) {
+    ways.push_back({"--device", device});
+  }
+  return ways;
+}
+
+}  // namespace
+
+const Flags kSplitRun = {"--model",
+                         "nano",
+                         "--layers",
+                         "4",
+                         "--heads",
+                         "4",
+                         "--dtype",
+                         "fp64",
+                         "--steps",
+                         "2",
+                         "--global-batch-size",
+                         "8",
+                         "--sample",
+                         "0",
+                         "--evaluate-every",
+                         "2",
+                         "--threads",
+                         "1",
+                         "--evaluate-batches",
+                         "1"};
+
+void check_ways_to_communicate(size_t num_ranks, const Flags& argv) {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const ProcessResult single = run_single_gpu(kSplitRun + Flags{"--dump", "one"}, options);
+  require_success(single);
+  for (const Flags& way : ways_to_communicate(num_ranks)) {
+    const ProcessResult result =
+        run_ranks(num_ranks, argv + kSplitRun + way + Flags{"--dump", "many"}, options);
+    CAPTURE(way, result.out);
+    require_success(result);
+    CHECK_THAT(result.out, !Contains("differs"));
+    CHECK(validation_loss(result.out) != "none");
+    CHECK(validation_loss(result.out) == validation_loss(single.out));
+    check_equal_dumps("one", "many", "1e-11", options);
+  }
+}
+
+StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& program,
+                                      const std::map<std::string, std::string>& more) {
+  const Scratch folder;
+  folder.write("zero.safetensors", zero_weights(kFourLayers).text());
+  std::string config = "init = zero.safetensors\nmetrics = metrics\nno-shared-memory = true\n";
+  for (size_t i = 0; i < kSplitRun.size(); i += 2) {
+    config += kSplitRun[i].substr(2) + " = " + kSplitRun[i + 1] + "\n";
+  }
+  for (const auto& [name, value] : more) config += concat(name, " = ", value, "\n");
+  folder.write("flags.ini", config);
+  const ProcessResult result = run_ranks(
+      num_ranks, {program, "--config", "flags.ini", "--sample", "8"}, {.folder = folder.path()});
+  CAPTURE(config, result.out);
+  require_success(result);
+  CHECK_THAT(result.out, Contains("step 1/2  loss 5.5452") && Contains("\nsample:\n") &&
+                             Contains("messages only") && !Contains("differs"));
+  std::istringstream lines(read_text(folder.path() / "metrics"));
+  std::vector<StepTraffic> steps;
+  for (std::string line; std::getline(lines, line);) {
+    const Json metrics = Json::parse(line);
+    CHECK(metrics.contains("validation_loss") == (steps.size() == 1));
+    StepTraffic& step = steps.emplace_back();
+    for (const auto& [key, traffic] : metrics.at("collectives").items()) {
+      if (key.find("control.") != std::string::npos) continue;
+      step[key] = {traffic.at("calls"), traffic.at("payload_bytes")};
+    }
+  }
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0] == steps[1]);
+  return steps[0];
+}
+
+std::vector<std::multiset<std::string>> spans_of_trace(const std::string& file, size_t num_ranks) {
+  struct Span {
+    double begin, end;
+    std::string name;
+  };
+  std::map<std::pair<size_t, size_t>, std::vector<Span>> lanes;
+  std::vector<std::multiset<std::string>> names(num_ranks);
+  const Json trace = Json::parse(file);
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    const double begin = event.at("ts"), duration = event.at("dur");
+    const size_t rank = event.at("pid");
+    lanes[{rank, event.at("tid")}].push_back({begin, begin + duration, event.at("name")});
+    names.at(rank).insert(event.at("name"));
+  }
+  for (auto& [lane, spans] : lanes) {
+    CAPTURE(lane);
+    std::ranges::sort(spans, {}, &Span::begin);
+    for (size_t i = 1; i < spans.size(); ++i) {
+      CAPTURE(spans[i - 1].name, spans[i].name);
+      // Times are whole nanoseconds in microseconds: what is less than half of one is rounding.
+      CHECK(spans[i].begin >= spans[i - 1].end - 5e-4);
+    }
+  }
+  return names;
+}
+
+void check_well_formed(const std::string& text) {
+  std::vector<std::string> open;
+  const std::regex tag(R"(<(/?)([A-Za-z]+)((?:\s+[A-Za-z:-]+="[^"<>]*")*)\s*(/?)>)");
+  std::string rest;  // what is no tag
+  size_t end = 0;
+  for (std::sregex_iterator at(text.begin(), text.end(), tag); at != std::sregex_iterator(); ++at) {
+    rest += text.substr(end, static_cast<size_t>(at->position()) - end);
+    end = static_cast<size_t>(at->position() + at->length());
+    const std::string name = (*at)[2];
+    if ((*at)[1].length() > 0) {
+      REQUIRE_FALSE(open.empty());
+      CHECK(open.back() == name);
+      open.pop_back();
+    } else if ((*at)[4].length() == 0) {
+      open.push_back(name);
+    }
+  }
+  CHECK(end > 0);
+  CHECK(open.empty());
+  CHECK((rest + text.substr(end)).find_first_of("<>") == std::string::npos);
+}
+
+}  // namespace ladder
