@@ -22,6 +22,48 @@ void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, 
   }
 }
 
+// What a head's backward pass reads besides q, k and v.
+template <class T>
+struct Gradient {
+  using A = Accumulate<T>;
+
+  Matrix<T> dout_rows(size_t first, size_t d0 = 0) const {
+    return {dout + first * out_stride + d0, out_stride};
+  }
+
+  Head<T> head;
+  const T *dout, *out;
+  size_t out_stride;
+  const A* logsumexp;
+  A* row_dot;  // workspace
+
+  // row_dot[t] = sum over the head of dout * out, for tokens [first, end).
+  void fill_row_dot(size_t first, size_t end) const {
+    for (size_t t = first; t < end; ++t) {
+      row_dot[t] = lane_sum<A>(
+          head.size, [](auto a, auto b) { return a * b; }, dout + t * out_stride,
+          out + t * out_stride);
+    }
+  }
+};
+
+// p (num_queries, n) = the probabilities of one tile, ds = the gradient of its scores.
+template <class T, class A = Accumulate<T>>
+void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k0, size_t n, A* p,
+                   A* ds) {
+  const Head<T>& head = g.head;
+  product(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false, p,
+          n);
+  product(num_queries, n, head.size, g.dout_rows(q0), head.rows(head.v, k0, true), false, ds, n);
+  for (size_t i = 0; i < num_queries; ++i) {
+    A *const p_row = p + i * n, *const ds_row = ds + i * n;
+    const A dot = g.row_dot[q0 + i];
+    const size_t valid = std::min(n, q0 + i + 1 - k0);
+    exponentials(p_row, p_row, valid, n, head.scale, g.logsumexp[q0 + i]);
+    for (size_t j = 0; j < n; ++j) ds_row[j] = p_row[j] * (ds_row[j] - dot) * head.scale;
+  }
+}
+
 // All of one head's backward: dk and dv collect over queries, so one thread has the whole head.
 // dqkv points at the head's dq of token 0 and has the layout of qkv.
 template <class T>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/map.h"
@@ -40,14 +41,48 @@ struct Head {
   A scale;
 };
 
-// out (m, n), of stride out_stride, = or += a (m, k) b (k, n).
-template <class A, class B, class Out>
-void product(size_t m, size_t n, size_t k, Matrix<A> a, Matrix<B> b, bool accumulate, Out* out,
+// A (rows, columns) part of a matrix from (row, column) on, as what is computed with: where it
+// lies, or widened into a copy. REQUIRES: in bf16 and fp16 rows, columns of what is stored within
+// kKeys, kPart.
+template <class T>
+class WidenedPart {
+ public:
+  using A = Accumulate<T>;
+
+  WidenedPart(Matrix<T> from, size_t row, size_t column, size_t rows, size_t columns) {
+    if (from.transposed) {
+      std::swap(row, column);
+      std::swap(rows, columns);
+    }
+    const T* const first = from.data + row * from.stride + column;
+    if constexpr (is_low_precision<T>) {
+      for (size_t i = 0; i < rows; ++i) widen(copy_ + i * kPart, first + i * from.stride, columns);
+      matrix_ = {copy_, kPart, from.transposed};
+    } else {
+      matrix_ = {first, from.stride, from.transposed};
+    }
+  }
+  WidenedPart(const WidenedPart&) = delete;
+  WidenedPart& operator=(const WidenedPart&) = delete;
+
+  operator Matrix<A>() const { return matrix_; }  // NOLINT: used as the matrix
+
+ private:
+  Matrix<A> matrix_;
+  A copy_[is_low_precision<T> ? kKeys * kPart : 1];
+};
+
+// out (m, n) = or += a (m, k) b (k, n), out's rows out_stride apart. In bf16 and fp16 the sum over
+// a head's size is taken kPart elements at a time: all that it is widened into.
+template <class L, class R, class A>
+void product(size_t m, size_t n, size_t k, Matrix<L> a, Matrix<R> b, bool accumulate, A* out,
              size_t out_stride) {
-  if constexpr (is_low_precision<B>) {
-    blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
-  } else {
-    gemm(m, n, k, a, b, accumulate, out, out_stride);
+  const size_t step = is_low_precision<L> ? kPart : k;
+  for (size_t p = 0; p < k; p += step) {
+    const size_t depth = std::min(step, k - p);
+    const WidenedPart<L> left(a, 0, p, m, depth);
+    const WidenedPart<R> right(b, p, 0, depth, n);
+    gemm(m, n, depth, Matrix<A>(left), Matrix<A>(right), accumulate || p > 0, out, out_stride);
   }
 }
 
@@ -93,48 +128,6 @@ void forward_tile(const Head<T>& head, size_t q0, size_t d0, size_t width, A* su
     const A inverse = A{1} / total[i];
     std::transform(o, o + width, o, [=](A x) { return x * inverse; });
     logsumexp[q0 + i] = maximum[i] + std::log(total[i]);
-  }
-}
-
-// What a head's backward pass reads besides q, k and v.
-template <class T>
-struct Gradient {
-  using A = Accumulate<T>;
-
-  Matrix<T> dout_rows(size_t first, size_t d0 = 0) const {
-    return {dout + first * out_stride + d0, out_stride};
-  }
-
-  Head<T> head;
-  const T *dout, *out;
-  size_t out_stride;
-  const A* logsumexp;
-  A* row_dot;  // workspace
-
-  // row_dot[t] = sum over the head of dout * out, for tokens [first, end).
-  void fill_row_dot(size_t first, size_t end) const {
-    for (size_t t = first; t < end; ++t) {
-      row_dot[t] = lane_sum<A>(
-          head.size, [](auto a, auto b) { return a * b; }, dout + t * out_stride,
-          out + t * out_stride);
-    }
-  }
-};
-
-// p (num_queries, n) = the probabilities of one tile, ds = the gradient of its scores.
-template <class T, class A = Accumulate<T>>
-void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k0, size_t n, A* p,
-                   A* ds) {
-  const Head<T>& head = g.head;
-  product(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false, p,
-          n);
-  product(num_queries, n, head.size, g.dout_rows(q0), head.rows(head.v, k0, true), false, ds, n);
-  for (size_t i = 0; i < num_queries; ++i) {
-    A *const p_row = p + i * n, *const ds_row = ds + i * n;
-    const A dot = g.row_dot[q0 + i];
-    const size_t valid = std::min(n, q0 + i + 1 - k0);
-    exponentials(p_row, p_row, valid, n, head.scale, g.logsumexp[q0 + i]);
-    for (size_t j = 0; j < n; ++j) ds_row[j] = p_row[j] * (ds_row[j] - dot) * head.scale;
   }
 }
 

@@ -62,7 +62,8 @@ inline void multiply_in_registers(size_t depth, const S* a, const S* b,
       acc[i][1] = fused(a_i, b_right, acc[i][1]);
     }
   }
-  for (size_t i = 0; i < kRows; ++i) {
+#pragma GCC unroll 6
+  for (size_t i = 0; i < kRows; ++i) {  // unrolled too, or all of acc would lie in memory
     L::store(sums[i], acc[i][0]);
     L::store(sums[i] + L::kCount, acc[i][1]);
   }
@@ -78,8 +79,15 @@ void multiply_panels(const Panels<S>& panels, size_t m, size_t n, size_t depth, 
       multiply_in_registers(depth, panels.a + i * depth, panels.b + j * depth, sums);
       for (size_t r = 0; r < std::min(kRows, m - i); ++r) {
         S* row = out + (i + r) * out_stride + j;
-        for (size_t c = 0; c < std::min(kColumns<S>, n - j); ++c) {
-          row[c] = accumulate ? row[c] + sums[r][c] : sums[r][c];
+        const auto write = [&](size_t width) {
+          for (size_t c = 0; c < width; ++c) {
+            row[c] = accumulate ? row[c] + sums[r][c] : sums[r][c];
+          }
+        };
+        if (n - j >= kColumns<S>) {
+          write(kColumns<S>);  // the usual case, with a known number
+        } else {
+          write(n - j);
         }
       }
     }
@@ -87,9 +95,9 @@ void multiply_panels(const Panels<S>& panels, size_t m, size_t n, size_t depth, 
 }
 
 // One tile of `rows` x `columns` from element (i, j) on, summed in `out`, of the sums' type.
-template <class S, class A, class B>
-void multiply_tile(size_t i, size_t j, size_t rows, size_t columns, size_t k, const Matrix<A>& a,
-                   const Matrix<B>& b, bool accumulate, S* out, size_t out_stride) {
+template <class S, class T>
+void multiply_tile(size_t i, size_t j, size_t rows, size_t columns, size_t k, const Matrix<T>& a,
+                   const Matrix<T>& b, bool accumulate, S* out, size_t out_stride) {
   // How far apart neighbours are along a row and along a column of op(a) and op(b).
   const size_t a_down = a.transposed ? 1 : a.stride, a_right = a.transposed ? a.stride : 1;
   const size_t b_down = b.transposed ? 1 : b.stride, b_right = b.transposed ? b.stride : 1;
@@ -104,8 +112,8 @@ void multiply_tile(size_t i, size_t j, size_t rows, size_t columns, size_t k, co
 
 }  // namespace
 
-template <class A, class B, class Out>
-void blocked_gemm(size_t m, size_t n, size_t k, Matrix<A> a, Matrix<B> b, bool accumulate, Out* out,
+template <class T, class Out>
+void blocked_gemm(size_t m, size_t n, size_t k, Matrix<T> a, Matrix<T> b, bool accumulate, Out* out,
                   size_t out_stride) {
 #pragma omp parallel for collapse(2) schedule(static)
   for (size_t i = 0; i < m; i += kTileRows) {
@@ -134,13 +142,9 @@ template void blocked_gemm(size_t, size_t, size_t, Matrix<bfloat16>, Matrix<bflo
                            size_t);
 template void blocked_gemm(size_t, size_t, size_t, Matrix<bfloat16>, Matrix<bfloat16>, bool,
                            bfloat16*, size_t);
-template void blocked_gemm(size_t, size_t, size_t, Matrix<float>, Matrix<bfloat16>, bool, float*,
-                           size_t);
 template void blocked_gemm(size_t, size_t, size_t, Matrix<float16>, Matrix<float16>, bool, float*,
                            size_t);
 template void blocked_gemm(size_t, size_t, size_t, Matrix<float16>, Matrix<float16>, bool, float16*,
-                           size_t);
-template void blocked_gemm(size_t, size_t, size_t, Matrix<float>, Matrix<float16>, bool, float*,
                            size_t);
 
 }  // namespace ladder::cpu

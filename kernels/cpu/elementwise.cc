@@ -9,8 +9,11 @@ namespace ladder::cpu {
 void fill(TensorView out, double value) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const Accumulate<T> v = static_cast<T>(value);
-    map([v] { return v; }, out.num_elements(), out.as<T>());
+    T* const o = out.as<T>();
+    const size_t n = out.num_elements();
+    const T v = static_cast<T>(value);
+#pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < n; ++i) o[i] = v;
   });
 }
 

@@ -34,9 +34,9 @@ void gemm(size_t m, size_t n, size_t k, Matrix<float16> a, Matrix<float16> b, bo
 
 // The same by our own loop, whose order over k depends on k alone: the same bits on every machine
 // and for every number of threads. Each factor is widened as it is packed, sums are rounded once.
-// Instances: fp64; bf16 and fp16 with an output of the same or fp32; fp32 times either, into fp32.
-template <class A, class B, class Out>
-void blocked_gemm(size_t m, size_t n, size_t k, Matrix<A> a, Matrix<B> b, bool accumulate, Out* out,
+// Instances: fp64; bf16 and fp16 with an output of the same or fp32.
+template <class T, class Out>
+void blocked_gemm(size_t m, size_t n, size_t k, Matrix<T> a, Matrix<T> b, bool accumulate, Out* out,
                   size_t out_stride);
 
 }  // namespace ladder::cpu

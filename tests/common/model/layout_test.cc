@@ -116,7 +116,7 @@ TEST_CASE("unit_of finds each parameter in the flat buffer") {
 }
 
 TEST_CASE("the formulas for activations and workspace give what is allocated") {
-  const DType dtype = GENERATE(DType::fp32, DType::fp64);
+  const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16);
   const auto [batch, tokens] =
       GENERATE(table<size_t, size_t>({{1, 1}, {3, 7}, {1, 11}, {23, 11}, {24, 11}, {60, 11}}));
   const Gpt2Config config =
@@ -131,13 +131,13 @@ TEST_CASE("the formulas for activations and workspace give what is allocated") {
   const Layout layout(config, 1, {part.first_unit, part.end_unit, tensor_size - 1, tensor_size});
   {
     const Activations activations(arena, layout, dtype, batch, tokens);
-    const size_t bytes = size_of(dtype) * Activations::num_elements(layout, batch, tokens);
+    const size_t bytes = Activations::num_bytes(layout, dtype, batch, tokens);
     CHECK(arena.current()[Category::activations] == bytes);
     CHECK(arena.current().total() == bytes);
   }
   CHECK(arena.current().total() == 0);
   const ModelWorkspace workspace(arena, layout, dtype, batch, tokens);
-  const size_t bytes = size_of(dtype) * ModelWorkspace::num_elements(layout, batch, tokens);
+  const size_t bytes = ModelWorkspace::num_bytes(layout, dtype, batch, tokens);
   CHECK(arena.current()[Category::workspace] == bytes);
   CHECK(arena.current().total() == bytes);
 }
@@ -145,17 +145,28 @@ TEST_CASE("the formulas for activations and workspace give what is allocated") {
 TEST_CASE("the formula for activations, written out") {
   // Two layers of hidden 3, one head, six tokens: 6 (3 * (16 * 2 + 2) + 2 * (1 + 4) + 2).
   const Layout layout({2, 1, 3, 10, 6}, 1);
-  CHECK(Activations::num_elements(layout, 1, 6) == 6 * (102 + 10 + 2));
+  const auto activations = [](const Layout& of) {
+    return Activations::num_bytes(of, DType::fp64, 1, 6) / 8;
+  };
+  const auto workspace = [](const Layout& of) {
+    return ModelWorkspace::num_bytes(of, DType::fp64, 1, 6) / 8;
+  };
+  CHECK(activations(layout) == 6 * (102 + 10 + 2));
   // And of the workspace: 6 (6 * 3 + 1 + 1) and six rows of logits.
-  CHECK(ModelWorkspace::num_elements(layout, 1, 6) == 6 * 20 + 6 * 13);
+  CHECK(workspace(layout) == 6 * 20 + 6 * 13);
   // Half of the heads, q, k, v, attention and inner layer: hidden 4, 2 heads, one block.
   const Layout half({1, 2, 4, 10, 6}, 1, {.tensor_rank = 1, .tensor_size = 2});
-  CHECK(Activations::num_elements(half, 1, 6) == 6 * ((4 + 6) * 4 + 1 + 4 + 4 + 4 + 2));
-  CHECK(ModelWorkspace::num_elements(half, 1, 6) == 6 * (4 * 4 + 1) + 6 + 6 * (5 + 3));
+  CHECK(activations(half) == 6 * ((4 + 6) * 4 + 1 + 4 + 4 + 4 + 2));
+  CHECK(workspace(half) == 6 * (4 * 4 + 1) + 6 + 6 * (5 + 3));
   // A stage of one block behind another: no final norm, no logits.
   const Layout stage({2, 2, 4, 10, 6}, 1, {.first_unit = 3, .end_unit = 4});
-  CHECK(Activations::num_elements(stage, 1, 6) == 6 * (16 * 4 + 2 + 4 + 4));
-  CHECK(ModelWorkspace::num_elements(stage, 1, 6) == 6 * (6 * 4 + 2));
+  CHECK(activations(stage) == 6 * (16 * 4 + 2 + 4 + 4));
+  CHECK(workspace(stage) == 6 * (6 * 4 + 2));
+  // In bf16 two bytes for what the hidden size counts, four for row numbers, logits too; besides
+  // the gradients of logits in two.
+  CHECK(Activations::num_bytes(layout, DType::bf16, 1, 6) == 6 * (102 * 2 + (10 + 2) * 4));
+  CHECK(ModelWorkspace::num_bytes(layout, DType::bf16, 1, 6) ==
+        6 * (18 * 2 + 2 * 4) + 6 * 13 * 4 + 6 * 10 * 2);
 }
 
 }  // namespace
