@@ -53,7 +53,7 @@ struct Run::State {
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
     // mpirun gives every rank one
-    prediction.device[Category::communication] += staging_elements * size_of(config.dtype);
+    prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 
   // Do sums of data on the device go between ranks as messages?
@@ -120,7 +120,8 @@ TrainerContext Run::context() {
   State& s = *state_;
   if (s.staging_elements > 0) {
     s.staging =
-        Tensor(s.device_memory, Category::communication, s.config.dtype, {s.staging_elements});
+        Tensor(s.device_memory, Category::communication, s.config.accumulation(),
+               {s.staging_elements});
     s.job.communicator().use_staging(s.staging);
   }
   if (s.has_axes) s.groups.emplace(s.job.communicator(), s.grid);

@@ -22,7 +22,7 @@ class MixedPrecisionTrainer {
   static constexpr bool kDistributed = true;
 
   struct Flags {
-    LossScaleFlags scale;
+    LossScaleFlags scale = {};
     size_t zero_stage = 0;
     size_t bucket_bytes = size_t{25} << 20;
     DType reduce_dtype = DType::fp32;  // fp64 in runs of fp64
