@@ -42,7 +42,6 @@ void check_lessons(const RunConfig& config, Communicator& all, MemorySource* reg
   };
   check.operator()<TensorParallelTrainer>({});
   check.operator()<PipelineTrainer>({});
-  check.operator()<PipelineTrainer>({.schedule = ScheduleKind::gpipe});
   check.operator()<ThreeDTrainer>(grid(2, 2));
   check.operator()<ThreeDTrainer>(grid(2, 1, 1));
   check.operator()<ThreeDTrainer>(grid(1, 2, 1));
