@@ -20,8 +20,8 @@ struct MpiOptions {
   size_t piece_elements = kPieceElements;
   // Compare every call with the peers' over MPI also where they share no memory.
   bool check_collectives = false;
-  // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Needs
-  // shared memory.
+  // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Between
+  // ranks that share no memory the peers of sends and receives alone have names.
   double timeout_seconds = 0;
   // send() returns only when its recv has begun, whatever MPI could buffer: for tests.
   bool synchronous_sends = false;
@@ -68,7 +68,9 @@ class MpiCommunicator final : public Communicator {
   void exchange(DType dtype, SendAt send, RecvAt recv);
   void execute_by_messages(const Request& request);
   // Returns when all have ended. Throws Error where this communicator is given up.
-  void finish(std::span<MPI_Request> requests, MPI_Status* statuses = MPI_STATUSES_IGNORE);
+  // Or, after the timeout, naming the peer of a `transfer` (a send or recv).
+  void finish(std::span<MPI_Request> requests, MPI_Status* statuses = MPI_STATUSES_IGNORE,
+              const Request* transfer = nullptr);
   void recv_by_messages(const Request& request);
   void all_reduce_by_messages(const Request& request);
   void reduce_scatter_by_messages(const Request& request);

@@ -31,16 +31,19 @@ void for_pieces(size_t n, size_t piece, Body body) {
 // here. What has taken 1 ms is not made much longer by looking every 50 us.
 class Patience {
  public:
-  void pause() {
+  // Returns the seconds since the first rounds.
+  double pause() {
     constexpr int kSpins = 100;
     constexpr double kYieldSeconds = 1e-3;
-    if (++rounds_ <= kSpins) return;
+    if (++rounds_ <= kSpins) return 0;
     if (rounds_ == kSpins + 1) begin_ = std::chrono::steady_clock::now();
-    if (seconds_since(begin_) < kYieldSeconds) {
+    const double waited = seconds_since(begin_);
+    if (waited < kYieldSeconds) {
       sched_yield();
     } else {
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
+    return waited;
   }
 
  private:
@@ -83,7 +86,8 @@ void MpiCommunicator::exchange(DType dtype, SendAt send, RecvAt recv) {
   finish(requests);
 }
 
-void MpiCommunicator::finish(std::span<MPI_Request> requests, MPI_Status* statuses) {
+void MpiCommunicator::finish(std::span<MPI_Request> requests, MPI_Status* statuses,
+                             const Request* transfer) {
   const int count = static_cast<int>(requests.size());
   int done = 0;
   Patience patience;
@@ -95,7 +99,14 @@ void MpiCommunicator::finish(std::span<MPI_Request> requests, MPI_Status* status
     mpi_check(result);
     if (done) return;
     check(!given_up(), "given up after an error");
-    patience.pause();
+    const double waited = patience.pause();
+    if (options_.timeout_seconds == 0 || waited < options_.timeout_seconds) continue;
+    const std::string what =
+        transfer == nullptr ? "messages of a collective"
+                            : concat(name_of(transfer->collective),
+                                     transfer->collective == Collective::send ? " to" : " from",
+                                     " rank ", transfer->peer, " of the group");
+    fail(concat(what, ": not done after ", options_.timeout_seconds, " s"));
   }
 }
 
@@ -134,7 +145,7 @@ void MpiCommunicator::execute_by_messages(const Request& request) {
         mpi_check(start(part(request.in, first, count).data(),
                         byte_count(count, request.in.dtype()), MPI_BYTE, peer, kTag, comm_,
                         &started));
-        finish({&started, 1});
+        finish({&started, 1}, MPI_STATUSES_IGNORE, &request);
       });
     case Collective::recv:
       return recv_by_messages(request);
@@ -152,7 +163,7 @@ void MpiCommunicator::recv_by_messages(const Request& request) {
                         byte_count(count, request.out.dtype()), MPI_BYTE,
                         static_cast<int>(request.peer), kTag, comm_, &started));
     MPI_Status status;
-    finish({&started, 1}, &status);
+    finish({&started, 1}, &status, &request);
     int received = 0;
     mpi_check(MPI_Get_count(&status, MPI_BYTE, &received));
     if (static_cast<size_t>(received) == count * bytes) return;

@@ -114,6 +114,22 @@ TEST_CASE("a rank that does not come is named by the others") {
   mpi_check(MPI_Barrier(MPI_COMM_WORLD));  // it comes no more before the others have given up
 }
 
+TEST_CASE("a peer whose message does not come is named") {
+  Ranks ranks;
+  const auto all =
+      MpiCommunicator::make_world(world(), &ranks.node_memory, {.timeout_seconds = 0.5});
+  const TensorView buffer = ranks.take<float>(Place::unregistered, 40);
+  if (all->rank() == 0) {
+    const std::string error =
+        error_of([&] { all->recv(ranks.stream, buffer, kOdd, {}).wait(ranks.stream); });
+    CHECK_THAT(error, Contains("recv from rank 3 of the group: not done after 0.5 s"));
+  }
+  mpi_check(MPI_Barrier(MPI_COMM_WORLD));
+  // What rank 0 has given up still takes its message.
+  if (all->rank() == kOdd) all->send(ranks.stream, buffer, 0, {}).wait(ranks.stream);
+  mpi_check(MPI_Barrier(MPI_COMM_WORLD));
+}
+
 // While an exception unwinds the stack a communicator must not wait for a peer that never comes.
 TEST_CASE("an error ends background operations whose peers do not come") {
   // In shared memory. Given-up messages may still arrive, so by messages only a process that ends
