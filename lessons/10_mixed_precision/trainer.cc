@@ -150,6 +150,7 @@ void MixedPrecisionTrainer::update(const AdamWStep& step) {
     replica_.update(unscaled);
   }
   if (!flags_.no_master_weights || replica_.master.view().empty()) return;
+  if (!scatter_) return cast(replica_.context.stream, replica_.master, replica_.parameters);
   for (size_t unit = 0; unit < replica_.layout.units().size(); ++unit) {
     cast(replica_.context.stream, replica_.shard(TensorKind::param, unit),
          replica_.shard_of(replica_.parameters, unit));

@@ -158,7 +158,9 @@ TEST_CASE("an infinity on one rank skips the step on all") {
 TEST_CASE("without masters small updates are lost") {
   Groups groups(2);
   RunConfig config = equivalence_config(DType::bf16, 6);
-  config.optimizer.learning_rate = 1e-5;  // a relative change of 2^-9 of 0.02 is 4e-5
+  // A weight of about 0.02 has its last bit at 1.2e-4: an update of 1e-5 is lost on all but those
+  // below 1e-5 2^8 = 0.0026, a tenth of them.
+  config.optimizer.learning_rate = 1e-5;
   config.optimizer.min_learning_rate = 1e-6;
   const auto run = [&](bool no_masters) {
     return record_run<Mixed>(config, *groups.group, &groups.node_memory,
@@ -174,7 +176,7 @@ TEST_CASE("without masters small updates are lost") {
     return static_cast<double>(count) / static_cast<double>(before.size());
   };
   CHECK(moved(with) > 0.99);
-  CHECK(moved(without) < 0.5);
+  CHECK(moved(without) < 0.2);
 }
 
 }  // namespace
