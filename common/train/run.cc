@@ -119,9 +119,8 @@ Run::~Run() { state_->job.communicator().use_staging({}); }
 TrainerContext Run::context() {
   State& s = *state_;
   if (s.staging_elements > 0) {
-    s.staging =
-        Tensor(s.device_memory, Category::communication, s.config.accumulation(),
-               {s.staging_elements});
+    s.staging = Tensor(s.device_memory, Category::communication, s.config.accumulation(),
+                       {s.staging_elements});
     s.job.communicator().use_staging(s.staging);
   }
   if (s.has_axes) s.groups.emplace(s.job.communicator(), s.grid);
