@@ -14,8 +14,8 @@
 // - Buffers on registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
 // - A communicator for a device takes buffers there and, for control data, on the host; all of one
 //   call in the same place. NCCL's operations are queued on a stream of the communicator's own, in
-//   the order of the calls whether `background` or not; the host waits for none, and NCCL sums in an
-//   order of its own.
+//   the order of the calls whether `background` or not; the host waits for none, and NCCL sums in
+//   an order of its own.
 #pragma once
 
 #include <atomic>
@@ -45,8 +45,8 @@ class Communicator {
   // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
 
-  // Called after every operation but barriers, in the thread that ran it; for one queued on a device
-  // when its times become known. REQUIRES: none runs now.
+  // Called after every operation but barriers, in the thread that ran it; for one queued on a
+  // device when its times become known. REQUIRES: none runs now.
   using Time = std::chrono::steady_clock::time_point;
   using Observer = std::function<void(const TrafficKey&, Time begin, Time end)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
