@@ -49,7 +49,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
       ->check(whole(1, 100'000'000));
   add("--micro-batch-size", raw.micro_batch_size,
-      "Sequences that a rank runs at a time [global batch size / ranks]")
+      "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
       ->check(whole(1, 100'000'000));
   add("--steps", optimizer.num_steps, "Optimizer steps [200]")->check(whole(1, 1'000'000'000));
   add("--seed", config.seed, "Of initial weights and data order [1]")
@@ -177,6 +177,15 @@ void check_countable(const RunConfig& config) {
   }
 }
 
+// All of a rank's sequences at once; on a pipeline of p stages about 4 p micro-batches, with which
+// the bubble is small [Huang19, section 2].
+size_t default_micro_batch(size_t sequences, size_t num_stages) {
+  if (num_stages == 1) return sequences;
+  size_t size = std::max<size_t>(1, sequences / (4 * num_stages));
+  while (sequences % size != 0) --size;
+  return size;
+}
+
 // Defaults that depend on other flags, and the checks that span several.
 RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& ranks) {
   RunConfig config = raw.config;
@@ -204,7 +213,8 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
     throw UserError(concat("--global-batch-size ", global, " does not divide among ",
                            sharers(data_size, ranks.size)));
   }
-  config.micro_batch_size = raw.micro_batch_size.value_or(global / data_size);
+  config.micro_batch_size =
+      raw.micro_batch_size.value_or(default_micro_batch(global / data_size, ranks.num_stages()));
   if (global / data_size % config.micro_batch_size != 0) {
     const std::string of_rank = concat("the ", global / data_size, " sequences of a rank (");
     throw UserError(

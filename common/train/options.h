@@ -30,6 +30,8 @@ struct Ranks {
   // How many share the global batch; asked once the flags are known.
   std::function<size_t()> data_size = [] { return 1; };
   size_t size = 1;  // of them all
+  // Pipeline stages; asked after data_size.
+  std::function<size_t()> num_stages = [] { return 1; };
 };
 
 // Parses flags and the file of --config. `add_flags` adds the lesson's own. Rank 0 prints the help

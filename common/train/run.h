@@ -66,14 +66,17 @@ int run(int argc, char** argv) {
     job.check_same_flags(argc, argv);
     typename T::Flags flags;
     ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
-    const Ranks ranks = {is_distributed<T>(), job.rank(), job.node_size(),
+    const Ranks ranks = {is_distributed<T>(),
+                         job.rank(),
+                         job.node_size(),
                          [&] {
                            if constexpr (Arranges<T>) {
                              grid = T::arrange(flags, job.size(), job.rank());
                            }
                            return grid.data_size;
                          },
-                         job.size()};
+                         job.size(),
+                         [&] { return grid.pipeline_size; }};
     const std::optional<RunConfig> config =
         parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
     if (!config) return;  // --help

@@ -108,7 +108,8 @@ TEST_CASE("09: a killed rank, and a stage that has too little memory, end all ra
   const Flags nano = Flags{lesson_path(kProgram), "--model", "nano"} + grid("2", "2");
   check_killed_rank(8, nano, SIGKILL, "9 (Killed)");
   // The first stage has all blocks: ranks 2 and 3 need less.
-  check_one_error(run_ranks(4, nano + Flags{"--stage-layers", "2,0", "--device-memory", "1MiB"}),
+  check_one_error(run_ranks(4, nano + Flags{"--stage-layers", "2,0", "--micro-batch-size", "8",
+                                            "--device-memory", "1MiB"}),
                   {"out of device memory", "of 1 MiB"});
 }
 

@@ -33,6 +33,25 @@ RunConfig parse(const std::string& line, size_t data_size = 1) {
   return parse_or_help(line, data_size).value();
 }
 
+// The default micro-batch of a pipeline of `num_stages` stages.
+size_t pipeline_micro_batch(size_t global_batch_size, size_t num_stages) {
+  const std::string batch = std::to_string(global_batch_size);
+  const char* const argv[] = {"00_test", "--global-batch-size", batch.c_str()};
+  Ranks ranks;
+  ranks.num_stages = [=] { return num_stages; };
+  return parse_options(kLesson, 3, argv, ranks, [](CLI::App&) {})->micro_batch_size;
+}
+
+TEST_CASE("a pipeline's default micro-batch makes about four micro-batches a stage") {
+  CHECK(pipeline_micro_batch(16, 1) == 16);
+  CHECK(pipeline_micro_batch(16, 2) == 2);
+  CHECK(pipeline_micro_batch(16, 4) == 1);
+  CHECK(pipeline_micro_batch(4, 8) == 1);
+  CHECK(pipeline_micro_batch(96, 4) == 6);
+  CHECK(pipeline_micro_batch(60, 4) == 3);
+  CHECK(pipeline_micro_batch(58, 4) == 2);  // 3 does not divide
+}
+
 // What is said to the user; it must be one line.
 std::string fault(const std::string& line, size_t data_size = 1) {
   try {
