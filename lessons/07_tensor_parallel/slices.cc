@@ -25,8 +25,9 @@ Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num
   const bool tokens = layout.embeds_tokens(), classifier = layout.has_classifier();
   const size_t row_blocks = (rows + kClassifierRows - 1) / kClassifierRows;
   const size_t full = 4 * layout.num_layers() + tokens + classifier;
-  return Traffic{.calls = full + (classifier ? 2 * row_blocks : 0),
-                 .payload_bytes = rows * (full * c + (classifier ? 3 : 0)) * size_of(config.dtype)}
+  const size_t row =
+      full * c * size_of(config.dtype) + (classifier ? 3 * size_of(config.accumulation()) : 0);
+  return Traffic{.calls = full + (classifier ? 2 * row_blocks : 0), .payload_bytes = rows * row}
       .times(num_micro_batches);
 }
 

@@ -1,5 +1,6 @@
 // Lesson 07 computes what lesson 01 computes, with slices of the weights.
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "tests/lessons/split.h"
@@ -23,6 +24,17 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
       }
     }
   }
+}
+
+TEST_CASE("in bf16 memory and bytes are as predicted, and the loss is near") {
+  const RunConfig config = split_config(DType::bf16, 12);
+  Groups groups(4);
+  const Record record =
+      record_run<TensorParallelTrainer>(config, *groups.group, &groups.node_memory);
+  require_as_predicted(record, 4);
+  const Record oracle = record_oracle(split_config(DType::fp64, 24));
+  // Some 40 roundings of 2^-9 that add up like a random walk (notes/numerics.md).
+  CHECK(std::abs(record.results[0].loss - oracle.results[0].loss) <= 6 * 0x1p-9);
 }
 
 TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
