@@ -83,6 +83,16 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
+// The largest size(parameter), 0 of none.
+template <class Size>
+size_t largest_parameter(const Layout& layout, Size size) {
+  size_t largest = 0;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) largest = std::max(largest, size(parameter));
+  }
+  return largest;
+}
+
 // A unit's parameters (or gradients) in memory, padding included: unit[i] is its i-th parameter.
 template <class View>
 class BasicUnitView {
@@ -101,11 +111,15 @@ class BasicUnitView {
 using UnitView = BasicUnitView<TensorView>;
 using ConstUnitView = BasicUnitView<ConstTensorView>;
 
-// The unit's part of a flat buffer with the given layout.
+// The unit's part of a flat buffer, padding included.
+template <class View>
+View unit_in_flat(const Layout& layout, size_t unit, View flat) {
+  return flat.rows(layout.unit(unit).offset, layout.unit(unit).padded_elements);
+}
+// The same as its parameters.
 template <class View>
 BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
-  const Unit& u = layout.unit(unit);
-  return {u, flat.rows(u.offset, u.padded_elements)};
+  return {layout.unit(unit), unit_in_flat(layout, unit, flat)};
 }
 
 // Shards: rank r of N answers for the r-th N-th of every unit, padding included. They lie in the

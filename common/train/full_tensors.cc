@@ -7,24 +7,14 @@ namespace {
 
 // Elements of the largest split tensor, in full.
 size_t largest_full(const Layout& layout) {
-  size_t largest = 0;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      if (parameter.split) largest = std::max(largest, parameter.full_shape.num_elements());
-    }
-  }
-  return largest;
+  return largest_parameter(
+      layout, [](const Parameter& p) { return p.split ? p.full_shape.num_elements() : 0; });
 }
 
 // Of the first rank: no other rank's is larger.
 size_t largest_slice(const Layout& layout) {
-  size_t largest = 0;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      if (parameter.split) largest = std::max(largest, parameter.shape.num_elements());
-    }
-  }
-  return largest;
+  return largest_parameter(layout,
+                           [](const Parameter& p) { return p.split ? p.shape.num_elements() : 0; });
 }
 
 }  // namespace
@@ -91,12 +81,10 @@ size_t StageCollector::num_bytes(const RunConfig& config, const std::vector<Mode
                                  const ProcessGrid& grid) {
   size_t largest = 0;
   for (size_t other = 1; grid.rank == 0 && other < parts.size(); ++other) {
-    const Layout layout(config.model, 1, parts[other]);
-    for (const Unit& unit : layout.units()) {
-      for (const Parameter& parameter : unit.parameters) {
-        if (parameter.counted) largest = std::max(largest, parameter.shape.num_elements());
-      }
-    }
+    largest = std::max(
+        largest, largest_parameter(Layout(config.model, 1, parts[other]), [](const Parameter& p) {
+          return p.counted ? p.shape.num_elements() : 0;
+        }));
   }
   return largest * size_of(config.accumulation());
 }
@@ -106,8 +94,7 @@ void StageCollector::visit(const std::function<void(const TensorSink&)>& visit_o
   if (stages_.rank() != 0) {
     return visit_own([&](const Parameter& parameter, ConstTensorView tensor) {
       // The last stage's token embedding is the first stage's.
-      if (parameter.name != "wte.weight")
-        stages_.send(host_stream_, tensor, 0, {}).wait(host_stream_);
+      if (parameter.counted) stages_.send(host_stream_, tensor, 0, {}).wait(host_stream_);
     });
   }
   visit_own(sink);

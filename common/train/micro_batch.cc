@@ -18,14 +18,8 @@ size_t micro_batch_rows(const RunConfig& config) {
   return config.micro_batch_size * config.model.sequence_length;
 }
 
-size_t largest_parameter(const Layout& layout) {
-  size_t largest = 0;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      largest = std::max(largest, parameter.full_shape.num_elements());
-    }
-  }
-  return largest;
+size_t largest_full(const Layout& layout) {
+  return largest_parameter(layout, [](const Parameter& p) { return p.full_shape.num_elements(); });
 }
 
 }  // namespace
@@ -81,10 +75,10 @@ ParameterStaging::ParameterStaging(const TrainerContext& context, const Layout& 
     : stream_(context.stream),
       layout_(layout),
       host_(context.host_memory, Category::workspace, context.config.accumulation(),
-            {largest_parameter(layout)}) {}
+            {largest_full(layout)}) {}
 
 size_t ParameterStaging::num_bytes(const Layout& layout, DType dtype) {
-  return largest_parameter(layout) * size_of(accumulation_dtype(dtype));
+  return largest_full(layout) * size_of(accumulation_dtype(dtype));
 }
 
 TensorView ParameterStaging::host_as(DType dtype, const Shape& shape) const {

@@ -88,7 +88,7 @@ int run(int argc, char** argv) {
     const Prediction prediction = T::predict(*config, grid, flags);
     std::string description;
     if constexpr (requires { T::describe(*config, grid, flags); }) {
-      description = T::describe(*config, grid, flags);
+      if (job.rank() == 0) description = T::describe(*config, grid, flags);
     }
     if constexpr (requires { flags.check_files(); }) {
       if (job.rank() == 0) flags.check_files();

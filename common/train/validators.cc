@@ -49,4 +49,11 @@ CLI::Validator path() {
       [](std::string& text) { return text.empty() ? "the path is empty" : std::string(); }, "");
 }
 
+void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks) {
+  if (size == 0 || size == num_ranks) return;
+  throw UserError(concat(flag, " ", size, " on ", num_ranks, num_ranks == 1 ? " rank" : " ranks",
+                         "; start ", size,
+                         " of them, or take 09_3d_parallel, which splits the batch too"));
+}
+
 }  // namespace ladder

@@ -96,18 +96,14 @@ void Replica::initialize() {
   load_all(parameters);
   if (master.view().empty()) return;
   if (file) return load_all(master);
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const TensorView own =
-        master.shape()[0] == layout.num_elements() ? rows_of(master, unit) : shard_of(master, unit);
-    cast(context.stream, own,
-         own.num_elements() == shard_elements(layout, unit) ? shard_of(parameters, unit)
-                                                            : rows_of(parameters, unit));
-  }
+  masters_from_parameters();
 }
 
-TensorView Replica::rows_of(TensorView buffer, size_t unit) const {
-  const Unit& u = layout.unit(unit);
-  return buffer.rows(u.offset, u.padded_elements);
+void Replica::masters_from_parameters() {
+  if (master.shape() == parameters.shape()) return cast(context.stream, master, parameters);
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    cast(context.stream, shard_of(master, unit), shard_of(parameters, unit));
+  }
 }
 
 Stream& Replica::stream_of(const TensorView& view) {

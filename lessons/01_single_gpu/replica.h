@@ -64,6 +64,8 @@ struct Replica {
   void evaluate(const Hooks& hooks = {});
   // Updates all parameters.
   void update(const AdamWStep& step);
+  // Masters = the parameters, widened, as far as this rank has both. REQUIRES: there are masters.
+  void masters_from_parameters();
   // The sum of the squares of this rank's shards of the gradients. Synchronizes.
   double squared_norm();
   // The buffer of one kind; of parameters the masters.
@@ -92,8 +94,6 @@ struct Replica {
 
  private:
   void initialize();
-  // All of a unit, in a buffer that is whole.
-  TensorView rows_of(TensorView buffer, size_t unit) const;
   // Where work on this memory is queued.
   Stream& stream_of(const TensorView& view);
 };

@@ -8,15 +8,12 @@ Hooks GradientScatter::hooks(Stream& stream) {
   Hooks hooks;
   hooks.done = [this, &stream](size_t unit, Pass pass) {
     if (pass != Pass::backward) return;
-    const Unit& u = replica_.layout.unit(unit);
-    TensorView whole = replica_.gradients.view().rows(u.offset, u.padded_elements);
-    if (!reduced_.empty()) {
-      cast(stream, reduced_.rows(u.offset, u.padded_elements), whole);
-      whole = reduced_.rows(u.offset, u.padded_elements);
-    }
-    const size_t shard = u.padded_elements / world_.size();
-    started_.push_back(world_.reduce_scatter(stream, whole.rows(replica_.rank * shard, shard),
-                                             whole,
+    const Layout& layout = replica_.layout;
+    const TensorView gradients = replica_.gradients;
+    const TensorView flat = reduced_.empty() ? gradients : reduced_;
+    const TensorView whole = unit_in_flat(layout, unit, flat);
+    if (!reduced_.empty()) cast(stream, whole, unit_in_flat(layout, unit, gradients));
+    started_.push_back(world_.reduce_scatter(stream, replica_.shard_of(flat, unit), whole,
                                              {.purpose = Purpose::gradient, .background = true}));
   };
   return hooks;
@@ -35,19 +32,22 @@ Traffic traffic_of_all_units(const Layout& layout, DType dtype) {
 }
 
 void update_shard(Replica& replica, size_t unit, const AdamWStep& step) {
+  Trace* const trace = replica.context.trace;
+  if (trace != nullptr) trace->mark();
   adamw_update(
       replica.context.stream, replica.layout, shard_begin(replica.layout, unit, replica.rank),
       replica.shard(TensorKind::param, unit), replica.shard(TensorKind::exp_avg, unit),
       replica.shard(TensorKind::exp_avg_sq, unit), replica.shard(TensorKind::grad, unit), step);
-  if (replica.master.view().empty()) return;
-  cast(replica.context.stream, replica.shard_of(replica.parameters, unit),
-       replica.shard(TensorKind::param, unit));
+  if (!replica.master.view().empty()) {
+    cast(replica.context.stream, replica.shard_of(replica.parameters, unit),
+         replica.shard(TensorKind::param, unit));
+  }
+  if (trace != nullptr) trace->add_since_mark(concat(replica.layout.unit(unit).name, " AdamW"));
 }
 
 Work gather_unit(Replica& replica, Communicator& world, size_t unit) {
-  const Unit& u = replica.layout.unit(unit);
   return world.all_gather(replica.context.stream,
-                          replica.parameters.view().rows(u.offset, u.padded_elements),
+                          unit_in_flat(replica.layout, unit, replica.parameters.view()),
                           replica.shard_of(replica.parameters, unit),
                           {.purpose = Purpose::parameter, .background = true});
 }

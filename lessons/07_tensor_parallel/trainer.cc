@@ -15,13 +15,8 @@ void TensorParallelTrainer::Flags::add_to(CLI::App& app) {
 }
 
 ProcessGrid TensorParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
-  const size_t size = flags.tensor_parallel_size > 0 ? flags.tensor_parallel_size : num_ranks;
-  if (size != num_ranks) {
-    throw UserError(concat("--tensor-parallel-size ", size, " on ", num_ranks,
-                           num_ranks == 1 ? " rank" : " ranks", "; start ", size,
-                           " of them, or take 09_3d_parallel, which splits the batch too"));
-  }
-  return {.tensor_size = size, .rank = rank};
+  check_all_ranks("--tensor-parallel-size", flags.tensor_parallel_size, num_ranks);
+  return {.tensor_size = num_ranks, .rank = rank};
 }
 
 Layout TensorParallelTrainer::layout_of(const RunConfig& config, const ProcessGrid& grid) {

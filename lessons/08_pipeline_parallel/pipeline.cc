@@ -1,6 +1,7 @@
 #include "lessons/08_pipeline_parallel/pipeline.h"
 
 #include "kernels/runtime/clock.h"
+#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
@@ -11,7 +12,6 @@ void Pipeline::run(const Step& step) {
   for (size_t i = 0; i < schedule_.size(); ++i) {
     if (schedule_[i].kind == ActionKind::backward) last_backward = i;
   }
-  if (is_first_step_) times_ = {};
   for (size_t i = 0; i < schedule_.size(); ++i) run_action(schedule_[i], step, i == last_backward);
   activation_sent_.wait(stream);
   gradient_sent_.wait(stream);
@@ -94,6 +94,19 @@ void Pipeline::recv(Communicator& group, TensorView buffer, size_t from) {
 Work Pipeline::send(Communicator& group, ConstTensorView buffer, size_t to) {
   return group.send(replica_.context.stream, buffer, to,
                     {.purpose = Purpose::activation, .background = true});
+}
+
+void reduce_embedding(Replica& replica, TensorView gradient) {
+  Stream& stream = replica.context.stream;
+  replica.context.groups->embedding()
+      .all_reduce(stream, gradient, {.purpose = Purpose::gradient})
+      .wait(stream);
+}
+
+void check_embeddings(Replica& replica) {
+  if (!replica.layout.is_token_embedding(0)) return;
+  check_copies(replica, replica.context.groups->embedding(),
+               [](const Parameter& parameter) { return parameter.name == "wte.weight"; });
 }
 
 }  // namespace ladder

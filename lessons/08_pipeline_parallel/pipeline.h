@@ -46,4 +46,12 @@ class Pipeline {
   bool is_first_step_ = true;
 };
 
+// Sums the two gradients of the token embedding, `gradient` on this rank, over the first stage and
+// the last: it is used at both ends of the model, and both copies get the same update. Returns when
+// it is done.
+void reduce_embedding(Replica& replica, TensorView gradient);
+
+// Throws Error unless the two copies of the token embedding are the same. Collective.
+void check_embeddings(Replica& replica);
+
 }  // namespace ladder

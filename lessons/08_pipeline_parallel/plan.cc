@@ -43,6 +43,15 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
   return plan;
 }
 
+Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags)
+    : plan(plan_pipeline(config, grid, flags)),
+      index(grid.pipeline_rank()),
+      layout(config.model, grid.data_size,
+             {.first_unit = plan.parts[index].first_unit,
+              .end_unit = plan.parts[index].end_unit,
+              .tensor_rank = grid.tensor_rank(),
+              .tensor_size = grid.tensor_size}) {}
+
 void add_pipeline_traffic(Prediction& prediction, const RunConfig& config,
                           const StageSchedule& stage, size_t embedding_elements) {
   const size_t message = config.micro_batch_size * config.model.sequence_length *

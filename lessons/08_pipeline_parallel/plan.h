@@ -25,6 +25,18 @@ struct PipelineFlags {
 PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
                            const PipelineFlags& flags);
 
+// A rank's place: the stage of the pipeline, and what the rank has of the model.
+struct Stage {
+  // UserError as plan_pipeline().
+  Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags);
+  const StageSchedule& schedule() const { return plan.schedule[index]; }
+  size_t num_slots() const { return ladder::num_slots(schedule()); }
+
+  PipelinePlan plan;  // of all stages
+  size_t index;
+  Layout layout;
+};
+
 // Adds what a stage communicates: for each message of the schedule R C elements, an activation or
 // its gradient; and the sum of the token embedding's gradient, of which this rank has
 // `embedding_elements`.

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/train/validators.h"
 #include "kernels/elementwise.h"
 #include "lessons/02_ddp/data_parallel.h"
 
@@ -15,48 +16,31 @@ StateShare share_of(const Layout& layout, MemorySource* registered) {
   return share;
 }
 
-Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const PipelinePlan& plan) {
-  return Layout(config.model, 1, plan.parts[grid.pipeline_rank()]);
-}
-
 }  // namespace
 
 ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
-  const size_t size = flags.pipeline_parallel_size > 0 ? flags.pipeline_parallel_size : num_ranks;
-  if (size != num_ranks) {
-    throw UserError(concat("--pipeline-parallel-size ", size, " on ", num_ranks,
-                           num_ranks == 1 ? " rank" : " ranks", "; start ", size,
-                           " of them, or take 09_3d_parallel, which splits the batch too"));
-  }
-  return {.pipeline_size = size, .rank = rank};
+  check_all_ranks("--pipeline-parallel-size", flags.pipeline_parallel_size, num_ranks);
+  return {.pipeline_size = num_ranks, .rank = rank};
 }
 
 Prediction PipelineTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
-  const PipelinePlan plan = plan_pipeline(config, grid, flags);
-  const Layout layout = layout_of(config, grid, plan);
-  const StageSchedule& stage = plan.schedule[grid.pipeline_rank()];
+  const Stage stage(config, grid, flags);
   Prediction prediction =
-      Replica::predict(config, layout, StateShare::whole(layout), num_slots(stage));
-  prediction.host[Category::workspace] += StageCollector::num_bytes(config, plan.parts, grid);
-  add_pipeline_traffic(prediction, config, stage, layout.unit(0).padded_elements);
+      Replica::predict(config, stage.layout, StateShare::whole(stage.layout), stage.num_slots());
+  prediction.host[Category::workspace] += StageCollector::num_bytes(config, stage.plan.parts, grid);
+  add_pipeline_traffic(prediction, config, stage.schedule(), stage.layout.unit(0).padded_elements);
   return prediction;
 }
 
-PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags)
-    : PipelineTrainer(context, plan_pipeline(context.config, context.grid, flags),
-                      layout_of(context.config, context.grid,
-                                plan_pipeline(context.config, context.grid, flags))) {
-  if (!flags.draw.empty() && context.grid.rank == 0) write_drawing(flags.draw, plan_);
+PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags, Stage stage)
+    : stage_(std::move(stage)),
+      replica_(context, stage_.layout, share_of(stage_.layout, context.registered),
+               stage_.num_slots()),
+      pipeline_(replica_, *context.groups, stage_.schedule()),
+      collector_(context, stage_.plan.parts) {
+  if (!flags.draw.empty() && context.grid.rank == 0) write_drawing(flags.draw, stage_.plan);
 }
-
-PipelineTrainer::PipelineTrainer(const TrainerContext& context, PipelinePlan plan,
-                                 const Layout& layout)
-    : plan_(std::move(plan)),
-      replica_(context, layout, share_of(layout, context.registered),
-               num_slots(plan_.schedule[context.grid.pipeline_rank()])),
-      pipeline_(replica_, *context.groups, plan_.schedule[context.grid.pipeline_rank()]),
-      collector_(context, plan_.parts) {}
 
 StepResult PipelineTrainer::step() {
   const RunConfig& config = replica_.context.config;
@@ -68,23 +52,16 @@ StepResult PipelineTrainer::step() {
                  .first_row = 0,
                  .loss_scale = 1 / num_tokens,
                  .last_backward = {},
-                 .reduce_embedding = [&] { reduce_embedding(); }});
+                 .reduce_embedding = [&] {
+                   reduce_embedding(replica_,
+                                    unit_in_flat(replica_.layout, replica_.layout.token_embedding(),
+                                                 replica_.gradients.view()));
+                 }});
   const double loss = sum_over(world, replica_.losses.total()) / num_tokens;  // of the last stage
   const double norm = std::sqrt(sum_over(world, replica_.squared_norm()));
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
   replica_.update(update);
   return {loss, norm, update.learning_rate};
-}
-
-// The token embedding is used at both ends of the model: the sum of the two gradients updates both
-// copies alike.
-void PipelineTrainer::reduce_embedding() {
-  Stream& stream = replica_.context.stream;
-  const Unit& wte = replica_.layout.unit(replica_.layout.token_embedding());
-  replica_.context.groups->embedding()
-      .all_reduce(stream, replica_.gradients.view().rows(wte.offset, wte.padded_elements),
-                  {.purpose = Purpose::gradient})
-      .wait(stream);
 }
 
 double PipelineTrainer::evaluate(size_t num_batches) {
@@ -97,14 +74,8 @@ double PipelineTrainer::evaluate(size_t num_batches) {
   return total / static_cast<double>(num_batches * config.tokens_per_step());
 }
 
-void PipelineTrainer::check_replicas() {
-  if (!replica_.layout.is_token_embedding(0)) return;
-  check_copies(replica_, replica_.context.groups->embedding(),
-               [](const Parameter& parameter) { return parameter.name == "wte.weight"; });
-}
-
 std::string PipelineTrainer::report() {
-  return bubble_text(*replica_.context.world, plan_, pipeline_.times(),
+  return bubble_text(*replica_.context.world, stage_.plan, pipeline_.times(),
                      replica_.context.config.num_micro_batches(1));
 }
 

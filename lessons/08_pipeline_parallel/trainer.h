@@ -26,22 +26,21 @@ class PipelineTrainer {
     return stages_text(config, plan_pipeline(config, grid, flags));
   }
 
-  PipelineTrainer(const TrainerContext& context, const Flags& flags);
+  PipelineTrainer(const TrainerContext& context, const Flags& flags)
+      : PipelineTrainer(context, flags, Stage(context.config, context.grid, flags)) {}
 
   StepResult step();
   double evaluate(size_t num_batches);
   void visit(TensorKind kind, const TensorSink& sink) {
     collector_.visit([&](const TensorSink& own) { replica_.visit(kind, own); }, sink);
   }
-  // Throws Error unless the two copies of the token embedding are the same.
-  void check_replicas();
+  void check_replicas() { check_embeddings(replica_); }
   std::string report();
 
  private:
-  PipelineTrainer(const TrainerContext& context, PipelinePlan plan, const Layout& layout);
-  void reduce_embedding();
+  PipelineTrainer(const TrainerContext& context, const Flags& flags, Stage stage);
 
-  PipelinePlan plan_;
+  Stage stage_;
   Replica replica_;
   Pipeline pipeline_;
   StageCollector collector_;

@@ -9,48 +9,13 @@
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
-namespace {
-
-PipelinePlan plan_of(const RunConfig& config, const ProcessGrid& grid,
-                     const ThreeDTrainer::Flags& flags) {
-  return plan_pipeline(config, grid, flags.pipeline);
-}
-
-Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const PipelinePlan& plan) {
-  check_slices(config.model, grid.tensor_size);
-  ModelPart part = plan.parts[grid.pipeline_rank()];
-  part.tensor_rank = grid.tensor_rank();
-  part.tensor_size = grid.tensor_size;
-  return Layout(config.model, grid.data_size, part);
-}
-
-StateShare share_of(const Layout& layout, const ThreeDTrainer::Flags& flags,
-                    MemorySource* registered) {
-  StateShare share = StateShare::whole(layout);
-  share.gradients.source = registered;
-  if (flags.zero_stage == 1) {
-    share.parameters.source = registered;
-    share.moment = StateShare::shards(layout).moment;
-  }
-  return share;
-}
-
-}  // namespace
-
 void ThreeDTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "3D parallel";
   app.add_option("--tensor-parallel-size", tensor_parallel_size,
                  "Ranks that split every large weight [1]")
       ->check(whole(1, 1'000'000))
       ->group(group);
-  app.add_option("--zero-stage", zero_stage,
-                 "What data-parallel ranks share: 0 nothing, 1 the optimizer's state [0]")
-      ->check(whole(0, 1))
-      ->group(group);
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are reduced in buckets of at least this size [25MiB]")
-      ->transform(byte_size())
-      ->group(group);
+  zero.add_to(app, group);
   pipeline.add_to(app);
 }
 
@@ -71,43 +36,28 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
 
 Prediction ThreeDTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                   const Flags& flags) {
-  const PipelinePlan plan = plan_of(config, grid, flags);
-  const Layout layout = layout_of(config, grid, plan);
-  const StageSchedule& stage = plan.schedule[grid.pipeline_rank()];
-  const size_t micro_batches = config.num_micro_batches(grid.data_size);
+  check_slices(config.model, grid.tensor_size);
+  const Stage stage(config, grid, flags.pipeline);
+  const Layout& layout = stage.layout;
   Prediction prediction =
-      Replica::predict(config, layout, share_of(layout, flags, nullptr), num_slots(stage));
+      Replica::predict(config, layout, share_of(layout, flags.zero, nullptr), stage.num_slots());
   size_t& host = prediction.host[Category::workspace];
   host += SliceCollector::num_bytes(layout, config.dtype);
-  host += StageCollector::num_bytes(config, plan.parts, grid);
-
-  auto& traffic = prediction.step;
+  host += StageCollector::num_bytes(config, stage.plan.parts, grid);
   add_pipeline_traffic(
-      prediction, config, stage,
-      flags.zero_stage == 1 ? shard_elements(layout, 0) : layout.unit(0).padded_elements);
+      prediction, config, stage.schedule(),
+      flags.zero.stage == 1 ? shard_elements(layout, 0) : layout.unit(0).padded_elements);
   if (grid.tensor_size > 1) {
-    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(config, layout, micro_batches);
+    prediction.step[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
+        tensor_traffic(config, layout, config.num_micro_batches(grid.data_size));
   }
-  const Traffic gradients = traffic_of_all_units(layout, config.accumulation());
-  if (flags.zero_stage == 1) {
-    host += ShardCollector::num_bytes(layout, config.dtype, grid.data_rank());
-  }
-  if (grid.data_size > 1 && flags.zero_stage == 1) {
-    traffic[{Purpose::gradient, Collective::reduce_scatter, Axis::data}] = gradients;
-    traffic[{Purpose::parameter, Collective::all_gather, Axis::data}] =
-        traffic_of_all_units(layout, config.dtype);
-  } else if (grid.data_size > 1) {
-    traffic[{Purpose::gradient, Collective::all_reduce, Axis::data}] = {
-        .calls = make_buckets(layout, config.accumulation(), flags.bucket_bytes).size(),
-        .payload_bytes = gradients.payload_bytes};
-  }
+  ZeroStage::add_to(prediction, config, grid, layout, flags.zero, Axis::data,
+                    config.accumulation());
   return prediction;
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
-  const PipelinePlan plan = plan_of(config, grid, flags);
   std::string text = format("  grid     %zu pipeline x %zu data x %zu tensor\n", grid.pipeline_size,
                             grid.data_size, grid.tensor_size);
   text += format("  %4s %8s %5s %6s  %-24s %16s %12s\n", "rank", "pipeline", "data", "tensor",
@@ -115,42 +65,27 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
   for (size_t rank = 0; rank < grid.world_size(); ++rank) {
     ProcessGrid at = grid;
     at.rank = rank;
-    const Layout layout = layout_of(config, at, plan);
+    const Layout layout = Stage(config, at, flags.pipeline).layout;
     text += format("  %4zu %8zu %5zu %6zu  %-24s %16s %12s\n", rank, at.pipeline_rank(),
                    at.data_rank(), at.tensor_rank(), units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict(config, at, flags).device.total()).c_str());
   }
-  return text + (grid.pipeline_size > 1 ? stages_text(config, plan) : "");
+  if (grid.pipeline_size == 1) return text;
+  return text + stages_text(config, plan_pipeline(config, grid, flags.pipeline));
 }
 
-ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
-    : ThreeDTrainer(
-          context, flags, plan_of(context.config, context.grid, flags),
-          layout_of(context.config, context.grid, plan_of(context.config, context.grid, flags))) {
+ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, Stage stage)
+    : stage_(std::move(stage)),
+      replica_(context, stage_.layout, share_of(stage_.layout, flags.zero, context.registered),
+               stage_.num_slots()),
+      pipelines_(replica_, context.groups->data()),
+      pipeline_(replica_, *context.groups, stage_.schedule()),
+      zero_(replica_, context.groups->data(), flags.zero),
+      slices_(context, stage_.layout),
+      stages_(context, stage_.plan.parts) {
   const std::string& path = flags.pipeline.draw;
-  if (!path.empty() && context.grid.rank == 0) write_drawing(path, plan_);
-}
-
-ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, PipelinePlan plan,
-                             const Layout& layout)
-    : plan_(std::move(plan)),
-      replica_(context, layout, share_of(layout, flags, context.registered),
-               num_slots(plan_.schedule[context.grid.pipeline_rank()])),
-      pipeline_(replica_, *context.groups, plan_.schedule[context.grid.pipeline_rank()]),
-      first_row_(context.grid.data_rank() * context.config.global_batch_size /
-                 context.grid.data_size),
-      slices_(context, layout),
-      stages_(context, plan_.parts) {
-  Communicator& data = context.groups->data();
-  if (flags.zero_stage == 1) {
-    scatter_.emplace(replica_, data);
-    shards_.emplace(replica_, data);
-  } else {
-    reducer_.emplace(
-        replica_.gradients, data,
-        make_buckets(replica_.layout, context.config.accumulation(), flags.bucket_bytes), true);
-  }
+  if (!path.empty() && context.grid.rank == 0) write_drawing(path, stage_.plan);
 }
 
 StepResult ThreeDTrainer::step() {
@@ -161,11 +96,15 @@ StepResult ThreeDTrainer::step() {
   ++step_;
   fill(stream, replica_.gradients, 0);
   pipeline_.run({.number = step_,
-                 .first_row = first_row_,
+                 .first_row = pipelines_.first_row(),
                  .loss_scale = 1 / num_tokens,
-                 .last_backward = reducer_ ? reducer_->hooks(stream) : scatter_->hooks(stream),
-                 .reduce_embedding = [&] { reduce_embedding(); }});
-  reduce_data();
+                 .last_backward = zero_.hooks(stream),
+                 .reduce_embedding = [&] {
+                   zero_.wait(stream);  // the data axis' sum first: buckets hide behind backward
+                   reduce_embedding(replica_,
+                                    zero_.summed_gradient(replica_.layout.token_embedding()));
+                 }});
+  zero_.wait(stream);
   // All ranks of a tensor group have the loss, ranks of the last stage alone.
   const double own_loss = replica_.losses.total();
   const double loss =
@@ -174,29 +113,8 @@ StepResult ThreeDTrainer::step() {
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, replica_.squared_norm()));
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  if (scatter_) {
-    update_and_gather(replica_, replica_.context.groups->data(), update);
-  } else {
-    replica_.update(update);
-  }
+  zero_.update(update);
   return {loss, norm, update.learning_rate};
-}
-
-void ThreeDTrainer::reduce_data() {
-  Stream& stream = replica_.context.stream;
-  reducer_ ? reducer_->wait(stream) : scatter_->wait(stream);
-}
-
-void ThreeDTrainer::reduce_embedding() {
-  reduce_data();
-  Stream& stream = replica_.context.stream;
-  const size_t wte = replica_.layout.token_embedding();
-  const TensorView own =
-      scatter_ ? replica_.shard(TensorKind::grad, wte)
-               : replica_.gradients.view().rows(0, replica_.layout.unit(wte).padded_elements);
-  replica_.context.groups->embedding()
-      .all_reduce(stream, own, {.purpose = Purpose::gradient})
-      .wait(stream);
 }
 
 double ThreeDTrainer::evaluate(size_t num_batches) {
@@ -204,8 +122,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
   const ProcessGrid& grid = replica_.context.grid;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
-    pipeline_.evaluate(static_cast<int64_t>(batch), first_row_,
-                       config.global_batch_size / grid.data_size);
+    pipeline_.evaluate(static_cast<int64_t>(batch), pipelines_.first_row(), pipelines_.num_rows());
     const double own = replica_.losses.total();
     total += sum_over(*replica_.context.world, grid.tensor_rank() == 0 ? own : 0);
   }
@@ -214,11 +131,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 
 void ThreeDTrainer::visit(TensorKind kind, const TensorSink& sink) {
   const ProcessGrid& grid = replica_.context.grid;
-  const auto visit_own = [&](const TensorSink& own) {
-    const TensorSink full = slices_.joined(own);
-    if (shards_) return shards_->visit(kind, full);
-    if (grid.data_rank() == 0) replica_.visit(kind, full);
-  };
+  const auto visit_own = [&](const TensorSink& own) { zero_.visit(kind, slices_.joined(own)); };
   if (grid.data_rank() == 0 && grid.tensor_rank() == 0) return stages_.visit(visit_own, sink);
   visit_own([](const Parameter&, ConstTensorView) {});
 }
@@ -227,16 +140,14 @@ void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *replica_.context.groups;
   check_copies(replica_, groups.data());
   check_copies(replica_, groups.tensor(), [](const Parameter& p) { return !p.split; });
-  if (!replica_.layout.is_token_embedding(0)) return;
-  check_copies(replica_, groups.embedding(),
-               [](const Parameter& p) { return p.name == "wte.weight"; });
+  check_embeddings(replica_);
 }
 
 std::string ThreeDTrainer::report() {
   if (replica_.context.grid.pipeline_size == 1) return {};
   const size_t micro_batches =
       replica_.context.config.num_micro_batches(replica_.context.grid.data_size);
-  return bubble_text(replica_.context.groups->activations(), plan_, pipeline_.times(),
+  return bubble_text(replica_.context.groups->activations(), stage_.plan, pipeline_.times(),
                      micro_batches);
 }
 

@@ -1,11 +1,9 @@
 // Lesson 09: 3D parallelism. Data x pipeline x tensor, from the lessons before.
 #pragma once
 
-#include <optional>
-
 #include "common/train/full_tensors.h"
-#include "lessons/02_ddp/buckets.h"
-#include "lessons/03_zero1/shards.h"
+#include "lessons/02_ddp/data_parallel.h"
+#include "lessons/03_zero1/zero_stage.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
@@ -24,8 +22,7 @@ class ThreeDTrainer {
   struct Flags {
     size_t tensor_parallel_size = 1;
     PipelineFlags pipeline;
-    size_t zero_stage = 0;
-    size_t bucket_bytes = size_t{25} << 20;
+    ZeroFlags zero;
     void add_to(CLI::App& app);
     void check_files() const { pipeline.check_files(); }
   };
@@ -37,7 +34,8 @@ class ThreeDTrainer {
   // Which rank sits where and what it holds.
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags);
+  ThreeDTrainer(const TrainerContext& context, const Flags& flags)
+      : ThreeDTrainer(context, flags, Stage(context.config, context.grid, flags.pipeline)) {}
 
   StepResult step();
   double evaluate(size_t num_batches);
@@ -47,20 +45,13 @@ class ThreeDTrainer {
   std::string report();
 
  private:
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags, PipelinePlan plan,
-                const Layout& layout);
-  // Returns when this rank's gradients (with ZeRO-1: its shards) are summed over its data group.
-  void reduce_data();
-  void reduce_embedding();
+  ThreeDTrainer(const TrainerContext& context, const Flags& flags, Stage stage);
 
-  PipelinePlan plan_;
+  Stage stage_;
   Replica replica_;
+  DataParallel pipelines_;  // that share the global batch
   Pipeline pipeline_;
-  size_t first_row_;  // of the global batch, for this rank's pipeline
-  // One of the two.
-  std::optional<BucketReducer> reducer_;
-  std::optional<GradientScatter> scatter_;
-  std::optional<ShardCollector> shards_;
+  ZeroStage zero_;
   SliceCollector slices_;
   StageCollector stages_;
   int64_t step_ = 0;

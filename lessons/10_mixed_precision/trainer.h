@@ -1,11 +1,8 @@
 // Lesson 10: mixed precision. The model computes in bf16 or fp16, the optimizer in fp32.
 #pragma once
 
-#include <optional>
-
-#include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/shards.h"
+#include "lessons/03_zero1/zero_stage.h"
 #include "lessons/10_mixed_precision/loss_scaler.h"
 
 namespace ladder {
@@ -23,8 +20,7 @@ class MixedPrecisionTrainer {
 
   struct Flags {
     LossScaleFlags scale = {};
-    size_t zero_stage = 0;
-    size_t bucket_bytes = size_t{25} << 20;
+    ZeroFlags zero = {};
     DType reduce_dtype = DType::fp32;  // fp64 in runs of fp64
     bool no_master_weights = false;
     void add_to(CLI::App& app);
@@ -49,17 +45,14 @@ class MixedPrecisionTrainer {
 
  private:
   MixedPrecisionTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);
-  void update(const AdamWStep& step);
+  void update(AdamWStep step);
 
   Communicator& world_;
   Flags flags_;
   Replica replica_;
   DataParallel ranks_;
   Tensor reduced_;  // gradients on their way, in --reduce-dtype, if that is another than theirs
-  // One of the two.
-  std::optional<BucketReducer> buckets_;
-  std::optional<GradientScatter> scatter_;
-  std::optional<ShardCollector> shards_;
+  ZeroStage zero_;
   Stream host_stream_{DeviceType::cpu};
   Tensor unscaled_;  // one gradient for a dump, on rank 0 where there is a loss scale
   LossScaler scaler_;

@@ -41,8 +41,7 @@ class ScratchUnits {
 
  private:
   TensorView part(const Tensor& flat, size_t unit) const {
-    const Unit& u = model_.layout.unit(unit);
-    return flat.view().rows(u.offset, u.padded_elements);
+    return unit_in_flat(model_.layout, unit, flat.view());
   }
 
   TestModel& model_;

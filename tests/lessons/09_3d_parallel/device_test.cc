@@ -23,7 +23,7 @@ ThreeDTrainer::Flags grid(size_t tensor, size_t pipeline, size_t zero_stage = 0)
   ThreeDTrainer::Flags flags;
   flags.tensor_parallel_size = tensor;
   flags.pipeline.pipeline_parallel_size = pipeline;
-  flags.zero_stage = zero_stage;
+  flags.zero.stage = zero_stage;
   return flags;
 }
 

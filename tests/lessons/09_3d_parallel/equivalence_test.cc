@@ -22,7 +22,7 @@ ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage
   flags.tensor_parallel_size = tensor;
   flags.pipeline.pipeline_parallel_size = pipeline;
   flags.pipeline.schedule = kind;
-  flags.zero_stage = zero_stage;
+  flags.zero.stage = zero_stage;
   return flags;
 }
 

@@ -22,7 +22,8 @@ TEST_CASE("in fp32 and fp64 the bits of lessons 02 and 03") {
     for (size_t ranks : {1, 3, 8}) {
       require_same_bits<DdpTrainer, Mixed>(dtype, ranks, Accumulation::rows);
     }
-    require_same_bits<Zero1Trainer, Mixed>(dtype, 4, Accumulation::none, {}, {.zero_stage = 1});
+    require_same_bits<Zero1Trainer, Mixed>(dtype, 4, Accumulation::none, {},
+                                           {.zero = {.stage = 1}});
   }
 }
 
@@ -30,7 +31,7 @@ TEST_CASE("memory and communication are as predicted, and as the README says") {
   for (DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (DType reduce : {DType::fp32, DType::bf16}) {
       for (size_t zero_stage : {0, 1}) {
-        const Mixed::Flags flags = {.zero_stage = zero_stage, .reduce_dtype = reduce};
+        const Mixed::Flags flags = {.zero = {.stage = zero_stage}, .reduce_dtype = reduce};
         RunConfig config = equivalence_config(dtype, 6);
         Groups groups(4);
         const Record record = record_run<Mixed>(config, *groups.group, &groups.node_memory, flags);
@@ -119,7 +120,7 @@ TEST_CASE("a step that overflows is skipped on all ranks, and costs no time of A
                                     host,   stream, &*groups.group, &groups.node_memory};
     // Far too large to begin with: it halves, step by step, until nothing overflows.
     Mixed trainer(context, {.scale = {.initial_scale = 0x1p30, .window = 8, .hysteresis = 1},
-                            .zero_stage = zero_stage});
+                            .zero = {.stage = zero_stage}});
     int64_t num_skipped = 0, num_updates = 0;
     double first_scale_that_fits = 0;
     for (int step = 0; step < 50; ++step) {
