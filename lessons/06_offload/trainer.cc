@@ -129,12 +129,15 @@ StepResult OffloadTrainer::step() {
 void OffloadTrainer::update(const AdamWStep& step) {
   Stream& stream = replica_.context.stream;
   const Layout& layout = replica_.layout;
+  Trace* const trace = replica_.context.trace;
   std::vector<Work> gathers;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    if (trace != nullptr) trace->mark();
     adamw_update(replica_.host_stream, layout, shard_begin(layout, unit, replica_.rank),
                  master(unit), replica_.shard(TensorKind::exp_avg, unit),
                  replica_.shard(TensorKind::exp_avg_sq, unit),
                  replica_.shard(TensorKind::grad, unit), step);
+    if (trace != nullptr) trace->add_since_mark(concat(layout.unit(unit).name, " AdamW"));
     if (flags_.offload_parameters) continue;
     copy(stream, replica_.shard(TensorKind::param, unit), master(unit));
     if (flags_.zero_stage == 2) gathers.push_back(gather_unit(replica_, world_, unit));

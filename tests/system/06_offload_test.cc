@@ -1,6 +1,8 @@
 // Lessons 02 to 06 side by side, as a user runs them: bits, memory caps, wrong flags, devices.
 #include <catch2/catch.hpp>
 
+#include <map>
+
 #include "kernels/runtime/check.h"
 #include "tests/system/mpirun.h"
 #include "tests/system/scratch.h"
@@ -9,6 +11,7 @@ namespace ladder {
 namespace {
 
 using Catch::Matchers::Contains;
+using Json = nlohmann::ordered_json;
 
 const std::vector<std::string> kLessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3",
                                            "06_offload"};
@@ -46,6 +49,28 @@ TEST_CASE("06: messages instead of shared memory: the same loss, and the staging
     };
     CHECK(loss_of(messages.out) != "none");
     CHECK(loss_of(messages.out) == loss_of(shared.out));
+  }
+}
+
+TEST_CASE("03 and 06: a trace has every unit's update on every rank") {
+  const Scratch folder;
+  for (const std::string lesson : {"03_zero1", "06_offload"}) {
+    const ProcessResult result =
+        run_ranks(2,
+                  Flags{lesson_path(lesson)} + kNano +
+                      Flags{"--global-batch-size", "2", "--trace", lesson + ".json"},
+                  {.folder = folder.path()});
+    CAPTURE(lesson, result.out, result.err);
+    REQUIRE(result.status == 0);
+    const Json trace = Json::parse(read_text(folder.path() / (lesson + ".json")));
+    std::map<std::string, int> updates;
+    for (const Json& event : trace.at("traceEvents")) {
+      const std::string name = event.at("name");
+      if (name.ends_with(" AdamW")) ++updates[concat(event.at("pid").get<int>(), " ", name)];
+    }
+    // wte, wpe, two blocks and ln_f on each of two ranks, in each of two steps.
+    CHECK(updates.size() == 2 * 5);
+    for (const auto& [name, count] : updates) CHECK(count == 2);
   }
 }
 
