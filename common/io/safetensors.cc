@@ -65,6 +65,13 @@ std::string make_header(const std::vector<SafetensorsWriter::Tensor>& tensors) {
 
 }  // namespace
 
+std::optional<DType> SafetensorsEntry::float_dtype() const {
+  for (DType known : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    if (dtype == file_dtype(known)) return known;
+  }
+  return std::nullopt;
+}
+
 SafetensorsReader::SafetensorsReader(const std::string& path)
     : path_(path), file_(path), entries_(parse_safetensors_header(file_.bytes(), path)) {
   const size_t data_bytes = entries_.empty() ? 0 : entries_.back().end;
@@ -86,9 +93,10 @@ void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destinati
   check(entry.begin <= entry.end && entry.end <= section_.size(),
         "SafetensorsReader::read: an entry of another file");
   check(destination.device() == DeviceType::cpu, "SafetensorsReader::read: not host memory");
-  if (entry.dtype != "F32" && entry.dtype != "F64") {
+  const std::optional<DType> dtype = entry.float_dtype();
+  if (!dtype) {
     throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " is ", entry.dtype,
-                           ", only F32 and F64 can be read"));
+                           ", only F32, F64, BF16 and F16 can be read"));
   }
   if (destination.num_elements() != entry.num_elements()) {
     throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " has ",
@@ -99,12 +107,8 @@ void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destinati
   check(!destination.empty(), "SafetensorsReader::read: the destination is empty");
   const std::span<const std::byte> source = section_.subspan(entry.begin, entry.end - entry.begin);
   dispatch_float(destination.dtype(), [&](auto zero) {
-    using Element = decltype(zero);
-    if (entry.dtype == "F32") {
-      convert<float>(source, destination.as<Element>());
-    } else {
-      convert<double>(source, destination.as<Element>());
-    }
+    auto* const elements = destination.as<decltype(zero)>();
+    dispatch_float(*dtype, [&]<class Source>(Source) { convert<Source>(source, elements); });
   });
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct SafetensorsEntry {
   size_t begin, end;  // bytes, relative to the data section
 
   size_t num_elements() const;
+  // Of F32, F64, BF16 and F16, which SafetensorsReader::read takes; nothing for others.
+  std::optional<DType> float_dtype() const;
 };
 
 // Parses and checks the header of the file whose bytes are `file`; `path` is for messages only.
@@ -45,8 +48,9 @@ class SafetensorsReader {
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   // nullptr if there is no such tensor.
   const SafetensorsEntry* find(std::string_view name) const;
-  // destination[i] = element i of the tensor, F32 or F64 in the file, fp32 or fp64 in memory
-  // (fp64 to fp32 rounds to nearest). Any shape of the right number of elements will do.
+  // destination[i] = element i of the tensor, converted to the destination's floating-point dtype:
+  // exact where that has more bits, else rounded to nearest. Any shape of the right number of
+  // elements will do.
   // UserError, naming the tensor: another dtype in the file, another number of elements.
   // REQUIRES: an entry of this reader; host memory.
   void read(const SafetensorsEntry& entry, TensorView destination) const;

@@ -62,9 +62,9 @@ WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
                                shape_text(entry->shape), ", the model needs ",
                                to_string(parameter.full_shape)));
       }
-      if (entry->dtype != "F32" && entry->dtype != "F64") {
+      if (!entry->float_dtype()) {
         throw UserError(concat("--init ", path, ": tensor ", entry->name, " is ", entry->dtype,
-                               ", expected F32 or F64"));
+                               ", expected F32, F64, BF16 or F16"));
       }
     }
   }
@@ -102,7 +102,7 @@ void WeightsFile::check_tied_head() const {
   const SafetensorsEntry* head = find("lm_head.weight");
   if (head == nullptr) return;
   const SafetensorsEntry* wte = find("wte.weight");
-  bool equal = head->shape == wte->shape && (head->dtype == "F32" || head->dtype == "F64");
+  bool equal = head->shape == wte->shape && head->float_dtype().has_value();
   if (equal) {
     std::vector<double> a(head->num_elements()), b(wte->num_elements());
     const Shape shape = {a.size()};

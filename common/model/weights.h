@@ -18,9 +18,9 @@ namespace ladder {
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span);
 
-// A safetensors file with the weights of a GPT-2, under their published names, with or without the
-// prefix `transformer.`. Masks (`attn.bias`, `attn.masked_bias`) are ignored; `lm_head.weight` may
-// be there if it equals `wte.weight`.
+// A safetensors file with the weights of a GPT-2 in fp32, fp64, bf16 or fp16, under their published
+// names, with or without the prefix `transformer.`. Masks (`attn.bias`, `attn.masked_bias`) are
+// ignored; `lm_head.weight` may be there if it equals `wte.weight`.
 class WeightsFile {
  public:
   // UserError unless the file holds every parameter of the layout in its full shape, and nothing

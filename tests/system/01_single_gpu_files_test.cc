@@ -92,15 +92,18 @@ TEST_CASE("01: weights that are good") {
   const Safetensors plain = zero_weights(kSmallest);
   CHECK(std::abs(loss_from(plain) - expected) <= tolerance);
 
-  Safetensors decorated;
-  decorated.header["__metadata__"] = {{"format", "pt"}};
-  for (const auto& [name, shape] : gpt2_shapes(kSmallest)) {
-    decorated.add("transformer." + name, shape, "F64");
+  for (const std::string dtype : {"F64", "BF16", "F16"}) {
+    CAPTURE(dtype);
+    Safetensors decorated;
+    decorated.header["__metadata__"] = {{"format", "pt"}};
+    for (const auto& [name, shape] : gpt2_shapes(kSmallest)) {
+      decorated.add("transformer." + name, shape, dtype);
+    }
+    decorated.add("transformer.h.0.attn.bias", {1, 1, 8, 8}, "BOOL");
+    decorated.add("transformer.h.0.attn.masked_bias", {1});
+    decorated.add("lm_head.weight", {256, 8}, dtype);
+    CHECK(std::abs(loss_from(decorated) - expected) <= tolerance);
   }
-  decorated.add("transformer.h.0.attn.bias", {1, 1, 8, 8}, "BOOL");
-  decorated.add("transformer.h.0.attn.masked_bias", {1});
-  decorated.add("lm_head.weight", {256, 8}, "F64");
-  CHECK(std::abs(loss_from(decorated) - expected) <= tolerance);
 }
 
 void check_bad_weights(const std::string& content, const std::vector<std::string>& mentions) {

@@ -96,7 +96,7 @@ std::string Safetensors::text() const {
 
 void Safetensors::add(const std::string& name, const std::vector<size_t>& shape,
                       const std::string& dtype) {
-  size_t bytes = dtype == "F64" ? 8 : dtype == "F32" ? 4 : 1;
+  size_t bytes = dtype == "F64" ? 8 : dtype == "F32" ? 4 : dtype.ends_with("F16") ? 2 : 1;
   for (const size_t extent : shape) bytes *= extent;
   header[name] = {
       {"dtype", dtype}, {"shape", shape}, {"data_offsets", {data.size(), data.size() + bytes}}};

@@ -64,7 +64,8 @@ std::string shape_text(const SafetensorsEntry& entry) {
   return "(" + text + ")";
 }
 
-// Keeps the tensor in memory of its own, since in the file it may lie at an odd address.
+// Keeps the tensor in memory of its own, since in the file it may lie at an odd address; what is
+// not fp32 is compared in fp64.
 class LoadedTensor {
  public:
   LoadedTensor(const SafetensorsReader& reader, const SafetensorsEntry& entry)

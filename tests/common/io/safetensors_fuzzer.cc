@@ -22,16 +22,16 @@ std::string file_with(const uint8_t* data, size_t size) {
   return ladder::concat("/proc/self/fd/", descriptor);
 }
 
-// Reads every tensor there is, into both element types.
+// Reads every tensor that can be read, into every element type.
 void read_all(const ladder::SafetensorsReader& reader) {
   using ladder::DType;
   std::vector<double> elements;
   for (const ladder::SafetensorsEntry& entry : reader.entries()) {
     const ladder::SafetensorsEntry* const found = reader.find(entry.name);
     require(found == &entry);
-    if (entry.dtype != "F32" && entry.dtype != "F64") continue;
+    if (!entry.float_dtype()) continue;
     elements.resize(entry.num_elements() + 1);
-    for (DType dtype : {DType::fp32, DType::fp64}) {
+    for (DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
       reader.read(entry, ladder::TensorView(elements.data(), dtype, ladder::DeviceType::cpu,
                                             {entry.num_elements()}));
     }

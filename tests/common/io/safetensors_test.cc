@@ -1,5 +1,6 @@
 #include "common/io/safetensors.h"
 
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -62,6 +63,60 @@ TEST_CASE("what is written is read back, as it was or converted") {
   CHECK(read<double>(reader, "scalar") == std::vector<double>{7});
 }
 
+// Bits and what they stand for; the numbers are exact in bf16 and fp16 alike, but for the last.
+template <class T>
+void check_low_precision(const std::vector<std::pair<uint16_t, double>>& known) {
+  const std::string path = temporary("low_precision.safetensors");
+  std::vector<T> elements;
+  for (const auto& [bits, value] : known) elements.push_back(T::from_bits(bits));
+  SafetensorsWriter writer(path, {{"x", dtype_of<T>, {elements.size()}}});
+  writer.write(view(elements));
+  writer.finish();
+  const SafetensorsReader reader(path);
+  const auto same = [](double a, double b) {
+    return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
+  };
+  const std::vector<double> doubles = read<double>(reader, "x");
+  const std::vector<float> floats = read<float>(reader, "x");
+  const std::vector<T> again = read<T>(reader, "x");
+  for (size_t i = 0; i < known.size(); ++i) {
+    CAPTURE(i, known[i].second);
+    CHECK(same(doubles[i], known[i].second));
+    CHECK(same(static_cast<double>(floats[i]), known[i].second));
+    CHECK(again[i].bits() == known[i].first);
+  }
+}
+
+TEST_CASE("bf16 and fp16 are read exactly, and rounded to") {
+  check_low_precision<bfloat16>({{0x3F80, 1.0},
+                                 {0xC020, -2.5},
+                                 {0x8000, -0.0},
+                                 {0x0001, 0x1p-133},
+                                 {0x7F7F, 0x1.FEp127},
+                                 {0xFF80, -INFINITY}});
+  check_low_precision<float16>({{0x3C00, 1.0},
+                                {0xC100, -2.5},
+                                {0x8000, -0.0},
+                                {0x0001, 0x1p-24},
+                                {0x7BFF, 65504.0},
+                                {0xFC00, -INFINITY}});
+  const std::string path = temporary("to_low_precision.safetensors");
+  // Halfway between two numbers of bf16, and of fp16: to the even one; beyond fp16's largest.
+  const std::vector<double> doubles = {1 + 0x1p-8, 1 + 0x1p-11, 1e5};
+  SafetensorsWriter writer(path, {{"x", DType::fp64, {3}}, {"half", DType::fp16, {1}}});
+  writer.write(view(doubles));
+  writer.write(view(std::vector<float16>{float16::from_bits(0x3C01)}));  // 1 + 2^-10
+  writer.finish();
+  const SafetensorsReader reader(path);
+  const auto widened = [&]<class T>(T, const char* name) {
+    const std::vector<T> elements = read<T>(reader, name);
+    return std::vector<float>(elements.begin(), elements.end());
+  };
+  CHECK(widened(bfloat16{}, "x") == std::vector<float>{1, 1, 99840});
+  CHECK(widened(float16{}, "x") == std::vector<float>{1.00390625F, 1, INFINITY});
+  CHECK(widened(bfloat16{}, "half") == std::vector<float>{1});
+}
+
 TEST_CASE("the written header names tensors in order and aligns the data") {
   const std::string path = temporary("aligned.safetensors");
   for (const std::string name : {"a", "ab", "abc", "abcd", "abcde", "abcdef", "abcdefg"}) {
@@ -102,15 +157,15 @@ TEST_CASE("reading refuses other dtypes and other sizes, naming the tensor") {
   const std::string path = temporary("other.safetensors");
   std::ofstream(path) << file_of(
       std::string("{") + tensor("x", "2", 0, 8) +
-          ",\"half\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[8,12]}}",
+          ",\"short\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[8,12]}}",
       12);
   const SafetensorsReader reader(path);
   std::vector<float> elements(3);
   const auto read_into = [&](const char* name, size_t count) {
     reader.read(*reader.find(name), {elements.data(), DType::fp32, DeviceType::cpu, {count}});
   };
-  CHECK_THROWS_AS(read_into("half", 2), UserError);
-  CHECK_THROWS_WITH(read_into("half", 2), Contains("half") && Contains("BF16"));
+  CHECK_THROWS_AS(read_into("short", 2), UserError);
+  CHECK_THROWS_WITH(read_into("short", 2), Contains("short") && Contains("I16, only F32, F64"));
   CHECK_THROWS_AS(read_into("x", 3), UserError);
   CHECK_THROWS_WITH(read_into("x", 3), Contains("\"x\" has 2 elements, expected 3"));
   SafetensorsEntry stranger = *reader.find("x");

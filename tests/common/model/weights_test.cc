@@ -168,10 +168,17 @@ class WeightsFolder {
   std::string path_;
 };
 
+// What `value` becomes in memory of the dtype, or in a file.
+double stored(DType dtype, double value) {
+  return dispatch_float(dtype, [value](auto zero) {
+    return static_cast<double>(static_cast<decltype(zero)>(value));
+  });
+}
+
 TEST_CASE("a weights file is read into the model's dtype, with and without prefix") {
   const std::string prefix = GENERATE("", "transformer.");
-  const DType in_file = GENERATE(DType::fp32, DType::fp64),
-              dtype = GENERATE(DType::fp32, DType::fp64);
+  const DType in_file = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16),
+              dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
   WeightsFolder folder;
   std::ranges::reverse(folder.tensors);  // any order will do
   for (FileTensor& t : folder.tensors) {
@@ -184,9 +191,7 @@ TEST_CASE("a weights file is read into the model's dtype, with and without prefi
       const Tensor tensor(memory(), Category::workspace, dtype, p.shape);
       file.read(p, tensor);
       Values expected = folder.tensor(prefix + p.name).values;
-      if (in_file == DType::fp32 || dtype == DType::fp32) {
-        for (double& value : expected) value = static_cast<float>(value);
-      }
+      for (double& value : expected) value = stored(dtype, stored(in_file, value));
       CHECK(values_of(tensor) == expected);
     }
   }
@@ -231,7 +236,7 @@ TEST_CASE("what is wrong with a weights file is said in one line that names the 
           folder.tensor("ln_f.bias").shape = {15, 1};
         }) == "tensor ln_f.bias has shape (15, 1), the model needs (15)");
   CHECK(fault_after([&] { folder.tensor("h.1.ln_2.bias").dtype = DType::int32; }) ==
-        "tensor h.1.ln_2.bias is I32, expected F32 or F64");
+        "tensor h.1.ln_2.bias is I32, expected F32, F64, BF16 or F16");
   CHECK(fault_after([&] { folder.add("h.2.ln_1.weight", {15}); }) ==
         "tensor h.2.ln_1.weight is not part of the model");
   CHECK(fault_after([&] { folder.add("bias", {15}); }) == "tensor bias is not part of the model");
