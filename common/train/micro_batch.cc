@@ -89,7 +89,7 @@ void ParameterStaging::load(const WeightsFile& file, size_t first, TensorView sp
   for_parameters_in(
       layout_, first, first + span.num_elements(),
       [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
-        const TensorView host = host_.view().elements(0, parameter.full_shape);
+        const TensorView host = host_as(span.dtype(), parameter.full_shape);
         file.read(parameter, host);
         for_runs_in(parameter, from - begin, to - begin, [&](size_t run, size_t at, size_t count) {
           copy(stream_, span.elements(begin + run - first, {count}), host.elements(at, {count}));
