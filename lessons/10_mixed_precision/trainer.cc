@@ -1,7 +1,6 @@
 #include "lessons/10_mixed_precision/trainer.h"
 
 #include <cmath>
-#include <map>
 
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
@@ -9,9 +8,14 @@
 namespace ladder {
 namespace {
 
-// fp64 runs are for comparing: nothing is rounded there.
+// UserError in fp64 where another is asked for: fp64 runs are for comparing, nothing is rounded.
 DType reduce_dtype(const RunConfig& config, const MixedPrecisionTrainer::Flags& flags) {
-  return config.dtype == DType::fp64 ? DType::fp64 : flags.reduce_dtype;
+  if (config.dtype == DType::fp64 && flags.reduce_dtype) {
+    throw UserError(
+        concat("--reduce-dtype ", name_of(*flags.reduce_dtype),
+               " with --dtype fp64, whose gradients are reduced in fp64; leave it out"));
+  }
+  return flags.reduce_dtype.value_or(config.accumulation());
 }
 
 bool scales(const RunConfig& config, const MixedPrecisionTrainer::Flags& flags) {
@@ -31,11 +35,12 @@ Tensor reduced_tensor(const TrainerContext& context, const Layout& layout,
 
 void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "Mixed precision";
-  static const std::map<std::string, DType> kDtypes = {
-      {"fp32", DType::fp32}, {"bf16", DType::bf16}, {"fp16", DType::fp16}};
-  app.add_option("--reduce-dtype", reduce_dtype,
-                 "Of gradients between ranks: fp32, bf16 or fp16 [fp32]")
-      ->transform(CLI::Transformer(kDtypes).description(""))
+  const auto set_reduce_dtype = [this](const std::string& name) {
+    reduce_dtype = name == "fp32" ? DType::fp32 : name == "bf16" ? DType::bf16 : DType::fp16;
+  };
+  app.add_option_function<std::string>("--reduce-dtype", set_reduce_dtype,
+                                       "Of gradients between ranks: fp32, bf16 or fp16 [fp32]")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
       ->group(group);
   app.add_flag("--no-master-weights", no_master_weights,
                "Round the masters to --dtype after every update: what a model without them learns")

@@ -1,6 +1,8 @@
 // Lesson 10: mixed precision. The model computes in bf16 or fp16, the optimizer in fp32.
 #pragma once
 
+#include <optional>
+
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/zero_stage.h"
 #include "lessons/10_mixed_precision/loss_scaler.h"
@@ -21,7 +23,7 @@ class MixedPrecisionTrainer {
   struct Flags {
     LossScaleFlags scale = {};
     ZeroFlags zero = {};
-    DType reduce_dtype = DType::fp32;  // fp64 in runs of fp64
+    std::optional<DType> reduce_dtype = {};  // fp32, bf16 or fp16; none: that of the gradients
     bool no_master_weights = false;
     void add_to(CLI::App& app);
   };
