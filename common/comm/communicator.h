@@ -4,7 +4,8 @@
 // - Counts are elements. Every rank of the group makes the same calls in the same order, with the
 //   same dtype and the same number of elements; a rank that does not is an error on all ranks.
 // - Sums are taken per element in rank order (((0 + 1) + 2) + ...), whatever the size of the call,
-//   so all_reduce has the bits of reduce_scatter followed by all_gather.
+//   so all_reduce has the bits of reduce_scatter followed by all_gather. Those of bf16 and fp16 are
+//   taken in fp32 and rounded once, at the end (NCCL may round more often).
 // - The call begins when everything queued on `stream` so far has run. Buffers belong to the
 //   operation until its Work has been waited for.
 // - With `background` it runs on the communicator's own worker thread, behind the background

@@ -1,5 +1,7 @@
 // Every operation, in groups of 1 to 8 ranks, on every kind of memory, bit for bit.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
 #include <span>
 
 #include "tests/common/comm/devices.h"
@@ -185,14 +187,17 @@ void test_everywhere(Communicator& all, Ranks& ranks, std::span<const Place> pla
   });
 }
 
-TEMPLATE_TEST_CASE("every operation moves and sums what it says", "", float, double, int32_t) {
+// What differs between bf16 and fp16, the arithmetic, is in order_test.cc.
+TEMPLATE_TEST_CASE("every operation moves and sums what it says", "", float, double, int32_t,
+                   bfloat16) {
   Ranks ranks;
   const auto all =
       MpiCommunicator::make_world(world(), &ranks.node_memory, {.piece_elements = kPiece});
   test_everywhere<TestType>(*all, ranks, kPlaces);
 }
 
-TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t) {
+TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t, bfloat16,
+                   float16) {
   Ranks ranks;
   const Place places[] = {Place::unregistered};
   const auto all = MpiCommunicator::make_world(world(), nullptr, {.piece_elements = kPiece});
@@ -202,7 +207,7 @@ TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t)
 // Whole numbers are exact in any order of summation, NCCL's too.
 constexpr Place kDevicePlaces[] = {Place::device};
 
-TEMPLATE_TEST_CASE("the same on a device, by NCCL", "", float, double, int32_t) {
+TEMPLATE_TEST_CASE("the same on a device, by NCCL", "", float, double, int32_t, bfloat16, float16) {
   const std::optional<DeviceType> device = device_for_nccl();
   if (!device) return;
   Ranks ranks(*device);
@@ -210,12 +215,103 @@ TEMPLATE_TEST_CASE("the same on a device, by NCCL", "", float, double, int32_t) 
   test_everywhere<TestType>(*all, ranks, kDevicePlaces);
 }
 
-TEMPLATE_TEST_CASE("the same on a device, staged", "", float, double, int32_t) {
+TEMPLATE_TEST_CASE("the same on a device, staged", "", float, double, int32_t, bfloat16) {
   const std::optional<DeviceType> device = device_for_tests();
   if (!device) return;
   Ranks ranks(*device);
   const auto all = staged_world(ranks, kPiece * sizeof(TestType));
   test_everywhere<TestType>(*all, ranks, kDevicePlaces);
+}
+
+// What five ranks or more give to element i, by turns: an infinity on one of them; infinities of
+// both signs; NaN on one; the largest number on all; it twice, less it.
+template <class T>
+float special(size_t rank, size_t size, size_t i) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLargest = std::is_same_v<T, float16> ? 0x1.FFCp15F : 0x1.FEp127F;
+  switch (i % 5) {
+    case 0:
+      return rank == 2 ? kInfinity : 1;
+    case 1:
+      return rank == 0 ? kInfinity : -kInfinity;
+    case 2:
+      return rank + 1 == size ? std::numeric_limits<float>::quiet_NaN() : 1;
+    case 3:
+      return kLargest;
+    default:
+      return rank < 2 ? kLargest : rank == 2 ? -kLargest : 0;
+  }
+}
+
+// One after the other in fp32, rounded once.
+template <class T>
+float special_sum(size_t size, size_t i) {
+  float sum = special<T>(0, size, i);
+  for (size_t r = 1; r < size; ++r) sum += special<T>(r, size, i);
+  return number<T>(sum);
+}
+
+// Numbers of all kinds, and NaN with all kinds of bits.
+template <class T>
+T any_bits(size_t rank, size_t i) {
+  return T::from_bits(static_cast<uint16_t>(i * 23 + rank * 4099));
+}
+
+template <class T>
+void test_special(Communicator& all, Ranks& ranks, Place place, bool sums_in_rank_order) {
+  INFO(name_of(dtype_of<T>) << ", " << name_of(place));
+  const size_t me = all.rank(), size = all.size();
+  constexpr size_t n = 37;
+  const auto inputs = [&] {
+    const TensorView view = ranks.take<T>(place, size * n);
+    fill<T>(view, [&](size_t i) { return special<T>(me, size, i); });
+    return view;
+  };
+  const auto check_sums = [&](const TensorView& view, size_t first) {
+    const std::vector<T> x = to_host<T>(view);
+    for (size_t i = 0; i < x.size(); ++i) {
+      if ((first + i) % 5 == 4 && !sums_in_rank_order) continue;
+      const float sum = x[i], expected = special_sum<T>(size, first + i);
+      if (!(sum == expected) && !(std::isnan(sum) && std::isnan(expected))) {
+        FAIL("element " << first + i << " is " << sum << ", not " << expected);
+      }
+    }
+  };
+  const TensorView whole = inputs(), scattered = inputs();
+  all.all_reduce(ranks.stream, whole, {}).wait(ranks.stream);
+  check_sums(whole, 0);
+  const TensorView shard = scattered.elements(me * n, {n});
+  all.reduce_scatter(ranks.stream, shard, scattered, {}).wait(ranks.stream);
+  check_sums(shard, me * n);
+
+  const TensorView moved = ranks.take<T>(place, 301), gathered = ranks.take<T>(place, size * 301);
+  fill<T>(moved, [&](size_t i) { return any_bits<T>(me, i); });
+  all.all_gather(ranks.stream, gathered, moved, {}).wait(ranks.stream);
+  const std::vector<T> bits = to_host<T>(gathered);
+  for (size_t i = 0; i < bits.size(); ++i) {
+    if (bits[i].bits() != any_bits<T>(i / 301, i % 301).bits()) FAIL("other bits at " << i);
+  }
+  ranks.release(all, {whole, scattered, moved, gathered});
+}
+
+// fp16 overflows at 65,520; a sum that comes back from there in fp32 is finite.
+TEMPLATE_TEST_CASE("infinities, NaN and what overflows", "", bfloat16, float16) {
+  using T = TestType;
+  CHECK(special_sum<float16>(8, 3) == std::numeric_limits<float>::infinity());
+  CHECK(special_sum<float16>(8, 4) == 65504);
+  Ranks ranks;
+  for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
+    const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = 50});
+    for (Place place : kPlaces) test_special<T>(*all, ranks, place, true);
+  }
+  if (const auto device = device_for_tests()) {
+    Ranks on_device(*device);
+    test_special<T>(*staged_world(on_device, 500), on_device, Place::device, true);
+  }
+  if (const auto device = device_for_nccl()) {
+    Ranks on_device(*device);
+    test_special<T>(*nccl_world(on_device), on_device, Place::device, false);
+  }
 }
 
 TEST_CASE("a message larger than MPI buffers, both ways") {

@@ -10,40 +10,50 @@
 namespace ladder::testing {
 namespace {
 
-using Floats = std::vector<float>;
-
-// Inputs whose sum depends on the order: 1e8 + 1 == 1e8 in fp32.
-float touchy(size_t rank, size_t i) {
-  const float values[] = {1e8F, 1.0F, -1e8F, 0.3F, 1e8F, -1.0F, 7.7F, -1e8F};
-  return values[(rank + i) % 8] * (1.0F + static_cast<float>(i % 13) / 16);
+// Inputs whose sum in fp32 depends on the order, 2^15 + 0.0011 being 2^15; with other bits where
+// partial sums are rounded to 16 bits.
+template <class T>
+T touchy(size_t rank, size_t i) {
+  const float values[] = {32768, 0.0015F, -32768, 0.0011F, 0.0013F, 0.0017F, 0.0009F, -0.0007F};
+  return number<T>(values[(rank + i) % 8] * (1.0F + static_cast<float>(i % 13) / 16));
 }
 
-// One after the other from rank `first`.
-float in_order(size_t first, size_t size, size_t i) {
-  float sum = touchy(0, i);
-  for (size_t r = 1; r < size; ++r) sum += touchy((first + r) % size, i);
-  return sum;
+// One after the other from rank `first`; Partial is what partial sums are.
+template <class T, class Partial>
+T in_order(size_t first, size_t size, size_t i) {
+  Partial sum = number<Partial>(touchy<T>(first % size, i));
+  for (size_t r = 1; r < size; ++r) {
+    sum = number<Partial>(static_cast<float>(sum) +
+                          static_cast<float>(touchy<T>((first + r) % size, i)));
+  }
+  return number<T>(sum);
 }
 
-Floats copy_of(const TensorView& view) {
-  const float* const x = view.as<float>();
-  return Floats(x, x + view.num_elements());
+template <class T>
+std::vector<T> copy_of(const TensorView& view) {
+  const T* const x = view.as<T>();
+  return std::vector<T>(x, x + view.num_elements());
 }
 
-void require_same_bits(const Floats& a, const Floats& b) {
-  REQUIRE(a.size() == b.size());
-  REQUIRE(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
-TEST_CASE("sums are taken in rank order, by every operation, on every path, in any pieces") {
+// bf16 and fp16 are summed in fp32 and rounded once.
+TEMPLATE_TEST_CASE("sums are taken in rank order, by every operation, on every path, in any pieces",
+                   "", float, bfloat16, float16) {
+  using T = TestType;
   constexpr size_t kElements = 8 * 16 * 37;
   Ranks ranks;
-  Floats expected(kElements), backwards(kElements);
+  std::vector<T> expected(kElements), another(kElements), rounded(kElements);
   for (size_t i = 0; i < kElements; ++i) {
-    expected[i] = in_order(0, world().size(), i);
-    backwards[i] = in_order(1, world().size(), i);
+    expected[i] = in_order<T, float>(0, world().size(), i);
+    another[i] = in_order<T, float>(1, world().size(), i);
+    rounded[i] = in_order<T, T>(0, world().size(), i);
   }
-  REQUIRE(expected != backwards);  // the order does matter
+  REQUIRE(!same_bits(expected, another));  // the order does matter, and so does rounding
+  REQUIRE(same_bits(expected, rounded) == std::is_same_v<T, float>);
 
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
     for (size_t piece : {7, 64, 1000, 1 << 20}) {
@@ -51,22 +61,22 @@ TEST_CASE("sums are taken in rank order, by every operation, on every path, in a
       for (Place place : kPlaces) {
         INFO(name_of(place) << ", pieces of " << piece);
         const auto inputs = [&] {
-          const TensorView buffer = ranks.take<float>(place, kElements);
-          fill<float>(buffer, [&](size_t i) { return touchy(all->rank(), i); });
+          const TensorView buffer = ranks.take<T>(place, kElements);
+          fill<T>(buffer, [&](size_t i) { return touchy<T>(all->rank(), i); });
           return buffer;
         };
         const TensorView whole = inputs(), sharded = inputs(), rooted = inputs();
         all->all_reduce(ranks.stream, whole, {}).wait(ranks.stream);
-        require_same_bits(copy_of(whole), expected);
+        REQUIRE(same_bits(copy_of<T>(whole), expected));
 
         const size_t n = kElements / all->size();
         const TensorView shard = sharded.elements(all->rank() * n, {n});
         all->reduce_scatter(ranks.stream, shard, sharded, {}).wait(ranks.stream);
         all->all_gather(ranks.stream, sharded, shard, {}).wait(ranks.stream);
-        require_same_bits(copy_of(sharded), expected);
+        REQUIRE(same_bits(copy_of<T>(sharded), expected));
 
         all->reduce(ranks.stream, rooted, 3, {}).wait(ranks.stream);
-        if (all->rank() == 3) require_same_bits(copy_of(rooted), expected);
+        if (all->rank() == 3) REQUIRE(same_bits(copy_of<T>(rooted), expected));
         ranks.release(*all, {whole, sharded, rooted});
       }
     }

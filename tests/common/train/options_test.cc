@@ -64,6 +64,41 @@ std::string fault(const std::string& line, size_t data_size = 1) {
   return "nothing";
 }
 
+// The dtype that a lesson of these precisions takes, or what it says instead.
+std::string dtype_or_fault(Precisions precisions, const char* name) {
+  const char* const argv[] = {"00_test", "--device", "cpu", "--dtype", name};
+  const LessonInfo lesson = {"00_test", "Tests flags.", precisions};
+  try {
+    return std::string(name_of(parse_options(lesson, 5, argv, {}, [](CLI::App&) {})->dtype));
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST_CASE("a lesson takes the dtypes that it has, and says who has the others") {
+  using enum Precisions;
+  for (Precisions precisions : {full, Precisions::bf16, all}) {
+    CHECK(dtype_or_fault(precisions, "fp32") == "fp32");
+    CHECK(dtype_or_fault(precisions, "fp64") == "fp64");
+    for (const char* const name : {"fp8", "float", "BF16", ""}) {
+      CHECK(dtype_or_fault(precisions, name) ==
+            concat("--dtype ", name, ": expected fp32, fp64, bf16 or fp16"));
+    }
+  }
+  CHECK(dtype_or_fault(Precisions::bf16, "bf16") == "bf16");
+  CHECK(dtype_or_fault(all, "bf16") == "bf16");
+  CHECK(dtype_or_fault(all, "fp16") == "fp16");
+  CHECK(dtype_or_fault(Precisions::bf16, "fp16") ==
+        "--dtype fp16: 00_test has no loss scale, without which small gradients vanish; take "
+        "10_mixed_precision");
+  for (const char* const name : {"bf16", "fp16"}) {
+    CHECK(dtype_or_fault(full, name) ==
+          concat("--dtype ", name,
+                 ": 00_test updates what it has on the host, in fp32 or "
+                 "fp64; take 10_mixed_precision"));
+  }
+}
+
 std::string config_file(const std::string& content) {
   const char* const folder = std::getenv("TEST_TMPDIR");
   const std::string path = std::string(folder != nullptr ? folder : "/tmp") + "/options_test.ini";
