@@ -32,6 +32,7 @@ TEST_CASE("01: unknown presets, dtypes and devices") {
   check_bad_flags({"--model", "gpt5"}, {"--model", "gpt5", "nano", "gpt2-xl"});
   check_bad_flags({"--model", ""}, {"--model"});
   check_bad_flags({"--model", "nano", "--dtype", "fp8"}, {"--dtype", "fp8", "fp32", "fp64"});
+  check_bad_flags({"--model", "nano", "--dtype", "fp16"}, {"--dtype fp16", "10_mixed_precision"});
   check_bad_flags({"--model", "nano", "--device", "tpu"}, {"--device", "tpu", "cpu"});
 }
 

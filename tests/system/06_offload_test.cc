@@ -121,6 +121,16 @@ TEST_CASE("05 and 06: flags that cannot be") {
   check_bad("06_offload", {"--zero-stage", "1"}, {"--zero-stage"});
 }
 
+TEST_CASE("02 to 06: precisions that a lesson does not have") {
+  for (const std::string& lesson : kLessons) {
+    CAPTURE(lesson);
+    check_user_error(run_process({lesson_path(lesson), "--dtype", "fp16"}),
+                     {"--dtype fp16: " + lesson, "take 10_mixed_precision"});
+  }
+  check_user_error(run_process({lesson_path("06_offload"), "--dtype", "bf16"}),
+                   {"--dtype bf16: 06_offload", "on the host", "take 10_mixed_precision"});
+}
+
 TEST_CASE("03 to 06: on a device") {
   const std::string device = device_name();
   if (device.empty()) return;

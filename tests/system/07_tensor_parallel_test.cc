@@ -22,6 +22,7 @@ TEST_CASE("07: numbers of ranks that cannot split the model") {
          {"--tensor-parallel-size 2 on 4 ranks", "start 2 of them", "09_3d_parallel"});
   refuse(4, {}, {"--tensor-parallel-size 4", "2 heads", "2 would do"});
   refuse(4, {"--heads", "4", "--vocab", "5"}, {"vocabulary of 5 tokens", "2 would do"});
+  refuse(2, {"--dtype", "fp16"}, {"--dtype fp16: " + kProgram, "take 10_mixed_precision"});
   for (const std::string value : {"0", "-1", "x", ""}) {
     refuse(2, {"--tensor-parallel-size=" + value}, {"--tensor-parallel-size"});
   }

@@ -38,6 +38,7 @@ TEST_CASE("09: ranks that make no grid, and what the grid cannot split") {
   refuse(4, grid("0", "1"), {"--tensor-parallel-size", "'0'"});
   refuse(4, grid("1", "0"), {"--pipeline-parallel-size", "'0'"});
   refuse(2, {"--tensor-parallel-size=-1"}, {"--tensor-parallel-size", "'-1'"});
+  refuse(2, {"--dtype", "fp16"}, {"--dtype fp16: " + kProgram, "take 10_mixed_precision"});
   refuse(2, {"--zero-stage", "2"}, {"--zero-stage", "'2'"});
   refuse(2, {"--schedule", "xyz"}, {"--schedule", "xyz", "naive,gpipe,1f1b"});
   refuse(2, grid("1", "2") + Flags{"--stage-layers", "1,2"}, {"--stage-layers 1,2", "2 layers"});
