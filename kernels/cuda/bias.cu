@@ -10,13 +10,13 @@ constexpr unsigned kRowLanes = 64;
 // dbias += column sums of dout. A block owns a slice of 32 bytes of every row: narrow, so that few
 // columns make blocks enough for a GPU (768 in fp32: 96), and still nothing is fetched in vain.
 // Its 64 lanes take every 64th row each and are added by halves.
-template <class T>
-__global__ void bias_backward_kernel(T* dbias, const T* dout, size_t rows, size_t columns) {
+template <class T, class A = Accumulate<T>>
+__global__ void bias_backward_kernel(A* dbias, const T* dout, size_t rows, size_t columns) {
   constexpr unsigned kColumns = kSliceBytes / sizeof(T);
-  __shared__ Accumulate<T> sums[kRowLanes][kColumns];
+  __shared__ A sums[kRowLanes][kColumns];
   const unsigned lane = threadIdx.x / kColumns, slot = threadIdx.x % kColumns;
   const size_t column = size_t{blockIdx.x} * kColumns + slot;
-  Accumulate<T> sum = 0;
+  A sum = 0;
   if (column < columns) {
 #pragma unroll 8
     for (size_t row = lane; row < rows; row += kRowLanes) sum += dout[row * columns + column];
@@ -26,13 +26,13 @@ __global__ void bias_backward_kernel(T* dbias, const T* dout, size_t rows, size_
     __syncthreads();
     if (lane < half) sums[lane][slot] += sums[lane + half][slot];
   }
-  if (lane == 0 && column < columns) dbias[column] += static_cast<T>(sums[0][slot]);
+  if (lane == 0 && column < columns) dbias[column] += sums[0][slot];
 }
 
 }  // namespace
 
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
     map_rows(stream, Sum(), out.num_elements(), out.shape()[1], o, bias.as<T>(), o);
@@ -41,14 +41,14 @@ void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
 
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout) {
   const size_t rows = dout.shape()[0], columns = dout.shape()[1];
-  dispatch_accumulation(dout.dtype(), [&](auto zero) {
+  dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     constexpr unsigned kColumns = kSliceBytes / sizeof(T);
     launch<bias_backward_kernel<T>>(
         stream.native(),
         threads_for((columns + kColumns - 1) / kColumns * kColumns * kRowLanes,
                     kColumns * kRowLanes),
-        dbias.as<T>(), dout.as<T>(), rows, columns);
+        dbias.as<Accumulate<T>>(), dout.as<T>(), rows, columns);
   });
 }
 

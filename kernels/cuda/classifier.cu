@@ -57,9 +57,9 @@ __global__ void gradient_kernel(T* dlogits, const A* exponentials, const A* sum,
   const size_t column = index_in_slice(targets[blockIdx.x], first, n);
   for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) {
     const auto x = load<N>(row + i);
-    Pack<T, N> d;
+    Pack<A, N> d;
     for (unsigned k = 0; k < N; ++k) {
-      d.element[k] = static_cast<T>(x.element[k] * factor - (i + k == column ? scale : A{0}));
+      d.element[k] = x.element[k] * factor - (i + k == column ? scale : A{0});
     }
     store(out + i, d);
   }
@@ -113,7 +113,7 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                    ConstTensorView targets, size_t first, double loss_scale) {
   const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
   cuda::cross_entropy_loss(stream, losses, sum, target_logit);
-  dispatch_accumulation(dlogits.dtype(), [&](auto zero) {
+  dispatch_float(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
     T* const d = dlogits.as<T>();

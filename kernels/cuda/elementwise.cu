@@ -20,7 +20,7 @@ struct Scaled {
 };
 
 template <class To>
-struct Cast {
+struct Cast {  // to To itself: fp64 by way of fp32 would be rounded twice
   template <class From>
   __device__ To operator()(From x) const {
     return static_cast<To>(x);
@@ -35,38 +35,41 @@ struct AddUpdate {
 };
 
 // Ten rounds of integer arithmetic an element: no use in packs, memory waits for them.
-template <class T>
-__global__ void fill_normal_kernel(T* out, size_t n, uint64_t key, uint64_t first, T factor) {
+template <class T, class A = Accumulate<T>>
+__global__ void fill_normal_kernel(T* out, size_t n, uint64_t key, uint64_t first, A factor) {
   const size_t i = thread_index();
-  if (i < n) out[i] = factor * static_cast<T>(random_normal_integer(key, first + i));
+  if (i < n) {
+    out[i] = static_cast<T>(factor * static_cast<A>(random_normal_integer(key, first + i)));
+  }
 }
 
 }  // namespace
 
 void fill(Stream& stream, TensorView out, double value) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Constant<T>{static_cast<T>(value)}, out.num_elements(), out.as<T>());
   });
 }
 
 void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Sum(), out.num_elements(), out.as<T>(), a.as<T>(), b.as<T>());
   });
 }
 
 void scale(Stream& stream, TensorView out, ConstTensorView in, double factor) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    map(stream, Scaled<T>{static_cast<T>(factor)}, out.num_elements(), out.as<T>(), in.as<T>());
+    using A = Accumulate<T>;
+    map(stream, Scaled<A>{static_cast<A>(factor)}, out.num_elements(), out.as<T>(), in.as<T>());
   });
 }
 
 void cast(Stream& stream, TensorView out, ConstTensorView in) {
-  dispatch_accumulation(out.dtype(), [&](auto out_zero) {
-    dispatch_accumulation(in.dtype(), [&](auto in_zero) {
+  dispatch_float(out.dtype(), [&](auto out_zero) {
+    dispatch_float(in.dtype(), [&](auto in_zero) {
       using To = decltype(out_zero);
       map(stream, Cast<To>(), out.num_elements(), out.as<To>(), in.as<decltype(in_zero)>());
     });
@@ -74,17 +77,17 @@ void cast(Stream& stream, TensorView out, ConstTensorView in) {
 }
 
 void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, double deviation) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t n = out.num_elements();
     launch<fill_normal_kernel<T>>(stream.native(), threads_for(n), out.as<T>(), n, key, first,
-                                  static_cast<T>(deviation / kNormalDeviation));
+                                  static_cast<Accumulate<T>>(deviation / kNormalDeviation));
   });
 }
 
 void add_residual(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map_rows(stream, AddUpdate(), out.num_elements(), out.shape()[1], out.as<T>(), bias.as<T>(),
              residual.as<T>(), update.as<T>());

@@ -27,7 +27,7 @@ __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T*
   const size_t at = thread_index() * N;
   if (at >= n) return;
   const size_t row = slice.row(tokens[at / columns]);
-  Pack<T, N> x{};
+  Pack<Accumulate<T>, N> x{};
   if (row < slice.size) x = load<N>(table + row * columns + at % columns);
   store(out + at, x);
 }
@@ -52,15 +52,15 @@ __device__ unsigned list_threads(bool want, unsigned* list) {
 
 // Adds the rows of dout that list names to one column of the table, one after the other. While the
 // row stays the same its element stays in a register.
-template <class T>
+template <class A>
 struct Column {
-  T* table;  // of this thread's column, rows `stride` apart
+  A* table;  // of this thread's column, rows `stride` apart
   size_t stride;
   size_t none;  // no row has this number
   size_t row = none;
-  Accumulate<T> sum{};
+  A sum{};
 
-  __device__ void add(size_t to, T value) {
+  __device__ void add(size_t to, A value) {
     if (to != row) {
       flush();
       row = to;
@@ -69,7 +69,7 @@ struct Column {
     sum += value;
   }
   __device__ void flush() {
-    if (row != none) table[row * stride] = static_cast<T>(sum);
+    if (row != none) table[row * stride] = sum;
   }
 };
 
@@ -79,13 +79,13 @@ struct Column {
 // thread adds these rows of dout to its column: every element receives its rows in order of (b, t).
 // Looking costs at most 512 x R comparisons and no memory, however large the vocabulary is; the
 // longest a block works is on the most frequent token.
-template <class T>
-__global__ void embedding_backward_kernel(T* dtable, const int32_t* tokens, const T* dout,
+template <class T, class A = Accumulate<T>>
+__global__ void embedding_backward_kernel(A* dtable, const int32_t* tokens, const T* dout,
                                           Slice slice, size_t rows, size_t columns) {
   __shared__ unsigned list[kMaxThreads];
   const size_t column = size_t{blockIdx.y} * blockDim.x + threadIdx.x;
   const bool has_column = column < columns;
-  Column<T> sums{dtable + column, columns, slice.size};
+  Column<A> sums{dtable + column, columns, slice.size};
   for (size_t first = 0; first < rows; first += blockDim.x) {
     const size_t row = first + threadIdx.x;
     const size_t to = row < rows ? slice.row(tokens[row]) : slice.size;
@@ -105,14 +105,14 @@ __global__ void embedding_backward_kernel(T* dtable, const int32_t* tokens, cons
 }
 
 // One thread an element, which adds its B gradients in order; neighbours read neighbours.
-template <class T>
-__global__ void position_backward_kernel(T* dtable, const T* dout, size_t batch, size_t n) {
+template <class T, class A = Accumulate<T>>
+__global__ void position_backward_kernel(A* dtable, const T* dout, size_t batch, size_t n) {
   const size_t i = thread_index();
   if (i >= n) return;
-  Accumulate<T> sum = dtable[i];
+  A sum = dtable[i];
 #pragma unroll 4
   for (size_t b = 0; b < batch; ++b) sum += dout[b * n + i];
-  dtable[i] = static_cast<T>(sum);
+  dtable[i] = sum;
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ __global__ void position_backward_kernel(T* dtable, const T* dout, size_t batch,
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
                        ConstTensorView table, size_t first) {
   const size_t n = out.num_elements(), columns = out.shape()[2];
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
     const T* const w = table.as<T>();
@@ -140,16 +140,16 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
   const unsigned threads = static_cast<unsigned>(warps) * kWarpSize;
   const unsigned owners = static_cast<unsigned>(std::min<size_t>(dtable.shape()[0], kMaxOwners));
   const dim3 grid(owners, static_cast<unsigned>((columns + threads - 1) / threads));
-  dispatch_accumulation(dout.dtype(), [&](auto zero) {
+  dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     launch<embedding_backward_kernel<T>>(
-        stream.native(), {grid, dim3(threads)}, dtable.as<T>(), tokens.as<int32_t>(), dout.as<T>(),
-        Slice{first, dtable.shape()[0]}, tokens.num_elements(), columns);
+        stream.native(), {grid, dim3(threads)}, dtable.as<Accumulate<T>>(), tokens.as<int32_t>(),
+        dout.as<T>(), Slice{first, dtable.shape()[0]}, tokens.num_elements(), columns);
   });
 }
 
 void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table) {
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t sequence = out.shape()[1] * out.shape()[2];
     map_rows(stream, Sum(), out.num_elements(), sequence, out.as<T>(), table.as<T>(), in.as<T>());
@@ -157,11 +157,12 @@ void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstT
 }
 
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
-  dispatch_accumulation(dout.dtype(), [&](auto zero) {
+  dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const size_t sequence = dout.shape()[1] * dout.shape()[2];
-    launch<position_backward_kernel<T>>(stream.native(), threads_for(sequence), dtable.as<T>(),
-                                        dout.as<T>(), dout.shape()[0], sequence);
+    launch<position_backward_kernel<T>>(stream.native(), threads_for(sequence),
+                                        dtable.as<Accumulate<T>>(), dout.as<T>(), dout.shape()[0],
+                                        sequence);
   });
 }
 

@@ -31,16 +31,17 @@ struct GeluBackward {
 }  // namespace
 
 void gelu_forward(Stream& stream, TensorView out, ConstTensorView in) {
-  dispatch_accumulation(in.dtype(), [&](auto zero) {
+  dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    map(stream, Gelu<T>(), in.num_elements(), out.as<T>(), in.as<T>());
+    map(stream, Gelu<Accumulate<T>>(), in.num_elements(), out.as<T>(), in.as<T>());
   });
 }
 
 void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView in) {
-  dispatch_accumulation(in.dtype(), [&](auto zero) {
+  dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    map(stream, GeluBackward<T>(), in.num_elements(), din.as<T>(), dout.as<T>(), in.as<T>());
+    map(stream, GeluBackward<Accumulate<T>>(), in.num_elements(), din.as<T>(), dout.as<T>(),
+        in.as<T>());
   });
 }
 

@@ -11,13 +11,13 @@ namespace {
 constexpr unsigned kRowsOfBlock = 8;
 
 // Columns are summed in blocks of few, so that many blocks share the work: 768 columns are 96
-// blocks. Eight fp32 are the 32 bytes that memory hands out at once.
+// blocks. Eight fp32 are the 32 bytes that memory hands out at once; of bf16 and fp16 the block
+// beside finds the other half in the cache.
 constexpr unsigned kColumns = 8, kRowGroups = 64;
 
-template <unsigned N, class T>
-__global__ void forward_kernel(T* out, T* means, T* rstds, const T* in, const T* weight,
+template <unsigned N, class T, class A = Accumulate<T>>
+__global__ void forward_kernel(T* out, A* means, A* rstds, const T* in, const T* weight,
                                const T* bias, size_t rows, size_t n) {
-  using A = Accumulate<T>;
   const size_t row = size_t{blockIdx.x} * kRowsOfBlock + warp_index();
   if (row >= rows) return;
   const T* const x = in + row * n;
@@ -40,21 +40,20 @@ __global__ void forward_kernel(T* out, T* means, T* rstds, const T* in, const T*
     auto v = load<N>(x + i);
     const auto w = load<N>(weight + i), b = load<N>(bias + i);
     for (unsigned k = 0; k < N; ++k) {
-      v.element[k] = static_cast<T>((v.element[k] - mean) * rstd * w.element[k] + b.element[k]);
+      v.element[k] = (v.element[k] - mean) * rstd * w.element[k] + b.element[k];
     }
     store(out + row * n + i, v);
   }
   if (lane_index() == 0) {
-    means[row] = static_cast<T>(mean);
-    rstds[row] = static_cast<T>(rstd);
+    means[row] = mean;
+    rstds[row] = rstd;
   }
 }
 
 // din += the gradient, a row in each warp.
-template <unsigned N, class T>
-__global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight, const T* means,
-                            const T* rstds, size_t rows, size_t n) {
-  using A = Accumulate<T>;
+template <unsigned N, class T, class A = Accumulate<T>>
+__global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight, const A* means,
+                            const A* rstds, size_t rows, size_t n) {
   const size_t row = size_t{blockIdx.x} * kRowsOfBlock + warp_index();
   if (row >= rows) return;
   T* const dx = din + row * n;
@@ -66,8 +65,8 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
     const auto v = load<N>(x + i), g = load<N>(d + i);
     const auto w = load<N>(weight + i);
     for (unsigned k = 0; k < N; ++k) {
-      sum_g += A{g.element[k]} * w.element[k];
-      sum_gn += A{g.element[k]} * w.element[k] * ((v.element[k] - mean) * rstd);
+      sum_g += g.element[k] * w.element[k];
+      sum_gn += g.element[k] * w.element[k] * ((v.element[k] - mean) * rstd);
     }
   }
   const A mean_g = inverse * warp_sum(sum_g), mean_gn = inverse * warp_sum(sum_gn);
@@ -77,8 +76,7 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
     auto sum = load<N>(dx + i);
     for (unsigned k = 0; k < N; ++k) {
       const A normalized = (v.element[k] - mean) * rstd;
-      sum.element[k] +=
-          static_cast<T>(rstd * (A{g.element[k]} * w.element[k] - mean_g - normalized * mean_gn));
+      sum.element[k] += rstd * (g.element[k] * w.element[k] - mean_g - normalized * mean_gn);
     }
     store(dx + i, sum);
   }
@@ -86,10 +84,9 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
 
 // dweight += and dbias += the sums over all rows. Thread (group, column) sums rows group,
 // group + kRowGroups, ...; the groups are then added in their order.
-template <class T>
-__global__ void columns_kernel(T* dweight, T* dbias, const T* dout, const T* in, const T* means,
-                               const T* rstds, size_t rows, size_t n) {
-  using A = Accumulate<T>;
+template <class T, class A = Accumulate<T>>
+__global__ void columns_kernel(A* dweight, A* dbias, const T* dout, const T* in, const A* means,
+                               const A* rstds, size_t rows, size_t n) {
   __shared__ A dw_of_group[kRowGroups][kColumns], db_of_group[kRowGroups][kColumns];
   const unsigned column = threadIdx.x % kColumns, group = threadIdx.x / kColumns;
   const size_t i = size_t{blockIdx.x} * kColumns + column;
@@ -97,7 +94,7 @@ __global__ void columns_kernel(T* dweight, T* dbias, const T* dout, const T* in,
   if (i < n) {
     for (size_t row = group; row < rows; row += kRowGroups) {
       const A d = dout[row * n + i];
-      dw += d * ((in[row * n + i] - A{means[row]}) * rstds[row]);
+      dw += d * ((in[row * n + i] - means[row]) * rstds[row]);
       db += d;
     }
   }
@@ -109,8 +106,8 @@ __global__ void columns_kernel(T* dweight, T* dbias, const T* dout, const T* in,
     dw += dw_of_group[other][column];
     db += db_of_group[other][column];
   }
-  dweight[i] += static_cast<T>(dw);
-  dbias[i] += static_cast<T>(db);
+  dweight[i] += dw;
+  dbias[i] += db;
 }
 
 // One warp for each row.
@@ -124,13 +121,14 @@ LaunchShape warps_of(size_t rows) {
 void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorView rstd,
                        ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
   const size_t rows = in.shape()[0], n = in.shape()[1];
-  dispatch_accumulation(in.dtype(), [&](auto zero) {
+  dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using A = Accumulate<T>;
     T* const o = out.as<T>();
     const T *const x = in.as<T>(), *const w = weight.as<T>(), *const b = bias.as<T>();
     dispatch_pack<T>(in_packs(n, o, x, w, b), [&](auto pack) {
       launch<forward_kernel<decltype(pack)::value, T>>(
-          stream.native(), warps_of(rows), o, mean.as<T>(), rstd.as<T>(), x, w, b, rows, n);
+          stream.native(), warps_of(rows), o, mean.as<A>(), rstd.as<A>(), x, w, b, rows, n);
     });
   });
 }
@@ -139,18 +137,19 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
                         ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
                         ConstTensorView mean, ConstTensorView rstd) {
   const size_t rows = in.shape()[0], n = in.shape()[1];
-  dispatch_accumulation(in.dtype(), [&](auto zero) {
+  dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using A = Accumulate<T>;
     T* const dx = din.as<T>();
     const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
-    const T *const m = mean.as<T>(), *const s = rstd.as<T>();
+    const A *const m = mean.as<A>(), *const s = rstd.as<A>();
     dispatch_pack<T>(in_packs(n, dx, d, x, w), [&](auto pack) {
       launch<rows_kernel<decltype(pack)::value, T>>(stream.native(), warps_of(rows), dx, d, x, w, m,
                                                     s, rows, n);
     });
     const dim3 grid(static_cast<unsigned>((n + kColumns - 1) / kColumns));
-    launch<columns_kernel<T>>(stream.native(), {grid, dim3(kColumns * kRowGroups)}, dweight.as<T>(),
-                              dbias.as<T>(), d, x, m, s, rows, n);
+    launch<columns_kernel<T>>(stream.native(), {grid, dim3(kColumns * kRowGroups)}, dweight.as<A>(),
+                              dbias.as<A>(), d, x, m, s, rows, n);
   });
 }
 

@@ -1,6 +1,6 @@
 // One function of the inputs' elements for every element of an output: what most kernels without
 // sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses
-// allow.
+// allow. f gets bf16 and fp16 as fp32, and what it returns is rounded once.
 #pragma once
 
 #include "kernels/cuda/pack.h"
@@ -9,9 +9,9 @@
 namespace ladder::cuda {
 
 // f, element by element.
-template <class Out, unsigned N, class Function, class... In>
-__device__ Pack<Out, N> map_pack(const Function& f, const Pack<In, N>&... in) {
-  Pack<Out, N> out;
+template <unsigned N, class Function, class... In>
+__device__ auto map_pack(const Function& f, const Pack<In, N>&... in) {
+  Pack<decltype(f(in.element[0]...)), N> out;
   for (unsigned k = 0; k < N; ++k) out.element[k] = f(in.element[k]...);
   return out;
 }
@@ -20,9 +20,9 @@ template <unsigned N, class Function, class Out, class... In>
 __global__ void map_kernel(Function f, size_t n, Out* out, const In*... in) {
   const size_t first = thread_index() * N;
   if (first + N <= n) {
-    store(out + first, map_pack<Out, N>(f, load<N>(in + first)...));
+    store(out + first, map_pack<N>(f, load<N>(in + first)...));
   } else {
-    for (size_t i = first; i < n; ++i) out[i] = f(in[i]...);
+    for (size_t i = first; i < n; ++i) store(out + i, map_pack<1>(f, load<1>(in + i)...));
   }
 }
 
@@ -43,7 +43,7 @@ __global__ void map_rows_kernel(Function f, size_t n, size_t row_size, T* out, c
                                 const In*... in) {
   const size_t first = thread_index() * N;
   if (first >= n) return;
-  store(out + first, map_pack<T, N>(f, load<N>(row + first % row_size), load<N>(in + first)...));
+  store(out + first, map_pack<N>(f, load<N>(row + first % row_size), load<N>(in + first)...));
 }
 
 // out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one

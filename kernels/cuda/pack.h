@@ -1,4 +1,5 @@
 // Packs: neighbouring elements that a thread loads or stores at once, 16 bytes where it can.
+// Between a load and a store elements of bf16 and fp16 are fp32.
 #pragma once
 
 #include <algorithm>
@@ -9,23 +10,36 @@
 
 namespace ladder::cuda {
 
-// N neighbouring elements, loaded or stored by one instruction where they are up to 16 bytes.
+// N neighbouring elements, read or written by one instruction where they are up to 16 bytes.
 template <class T, unsigned N>
 struct alignas(sizeof(T) * N) Pack {
   T element[N];
 };
 
-// REQUIRES: the address is a multiple of the pack's size.
-template <unsigned N, class T>
-__device__ Pack<T, N> load(const T* from) {
-  return *reinterpret_cast<const Pack<T, N>*>(from);
-}
-template <unsigned N, class T>
-__device__ void store(T* to, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+// The same numbers as elements of another type, rounded where it has fewer bits.
+template <class To, class From, unsigned N>
+__device__ Pack<To, N> convert(const Pack<From, N>& pack) {
+  if constexpr (std::is_same_v<To, From>) {
+    return pack;
+  } else {
+    Pack<To, N> converted;
+    for (unsigned k = 0; k < N; ++k) converted.element[k] = static_cast<To>(pack.element[k]);
+    return converted;
+  }
 }
 
-// Elements in the largest pack that neither T's nor Others' makes larger than 16 bytes.
+// N elements, widened to what kernels compute with, and back.
+// REQUIRES: the address is a multiple of N elements' size.
+template <unsigned N, class T>
+__device__ Pack<Accumulate<T>, N> load(const T* from) {
+  return convert<Accumulate<T>>(*reinterpret_cast<const Pack<T, N>*>(from));
+}
+template <unsigned N, class T, class From>
+__device__ void store(T* to, const Pack<From, N>& pack) {
+  *reinterpret_cast<Pack<T, N>*>(to) = convert<T>(pack);
+}
+
+// Elements in the largest pack that is at most 16 bytes of T and of each of the Others.
 template <class T, class... Others>
 inline constexpr unsigned kPack = 16 / std::max({sizeof(T), sizeof(Others)...});
 

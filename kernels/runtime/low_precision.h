@@ -1,9 +1,14 @@
 // The 16-bit floating-point types. They are for storing only: an element is widened to fp32, which
 // is exact, and a result is rounded when it is stored, to nearest, ties to even. NaN stays NaN.
+//
+// CUDA kernels convert by the GPU's instructions, one instead of up to a dozen: the same numbers,
+// but every NaN becomes the same one. They are written as such because cuda_fp16.h's functions are
+// no constexpr, and are not there without CUDA.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace ladder {
 
@@ -21,7 +26,7 @@ constexpr float round_to_odd(double x) {
 class bfloat16 {
  public:
   bfloat16() = default;
-  constexpr explicit bfloat16(float x) : bits_(rounded(std::bit_cast<uint32_t>(x))) {}
+  constexpr explicit bfloat16(float x) : bits_(rounded(x)) {}
   constexpr explicit bfloat16(double x) : bfloat16(round_to_odd(x)) {}
   constexpr operator float() const {
     return std::bit_cast<float>(uint32_t{bits_} << 16);
@@ -36,7 +41,15 @@ class bfloat16 {
 
  private:
   // Half of the last place that stays is added, less one bit where a tie must go down.
-  static constexpr uint16_t rounded(uint32_t x) {
+  static constexpr uint16_t rounded(float value) {
+#ifdef __CUDA_ARCH__
+    if (!std::is_constant_evaluated()) {
+      uint16_t bits;
+      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+      return bits;
+    }
+#endif
+    const uint32_t x = std::bit_cast<uint32_t>(value);
     const bool is_nan = (x & 0x7FFFFFFF) > 0x7F800000;
     return static_cast<uint16_t>((is_nan ? x | 0x400000 : x + 0x7FFF + (x >> 16 & 1)) >> 16);
   }
@@ -49,7 +62,7 @@ class bfloat16 {
 class float16 {
  public:
   float16() = default;
-  constexpr explicit float16(float x) : bits_(rounded(std::bit_cast<uint32_t>(x))) {}
+  constexpr explicit float16(float x) : bits_(rounded(x)) {}
   constexpr explicit float16(double x) : float16(round_to_odd(x)) {}
   constexpr operator float() const { return widened(bits_); }  // NOLINT
 
@@ -64,7 +77,15 @@ class float16 {
   static constexpr uint32_t kBiases = (127 - 15) << 23;  // the difference of the exponents' biases
   static constexpr uint32_t kInfinity = 0x7F800000;      // of fp32
 
-  static constexpr uint16_t rounded(uint32_t x) {
+  static constexpr uint16_t rounded(float value) {
+#ifdef __CUDA_ARCH__
+    if (!std::is_constant_evaluated()) {
+      uint16_t bits;
+      asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+      return bits;
+    }
+#endif
+    const uint32_t x = std::bit_cast<uint32_t>(value);
     const uint32_t size = x & 0x7FFFFFFF;
     uint32_t bits = 0;
     if (size > kInfinity) {
@@ -78,8 +99,15 @@ class float16 {
     }
     return static_cast<uint16_t>(bits | (x >> 16 & 0x8000));
   }
-  static constexpr float widened(uint32_t bits) {
-    const uint32_t size = (bits & 0x7FFF) << 13, sign = (bits & 0x8000) << 16;
+  static constexpr float widened(uint16_t bits) {
+#ifdef __CUDA_ARCH__
+    if (!std::is_constant_evaluated()) {
+      float value;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+      return value;
+    }
+#endif
+    const uint32_t size = (bits & 0x7FFFU) << 13, sign = (bits & 0x8000U) << 16;
     // The product is exact, and makes normal numbers of the small ones that have no leading one.
     const uint32_t x = std::bit_cast<uint32_t>(std::bit_cast<float>(size) * 0x1p112F);
     return std::bit_cast<float>((size >= (31U << 23) ? x | kInfinity : x) | sign);
