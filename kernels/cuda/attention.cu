@@ -29,14 +29,13 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, size_t d0, const Hea
   }
 }
 
-template <class T, class Tiling>
+template <class T, class Tiling, class A = typename Tiling::A>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
-    forward_kernel(T* out, T* logsumexp, const T* qkv, Heads heads, typename Tiling::A scale) {
-  using A = typename Tiling::A;
+    forward_kernel(T* out, A* logsumexp, const T* qkv, Heads heads, A scale) {
   constexpr unsigned kTile = Tiling::kTile, kRows = Tiling::kRows;
-  T* const q = dynamic_shared<T>();
-  T *const k = q + Tiling::kElements, *const v = k + Tiling::kElements;
-  T* const weights = v + Tiling::kElements;
+  A* const q = dynamic_shared<A>();
+  A *const k = q + Tiling::kElements, *const v = k + Tiling::kElements;
+  A* const weights = v + Tiling::kElements;
   // The last tiles have the most keys: they start first.
   const size_t q0 = (gridDim.y - 1 - blockIdx.y) * size_t{kTile};
   const auto queries = heads.in_qkv(qkv, 0), keys = heads.in_qkv(qkv, 1);
@@ -82,25 +81,24 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     for (A& sum : sums[i]) sum *= inverse;
     const size_t query = q0 + Tiling::row(i);
     if (query < heads.tokens && threadIdx.x % kSide == 0 && blockIdx.z == 0) {
-      logsumexp[blockIdx.x * heads.tokens + query] =
-          static_cast<T>(maximum[i] + std::log(total[i]));
+      logsumexp[blockIdx.x * heads.tokens + query] = maximum[i] + std::log(total[i]);
     }
   }
   store_sums<Tiling>(heads.in_out(out), q0, blockIdx.z * size_t{Tiling::kWidth}, heads, sums);
 }
 
 // row_dot (B, NH, T) = sum over the head of dout * out. A warp for each.
-template <class T>
-__global__ void row_dot_kernel(T* row_dot, const T* dout, const T* out, Heads heads) {
+template <class T, class A = Accumulate<T>>
+__global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads heads) {
   const size_t t = size_t{blockIdx.y} * num_warps() + warp_index();
   if (t >= heads.tokens) return;
   const auto a = heads.in_out(dout), b = heads.in_out(out);
-  Accumulate<T> total = 0;
+  A total = 0;
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
-    total = std::fma(a.first[t * a.stride + d], b.first[t * b.stride + d], total);
+    total = std::fma(A{a.first[t * a.stride + d]}, A{b.first[t * b.stride + d]}, total);
   }
   total = warp_sum(total);
-  if (lane_index() == 0) row_dot[blockIdx.x * heads.tokens + t] = static_cast<T>(total);
+  if (lane_index() == 0) row_dot[blockIdx.x * heads.tokens + t] = total;
 }
 
 // The gradients that the tokens of the own tile collect: of keys dk and dv, which takes all later
@@ -110,15 +108,14 @@ __global__ void row_dot_kernel(T* row_dot, const T* dout, const T* out, Heads he
 //              own 1, 2   other 1, 2    sums1                 sums2
 //   keys        k, v        q, dout     dk += ds^T q          dv += p^T dout
 //   queries     q, dout     k, v        dq += ds k
-template <class T, class Tiling, bool kOwnsKeys>
+template <class T, class Tiling, bool kOwnsKeys, class A = typename Tiling::A>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
-    backward_kernel(T* dqkv, const T* row_dot, const T* dout, const T* logsumexp, const T* qkv,
-                    Heads heads, typename Tiling::A scale) {
-  using A = typename Tiling::A;
+    backward_kernel(T* dqkv, const A* row_dot, const T* dout, const A* logsumexp, const T* qkv,
+                    Heads heads, A scale) {
   constexpr unsigned kTile = Tiling::kTile, kRows = Tiling::kRows;
-  T* const own1 = dynamic_shared<T>();
-  T *const own2 = own1 + Tiling::kElements, *const other1 = own2 + Tiling::kElements;
-  T *const other2 = other1 + Tiling::kElements, *const weights = other2 + Tiling::kElements;
+  A* const own1 = dynamic_shared<A>();
+  A *const own2 = own1 + Tiling::kElements, *const other1 = own2 + Tiling::kElements;
+  A *const other2 = other1 + Tiling::kElements, *const weights = other2 + Tiling::kElements;
   const auto q = heads.in_qkv(qkv, 0), k = heads.in_qkv(qkv, 1), v = heads.in_qkv(qkv, 2);
   const auto d = heads.in_out(dout);
   // The tiles with the most work start first: the first keys, the last queries.
@@ -144,8 +141,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     for (unsigned n = 0; n < kRows; ++n) {
       const size_t query = kOwnsKeys ? other0 + Tiling::score_column(n) : own0 + Tiling::row(n);
       const bool exists = query < heads.tokens;
-      shift[n] = exists ? logsumexp[blockIdx.x * heads.tokens + query] : T{0};
-      dot[n] = exists ? row_dot[blockIdx.x * heads.tokens + query] : T{0};
+      shift[n] = exists ? logsumexp[blockIdx.x * heads.tokens + query] : A{0};
+      dot[n] = exists ? row_dot[blockIdx.x * heads.tokens + query] : A{0};
     }
     for (unsigned i = 0; i < kRows; ++i) {
       for (unsigned j = 0; j < kRows; ++j) {
@@ -170,42 +167,50 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
 }
 
 // How many blocks, and the tiles that each has in shared memory besides one of scores.
-template <class T, class Tiling>
+template <class Tiling>
 LaunchShape shape_of(const Heads& heads, size_t batch, size_t num_tiles) {
   const auto blocks = [](size_t n, size_t each) {
     return static_cast<unsigned>((n + each - 1) / each);
   };
   return {dim3(blocks(batch * heads.num_heads, 1), blocks(heads.tokens, Tiling::kTile),
                blocks(heads.size, Tiling::kWidth)),
-          dim3(kThreads), (num_tiles * Tiling::kElements + Tiling::kScoreElements) * sizeof(T)};
+          dim3(kThreads),
+          (num_tiles * Tiling::kElements + Tiling::kScoreElements) * sizeof(typename Tiling::A)};
 }
 
 // Calls function(tiling) with the narrowest tiling that takes the head whole, or the widest.
-template <class T, class Function>
+template <class A, class Function>
 void dispatch_tiling(size_t head_size, Function&& function) {
-  if (head_size <= 32) return function(Tiling<T, 32>());
-  if (head_size <= 64) return function(Tiling<T, 64>());
-  function(Tiling<T, 128>());
+  if (head_size <= 32) return function(Tiling<A, 32>());
+  if (head_size <= 64) return function(Tiling<A, 64>());
+  function(Tiling<A, 128>());
 }
 
-template <class T>
-T scale_of(const Heads& heads) {
-  return T{1} / std::sqrt(static_cast<T>(heads.size));
+template <class A>
+A scale_of(const Heads& heads) {
+  return A{1} / std::sqrt(static_cast<A>(heads.size));
+}
+
+// The heads of vectors at all these addresses, which go into tiles of A.
+template <class A, class... T>
+Heads heads_of(size_t tokens, size_t num_heads, size_t size, const T*... at) {
+  return {tokens, num_heads, size, size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
 }
 
 }  // namespace
 
 void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
   const size_t num_heads = logsumexp.shape()[1], size = out.shape()[2] / num_heads;
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using A = Accumulate<T>;
     const T* const x = qkv.as<T>();
-    const Heads heads{out.shape()[1], num_heads, size, in_packs(size, x)};
-    dispatch_tiling<T>(size, [&](auto tiling) {
+    const Heads heads = heads_of<A>(out.shape()[1], num_heads, size, x);
+    dispatch_tiling<A>(size, [&](auto tiling) {
       using Tiling = decltype(tiling);
-      launch<forward_kernel<T, Tiling>>(
-          stream.native(), shape_of<T, Tiling>(heads, out.shape()[0], 3), out.as<T>(),
-          logsumexp.as<T>(), x, heads, scale_of<Accumulate<T>>(heads));
+      launch<forward_kernel<T, Tiling>>(stream.native(), shape_of<Tiling>(heads, out.shape()[0], 3),
+                                        out.as<T>(), logsumexp.as<A>(), x, heads,
+                                        scale_of<A>(heads));
     });
   });
 }
@@ -214,20 +219,23 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
   constexpr unsigned kRowsOfBlock = 8;
   const size_t num_heads = logsumexp.shape()[1], size = out.shape()[2] / num_heads;
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
+  dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T *const dx = dqkv.as<T>(), *const dot = row_dot.as<T>();
-    const T *const x = qkv.as<T>(), *const d = dout.as<T>(), *const l = logsumexp.as<T>();
-    const Heads heads{out.shape()[1], num_heads, size, in_packs(size, x, d)};
+    using A = Accumulate<T>;
+    T* const dx = dqkv.as<T>();
+    A* const dot = row_dot.as<A>();
+    const T *const x = qkv.as<T>(), *const d = dout.as<T>();
+    const A* const l = logsumexp.as<A>();
+    const Heads heads = heads_of<A>(out.shape()[1], num_heads, size, x, d);
     const size_t batch = out.shape()[0];
     const dim3 rows(static_cast<unsigned>(batch * num_heads),
                     static_cast<unsigned>((heads.tokens + kRowsOfBlock - 1) / kRowsOfBlock));
     launch<row_dot_kernel<T>>(stream.native(), {rows, dim3(kRowsOfBlock * kWarpSize)}, dot, d,
                               out.as<T>(), heads);
-    dispatch_tiling<T>(size, [&](auto tiling) {
+    dispatch_tiling<A>(size, [&](auto tiling) {
       using Tiling = decltype(tiling);
-      const LaunchShape shape = shape_of<T, Tiling>(heads, batch, 4);
-      const auto scale = scale_of<Accumulate<T>>(heads);
+      const LaunchShape shape = shape_of<Tiling>(heads, batch, 4);
+      const A scale = scale_of<A>(heads);
       launch<backward_kernel<T, Tiling, true>>(stream.native(), shape, dx, dot, d, l, x, heads,
                                                scale);
       launch<backward_kernel<T, Tiling, false>>(stream.native(), shape, dx, dot, d, l, x, heads,

@@ -7,6 +7,10 @@
 //
 // Heads wider than the widest tile are taken in parts: blockIdx.z says which part of the result a
 // block computes; the scores need all parts, so they are computed again in each.
+//
+// Everything here computes in the accumulation type: bf16 and fp16 are widened when a tile is
+// loaded, and what is stored is rounded, once. So they cost what fp32 costs, besides fewer bytes
+// from memory: the tensor cores, which would multiply them many times as fast, are not used.
 #pragma once
 
 #include <algorithm>
@@ -20,12 +24,13 @@ inline constexpr unsigned kSide = 16, kThreads = kSide * kSide;
 // How a head of at most kWidth_ elements a token is tiled. The backward pass has four tiles of
 // vectors and one of scores in shared memory, each of at most 16 KiB and a little padding: together
 // they fit the 99 KiB that a block may have on every GPU from Ampere on.
-template <class T, unsigned kWidth_>
+template <class A_, unsigned kWidth_>
 struct Tiling {
+  using A = A_;  // what tiles hold: the type that is computed in
   static constexpr unsigned kWidth = kWidth_;
   static constexpr unsigned kTile =  // queries or keys
-      std::min<unsigned>(sizeof(T) == 4 ? 64 : 32, (16 << 10) / (kWidth * sizeof(T)));
-  static constexpr unsigned kPack = cuda::kPack<T>;
+      std::min<unsigned>(sizeof(A) == 4 ? 64 : 32, (16 << 10) / (kWidth * sizeof(A)));
+  static constexpr unsigned kPack = cuda::kPack<A>;
   // A row begins four banks after the one above, so 8 threads read 8 rows' packs without conflict.
   static constexpr unsigned kPitch = kWidth + kPack, kScorePitch = kTile + kPack;
   static constexpr unsigned kElements = kTile * kPitch, kScoreElements = kTile * kScorePitch;
@@ -33,7 +38,6 @@ struct Tiling {
   static constexpr unsigned kRows = kTile / kSide, kColumns = kWidth / kSide;
   static constexpr unsigned kColumnPack = std::min(kPack, kColumns);
 
-  using A = Accumulate<T>;
   using Scores = A[kRows][kRows];
   using Sums = A[kRows][kColumns];
 
@@ -54,7 +58,7 @@ struct Vectors {
 
 struct Heads {
   size_t tokens, num_heads, size;
-  bool packed;  // every vector begins at a multiple of 16 bytes
+  bool packed;  // every vector consists of packs of as many elements as one of the tile has
 
   // Of the head of this block. Part 0, 1, 2 is q, k, v.
   template <class T>
@@ -70,30 +74,30 @@ struct Heads {
 };
 
 // tile[i][d] = element d0 + d of token t0 + i; 0 after the last token and the last element.
-template <class Tiling, class T>
-__device__ void load_tile(T* tile, const Vectors<const T>& from, size_t t0, size_t d0,
+template <class Tiling, class T, class A = typename Tiling::A>
+__device__ void load_tile(A* tile, const Vectors<const T>& from, size_t t0, size_t d0,
                           const Heads& heads) {
   constexpr unsigned kPack = Tiling::kPack, kPacks = Tiling::kWidth / kPack;
   for (unsigned n = threadIdx.x; n < Tiling::kTile * kPacks; n += kThreads) {
     const unsigned i = n / kPacks, d = n % kPacks * kPack;
     const T* const source = from.first + (t0 + i) * from.stride + d0 + d;
     const size_t left = d0 + d < heads.size && t0 + i < heads.tokens ? heads.size - d0 - d : 0;
-    Pack<T, kPack> x{};
+    Pack<A, kPack> x{};
     if (heads.packed && left > 0) {
       x = load<kPack>(source);
     } else {
-      for (unsigned k = 0; k < kPack; ++k) x.element[k] = k < left ? source[k] : T{0};
+      for (unsigned k = 0; k < kPack; ++k) x.element[k] = k < left ? A{source[k]} : A{0};
     }
     store(tile + i * Tiling::kPitch + d, x);
   }
 }
 
 // scores[i][j] += the product of the thread's row i of `a` with row j of `b`.
-template <class Tiling, class T>
-__device__ void add_scores(typename Tiling::Scores& scores, const T* a, const T* b) {
+template <class Tiling, class A = typename Tiling::A>
+__device__ void add_scores(typename Tiling::Scores& scores, const A* a, const A* b) {
   constexpr unsigned kPack = Tiling::kPack, kRows = Tiling::kRows;
   for (unsigned d = 0; d < Tiling::kWidth; d += kPack) {
-    Pack<T, kPack> x[kRows], y[kRows];
+    Pack<A, kPack> x[kRows], y[kRows];
     for (unsigned i = 0; i < kRows; ++i) {
       x[i] = load<kPack>(a + Tiling::row(i) * Tiling::kPitch + d);
       y[i] = load<kPack>(b + Tiling::score_column(i) * Tiling::kPitch + d);
@@ -109,11 +113,11 @@ __device__ void add_scores(typename Tiling::Scores& scores, const T* a, const T*
 }
 
 // sums[i][c] += the thread's row i of `weights` (kTile x kTile) times column c of the tile `b`.
-template <class Tiling, class T>
-__device__ void add_weighted(typename Tiling::Sums& sums, const T* weights, const T* b) {
+template <class Tiling, class A = typename Tiling::A>
+__device__ void add_weighted(typename Tiling::Sums& sums, const A* weights, const A* b) {
   constexpr unsigned kPack = Tiling::kPack, kColumnPack = Tiling::kColumnPack;
   for (unsigned j = 0; j < Tiling::kTile; j += kPack) {
-    Pack<T, kPack> w[Tiling::kRows];
+    Pack<A, kPack> w[Tiling::kRows];
     for (unsigned i = 0; i < Tiling::kRows; ++i) {
       w[i] = load<kPack>(weights + Tiling::row(i) * Tiling::kScorePitch + j);
     }
@@ -131,13 +135,12 @@ __device__ void add_weighted(typename Tiling::Sums& sums, const T* weights, cons
 }
 
 // Lays the thread's scores into a tile that the threads of the same rows, all in one warp, read.
-template <class Tiling, class T>
-__device__ void store_scores(T* tile, const typename Tiling::Scores& scores) {
+template <class Tiling, class A = typename Tiling::A>
+__device__ void store_scores(A* tile, const typename Tiling::Scores& scores) {
   __syncwarp();  // what it held has been read
   for (unsigned i = 0; i < Tiling::kRows; ++i) {
     for (unsigned j = 0; j < Tiling::kRows; ++j) {
-      tile[Tiling::row(i) * Tiling::kScorePitch + Tiling::score_column(j)] =
-          static_cast<T>(scores[i][j]);
+      tile[Tiling::row(i) * Tiling::kScorePitch + Tiling::score_column(j)] = scores[i][j];
     }
   }
   __syncwarp();
