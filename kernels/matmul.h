@@ -34,8 +34,10 @@ struct MatmulOptions {
 // On the CPU fp32 products are oneDNN's, and so are those of bf16 where the CPU multiplies it
 // (AVX512_BF16; numbers below 2^-126 count as zero): their bits may differ between machines. All
 // others have the same bits everywhere: our own loop, which widens what it loads.
-// On a GPU the first product of a thread on a stream makes a handle of cuBLAS and 32 MiB for it to
-// work in, which no category of memory counts.
+// On a GPU products are cuBLAS', in bf16 and fp16 by the tensor cores, and summed in fp32
+// throughout, also where it splits the sum. The emulator's are the CPU's. On a GPU the first
+// product of a thread on a stream makes a handle of cuBLAS and 32 MiB for it to work in, which no
+// category of memory counts.
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options = {});
 

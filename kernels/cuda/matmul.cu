@@ -27,6 +27,7 @@ class Cublas {
     cublas_check(cublasSetStream(handle_, stream), "cublasSetStream");
     // After cublasSetStream, which would take it away again.
     cublas_check(cublasSetWorkspace(handle_, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
+    cublas_check(cublasSetMathMode(handle_, kMathMode), "cublasSetMathMode");
   }
   ~Cublas() {
     cublasDestroy(handle_);
@@ -39,6 +40,9 @@ class Cublas {
 
  private:
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends for sm_90
+  // Where a sum of bf16 or fp16 is split, its parts are added in fp32 too.
+  static constexpr auto kMathMode = static_cast<cublasMath_t>(
+      CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 
   cublasHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
@@ -52,36 +56,26 @@ cublasHandle_t handle_of(const Stream& stream) {
 
 std::atomic<bool> tf32 = false;
 
-// A column-major product: `first` (m, k) times `second` (k, n), the leading extents of what is
-// stored beside them.
-template <class T>
-struct Product {
-  int64_t m, n, k;
-  cublasOperation_t transpose_first, transpose_second;
-  const T* first;
-  int64_t leading_first;
-  const T* second;
-  int64_t leading_second;
-  T beta;
-  T* out;
-};
-
-void gemm(cublasHandle_t handle, const Product<float>& p) {
-  const float one = 1;
-  cublas_check(cublasSetMathMode(handle, tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH),
-               "cublasSetMathMode");
-  cublas_check(
-      cublasSgemm_64(handle, p.transpose_first, p.transpose_second, p.m, p.n, p.k, &one, p.first,
-                     p.leading_first, p.second, p.leading_second, &p.beta, p.out, p.m),
-      "cublasSgemm_64");
+cudaDataType_t cuda_type(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return CUDA_R_32F;
+    case DType::fp64:
+      return CUDA_R_64F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::fp16:
+      return CUDA_R_16F;
+    case DType::int32:
+      break;
+  }
+  fail(concat("matmul: cuBLAS multiplies no ", name_of(dtype)));
 }
 
-void gemm(cublasHandle_t handle, const Product<double>& p) {
-  const double one = 1;
-  cublas_check(
-      cublasDgemm_64(handle, p.transpose_first, p.transpose_second, p.m, p.n, p.k, &one, p.first,
-                     p.leading_first, p.second, p.leading_second, &p.beta, p.out, p.m),
-      "cublasDgemm_64");
+// bf16 and fp16 go to the tensor cores by themselves.
+cublasComputeType_t compute_type(DType dtype) {
+  if (dtype == DType::fp64) return CUBLAS_COMPUTE_64F;
+  return dtype == DType::fp32 && tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
 }  // namespace
@@ -96,19 +90,15 @@ void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b
   const auto extent = [](const ConstTensorView& matrix, size_t dim) {
     return static_cast<int64_t>(matrix.shape()[dim]);
   };
-  dispatch_accumulation(out.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    gemm(handle_of(stream), Product<T>{.m = extent(out, 1),
-                                       .n = extent(out, 0),
-                                       .k = extent(a, options.transpose_a ? 0 : 1),
-                                       .transpose_first = operation(options.transpose_b),
-                                       .transpose_second = operation(options.transpose_a),
-                                       .first = b.as<T>(),
-                                       .leading_first = extent(b, 1),
-                                       .second = a.as<T>(),
-                                       .leading_second = extent(a, 1),
-                                       .beta = static_cast<T>(options.accumulate ? 1 : 0),
-                                       .out = out.as<T>()});
+  dispatch_accumulation(accumulation_dtype(a.dtype()), [&](auto zero) {
+    const decltype(zero) alpha = 1, beta = options.accumulate ? 1 : 0;
+    cublas_check(cublasGemmEx_64(handle_of(stream), operation(options.transpose_b),
+                                 operation(options.transpose_a), extent(out, 1), extent(out, 0),
+                                 extent(a, options.transpose_a ? 0 : 1), &alpha, b.data(),
+                                 cuda_type(b.dtype()), extent(b, 1), a.data(), cuda_type(a.dtype()),
+                                 extent(a, 1), &beta, out.data(), cuda_type(out.dtype()),
+                                 extent(out, 1), compute_type(a.dtype()), CUBLAS_GEMM_DEFAULT),
+                 "cublasGemmEx_64");
   });
 }
 

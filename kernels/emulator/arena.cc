@@ -21,7 +21,7 @@ constexpr size_t kAlignment = 256;
 constexpr size_t kGap = 256;                      // at least, behind every allocation
 constexpr size_t kHugePage = size_t{2} << 20;     // the range is opened in steps of this
 constexpr size_t kFirst = kHugePage;              // what lies before the first allocation is closed
-constexpr std::uint32_t kUndefined = 0xfff5a5a5;  // NaN as float, twice as double, and as fp16
+constexpr std::uint32_t kUndefined = 0xfff5fff5;  // NaN as float, twice as double, and as 16 bits
 
 size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 

@@ -8,6 +8,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/runtime/dtype.h"
 
 struct cublasContext {};
 
@@ -29,88 +30,78 @@ bool is_handle(cublasHandle_t handle) {
   return handles().alive.contains(handle);
 }
 
-// A matrix, or several of them a stride apart.
 template <class T>
 struct Operand {
   T* data;
   int64_t leading;
-  long long stride;
   cublasOperation_t op = CUBLAS_OP_N;
 
   bool transposed() const { return op != CUBLAS_OP_N; }
-  // Is op(this) a (rows, columns) matrix, `count` times, that lies in device memory?
-  bool is_valid(int64_t rows, int64_t columns, int64_t count) const {
-    if (op < CUBLAS_OP_N || op > CUBLAS_OP_C || stride < 0) return false;
+  // Is op(this) a (rows, columns) matrix that lies in device memory?
+  bool is_valid(int64_t rows, int64_t columns) const {
+    if (op < CUBLAS_OP_N || op > CUBLAS_OP_C) return false;
     const int64_t height = transposed() ? columns : rows, width = transposed() ? rows : columns;
     if (leading < std::max<int64_t>(1, height)) return false;
     if (height == 0 || width == 0) return true;
-    const auto elements =
-        static_cast<size_t>((count - 1) * stride + (width - 1) * leading + height);
+    const auto elements = static_cast<size_t>((width - 1) * leading + height);
     return Arena::instance().holds(data, elements * sizeof(T));
   }
 };
 
-template <class T>
+// S is what is computed in.
+template <class S>
 struct Product {
   int64_t m, n, k;
-  T alpha, beta;
+  S alpha, beta;
 };
 
 // c = beta c + alpha product (column-major, m rows); the product is zero where it is nullptr.
-template <class T>
-void combine(const Product<T>& p, const T* product, T* c, int64_t ldc) {
+template <class S, class Out>
+void combine(const Product<S>& p, const S* product, const Operand<Out>& c) {
   for (int64_t j = 0; j < p.n; ++j) {
     for (int64_t i = 0; i < p.m; ++i) {
-      const T added = product == nullptr ? 0 : p.alpha * product[j * p.m + i];
-      T& element = c[j * ldc + i];
-      element = p.beta == 0 ? added : p.beta * element + added;
+      const S added = product == nullptr ? 0 : p.alpha * product[j * p.m + i];
+      Out& element = c.data[j * c.leading + i];
+      element = static_cast<Out>(p.beta == 0 ? added : p.beta * element + added);
     }
   }
 }
 
 // One product. Read by rows, a column-major matrix is its own transpose, so that what is computed
 // is C^T = op(B)^T op(A)^T: the factors change places and keep their operation.
-template <class T>
-void multiply(const Product<T>& p, const Operand<const T>& a, const Operand<const T>& b, T* c,
-              int64_t ldc) {
-  const auto multiply_into = [&](bool accumulate, T* out, int64_t ldout) {
+template <class S, class T, class Out>
+void multiply(const Product<S>& p, const Operand<const T>& a, const Operand<const T>& b,
+              const Operand<Out>& c) {
+  const auto multiply_into = [&](bool accumulate, auto* out, int64_t ldout) {
     const auto size = [](int64_t value) { return static_cast<size_t>(value); };
     cpu::gemm(
         size(p.n), size(p.m), size(p.k), cpu::Matrix<T>{b.data, size(b.leading), b.transposed()},
         cpu::Matrix<T>{a.data, size(a.leading), a.transposed()}, accumulate, out, size(ldout));
   };
   if (p.k == 0 || p.alpha == 0) {
-    combine<T>(p, nullptr, c, ldc);
+    combine<S>(p, nullptr, c);
   } else if (p.alpha == 1 && (p.beta == 0 || p.beta == 1)) {
-    multiply_into(p.beta == 1, c, ldc);
+    multiply_into(p.beta == 1, c.data, c.leading);
   } else {
-    std::vector<T> product(static_cast<size_t>(p.m * p.n));
+    std::vector<S> product(static_cast<size_t>(p.m * p.n));
     multiply_into(false, product.data(), p.m);
-    combine<T>(p, product.data(), c, ldc);
+    combine<S>(p, product.data(), c);
   }
 }
 
-template <class T>
-cublasStatus_t gemm(cublasHandle_t handle, int64_t m, int64_t n, int64_t k, const T* alpha,
-                    Operand<const T> a, Operand<const T> b, const T* beta, Operand<T> c,
-                    int64_t count) {
-  const Arena& arena = Arena::instance();
-  const auto on_host = [&](const T* p) { return p != nullptr && !arena.contains(p); };
-  if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (m < 0 || n < 0 || k < 0 || count < 0 || !on_host(alpha) || !on_host(beta)) {
+template <class T, class Out, class S = Accumulate<T>>
+cublasStatus_t gemm(int64_t m, int64_t n, int64_t k, const void* alpha, const Operand<const T>& a,
+                    const Operand<const T>& b, const void* beta, const Operand<Out>& c) {
+  const auto on_host = [](const void* p) { return p != nullptr && !Arena::instance().contains(p); };
+  if (m < 0 || n < 0 || k < 0 || !on_host(alpha) || !on_host(beta)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (m == 0 || n == 0 || count == 0) return CUBLAS_STATUS_SUCCESS;
-  if (!a.is_valid(m, k, count) || !b.is_valid(k, n, count) || !c.is_valid(m, n, count)) {
+  if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
+  if (!a.is_valid(m, k) || !b.is_valid(k, n) || !c.is_valid(m, n)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   const DeviceAccess access;
-  for (int64_t i = 0; i < count; ++i) {
-    multiply<T>({m, n, k, *alpha, *beta}, a, b, c.data, c.leading);
-    a.data += a.stride;
-    b.data += b.stride;
-    c.data += c.stride;
-  }
+  multiply<S>({m, n, k, *static_cast<const S*>(alpha), *static_cast<const S*>(beta)}, a, b, c);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -127,6 +118,8 @@ const char* cublasGetStatusString(cublasStatus_t status) {
       return "not a live cuBLAS handle";
     case CUBLAS_STATUS_INVALID_VALUE:
       return "invalid argument";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "types that are not supported together";
   }
   return "unrecognized status";
 }
@@ -153,8 +146,9 @@ cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
-  const bool known = mode == CUBLAS_DEFAULT_MATH || mode == CUBLAS_PEDANTIC_MATH ||
-                     mode == CUBLAS_TF32_TENSOR_OP_MATH;
+  const int rounding = mode & ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+  const bool known = rounding == CUBLAS_DEFAULT_MATH || rounding == CUBLAS_PEDANTIC_MATH ||
+                     rounding == CUBLAS_TF32_TENSOR_OP_MATH;
   return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -165,38 +159,28 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t
   return fine ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasSgemm_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
-                              int64_t m, int64_t n, int64_t k, const float* alpha, const float* a,
-                              int64_t lda, const float* b, int64_t ldb, const float* beta, float* c,
-                              int64_t ldc) {
-  return gemm<float>(handle, m, n, k, alpha, {a, lda, 0, op_a}, {b, ldb, 0, op_b}, beta,
-                     {c, ldc, 0}, 1);
-}
-
-cublasStatus_t cublasDgemm_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
-                              int64_t m, int64_t n, int64_t k, const double* alpha, const double* a,
-                              int64_t lda, const double* b, int64_t ldb, const double* beta,
-                              double* c, int64_t ldc) {
-  return gemm<double>(handle, m, n, k, alpha, {a, lda, 0, op_a}, {b, ldb, 0, op_b}, beta,
-                      {c, ldc, 0}, 1);
-}
-
-cublasStatus_t cublasSgemmStridedBatched_64(cublasHandle_t handle, cublasOperation_t op_a,
-                                            cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
-                                            const float* alpha, const float* a, int64_t lda,
-                                            long long stride_a, const float* b, int64_t ldb,
-                                            long long stride_b, const float* beta, float* c,
-                                            int64_t ldc, long long stride_c, int64_t count) {
-  return gemm<float>(handle, m, n, k, alpha, {a, lda, stride_a, op_a}, {b, ldb, stride_b, op_b},
-                     beta, {c, ldc, stride_c}, count);
-}
-
-cublasStatus_t cublasDgemmStridedBatched_64(cublasHandle_t handle, cublasOperation_t op_a,
-                                            cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
-                                            const double* alpha, const double* a, int64_t lda,
-                                            long long stride_a, const double* b, int64_t ldb,
-                                            long long stride_b, const double* beta, double* c,
-                                            int64_t ldc, long long stride_c, int64_t count) {
-  return gemm<double>(handle, m, n, k, alpha, {a, lda, stride_a, op_a}, {b, ldb, stride_b, op_b},
-                      beta, {c, ldc, stride_c}, count);
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a,
+                               cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
+                               const void* alpha, const void* a, cudaDataType_t a_type, int64_t lda,
+                               const void* b, cudaDataType_t b_type, int64_t ldb, const void* beta,
+                               void* c, cudaDataType_t c_type, int64_t ldc,
+                               cublasComputeType_t compute_type, cublasGemmAlgo_t algorithm) {
+  using ladder::bfloat16, ladder::float16;
+  if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (algorithm != CUBLAS_GEMM_DEFAULT) return CUBLAS_STATUS_INVALID_VALUE;
+  const auto call = [&]<class T, class Out>(T, Out) {
+    return gemm<T, Out>(m, n, k, alpha, {static_cast<const T*>(a), lda, op_a},
+                        {static_cast<const T*>(b), ldb, op_b}, beta, {static_cast<Out*>(c), ldc});
+  };
+  const auto is = [&](cudaDataType_t in, cudaDataType_t out, cublasComputeType_t computed) {
+    return a_type == in && b_type == in && c_type == out && compute_type == computed;
+  };
+  if (is(CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F)) return call(double{}, double{});
+  if (is(CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F)) return call(float{}, float{});
+  if (is(CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32)) return call(float{}, float{});
+  if (is(CUDA_R_16BF, CUDA_R_16BF, CUBLAS_COMPUTE_32F)) return call(bfloat16{}, bfloat16{});
+  if (is(CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F)) return call(bfloat16{}, float{});
+  if (is(CUDA_R_16F, CUDA_R_16F, CUBLAS_COMPUTE_32F)) return call(float16{}, float16{});
+  if (is(CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F)) return call(float16{}, float{});
+  return CUBLAS_STATUS_NOT_SUPPORTED;
 }

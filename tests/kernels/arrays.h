@@ -19,6 +19,7 @@ namespace ladder::testing {
 using Values = std::vector<double>;
 
 inline constexpr DType kAccumulation[] = {DType::fp32, DType::fp64};
+inline std::vector<DType> floats() { return {DType::fp32, DType::fp64, DType::bf16, DType::fp16}; }
 inline constexpr size_t kOddSizes[] = {1, 17, 63, 65};
 
 // Where a test runs: the device of its arrays and of stream(), and how its arrays are aligned.
@@ -45,12 +46,6 @@ inline std::vector<Place> places() {
 inline Place& place() {
   static Place current;
   return current;
-}
-
-// The floating-point dtypes that elements may have at the test's place.
-inline std::vector<DType> floats() {
-  if (place().device != DeviceType::cpu) return {DType::fp32, DType::fp64};
-  return {DType::fp32, DType::fp64, DType::bf16, DType::fp16};
 }
 
 // Lives as long as its test.

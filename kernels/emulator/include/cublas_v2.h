@@ -13,6 +13,7 @@ typedef enum {
   CUBLAS_STATUS_SUCCESS = 0,
   CUBLAS_STATUS_NOT_INITIALIZED = 1,  // not a live handle
   CUBLAS_STATUS_INVALID_VALUE = 7,    // an argument, or a matrix that leaves its allocation
+  CUBLAS_STATUS_NOT_SUPPORTED = 15,   // these types together
 } cublasStatus_t;
 
 // op(A) is A, its transpose, or its conjugate transpose (the same for real numbers).
@@ -23,7 +24,26 @@ typedef enum {
   CUBLAS_DEFAULT_MATH = 0,
   CUBLAS_PEDANTIC_MATH = 2,
   CUBLAS_TF32_TENSOR_OP_MATH = 3,
+  // Beside one of these: parts of a sum are added in the type that is computed in.
+  CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 } cublasMath_t;
+
+// Of elements: fp32, fp64, fp16, bf16.
+typedef enum {
+  CUDA_R_32F = 0,
+  CUDA_R_64F = 1,
+  CUDA_R_16F = 2,
+  CUDA_R_16BF = 14,
+} cudaDataType_t;
+
+// What products are computed in. TF32 rounds the factors on a GPU.
+typedef enum {
+  CUBLAS_COMPUTE_32F = 68,
+  CUBLAS_COMPUTE_64F = 70,
+  CUBLAS_COMPUTE_32F_FAST_TF32 = 77,
+} cublasComputeType_t;
+
+typedef enum { CUBLAS_GEMM_DEFAULT = -1 } cublasGemmAlgo_t;
 
 extern "C" {
 
@@ -38,27 +58,14 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t
 
 // C (m, n) = alpha op(A) (m, k) op(B) (k, n) + beta C; alpha and beta in host memory. With beta 0
 // nothing is read from C. The names ending in _64 take sizes beyond 2^31.
-cublasStatus_t cublasSgemm_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
-                              int64_t m, int64_t n, int64_t k, const float* alpha, const float* a,
-                              int64_t lda, const float* b, int64_t ldb, const float* beta, float* c,
-                              int64_t ldc);
-cublasStatus_t cublasDgemm_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
-                              int64_t m, int64_t n, int64_t k, const double* alpha, const double* a,
-                              int64_t lda, const double* b, int64_t ldb, const double* beta,
-                              double* c, int64_t ldc);
-
-// The same for `count` triples of matrices that lie a stride (in elements) apart.
-cublasStatus_t cublasSgemmStridedBatched_64(cublasHandle_t handle, cublasOperation_t op_a,
-                                            cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
-                                            const float* alpha, const float* a, int64_t lda,
-                                            long long stride_a, const float* b, int64_t ldb,
-                                            long long stride_b, const float* beta, float* c,
-                                            int64_t ldc, long long stride_c, int64_t count);
-cublasStatus_t cublasDgemmStridedBatched_64(cublasHandle_t handle, cublasOperation_t op_a,
-                                            cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
-                                            const double* alpha, const double* a, int64_t lda,
-                                            long long stride_a, const double* b, int64_t ldb,
-                                            long long stride_b, const double* beta, double* c,
-                                            int64_t ldc, long long stride_c, int64_t count);
+//   computed in 64F              A, B, C 64F; alpha, beta double
+//   computed in 32F, FAST_TF32   A, B, C 32F; alpha, beta float
+//   computed in 32F              A, B 16BF or 16F, C the same or 32F; alpha, beta float
+cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a,
+                               cublasOperation_t op_b, int64_t m, int64_t n, int64_t k,
+                               const void* alpha, const void* a, cudaDataType_t a_type, int64_t lda,
+                               const void* b, cudaDataType_t b_type, int64_t ldb, const void* beta,
+                               void* c, cudaDataType_t c_type, int64_t ldc,
+                               cublasComputeType_t compute_type, cublasGemmAlgo_t algorithm);
 
 }  // extern "C"

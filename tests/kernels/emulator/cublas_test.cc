@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/runtime/dtype.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -17,21 +18,38 @@ struct Handle {
   cublasHandle_t handle = nullptr;
 };
 
-constexpr auto kSgemm = cublasSgemm_64;
-constexpr auto kDgemm = cublasDgemm_64;
-
 template <class T>
-constexpr auto kGemm = [] {
-  if constexpr (sizeof(T) == 4) return kSgemm;
-  if constexpr (sizeof(T) == 8) return kDgemm;
-}();
+constexpr cudaDataType_t kType = CUDA_R_32F;
+template <>
+constexpr cudaDataType_t kType<double> = CUDA_R_64F;
+template <>
+constexpr cudaDataType_t kType<bfloat16> = CUDA_R_16BF;
+template <>
+constexpr cudaDataType_t kType<float16> = CUDA_R_16F;
+
+// cublasGemmEx_64 with what follows from the types of elements.
+template <class T, class Out, class S = Accumulate<T>>
+cublasStatus_t gemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
+                    int64_t m, int64_t n, int64_t k, const S* alpha, const T* a, int64_t lda,
+                    const T* b, int64_t ldb, const S* beta, Out* c, int64_t ldc) {
+  return cublasGemmEx_64(
+      handle, op_a, op_b, m, n, k, alpha, a, kType<T>, lda, b, kType<T>, ldb, beta, c, kType<Out>,
+      ldc, sizeof(S) == 8 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+// Of factors and of the product.
+template <class T_, class Out_>
+struct Types {
+  using T = T_;
+  using Out = Out_;
+};
 
 // Small integers, so that every product and sum is exact, whatever its order.
 template <class T>
 std::vector<T> integers(size_t size, int seed) {
   std::vector<T> values(size);
   for (size_t i = 0; i < size; ++i)
-    values[i] = static_cast<T>((static_cast<int>(i) * seed) % 7 - 3);
+    values[i] = static_cast<T>(static_cast<float>((static_cast<int>(i) * seed) % 7 - 3));
   return values;
 }
 
@@ -41,30 +59,35 @@ T element(const std::vector<T>& x, int64_t leading, cublasOperation_t op, int64_
   return x[static_cast<size_t>(op == CUBLAS_OP_N ? i + j * leading : j + i * leading)];
 }
 
-TEMPLATE_TEST_CASE("products of column-major matrices", "", float, double) {
-  using T = TestType;
+TEMPLATE_TEST_CASE("products of column-major matrices", "", (Types<float, float>),
+                   (Types<double, double>), (Types<bfloat16, bfloat16>), (Types<bfloat16, float>),
+                   (Types<float16, float16>), (Types<float16, float>)) {
+  using T = typename TestType::T;
+  using Out = typename TestType::Out;
+  using S = Accumulate<T>;
   const Handle handle;
   const auto op_a = GENERATE(CUBLAS_OP_N, CUBLAS_OP_T, CUBLAS_OP_C);
   const auto op_b = GENERATE(CUBLAS_OP_N, CUBLAS_OP_T);
   const auto [m, n, k] =
       GENERATE(table<int64_t, int64_t, int64_t>({{1, 1, 1}, {3, 5, 7}, {17, 2, 9}}));
-  const auto [alpha, beta] = GENERATE(table<T, T>({{1, 0}, {1, 1}, {2, 0}, {-1, 3}, {0, 2}}));
+  const auto [alpha, beta] = GENERATE(table<S, S>({{1, 0}, {1, 1}, {2, 0}, {-1, 3}, {0, 2}}));
   const int64_t lda = (op_a == CUBLAS_OP_N ? m : k) + 2, ldb = (op_b == CUBLAS_OP_N ? k : n) + 1;
   const int64_t ldc = m + 3;
   const auto a = integers<T>(static_cast<size_t>(lda * (op_a == CUBLAS_OP_N ? k : m)), 3);
   const auto b = integers<T>(static_cast<size_t>(ldb * (op_b == CUBLAS_OP_N ? n : k)), 5);
-  const auto c = integers<T>(static_cast<size_t>(ldc * n), 2);
-  const DeviceArray<T> device_a(a), device_b(b), device_c(c);
-  REQUIRE(kGemm<T>(handle, op_a, op_b, m, n, k, &alpha, device_a.data(), lda, device_b.data(), ldb,
-                   &beta, device_c.data(), ldc) == CUBLAS_STATUS_SUCCESS);
-  std::vector<T> expected = c;  // also between the columns, where nothing may change
+  const auto c = integers<Out>(static_cast<size_t>(ldc * n), 2);
+  const DeviceArray<T> device_a(a), device_b(b);
+  const DeviceArray<Out> device_c(c);
+  REQUIRE(gemm(handle, op_a, op_b, m, n, k, &alpha, device_a.data(), lda, device_b.data(), ldb,
+               &beta, device_c.data(), ldc) == CUBLAS_STATUS_SUCCESS);
+  std::vector<Out> expected = c;  // also between the columns, where nothing may change
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < m; ++i) {
-      T sum = 0;
+      S sum = 0;
       for (int64_t p = 0; p < k; ++p)
         sum += element(a, lda, op_a, i, p) * element(b, ldb, op_b, p, j);
-      T& out = expected[static_cast<size_t>(i + j * ldc)];
-      out = alpha * sum + beta * out;
+      Out& out = expected[static_cast<size_t>(i + j * ldc)];
+      out = static_cast<Out>(alpha * sum + beta * out);
     }
   }
   CAPTURE(op_a, op_b, m, n, k, alpha, beta);
@@ -72,14 +95,15 @@ TEMPLATE_TEST_CASE("products of column-major matrices", "", float, double) {
 }
 
 TEMPLATE_TEST_CASE("with beta 0, what was in C does not count; with k = 0 only beta does", "",
-                   float, double) {
+                   float, double, bfloat16, float16) {
   using T = TestType;
+  using S = Accumulate<T>;
   const Handle handle;
-  const T one = 1, zero = 0, three = 3, nan = std::numeric_limits<T>::quiet_NaN();
-  const DeviceArray<T> a(std::vector<T>{2}), c(std::vector<T>{nan});
-  const auto multiply = [&](int64_t k, const T& alpha, const T& beta) {
-    REQUIRE(kGemm<T>(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, k, &alpha, a.data(), 1, a.data(),
-                     std::max<int64_t>(k, 1), &beta, c.data(), 1) == CUBLAS_STATUS_SUCCESS);
+  const S one = 1, zero = 0, three = 3, nan = std::numeric_limits<S>::quiet_NaN();
+  const DeviceArray<T> a(std::vector{static_cast<T>(S{2})}), c(std::vector{static_cast<T>(nan)});
+  const auto multiply = [&](int64_t k, const S& alpha, const S& beta) {
+    REQUIRE(gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, k, &alpha, a.data(), 1, a.data(),
+                 std::max<int64_t>(k, 1), &beta, c.data(), 1) == CUBLAS_STATUS_SUCCESS);
     return c.values()[0];
   };
   CHECK(multiply(1, one, zero) == 4);
@@ -88,24 +112,46 @@ TEMPLATE_TEST_CASE("with beta 0, what was in C does not count; with k = 0 only b
   CHECK(multiply(0, one, zero) == 0);
 }
 
-TEST_CASE("batches of products lie a stride apart") {
+TEST_CASE("what is scaled and added is rounded once, also in 16 bits") {
   const Handle handle;
-  // (2, 1) x (1, 2), three times; B is the same for all.
-  const DeviceArray<double> a({1, 2, 0, 3, 4, 0, 5, 6, 0}), b({10, 100}),
-      c(std::vector<double>(15, -1));
-  const double one = 1, zero = 0;
-  REQUIRE(cublasDgemmStridedBatched_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, 2, 2, 1, &one, a.data(), 2,
-                                       3, b.data(), 1, 0, &zero, c.data(), 2, 5,
-                                       3) == CUBLAS_STATUS_SUCCESS);
-  CHECK(c.values() ==
-        std::vector<double>{10, 20, 100, 200, -1, 30, 40, 300, 400, -1, 50, 60, 500, 600, -1});
+  // 3 x 171 - 2 x 1.5 = 510. With 513 rounded to bf16 before, to 512, it would be 509, and 508.
+  const DeviceArray<bfloat16> a(std::vector{bfloat16(171.0f)}), b(std::vector{bfloat16(1.0f)});
+  const DeviceArray<bfloat16> c(std::vector{bfloat16(-1.5f)});
+  const float three = 3, two = 2;
+  REQUIRE(gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &three, a.data(), 1, b.data(), 1, &two,
+               c.data(), 1) == CUBLAS_STATUS_SUCCESS);
+  CHECK(c.values()[0] == 510);
+}
 
-  const DeviceArray<float> x({1, 2}), y(2);
-  const float two = 2, none = 0;
-  REQUIRE(cublasSgemmStridedBatched_64(handle, CUBLAS_OP_T, CUBLAS_OP_T, 1, 1, 1, &two, x.data(), 1,
-                                       1, x.data(), 1, 1, &none, y.data(), 1, 1,
-                                       2) == CUBLAS_STATUS_SUCCESS);
-  CHECK(y.values() == std::vector<float>{2, 8});
+TEST_CASE("types that do not go together are not supported") {
+  const Handle handle;
+  const DeviceArray<double> a(1), c(1);
+  const double one = 1, zero = 0;
+  const auto status = [&](cudaDataType_t a_type, cudaDataType_t b_type, cudaDataType_t c_type,
+                          cublasComputeType_t compute_type) {
+    return cublasGemmEx_64(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, a.data(), a_type, 1,
+                           a.data(), b_type, 1, &zero, c.data(), c_type, 1, compute_type,
+                           CUBLAS_GEMM_DEFAULT);
+  };
+  const std::vector<cudaDataType_t> types = {CUDA_R_32F, CUDA_R_64F, CUDA_R_16F, CUDA_R_16BF};
+  for (const auto a_type : types) {
+    for (const auto b_type : types) {
+      for (const auto c_type : types) {
+        const auto supports = [&](cublasComputeType_t compute_type) {
+          const auto got = status(a_type, b_type, c_type, compute_type);
+          CHECK((got == CUBLAS_STATUS_SUCCESS || got == CUBLAS_STATUS_NOT_SUPPORTED));
+          return got == CUBLAS_STATUS_SUCCESS;
+        };
+        CAPTURE(a_type, b_type, c_type);
+        const bool same = a_type == b_type && a_type == c_type;
+        const bool is_double = a_type == CUDA_R_64F;
+        CHECK(supports(CUBLAS_COMPUTE_64F) == (same && is_double));
+        CHECK(supports(CUBLAS_COMPUTE_32F_FAST_TF32) == (same && a_type == CUDA_R_32F));
+        CHECK(supports(CUBLAS_COMPUTE_32F) ==
+              (!is_double && (same || (a_type == b_type && c_type == CUDA_R_32F))));
+      }
+    }
+  }
 }
 
 TEST_CASE("wrong arguments of a product are refused, and nothing is written") {
@@ -124,8 +170,8 @@ TEST_CASE("wrong arguments of a product are refused, and nothing is written") {
   const auto status = [&](auto change) {
     Call call = right;
     change(call);
-    return cublasSgemm_64(handle, call.op_a, CUBLAS_OP_N, call.m, call.n, call.k, call.alpha,
-                          call.a, call.lda, call.b, call.ldb, call.beta, call.c, call.ldc);
+    return gemm(handle, call.op_a, CUBLAS_OP_N, call.m, call.n, call.k, call.alpha, call.a,
+                call.lda, call.b, call.ldb, call.beta, call.c, call.ldc);
   };
   const auto bad = CUBLAS_STATUS_INVALID_VALUE;
   CHECK(status([](Call& c) { c.op_a = static_cast<cublasOperation_t>(3); }) == bad);
@@ -156,7 +202,10 @@ TEST_CASE("handles, streams, modes and workspaces are checked") {
   CHECK(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);
   CHECK(cublasSetStream(handle, reinterpret_cast<cudaStream_t>(8)) == CUBLAS_STATUS_INVALID_VALUE);
   CHECK(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS);
+  CHECK(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) ==
+        CUBLAS_STATUS_SUCCESS);
   CHECK(cublasSetMathMode(handle, static_cast<cublasMath_t>(1)) == CUBLAS_STATUS_INVALID_VALUE);
+  CHECK(cublasSetMathMode(handle, static_cast<cublasMath_t>(17)) == CUBLAS_STATUS_INVALID_VALUE);
   const DeviceArray<char> workspace(1024);
   CHECK(cublasSetWorkspace(handle, workspace.data(), 1024) == CUBLAS_STATUS_SUCCESS);
   CHECK(cublasSetWorkspace(handle, workspace.data(), 1025) == CUBLAS_STATUS_INVALID_VALUE);

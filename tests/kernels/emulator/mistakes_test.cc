@@ -1,10 +1,12 @@
 // What the emulator finds in kernels: each mistake is planted, and must be named.
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/runtime/low_precision.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -238,6 +240,12 @@ TEST_CASE("what nobody wrote, was released, or lies behind an allocation is not 
   CHECK(copied(in.data()) == 1);
   CHECK(std::isnan(copied(in.data() + 1)));
   CHECK(std::isnan(copied(never_written.data() + kLarge - 1)));
+  const auto bits = std::bit_cast<uint32_t>(copied(never_written.data()));
+  for (const uint32_t half : {bits & 0xFFFF, bits >> 16}) {
+    const auto element = static_cast<uint16_t>(half);
+    CHECK(std::isnan(static_cast<float>(bfloat16::from_bits(element))));
+    CHECK(std::isnan(static_cast<float>(float16::from_bits(element))));
+  }
   const float* released = nullptr;
   {
     const DeviceArray<float> gone(std::vector<float>{2});
