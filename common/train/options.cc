@@ -199,10 +199,6 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype, lesson);
   config.device = device_named(raw.device);
-  if (config.accumulation() != config.dtype && config.device != DeviceType::cpu) {
-    throw UserError(concat("--dtype ", name_of(config.dtype), " --device ", name_of(config.device),
-                           ": the CUDA kernels compute in fp32 and fp64; add --device cpu"));
-  }
   config.communication = parse_communication(raw.communication, config.device);
   config.threads =
       raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(ranks.node_size)));

@@ -311,6 +311,7 @@ TEST_CASE("devices are those of the build") {
   const std::string name(name_of(other));
   if (usable) {
     CHECK(parse("--device " + name).device == other);
+    CHECK(parse("--dtype bf16 --device " + name).device == other);
   } else {
     CHECK_THAT(fault("--device " + name), Catch::Contains("no usable GPU"));
   }

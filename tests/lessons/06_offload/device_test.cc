@@ -58,5 +58,16 @@ TEST_CASE("NCCL: lesson 01's numbers, and the same bits twice") {
   checked_run<OffloadTrainer>(oracle, config, *all, &memory, kOffloadAll);
 }
 
+TEST_CASE("lessons 03 to 05 in bf16: the CPU's gradients") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  const auto all = staged_world(ranks, 10'000);
+  const RunConfig config = on_device(equivalence_config(DType::bf16, 4), *device);
+  require_cpu_gradients<Zero1Trainer>(config, *all, nullptr);
+  require_cpu_gradients<Zero2Trainer>(config, *all, nullptr);
+  require_cpu_gradients<Zero3Trainer>(config, *all, nullptr);
+}
+
 }  // namespace
 }  // namespace ladder

@@ -64,5 +64,18 @@ TEST_CASE("NCCL: lesson 01's numbers") {
   check_lessons(device_config(*device), *all, &memory);
 }
 
+TEST_CASE("in bf16 the CPU's gradients") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  const auto all = staged_world(ranks, 10'000);
+  RunConfig config = device_config(*device);
+  config.dtype = DType::bf16;
+  require_cpu_gradients<TensorParallelTrainer>(config, *all, nullptr);
+  require_cpu_gradients<PipelineTrainer>(config, *all, nullptr);
+  require_cpu_gradients<ThreeDTrainer>(config, *all, nullptr, grid(2, 2));
+  require_cpu_gradients<ThreeDTrainer>(config, *all, nullptr, grid(2, 1, 1));
+}
+
 }  // namespace
 }  // namespace ladder

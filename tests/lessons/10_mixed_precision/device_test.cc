@@ -1,0 +1,42 @@
+// Lesson 10 on the device of this build, by NCCL and staged, against the CPU.
+#include <catch2/catch.hpp>
+
+#include "lessons/10_mixed_precision/trainer.h"
+#include "tests/lessons/device.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+using Mixed = MixedPrecisionTrainer;
+
+// In both precisions, with and without ZeRO-1 and gradients rounded before their reduction.
+void check_on_device(DeviceType device, Communicator& all, MemorySource* registered) {
+  for (DType dtype : {DType::bf16, DType::fp16}) {
+    const RunConfig config = on_device(equivalence_config(dtype, 6), device);
+    for (size_t zero_stage : {0, 1}) {
+      require_cpu_gradients<Mixed>(config, all, registered, {.zero_stage = zero_stage});
+    }
+    require_cpu_gradients<Mixed>(config, all, registered, {.reduce_dtype = dtype});
+  }
+}
+
+TEST_CASE("staged: the CPU's gradients") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  const auto all = staged_world(ranks, 10'000);  // several pieces a bucket
+  check_on_device(*device, *all, nullptr);
+}
+
+TEST_CASE("NCCL: the CPU's gradients") {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  NcclMemory memory(*device);
+  const auto all = nccl_world(ranks, &memory);
+  check_on_device(*device, *all, &memory);
+}
+
+}  // namespace
+}  // namespace ladder
