@@ -10,21 +10,28 @@
 namespace ladder {
 
 StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceType device)
-    : config_(config), rows_(rows), memory_(device, "floor", 0), stream_(device) {
-  const auto make = [&](size_t elements) {
-    Tensor tensor(memory_, Category::workspace, dtype, {elements});
+    : config_(config),
+      rows_(rows),
+      memory_(device, "floor", 0),
+      stream_(device),
+      accumulate_(dtype == accumulation_dtype(dtype)) {
+  const auto make = [&](size_t elements, DType type) {
+    Tensor tensor(memory_, Category::workspace, type, {elements});
     fill_normal(stream_, tensor, elements, 0, 0.02);
     return tensor;
   };
+  const DType full = accumulation_dtype(dtype);
+  const size_t num_parameters = config.num_parameters();
   const size_t widest = std::max(4 * config.hidden, config.vocab_size);
-  weights_ = make(config.num_parameters());
-  gradients_ = make(config.num_parameters());
-  exp_avg_ = make(config.num_parameters());
-  exp_avg_sq_ = make(config.num_parameters());
+  weights_ = make(num_parameters, dtype);
+  if (dtype != full) masters_ = make(num_parameters, full);
+  gradients_ = make(num_parameters, full);
+  exp_avg_ = make(num_parameters, full);
+  exp_avg_sq_ = make(num_parameters, full);
   fill(stream_, exp_avg_sq_, 1);
-  in_ = make(rows * 4 * config.hidden);
-  out_ = make(rows * widest);
-  din_ = make(rows * 4 * config.hidden);
+  in_ = make(rows * 4 * config.hidden, dtype);
+  out_ = make(rows * widest, dtype);
+  din_ = make(rows * 4 * config.hidden, dtype);
 }
 
 void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
@@ -35,7 +42,7 @@ void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
   const TensorView y = out_.view().elements(0, {rows_, out});
   matmul(stream_, y, x, w);
   matmul(stream_, din_.view().elements(0, {rows_, in}), y, w, {.transpose_b = true});
-  matmul(stream_, dw, x, y, {.transpose_a = true, .accumulate = true});
+  matmul(stream_, dw, x, y, {.transpose_a = true, .accumulate = accumulate_});
 }
 
 void StepFloor::run() {
@@ -46,7 +53,7 @@ void StepFloor::run() {
   matmul(stream_, logits, x, wte, {.transpose_b = true});
   matmul(stream_, din_.view().elements(0, {rows_, c}), logits, wte);
   matmul(stream_, gradients_.view().elements(0, {v, c}), logits, x,
-         {.transpose_a = true, .accumulate = true});
+         {.transpose_a = true, .accumulate = accumulate_});
   for (size_t l = 0; l < config_.num_layers; ++l) {
     const size_t first = v * c + l * 12 * c * c;
     layer(c, 3 * c, first);
@@ -54,7 +61,8 @@ void StepFloor::run() {
     layer(c, 4 * c, first + 4 * c * c);
     layer(4 * c, c, first + 8 * c * c);
   }
-  adamw(stream_, weights_, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
+  const Tensor& updated = masters_.view().empty() ? weights_ : masters_;
+  adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
   stream_.synchronize();
 }
 

@@ -9,14 +9,22 @@
 
 namespace ladder {
 
+// With L layers of hidden size C, vocabulary V, P parameters and R rows (tokens) in one
+// micro-batch, each product on weights of its own, which are in no cache:
+//   floor = sum over the 4 L linear layers (C, 3C), (C, C), (C, 4C), (4C, C) of W and the tied head
+//           of forward x W, input gradient dout W^T and weight gradient x^T dout, 6 R |W| FLOP each
+//         + AdamW on P elements: parameter, two moments and gradient read, all but the last written
+//
+// In fp32 and fp64 weight gradients are added to what is there. In bf16 and fp16 ("x"): weights,
+// activations and logits are of x; weight gradients are overwritten, in fp32; AdamW updates fp32
+// masters, 28 P bytes, and nothing rounds them. That is less than any step must do: the scale of
+// all measurements of bf16 in notes/performance.md.
 class StepFloor {
  public:
-  // For `rows` = B T tokens in one micro-batch.
   StepFloor(const Gpt2Config& config, DType dtype, size_t rows,
             DeviceType device = DeviceType::cpu);
 
-  // Forward, input gradient and weight gradient of every linear layer and of the tied head, each on
-  // weights of its own, then AdamW on all parameters. Returns when they have run.
+  // Returns when all has run.
   void run();
   // The memory traffic of one rank of `ranks` in an all_reduce of the gradients, without peers: the
   // parts of its own buffer are added up, and the sum is written to all of them.
@@ -29,8 +37,9 @@ class StepFloor {
   size_t rows_;
   Memory memory_;
   Stream stream_;
-  Tensor weights_, gradients_, exp_avg_, exp_avg_sq_;
+  Tensor weights_, masters_, gradients_, exp_avg_, exp_avg_sq_;  // masters in low precision alone
   Tensor in_, out_, din_;
+  bool accumulate_;
 };
 
 }  // namespace ladder
