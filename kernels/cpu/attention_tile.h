@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/gemm.h"
@@ -72,11 +73,15 @@ class WidenedPart {
   A copy_[is_low_precision<T> ? kKeys * kPart : 1];
 };
 
-// out (m, n) = or += a (m, k) b (k, n), out's rows out_stride apart. In bf16 and fp16 the sum over
-// a head's size is taken kPart elements at a time: all that it is widened into.
+// out (m, n) = or += a (m, k) b (k, n), out's rows out_stride apart. Two matrices of bf16 are
+// multiplied as they are; else, in bf16 and fp16, the sum over a head's size is taken kPart
+// elements at a time: all that it is widened into.
 template <class L, class R, class A>
 void product(size_t m, size_t n, size_t k, Matrix<L> a, Matrix<R> b, bool accumulate, A* out,
              size_t out_stride) {
+  if constexpr (std::is_same_v<L, bfloat16> && std::is_same_v<R, bfloat16>) {
+    return gemm(m, n, k, a, b, accumulate, out, out_stride);
+  }
   const size_t step = is_low_precision<L> ? kPart : k;
   for (size_t p = 0; p < k; p += step) {
     const size_t depth = std::min(step, k - p);

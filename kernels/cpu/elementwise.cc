@@ -5,6 +5,21 @@
 #include "kernels/runtime/random.h"
 
 namespace ladder::cpu {
+namespace {
+
+// to[i] = from[i], rounded once.
+template <class To, class From>
+void convert(To* to, const From* from, size_t n) {
+  if constexpr (is_low_precision<To> && std::is_same_v<From, float>) {
+    narrow(to, from, n);
+  } else if constexpr (is_low_precision<From> && std::is_same_v<To, float>) {
+    widen(to, from, n);
+  } else {
+    for (size_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
+  }
+}
+
+}  // namespace
 
 void fill(TensorView out, double value) {
   dispatch_float(out.dtype(), [&](auto zero) {
@@ -41,13 +56,8 @@ void cast(TensorView out, ConstTensorView in) {
       using From = decltype(in_zero);
       To* const o = out.as<To>();
       const From* const x = in.as<From>();
-      if constexpr (std::is_same_v<From, double> && is_low_precision<To>) {
-        // By way of fp32 it would be rounded twice.
 #pragma omp parallel for schedule(static)
-        for (size_t i = 0; i < n; ++i) o[i] = static_cast<To>(x[i]);
-      } else {
-        map([](auto value) { return static_cast<Accumulate<To>>(value); }, n, o, x);
-      }
+      for (size_t i = 0; i < n; i += kBlock) convert(o + i, x + i, std::min(kBlock, n - i));
     });
   });
 }

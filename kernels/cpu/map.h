@@ -26,10 +26,10 @@ void widen(float* to, const Low* from, size_t n) {
   for (; i < n; ++i) to[i] = from[i];
 }
 
-// to[i] = from[i], rounded. (`from` is not const because g++ 12 takes const for a promise to read:
-// it would warn of what only a loop has written.)
-template <class Low>
-void narrow(Low* to, float* from, size_t n) {
+// to[i] = from[i], rounded. (A `from` of one's own is passed without const: g++ 12 takes const for
+// a promise to read, and would warn of what only a loop has written.)
+template <class Low, class Float>
+void narrow(Low* to, Float* from, size_t n) {
   using L = Lanes<float>;
   size_t i = 0;
   for (; i + L::kCount <= n; i += L::kCount) L::store(to + i, L::load(from + i));

@@ -98,9 +98,9 @@ void add_all(DeviceType device) {
     for (int threads = 1; threads <= num_available_cores(); threads *= 2) registered->Arg(threads);
   };
   add("gpt2_124M/B4_T64/bf16", 64, DType::bf16, 7);
-  add("gpt2_124M/B4_T64/fp16", 64, DType::fp16, 3);
-  add("gpt2_124M/B4_T256/bf16", 256, DType::bf16, 5);
-  add("gpt2_124M/B4_T256/fp16", 256, DType::fp16, 3);
+  add("gpt2_124M/B4_T64/fp16", 64, DType::fp16, 2);
+  add("gpt2_124M/B4_T256/bf16", 256, DType::bf16, 3);
+  add("gpt2_124M/B4_T256/fp16", 256, DType::fp16, 1);
 }
 
 }  // namespace
