@@ -56,7 +56,7 @@ void cross_entropy(TensorView losses, TensorView dlogits, ConstTensorView expone
       const A factor = scale / s[r];
       const size_t column = index_in_slice(target[r], first, n);
       const A of_target = column < n ? e[r * n + column] * factor - scale : A{};
-      map_in_thread([factor](A x) { return x * factor; }, n, d + r * n, e + r * n);
+      map_in_thread([factor](auto x) { return x * factor; }, n, d + r * n, e + r * n);
       if (column < n) d[r * n + column] = static_cast<T>(of_target);
     }
   });

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/map.h"
@@ -42,8 +41,8 @@ void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorVi
       for (size_t r = 0; r < rows; ++r) {
         const size_t word = index_in_slice(token[r], first, words);
         if (word == words) continue;
-        map_in_thread(std::plus<>(), end - begin, dw + word * n + begin, dw + word * n + begin,
-                      d + r * n + begin);
+        map_in_thread([](auto sum, auto x) { return sum + x; }, end - begin, dw + word * n + begin,
+                      dw + word * n + begin, d + r * n + begin);
       }
     }
   });
@@ -67,7 +66,8 @@ void position_backward(TensorView dtable, ConstTensorView dout) {
 #pragma omp parallel for schedule(static)
     for (size_t t = 0; t < tokens; ++t) {
       for (size_t b = 0; b < batch; ++b) {
-        map_in_thread(std::plus<>(), n, dw + t * n, dw + t * n, d + (b * tokens + t) * n);
+        map_in_thread([](auto sum, auto x) { return sum + x; }, n, dw + t * n, dw + t * n,
+                      d + (b * tokens + t) * n);
       }
     }
   });

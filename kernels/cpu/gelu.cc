@@ -9,10 +9,11 @@ namespace ladder::cpu {
 void gelu_forward(TensorView out, ConstTensorView in) {
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using A = Accumulate<T>;
     map(
-        []<class A>(A x) {
+        [](auto x) {
           constexpr A kScale = static_cast<A>(kGeluScale), kCube = static_cast<A>(kGeluCubic);
-          const A w = kScale * (x + kCube * x * x * x);
+          const auto w = kScale * (x + kCube * x * x * x);
           return x / (A(1) + vector_exp(-w));
         },
         in.num_elements(), out.as<T>(), in.as<T>());
@@ -22,12 +23,13 @@ void gelu_forward(TensorView out, ConstTensorView in) {
 void gelu_backward(TensorView din, ConstTensorView dout, ConstTensorView in) {
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    using A = Accumulate<T>;
     map(
-        []<class A>(A d, A x) {
+        [](auto d, auto x) {
           constexpr A kScale = static_cast<A>(kGeluScale), kCube = static_cast<A>(kGeluCubic);
-          const A square = x * x;
-          const A gate = A(1) / (A(1) + vector_exp(-kScale * (x + kCube * square * x)));
-          const A slope = kScale * (A(1) + A(3) * kCube * square);
+          const auto square = x * x;
+          const auto gate = A(1) / (A(1) + vector_exp(-kScale * (x + kCube * square * x)));
+          const auto slope = kScale * (A(1) + A(3) * kCube * square);
           return d * (gate + x * gate * (A(1) - gate) * slope);
         },
         in.num_elements(), din.as<T>(), dout.as<T>(), in.as<T>());

@@ -18,7 +18,8 @@ void forward_row(size_t n, T* out, A& mean, A& rstd, const T* in, const T* weigh
   const A variance = inverse * lane_sum<A>(
                                    n, [m](auto v) { return (v - m) * (v - m); }, in);
   const A s = A{1} / std::sqrt(variance + static_cast<A>(kLayernormEpsilon));
-  map_in_thread([=](A x, A w, A b) { return (x - m) * s * w + b; }, n, out, in, weight, bias);
+  map_in_thread([=](auto x, auto w, auto b) { return (x - m) * s * w + b; }, n, out, in, weight,
+                bias);
   mean = m;
   rstd = s;
 }
@@ -33,8 +34,8 @@ void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight,
       inverse *
       lane_sum<A>(
           n, [&](auto d, auto w, auto x) { return d * w * ((x - mean) * rstd); }, dout, weight, in);
-  const auto added = [=](A sum, A d, A w, A x) {
-    const A normalized = (x - mean) * rstd;
+  const auto added = [=](auto sum, auto d, auto w, auto x) {
+    const auto normalized = (x - mean) * rstd;
     return sum + rstd * (d * w - mean_g - normalized * mean_gn);
   };
   map_in_thread(added, n, din, din, dout, weight, in);
@@ -49,11 +50,11 @@ void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dwei
   for (size_t r0 = 0; r0 < rows; r0 += kRows) {
     A group_dw[kColumns] = {}, group_db[kColumns] = {};
     for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-      const Widened<T> d(dout + r * n + first, width), x(in + r * n + first, width);
-      for (size_t i = 0; i < width; ++i) {
-        group_dw[i] += d[i] * ((x[i] - mean[r]) * rstd[r]);
-        group_db[i] += d[i];
-      }
+      const T *const d = dout + r * n + first, *const x = in + r * n + first;
+      const A m = mean[r], s = rstd[r];
+      map_block([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width,
+                group_dw, group_dw, d, x);
+      map_block([](auto sum, auto dv) { return sum + dv; }, width, group_db, group_db, d);
     }
     for (size_t i = 0; i < width; ++i) {
       dw[i] += group_dw[i];

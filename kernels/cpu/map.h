@@ -1,5 +1,6 @@
-// One function of the inputs' elements for every element of an output, in blocks: low-precision
-// elements are widened block by block, so that loops run on fp32 alone and vectorize.
+// One function of the inputs' elements for every element of an output. Where there is low precision
+// it is called with vectors of fp32, widened as they are loaded and rounded as they are stored;
+// else with elements, in a loop that the compiler vectorizes. So it must take both.
 #pragma once
 
 #include <algorithm>
@@ -89,17 +90,18 @@ class Narrowed {
   A copy_[is_low_precision<T> ? kBlock : 1];
 };
 
-template <class Function, class Out, class... In>
-void map_elements(const Function& f, size_t n, Out* out, const In*... in) {
-#pragma omp simd
-  for (size_t i = 0; i < n; ++i) out[i] = f(in[i]...);
-}
-
 // One block.
 template <class Function, class Out, class... In>
 void map_block(const Function& f, size_t n, Out* out, const In*... in) {
-  Narrowed<Out> to(out, n);
-  map_elements<Function, Accumulate<Out>, Accumulate<In>...>(f, n, to, Widened<In>(in, n)...);
+  if constexpr (is_low_precision<Out> || (is_low_precision<In> || ...)) {
+    using L = Lanes<float>;
+    size_t i = 0;
+    for (; i + L::kCount <= n; i += L::kCount) L::store(out + i, f(L::load(in + i)...));
+    for (; i < n; ++i) out[i] = static_cast<Out>(f(static_cast<float>(in[i])...));
+  } else {
+#pragma omp simd
+    for (size_t i = 0; i < n; ++i) out[i] = f(in[i]...);
+  }
 }
 
 // out[i] = f(in[i]...) for all i < n, computed in the accumulation types and rounded once. out may

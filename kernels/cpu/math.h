@@ -8,14 +8,18 @@
 
 #include <cmath>
 
+#include "kernels/cpu/lanes.h"
+
 extern "C" {
 __attribute__((simd("notinbranch"))) float expf(float) noexcept;
 __attribute__((simd("notinbranch"))) double exp(double) noexcept;
+__m256 _ZGVdN8v_expf(__m256) noexcept;  // what the compiler calls for eight of expf
 }
 
 namespace ladder::cpu {
 
 inline float vector_exp(float x) { return ::expf(x); }
 inline double vector_exp(double x) { return ::exp(x); }
+inline Lanes<float>::Vector vector_exp(Lanes<float>::Vector x) { return ::_ZGVdN8v_expf(x); }
 
 }  // namespace ladder::cpu
