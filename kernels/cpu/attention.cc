@@ -92,7 +92,8 @@ void backward_head(const Gradient<T>& g, T* dqkv) {
 }
 
 // In bf16 and fp16 a gradient is summed in fp32, aside, and rounded once. What is summed aside is
-// either of keys or of queries, so each has a pass of its own that computes the scores again.
+// either of keys or of queries, so each has a pass of its own that computes the scores again. The
+// queries of the first block of keys see no other keys: the pass over keys does them too.
 
 // Rows of dk and dv, or of dq: elements [d0, d0 + width) of tokens [first, first + count).
 template <class T>
@@ -103,12 +104,12 @@ void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size
   }
 }
 
-// dk and dv of one block of keys, from all queries after them.
+// dk and dv of one block of keys, from all queries after them, and dq of the first kKeys queries.
 template <class T>
 void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
   const Head<T>& head = g.head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
-  float dk[kKeys * kPart], dv[kKeys * kPart];
+  float dk[kKeys * kPart], dv[kKeys * kPart], dq[kQueries * kPart];
   const size_t count = std::min(kKeys, head.tokens - k0);
   for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
     const size_t width = std::min(kPart, head.size - d0);
@@ -122,6 +123,10 @@ void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
               kPart);
       product(n, width, num_queries, Matrix<float>{ds, n, true}, head.rows(head.q + d0, q0), true,
               dk, kPart);
+      if (q0 >= kKeys) continue;
+      product(num_queries, width, n, Matrix<float>{ds, n}, head.rows(head.k + d0, k0), false, dq,
+              kPart);
+      store_sums(head, q0, num_queries, d0, width, dqkv, dq);
     }
     store_sums(head, k0, count, d0, width, dqkv + (head.k - head.q), dk);
     store_sums(head, k0, count, d0, width, dqkv + (head.v - head.q), dv);
@@ -211,9 +216,10 @@ void attention_backward(TensorView dqkv, TensorView row_dot, ConstTensorView dou
         const Gradient<T> g = gradient(bh);
         backward_keys(g, block * kKeys, dq(g));
       });
-      for_blocks(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+      const size_t others = tokens - std::min(tokens, kKeys);
+      for_blocks(others, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
         const Gradient<T> g = gradient(bh);
-        backward_queries(g, tile * kQueries, dq(g));
+        backward_queries(g, kKeys + tile * kQueries, dq(g));
       });
     } else {
       for_blocks(1, 1, batch * num_heads, [&](size_t, size_t bh) {
