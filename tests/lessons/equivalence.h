@@ -2,6 +2,8 @@
 // global batch.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -170,6 +172,59 @@ inline Bounds bounds_for(DType dtype) {
   // an element by about the learning rate a step, whichever sign rounding gives to a gradient that
   // is next to nothing.
   return {.tolerance = 2.3e-4, .param_allowance = 2 * kSteps * OptimizerConfig().learning_rate};
+}
+
+// The roundings of bf16 and fp16, relative: half of a last bit.
+inline double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : 0x1p-12; }
+
+// The largest |difference| of a tensor after a step, relative to its largest element.
+inline double tensor_error(const Record& exact, const Record& rounded, const std::string& name,
+                           size_t step = 0) {
+  const std::vector<double>& a = exact.tensors[step].at(name);
+  const std::vector<double>& b = rounded.tensors[step].at(name);
+  double difference = 0, largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(a[i]));
+  }
+  return difference / largest;
+}
+
+// What a run in bf16 or fp16 has that is not near `exact`, lesson 01's run in fp64, on rank 0.
+inline std::vector<std::string> low_precision_differences(const Record& exact,
+                                                          const Record& rounded,
+                                                          const RunConfig& config) {
+  // A number passes about 40 roundings u on its way through two blocks and back. They add up like a
+  // random walk, sqrt(40) u = 6 u of its own size; elements that are sums of cancelling terms lose
+  // more against the largest: a factor of 10. The first moment is the gradient, clipped by the
+  // norm, which has less than its error; the second its square: twice that.
+  const double u = unit_roundoff(config.dtype);
+  // A parameter begins rounded (weights beside 1 are below 0.15) and moves by the learning rate at
+  // most, whichever sign rounding gives to a gradient that is next to nothing.
+  const double moved = 2 * kSteps * config.optimizer.learning_rate;
+  std::vector<std::string> found;
+  const auto require = [&](const std::string& name, double error, double bound) {
+    if (!(error <= bound)) found.push_back(concat(name, ": off by ", error, ", allowed ", bound));
+  };
+  if (exact.tensors[0].size() != rounded.tensors[0].size()) found.push_back("other tensors");
+  for (const auto& [name, values] : exact.tensors[0]) {
+    if (!rounded.tensors[0].contains(name)) {
+      found.push_back(name + " is missing");
+    } else if (name.starts_with("param.")) {
+      double largest = 0;
+      for (double value : values) largest = std::max(largest, std::abs(value));
+      require(name, tensor_error(exact, rounded, name, kSteps - 1) * largest, u * largest + moved);
+    } else {
+      require(name, tensor_error(exact, rounded, name),
+              name.starts_with("grad.") ? 60 * u : 120 * u);
+    }
+  }
+  for (size_t step = 0; step < kSteps; ++step) {
+    const StepResult &a = exact.results[step], &b = rounded.results[step];
+    require(concat("loss of step ", step + 1), std::abs(a.loss - b.loss), 6 * u);
+    require(concat("norm of step ", step + 1), std::abs(a.grad_norm / b.grad_norm - 1), 6 * u);
+  }
+  return found;
 }
 
 }  // namespace ladder::testing

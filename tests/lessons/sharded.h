@@ -75,30 +75,76 @@ void require_same_bits(DType dtype, size_t ranks, Accumulation accumulation,
 }
 
 // Peak memory of every category and what a step communicates are as predicted, to the byte, and so
-// is what the shared-memory path counts where it moves the bytes.
+// is what the shared-memory path counts where it moves the bytes. Returns the record.
+template <Trainer T>
+Record require_predicted(const RunConfig& config, Groups& groups,
+                         const typename T::Flags& flags = {}) {
+  Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
+  CHECK(record.device_peak == record.prediction.device);
+  CHECK(record.host_peak == record.prediction.host);
+  double on_the_wire = 0;
+  for (const auto& [key, measured] : groups.group->ledger().entries()) {
+    if (key.purpose == Purpose::control) continue;
+    INFO(name_of(key));
+    const Traffic predicted = record.prediction.step.at(key);
+    CHECK(measured.calls == kSteps * predicted.calls);
+    CHECK(measured.payload_bytes == kSteps * predicted.payload_bytes);
+    on_the_wire += wire_bytes(key.collective, groups.group->size(), measured.payload_bytes);
+  }
+  CHECK(groups.group->ledger().entries().size() >= record.prediction.step.size());
+  if (const auto* mpi = dynamic_cast<const MpiCommunicator*>(groups.group.get())) {
+    CHECK(static_cast<double>(mpi->shared_bytes()) == on_the_wire);
+  }
+  return record;
+}
 template <Trainer T>
 void require_predicted(size_t micro_batch, const typename T::Flags& flags = {}) {
   for (size_t ranks : {1, 2, 3, 4, 8}) {
     INFO(ranks << " ranks, micro-batch " << micro_batch);
     Groups groups(ranks);
-    const RunConfig config = equivalence_config(DType::fp32, micro_batch);
-    const Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
-    CHECK(record.device_peak == record.prediction.device);
-    CHECK(record.host_peak == record.prediction.host);
-    double on_the_wire = 0;
-    for (const auto& [key, measured] : groups.group->ledger().entries()) {
-      if (key.purpose == Purpose::control) continue;
-      INFO(name_of(key));
-      const Traffic predicted = record.prediction.step.at(key);
-      CHECK(measured.calls == kSteps * predicted.calls);
-      CHECK(measured.payload_bytes == kSteps * predicted.payload_bytes);
-      on_the_wire += wire_bytes(key.collective, groups.group->size(), measured.payload_bytes);
-    }
-    CHECK(groups.group->ledger().entries().size() >= record.prediction.step.size());
-    if (const auto* mpi = dynamic_cast<const MpiCommunicator*>(groups.group.get())) {
-      CHECK(static_cast<double>(mpi->shared_bytes()) == on_the_wire);
-    }
+    require_predicted<T>(equivalence_config(DType::fp32, micro_batch), groups, flags);
   }
+}
+
+// Of bf16 against fp32: half the bytes of parameters and of what moves of them; gradients are fp32
+// as before, and AdamW's state is three numbers instead of two. Activations halve, but for (NH + 4)
+// L + 2 numbers a row.
+template <Trainer T>
+void require_low_precision_bytes(size_t ranks, const typename T::Flags& flags = {}) {
+  const auto predict = [&](DType dtype) {
+    return T::predict(equivalence_config(dtype, 4), {.data_size = ranks}, flags);
+  };
+  const Prediction full = predict(DType::fp32), low = predict(DType::bf16);
+  CHECK(2 * low.device[Category::parameters] == full.device[Category::parameters]);
+  CHECK(low.device[Category::gradients] == full.device[Category::gradients]);
+  CHECK(2 * low.device[Category::optimizer] == 3 * full.device[Category::optimizer]);
+  const size_t rows = 4 * 16, fp32_numbers = (2 + 4) * 2 + 2;
+  CHECK(2 * low.device[Category::activations] ==
+        full.device[Category::activations] + rows * fp32_numbers * sizeof(float));
+  for (const auto& [key, traffic] : full.step) {
+    INFO(name_of(key));
+    const size_t share = key.purpose == Purpose::gradient ? 1 : 2;
+    CHECK(low.step.at(key).calls == traffic.calls);
+    CHECK(share * low.step.at(key).payload_bytes == traffic.payload_bytes);
+  }
+}
+
+// In bf16, with accumulation: near lesson 01's fp64, memory and bytes as predicted. Ranks that
+// exchange nothing are found out.
+template <Trainer T>
+void require_low_precision(const typename T::Flags& flags = {}) {
+  const Record exact = record_oracle(DType::fp64);
+  const RunConfig config = equivalence_config(DType::bf16, 4);
+  for (size_t ranks : {2, 3}) {
+    INFO(ranks << " ranks, bf16");
+    Groups groups(ranks);
+    const Record record = require_predicted<T>(config, groups, flags);
+    if (groups.group->rank() == 0) require_none(low_precision_differences(exact, record, config));
+  }
+  require_low_precision_bytes<T>(3, flags);
+  Unconnected nobody(0, 2);
+  const Record alone = record_run<T>(config, nobody, nullptr, flags);
+  CHECK(low_precision_differences(exact, alone, config).size() > 50);
 }
 
 // The bytes of one step's traffic, as predicted for `ranks` ranks.

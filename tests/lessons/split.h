@@ -40,4 +40,18 @@ Record require_split_run(const Record& oracle, const RunConfig& config, size_t r
   return record;
 }
 
+// The same in bf16 with micro-batches of 3 rows: near the oracle's fp64.
+template <Trainer T>
+Record require_split_low_precision(const Record& oracle, size_t ranks, size_t tensor_size,
+                                   const typename T::Flags& flags) {
+  const RunConfig config = split_config(DType::bf16, 3);
+  Groups groups(ranks);
+  const Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
+  require_as_predicted(record, tensor_size);
+  if (groups.group->rank() == 0) {
+    require_none(low_precision_differences(oracle, record, config));
+  }
+  return record;
+}
+
 }  // namespace ladder::testing

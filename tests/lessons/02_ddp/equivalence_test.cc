@@ -15,6 +15,10 @@ TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<DdpTrainer>({.bucket_bytes = 20000});
 }
 
+TEST_CASE("in bf16 near lesson 01's fp64, with half the bytes of parameters") {
+  require_low_precision<DdpTrainer>({.bucket_bytes = 20000});
+}
+
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   require_negative_control<DdpTrainer>();
 }

@@ -16,6 +16,10 @@ TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<Zero1Trainer>();
 }
 
+TEST_CASE("in bf16 near lesson 01's fp64, with half the bytes of parameters") {
+  require_low_precision<Zero1Trainer>();
+}
+
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   require_negative_control<Zero1Trainer>();
 }
@@ -28,6 +32,7 @@ TEST_CASE("the bits of lesson 02, with accumulation and without") {
       }
     }
   }
+  require_same_bits<DdpTrainer, Zero1Trainer>(DType::bf16, 3, Accumulation::rows);
 }
 
 TEST_CASE("memory and communication are as predicted, and these as the README says") {

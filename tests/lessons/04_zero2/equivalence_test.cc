@@ -16,6 +16,10 @@ TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<Zero2Trainer>();
 }
 
+TEST_CASE("in bf16 near lesson 01's fp64, with half the bytes of parameters") {
+  require_low_precision<Zero2Trainer>();
+}
+
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   require_negative_control<Zero2Trainer>();
 }
@@ -26,6 +30,7 @@ TEST_CASE("the bits of lesson 02 where a step is one micro-batch a rank") {
       require_same_bits<DdpTrainer, Zero2Trainer>(dtype, ranks, Accumulation::none);
     }
   }
+  require_same_bits<DdpTrainer, Zero2Trainer>(DType::bf16, 3, Accumulation::none);
 }
 
 TEST_CASE("with accumulation ranks are added before micro-batches: other bits, the same numbers") {

@@ -17,6 +17,10 @@ TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<Zero3Trainer>();
 }
 
+TEST_CASE("in bf16 near lesson 01's fp64, with half the bytes of parameters") {
+  require_low_precision<Zero3Trainer>();
+}
+
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   require_negative_control<Zero3Trainer>();
 }
@@ -43,6 +47,8 @@ TEST_CASE("the bits of lesson 04, however units are gathered") {
     }
     require_same_bits<DdpTrainer, Zero3Trainer>(dtype, 2, Accumulation::none);
   }
+  require_same_bits<Zero2Trainer, Zero3Trainer>(DType::bf16, 4, Accumulation::rows);
+  require_same_bits<DdpTrainer, Zero3Trainer>(DType::bf16, 3, Accumulation::none);
 }
 
 TEST_CASE("memory and communication are as predicted, and these as the README says") {

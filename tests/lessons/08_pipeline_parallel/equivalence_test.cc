@@ -31,6 +31,13 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   }
 }
 
+TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
+  const Record exact = record_oracle(split_config(DType::fp64, 24));
+  for (size_t ranks : {2, 4}) {
+    require_split_low_precision<PipelineTrainer>(exact, ranks, 1, {});
+  }
+}
+
 TEST_CASE("stages of any shape: only the embedding, only the head, one unit each") {
   RunConfig config = split_config(DType::fp64, 6);
   config.model.num_layers = 5;
@@ -44,7 +51,8 @@ TEST_CASE("stages of any shape: only the embedding, only the head, one unit each
 }
 
 TEST_CASE("all schedules give the same bits, and those of accumulation on one rank but for wte") {
-  const RunConfig config = split_config(DType::fp32, 3);
+  const RunConfig config = split_config(GENERATE(DType::fp32, DType::bf16), 3);
+  INFO(name_of(config.dtype));
   OneRank alone;
   const Record single = record_run<SingleGpuTrainer>(config, alone, nullptr);
   for (size_t ranks : {2, 4}) {
@@ -91,8 +99,8 @@ TEST_CASE("activations are those of the micro-batches in flight") {
 }
 
 TEST_CASE("bytes are as the README says") {
-  const RunConfig config = split_config(DType::fp32, 3);
-  const size_t message = 3 * 16 * 32 * sizeof(float);  // R C
+  const RunConfig config = split_config(GENERATE(DType::fp32, DType::bf16), 3);
+  const size_t message = 3 * 16 * 32 * size_of(config.dtype);  // R C
   for (size_t stage = 0; stage < 4; ++stage) {
     const Prediction prediction =
         PipelineTrainer::predict(config, {.pipeline_size = 4, .rank = stage}, {});

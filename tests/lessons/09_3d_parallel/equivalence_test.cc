@@ -64,8 +64,15 @@ TEST_CASE("in fp32 too") {
   }
 }
 
+TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
+  const Record exact = record_oracle(split_config(DType::fp64, 24));
+  for (size_t zero_stage : {0, 1}) {
+    require_split_low_precision<ThreeDTrainer>(exact, 8, 2, flags_for(2, 2, zero_stage));
+  }
+}
+
 TEST_CASE("the axes alone have the bits of their lessons") {
-  const RunConfig config = split_config(DType::fp32, 3);
+  const RunConfig config = split_config(GENERATE(DType::fp32, DType::bf16), 3);
   const auto require_same = [&]<class T>(size_t ranks, const typename T::Flags& flags,
                                          const ThreeDTrainer::Flags& mine) {
     Groups groups(ranks);
@@ -80,7 +87,7 @@ TEST_CASE("the axes alone have the bits of their lessons") {
 }
 
 TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
-  const RunConfig config = split_config(DType::fp32, 3);
+  const RunConfig config = split_config(GENERATE(DType::fp32, DType::bf16), 3);
   for (const auto& [tensor, pipeline] : {std::pair<size_t, size_t>{1, 2}, {2, 1}, {2, 2}}) {
     Groups groups(8);
     const auto run = [&](size_t zero_stage) {
