@@ -16,7 +16,7 @@ void check_on_device(DeviceType device, Communicator& all, MemorySource* registe
     RunConfig config = on_device(equivalence_config(dtype, 2), device);
     config.global_batch_size = 8;  // few: there are twelve runs
     for (size_t zero_stage : {0, 1}) {
-      require_cpu_gradients<Mixed>(config, all, registered, {.zero_stage = zero_stage});
+      require_cpu_gradients<Mixed>(config, all, registered, {.zero = {.stage = zero_stage}});
     }
     require_cpu_gradients<Mixed>(config, all, registered, {.reduce_dtype = dtype});
   }

@@ -194,9 +194,9 @@ TEST_CASE("50 steps with infinities on one rank: it is skipped on all, which sta
     WatchedMemory source;
     Memory device(DeviceType::cpu, "device", 0, source), host(DeviceType::cpu, "host", 0);
     Stream stream(DeviceType::cpu);
-    Mixed trainer(
-        {config, grid, corpus, device, host, stream, &ranks, nullptr},
-        {.scale = {.initial_scale = 4096, .window = 8, .hysteresis = 1}, .zero_stage = zero_stage});
+    Mixed trainer({config, grid, corpus, device, host, stream, &ranks, nullptr},
+                  {.scale = {.initial_scale = 4096, .window = 8, .hysteresis = 1},
+                   .zero = {.stage = zero_stage}});
     const size_t p = Layout(config.model, 4).num_elements();
     uint16_t* const weight = source.find(p * 2) + 7;  // parameters in fp16
     int64_t num_updates = 0;
