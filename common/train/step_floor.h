@@ -17,8 +17,7 @@ namespace ladder {
 //
 // In fp32 and fp64 weight gradients are added to what is there. In bf16 and fp16 ("x"): weights,
 // activations and logits are of x; weight gradients are overwritten, in fp32; AdamW updates fp32
-// masters, 28 P bytes, and nothing rounds them. That is less than any step must do: the scale of
-// all measurements of bf16 in notes/performance.md.
+// masters, 28 P bytes, and nothing rounds them: less than any step must do.
 class StepFloor {
  public:
   StepFloor(const Gpt2Config& config, DType dtype, size_t rows,
