@@ -18,8 +18,8 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
   line["loss"] = step.result.loss;
   line["grad_norm"] = step.result.grad_norm;
   line["learning_rate"] = step.result.learning_rate;
-  if (step.result.loss_scale != 1 || step.result.skipped) {
-    line["loss_scale"] = step.result.loss_scale;
+  if (step.result.loss_scale) {
+    line["loss_scale"] = *step.result.loss_scale;
     line["skipped"] = step.result.skipped;
   }
   line["step_ms"] = step.step_ms;

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <optional>
 
 #include "common/comm/grid_groups.h"
 #include "common/data/corpus.h"
@@ -26,8 +27,9 @@ struct StepResult {
   double loss = 0;       // mean over all tokens of the global batch, in nats
   double grad_norm = 0;  // global, before clipping
   double learning_rate = 0;
-  double loss_scale = 1;  // that gradients were computed with
-  bool skipped = false;   // gradients overflowed: nothing was updated
+  // That gradients were computed with; none in trainers that never scale.
+  std::optional<double> loss_scale = {};
+  bool skipped = false;  // gradients overflowed: nothing was updated
 };
 
 enum class TensorKind { param, grad, exp_avg, exp_avg_sq };

@@ -17,9 +17,10 @@ struct StateShare {
     bool on_host = false;            // in the host's arena instead of the device's
     MemorySource* source = nullptr;  // null: the arena's own
   };
-  // Everything, as in a flat buffer of the layout.
-  static StateShare whole(const Layout& layout) {
-    return {{layout.num_elements()}, {layout.num_elements()}, {layout.num_elements()}};
+  // Everything, as in a flat buffer of the layout. `gradients`: where peers can sum them in place.
+  static StateShare whole(const Layout& layout, MemorySource* gradients = nullptr) {
+    const size_t elements = layout.num_elements();
+    return {{elements}, {elements, false, gradients}, {elements}};
   }
   // One rank's shard of every unit.
   static StateShare shards(const Layout& layout) {

@@ -10,13 +10,6 @@ std::vector<Bucket> buckets_for(const Layout& layout, DType dtype, const DdpTrai
   return {{layout.token_embedding(), 0, layout.num_elements()}};
 }
 
-// Everything, with the gradients where the other ranks can sum them in place.
-StateShare share_of(const Layout& layout, MemorySource* registered) {
-  StateShare share = StateShare::whole(layout);
-  share.gradients.source = registered;
-  return share;
-}
-
 }  // namespace
 
 void DdpTrainer::Flags::add_to(CLI::App& app) {
@@ -45,7 +38,7 @@ DdpTrainer::DdpTrainer(const TrainerContext& context, const Flags& flags)
 
 DdpTrainer::DdpTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags)
     : world_(*context.world),
-      replica_(context, layout, share_of(layout, context.registered)),
+      replica_(context, layout, StateShare::whole(layout, context.registered)),
       ranks_(replica_, world_),
       reducer_(replica_.gradients, world_,
                buckets_for(layout, context.config.accumulation(), flags),

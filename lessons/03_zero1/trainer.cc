@@ -7,9 +7,9 @@ namespace {
 
 // All but the moments is whole. Peers sum the gradients and read the parameters in place.
 StateShare share_of(const Layout& layout, MemorySource* registered) {
-  StateShare share = StateShare::whole(layout);
+  StateShare share = StateShare::whole(layout, registered);
   share.moment = StateShare::shards(layout).moment;
-  share.parameters.source = share.gradients.source = registered;
+  share.parameters.source = registered;
   return share;
 }
 

@@ -16,8 +16,7 @@ void ZeroFlags::add_to(CLI::App& app, const char* group) {
 }
 
 StateShare share_of(const Layout& layout, const ZeroFlags& flags, MemorySource* registered) {
-  StateShare share = StateShare::whole(layout);
-  share.gradients.source = registered;
+  StateShare share = StateShare::whole(layout, registered);
   if (flags.stage == 1) {
     share.parameters.source = registered;
     share.moment = StateShare::shards(layout).moment;

@@ -7,16 +7,6 @@
 #include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
-namespace {
-
-// First and last stage sum the token embedding's gradient where it lies.
-StateShare share_of(const Layout& layout, MemorySource* registered) {
-  StateShare share = StateShare::whole(layout);
-  share.gradients.source = registered;
-  return share;
-}
-
-}  // namespace
 
 ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
   check_all_ranks("--pipeline-parallel-size", flags.pipeline_parallel_size, num_ranks);
@@ -35,7 +25,7 @@ Prediction PipelineTrainer::predict(const RunConfig& config, const ProcessGrid& 
 
 PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags, Stage stage)
     : stage_(std::move(stage)),
-      replica_(context, stage_.layout, share_of(stage_.layout, context.registered),
+      replica_(context, stage_.layout, StateShare::whole(stage_.layout, context.registered),
                stage_.num_slots()),
       pipeline_(replica_, *context.groups, stage_.schedule()),
       collector_(context, stage_.plan.parts) {
@@ -48,15 +38,12 @@ StepResult PipelineTrainer::step() {
   const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++step_;
   fill(replica_.context.stream, replica_.gradients, 0);
+  const TensorView first_unit = unit_in_flat(replica_.layout, 0, replica_.gradients.view());
   pipeline_.run({.number = step_,
                  .first_row = 0,
                  .loss_scale = 1 / num_tokens,
                  .last_backward = {},
-                 .reduce_embedding = [&] {
-                   reduce_embedding(replica_,
-                                    unit_in_flat(replica_.layout, replica_.layout.token_embedding(),
-                                                 replica_.gradients.view()));
-                 }});
+                 .reduce_embedding = [&] { reduce_embedding(replica_, first_unit); }});
   const double loss = sum_over(world, replica_.losses.total()) / num_tokens;  // of the last stage
   const double norm = std::sqrt(sum_over(world, replica_.squared_norm()));
   const AdamWStep update = adamw_step(config.optimizer, step_, norm);

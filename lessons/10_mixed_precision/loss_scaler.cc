@@ -23,11 +23,16 @@ void LossScaleFlags::add_to(CLI::App& app) {
       ->check(real(0, 0x1p100, true));
 }
 
+void LossScaleFlags::check() const {
+  if (min_loss_scale <= initial_scale) return;
+  throw UserError(
+      concat("--min-loss-scale ", min_loss_scale, " is above --initial-scale ", initial_scale));
+}
+
 LossScaler::LossScaler(const LossScaleFlags& flags, bool dynamic)
     : flags_(flags),
       dynamic_(dynamic && flags.loss_scale == 0),
-      scale_(dynamic_ ? std::max(flags.initial_scale, flags.min_loss_scale)
-                      : (flags.loss_scale > 0 ? flags.loss_scale : 1)),
+      scale_(dynamic_ ? flags.initial_scale : (flags.loss_scale > 0 ? flags.loss_scale : 1)),
       overflows_left_(flags.hysteresis) {}
 
 void LossScaler::update(bool overflow, int64_t step) {

@@ -13,6 +13,8 @@ struct LossScaleFlags {
   int64_t hysteresis = 2;        // overflows since it last doubled until it halves
   double min_loss_scale = 1;
   void add_to(CLI::App& app);
+  // UserError unless the flags fit each other.
+  void check() const;
 };
 
 // fp16 has no number between 0 and 6e-8, and the gradients of activations of a mean loss are often

@@ -51,6 +51,7 @@ void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
 
 Prediction MixedPrecisionTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
                                           const Flags& flags) {
+  flags.scale.check();
   const Layout layout(config.model, grid.data_size);
   const DType reduced = reduce_dtype(config, flags);
   Prediction prediction = Replica::predict(config, layout, share_of(layout, flags.zero, nullptr));

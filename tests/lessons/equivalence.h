@@ -177,13 +177,15 @@ inline Bounds bounds_for(DType dtype) {
 // The roundings of bf16 and fp16, relative: half of a last bit.
 inline double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : 0x1p-12; }
 
-// The largest |difference| of a tensor after a step, relative to its largest element.
+// The largest |difference| of a tensor after a step, relative to its largest element; NaN if any
+// is.
 inline double tensor_error(const Record& exact, const Record& rounded, const std::string& name,
                            size_t step = 0) {
   const std::vector<double>& a = exact.tensors[step].at(name);
   const std::vector<double>& b = rounded.tensors[step].at(name);
   double difference = 0, largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i] - b[i])) return std::nan("");
     difference = std::max(difference, std::abs(a[i] - b[i]));
     largest = std::max(largest, std::abs(a[i]));
   }

@@ -43,8 +43,8 @@ TEST_CASE("10: bf16 and fp16 on two ranks, memory and bytes as predicted") {
       const std::vector<Json> steps = metrics_of(folder);
       REQUIRE(steps.size() == 4);
       CHECK(steps[3].at("loss") < steps[0].at("loss"));
-      // What nobody scales has no scale.
-      CHECK(steps[0].contains("loss_scale") == (dtype == "fp16"));
+      CHECK(steps[0].at("loss_scale") == (dtype == "fp16" ? 65536 : 1));
+      CHECK(steps[0].at("skipped") == false);
     }
   }
 }
@@ -97,6 +97,8 @@ TEST_CASE("10: flags that cannot be") {
   }
   refuse({"--initial-scale", "0"}, {"--initial-scale", "'0'"});
   refuse({"--min-loss-scale", "0"}, {"--min-loss-scale", "'0'"});
+  refuse({"--dtype", "fp16", "--min-loss-scale", "1e5"},
+         {"--min-loss-scale 100000", "--initial-scale 65536"});
   for (const std::string flag : {"--loss-scale-window", "--hysteresis"}) {
     for (const std::string value : {"0", "-1", "1.5", "nan"}) {
       refuse({"--dtype", "fp16", flag + "=" + value}, {flag, "'" + value + "'"});

@@ -86,6 +86,10 @@ TEST_CASE("a loss scale that is a power of two changes no bit of bf16, and fp16 
   require_none(differences(plain, scaled, {}, bf16.optimizer));
   const std::string name = "grad.h.0.mlp.c_fc.weight";
   CHECK(tensor_error(exact, tiny, name) > 10 * tensor_error(exact, right, name));
+  // A NaN between good numbers is an error too.
+  Record spoiled = right;
+  spoiled.tensors[0].at(name)[1] = std::nan("");
+  CHECK(std::isnan(tensor_error(exact, spoiled, name)));
 }
 
 TEST_CASE("a step that overflows is skipped on all ranks, and costs no time of AdamW's") {
@@ -111,7 +115,7 @@ TEST_CASE("a step that overflows is skipped on all ranks, and costs no time of A
         CHECK(result.learning_rate == 0);
         continue;
       }
-      if (first_scale_that_fits == 0) first_scale_that_fits = result.loss_scale;
+      if (first_scale_that_fits == 0) first_scale_that_fits = *result.loss_scale;
       CHECK(result.learning_rate == learning_rate_at(config.optimizer, ++num_updates));
     }
     CHECK(num_skipped > 5);
