@@ -43,12 +43,12 @@ void require_cpu_gradients(const RunConfig& config, Communicator& group, MemoryS
   CHECK(record.device_peak == record.prediction.device);
   if (group.rank() != 0) return;
   // Sums in fp32 differ by some 2^-22 of their size. Now and then that moves a number across the
-  // middle of two neighbours, and it is rounded the other way: 2 u, where u is 2^-9 (bf16) or 2^-12
-  // (fp16). What is computed of it is then rounded anew: in the worst case a number's way through
-  // two blocks and back is as far from the CPU's as from the exact one, a random walk of 40
+  // middle of two neighbours, and it is rounded the other way: 4 u at most, where u is 2^-9 (bf16)
+  // or 2^-12 (fp16). What is computed of it is then rounded anew: in the worst case a number's way
+  // through two blocks and back is as far from the CPU's as from the exact one, a random walk of 40
   // roundings, sqrt(40) u = 6 u of its own size. A gradient sums over rows, of which few are so;
   // seen against its largest element that leaves room for those that cancel.
-  const double bound = 6 * (config.dtype == DType::bf16 ? 0x1p-9 : 0x1p-12);
+  const double bound = 6 * typical_rounding(config.dtype);
   for (const auto& [name, values] : expected.tensors[0]) {
     if (!name.starts_with("grad.")) continue;
     const std::vector<double>& got = record.tensors[0].at(name);

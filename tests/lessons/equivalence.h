@@ -174,8 +174,9 @@ inline Bounds bounds_for(DType dtype) {
   return {.tolerance = 2.3e-4, .param_allowance = 2 * kSteps * OptimizerConfig().learning_rate};
 }
 
-// The roundings of bf16 and fp16, relative: half of a last bit.
-inline double unit_roundoff(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : 0x1p-12; }
+// By what part of itself rounding to bf16 or fp16 typically moves a number: a quarter of the last
+// bit of numbers just above a power of two; twice that at most.
+inline double typical_rounding(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : 0x1p-12; }
 
 // The largest |difference| of a tensor after a step, relative to its largest element; NaN if any
 // is.
@@ -196,11 +197,11 @@ inline double tensor_error(const Record& exact, const Record& rounded, const std
 inline std::vector<std::string> low_precision_differences(const Record& exact,
                                                           const Record& rounded,
                                                           const RunConfig& config) {
-  // A number passes about 40 roundings u on its way through two blocks and back. They add up like a
-  // random walk, sqrt(40) u = 6 u of its own size; elements that are sums of cancelling terms lose
-  // more against the largest: a factor of 10. The first moment is the gradient, clipped by the
-  // norm, which has less than its error; the second its square: twice that.
-  const double u = unit_roundoff(config.dtype);
+  // A number passes about 40 roundings of u on its way through two blocks and back. They add up
+  // like a random walk, sqrt(40) u = 6 u of its own size; elements that are sums of cancelling
+  // terms lose more against the largest: a factor of 10. The first moment is the gradient, clipped
+  // by the norm, which has less than its error; the second its square: twice that.
+  const double u = typical_rounding(config.dtype);
   // A parameter begins rounded (weights beside 1 are below 0.15) and moves by the learning rate at
   // most, whichever sign rounding gives to a gradient that is next to nothing.
   const double moved = 2 * kSteps * config.optimizer.learning_rate;
