@@ -9,6 +9,7 @@
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
+
 void ThreeDTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "3D parallel";
   app.add_option("--tensor-parallel-size", tensor_parallel_size,
