@@ -14,7 +14,7 @@ void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, 
       const size_t width = std::min(kPart, head.size - d0);
       forward_tile(head, q0, d0, width, sums, kPart, logsumexp);
       for (size_t i = 0; i < std::min(kQueries, head.tokens - q0); ++i) {
-        narrow(rows + i * out_stride + d0, sums + i * kPart, width);
+        convert(rows + i * out_stride + d0, sums + i * kPart, width);
       }
     }
   } else {
@@ -100,7 +100,7 @@ template <class T>
 void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size_t width, T* to,
                 float* sums) {
   for (size_t i = 0; i < count; ++i) {
-    narrow(to + (first + i) * head.stride + d0, sums + i * kPart, width);
+    convert(to + (first + i) * head.stride + d0, sums + i * kPart, width);
   }
 }
 

@@ -57,7 +57,8 @@ class WidenedPart {
     }
     const T* const first = from.data + row * from.stride + column;
     if constexpr (is_low_precision<T>) {
-      for (size_t i = 0; i < rows; ++i) widen(copy_ + i * kPart, first + i * from.stride, columns);
+      for (size_t i = 0; i < rows; ++i)
+        convert(copy_ + i * kPart, first + i * from.stride, columns);
       matrix_ = {copy_, kPart, from.transposed};
     } else {
       matrix_ = {first, from.stride, from.transposed};

@@ -123,11 +123,11 @@ void blocked_gemm(size_t m, size_t n, size_t k, Matrix<T> a, Matrix<T> b, bool a
       if constexpr (is_low_precision<Out>) {
         float sums[kTileRows * kTileColumns];
         for (size_t r = 0; accumulate && r < rows; ++r) {
-          widen(sums + r * kTileColumns, tile + r * out_stride, columns);
+          convert(sums + r * kTileColumns, tile + r * out_stride, columns);
         }
         multiply_tile(i, j, rows, columns, k, a, b, accumulate, sums, kTileColumns);
         for (size_t r = 0; r < rows; ++r) {
-          narrow(tile + r * out_stride, sums + r * kTileColumns, columns);
+          convert(tile + r * out_stride, sums + r * kTileColumns, columns);
         }
       } else {
         multiply_tile(i, j, rows, columns, k, a, b, accumulate, tile, out_stride);

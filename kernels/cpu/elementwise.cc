@@ -5,22 +5,6 @@
 #include "kernels/runtime/random.h"
 
 namespace ladder::cpu {
-namespace {
-
-// to[i] = from[i], rounded once.
-template <class To, class From>
-void convert(To* to, const From* from, size_t n) {
-  if constexpr (is_low_precision<To> && std::is_same_v<From, float>) {
-    narrow(to, from, n);
-  } else if constexpr (is_low_precision<From> && std::is_same_v<To, float>) {
-    widen(to, from, n);
-  } else {
-    for (size_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
-  }
-}
-
-}  // namespace
-
 void fill(TensorView out, double value) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -70,12 +54,8 @@ void fill_normal(TensorView out, uint64_t key, uint64_t first, double deviation)
     const size_t n = out.num_elements();
     const A factor = static_cast<A>(deviation / kNormalDeviation);
 #pragma omp parallel for schedule(static)
-    for (size_t begin = 0; begin < n; begin += kBlock) {
-      const size_t size = std::min(kBlock, n - begin);
-      Narrowed<T> block(o + begin, size);
-      for (size_t i = 0; i < size; ++i) {
-        block[i] = factor * static_cast<A>(random_normal_integer(key, first + begin + i));
-      }
+    for (size_t i = 0; i < n; ++i) {
+      o[i] = static_cast<T>(factor * static_cast<A>(random_normal_integer(key, first + i)));
     }
   });
 }

@@ -18,23 +18,16 @@ inline constexpr size_t kBlock = 1024;
 template <class T>
 inline constexpr bool is_low_precision = !std::is_same_v<T, Accumulate<T>>;
 
-// to[i] = from[i], which is exact.
-template <class Low>
-void widen(float* to, const Low* from, size_t n) {
+// to[i] = from[i], rounded once at most. (A `from` of one's own is passed without const: g++ 12
+// takes const for a promise to read, and would warn of what only a loop has written.)
+template <class To, class From>
+void convert(To* to, From* from, size_t n) {
   using L = Lanes<float>;
   size_t i = 0;
-  for (; i + L::kCount <= n; i += L::kCount) L::store(to + i, L::load(from + i));
-  for (; i < n; ++i) to[i] = from[i];
-}
-
-// to[i] = from[i], rounded. (A `from` of one's own is passed without const: g++ 12 takes const for
-// a promise to read, and would warn of what only a loop has written.)
-template <class Low, class Float>
-void narrow(Low* to, Float* from, size_t n) {
-  using L = Lanes<float>;
-  size_t i = 0;
-  for (; i + L::kCount <= n; i += L::kCount) L::store(to + i, L::load(from + i));
-  for (; i < n; ++i) to[i] = static_cast<Low>(from[i]);
+  if constexpr (sizeof(To) < sizeof(double) && sizeof(From) < sizeof(double)) {
+    for (; i + L::kCount <= n; i += L::kCount) L::store(to + i, L::load(from + i));
+  }
+  for (; i < n; ++i) to[i] = static_cast<To>(from[i]);
 }
 
 // n elements as what is computed with: those in memory themselves, or a widened copy.
@@ -46,7 +39,7 @@ class Widened {
 
   Widened(const T* from, size_t n) {
     if constexpr (is_low_precision<T>) {
-      widen(copy_, from, n);
+      convert(copy_, from, n);
       data_ = copy_;
     } else {
       data_ = from;
@@ -59,34 +52,6 @@ class Widened {
 
  private:
   const A* data_;
-  A copy_[is_low_precision<T> ? kBlock : 1];
-};
-
-// Where n results go: to memory itself, or to a copy that is rounded into it when this ends.
-// REQUIRES: n <= kBlock.
-template <class T>
-class Narrowed {
- public:
-  using A = Accumulate<T>;
-
-  Narrowed(T* to, size_t n) : to_(to), n_(n) {}
-  ~Narrowed() {
-    if constexpr (is_low_precision<T>) narrow(to_, copy_, n_);
-  }
-  Narrowed(const Narrowed&) = delete;
-  Narrowed& operator=(const Narrowed&) = delete;
-
-  operator A*() {  // NOLINT: used as the elements
-    if constexpr (is_low_precision<T>) {
-      return copy_;
-    } else {
-      return to_;
-    }
-  }
-
- private:
-  T* to_;
-  size_t n_;
   A copy_[is_low_precision<T> ? kBlock : 1];
 };
 
