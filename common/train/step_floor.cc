@@ -10,11 +10,7 @@
 namespace ladder {
 
 StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceType device)
-    : config_(config),
-      rows_(rows),
-      memory_(device, "floor", 0),
-      stream_(device),
-      accumulate_(dtype == accumulation_dtype(dtype)) {
+    : config_(config), rows_(rows), memory_(device, "floor", 0), stream_(device) {
   const auto make = [&](size_t elements, DType type) {
     Tensor tensor(memory_, Category::workspace, type, {elements});
     fill_normal(stream_, tensor, elements, 0, 0.02);
@@ -42,7 +38,7 @@ void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
   const TensorView y = out_.view().elements(0, {rows_, out});
   matmul(stream_, y, x, w);
   matmul(stream_, din_.view().elements(0, {rows_, in}), y, w, {.transpose_b = true});
-  matmul(stream_, dw, x, y, {.transpose_a = true, .accumulate = accumulate_});
+  matmul(stream_, dw, x, y, {.transpose_a = true, .accumulate = accumulates()});
 }
 
 void StepFloor::run() {
@@ -53,7 +49,7 @@ void StepFloor::run() {
   matmul(stream_, logits, x, wte, {.transpose_b = true});
   matmul(stream_, din_.view().elements(0, {rows_, c}), logits, wte);
   matmul(stream_, gradients_.view().elements(0, {v, c}), logits, x,
-         {.transpose_a = true, .accumulate = accumulate_});
+         {.transpose_a = true, .accumulate = accumulates()});
   for (size_t l = 0; l < config_.num_layers; ++l) {
     const size_t first = v * c + l * 12 * c * c;
     layer(c, 3 * c, first);
@@ -61,7 +57,7 @@ void StepFloor::run() {
     layer(c, 4 * c, first + 4 * c * c);
     layer(4 * c, c, first + 8 * c * c);
   }
-  const Tensor& updated = masters_.view().empty() ? weights_ : masters_;
+  const Tensor& updated = accumulates() ? weights_ : masters_;
   adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
   stream_.synchronize();
 }

@@ -31,14 +31,15 @@ class StepFloor {
 
  private:
   void layer(size_t in, size_t out, size_t first_weight);
+  bool accumulates() const { return masters_.view().empty(); }
 
   Gpt2Config config_;
   size_t rows_;
   Memory memory_;
   Stream stream_;
-  Tensor weights_, masters_, gradients_, exp_avg_, exp_avg_sq_;  // masters in low precision alone
+  Tensor weights_, gradients_, exp_avg_, exp_avg_sq_;
+  Tensor masters_;  // in low precision alone
   Tensor in_, out_, din_;
-  bool accumulate_;
 };
 
 }  // namespace ladder

@@ -5,26 +5,17 @@
 // step both use TF32 where a name says so.
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <vector>
 
 #include "common/train/step_floor.h"
 #include "kernels/benchmark_device.h"
 #include "kernels/matmul.h"
-#include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/01_single_gpu/trainer.h"
 
 namespace ladder {
 namespace {
-
-template <class Body>
-double seconds_of(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return seconds_since(begin);
-}
 
 struct Setting {
   Gpt2Config model;

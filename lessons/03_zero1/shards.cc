@@ -4,6 +4,13 @@
 
 namespace ladder {
 
+StateShare zero1_share(const Layout& layout, MemorySource* registered) {
+  StateShare share = StateShare::whole(layout, registered);
+  share.moment = StateShare::shards(layout).moment;
+  share.parameters.source = registered;
+  return share;
+}
+
 Hooks GradientScatter::hooks(Stream& stream) {
   Hooks hooks;
   hooks.done = [this, &stream](size_t unit, Pass pass) {

@@ -8,6 +8,10 @@
 
 namespace ladder {
 
+// All but the moments is whole. Peers sum the gradients and read the parameters in place, where
+// `registered` is.
+StateShare zero1_share(const Layout& layout, MemorySource* registered);
+
 // Sums the gradients of all ranks, unit by unit as backward finishes them. Each rank receives the
 // sum of its own shard, in place; the rest of the flat buffer keeps what this rank had.
 class GradientScatter {

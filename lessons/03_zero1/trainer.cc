@@ -3,21 +3,9 @@
 #include "kernels/elementwise.h"
 
 namespace ladder {
-namespace {
-
-// All but the moments is whole. Peers sum the gradients and read the parameters in place.
-StateShare share_of(const Layout& layout, MemorySource* registered) {
-  StateShare share = StateShare::whole(layout, registered);
-  share.moment = StateShare::shards(layout).moment;
-  share.parameters.source = registered;
-  return share;
-}
-
-}  // namespace
-
 Prediction Zero1Trainer::predict(const RunConfig& config, const ProcessGrid& grid, const Flags&) {
   const Layout layout(config.model, grid.data_size);
-  Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
+  Prediction prediction = Replica::predict(config, layout, zero1_share(layout, nullptr));
   prediction.host[Category::workspace] +=
       ShardCollector::num_bytes(layout, config.dtype, grid.rank);
   prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
@@ -29,7 +17,7 @@ Prediction Zero1Trainer::predict(const RunConfig& config, const ProcessGrid& gri
 
 Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Layout& layout)
     : world_(*context.world),
-      replica_(context, layout, share_of(layout, context.registered)),
+      replica_(context, layout, zero1_share(layout, context.registered)),
       ranks_(replica_, world_),
       scatter_(replica_, world_),
       collector_(replica_, world_) {}

@@ -16,12 +16,7 @@ void ZeroFlags::add_to(CLI::App& app, const char* group) {
 }
 
 StateShare share_of(const Layout& layout, const ZeroFlags& flags, MemorySource* registered) {
-  StateShare share = StateShare::whole(layout, registered);
-  if (flags.stage == 1) {
-    share.parameters.source = registered;
-    share.moment = StateShare::shards(layout).moment;
-  }
-  return share;
+  return flags.stage == 1 ? zero1_share(layout, registered) : StateShare::whole(layout, registered);
 }
 
 ZeroStage::ZeroStage(Replica& replica, Communicator& ranks, const ZeroFlags& flags,

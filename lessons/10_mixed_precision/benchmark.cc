@@ -9,14 +9,12 @@
 // threads.
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <optional>
 #include <vector>
 
 #include "common/comm/one_rank.h"
 #include "common/train/step_floor.h"
 #include "kernels/benchmark_device.h"
-#include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/10_mixed_precision/trainer.h"
@@ -25,13 +23,6 @@ namespace ladder {
 namespace {
 
 constexpr size_t kBatch = 4;
-
-template <class Body>
-double seconds_of(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
-  body();
-  return seconds_since(begin);
-}
 
 // One rank that trains in one precision.
 class Training {
