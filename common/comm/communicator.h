@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "common/comm/call_options.h"
-#include "common/comm/work.h"
+#include "kernels/runtime/work.h"
 
 namespace ladder {
 

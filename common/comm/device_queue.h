@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "common/comm/work.h"
+#include "kernels/runtime/work.h"
 
 namespace ladder {
 

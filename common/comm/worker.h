@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "common/comm/work.h"
+#include "kernels/runtime/work.h"
 
 namespace ladder {
 

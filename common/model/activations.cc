@@ -5,51 +5,64 @@
 namespace ladder {
 namespace {
 
-// Of what tensor-parallel ranks sum, in numbers of the accumulation dtype: narrow, then the
-// classifier's.
+// Elements of what tensor-parallel ranks sum, in the accumulation dtype: narrow, then the
+// classifier's statistics.
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows) {
-  const size_t number = size_of(accumulation_dtype(dtype));
-  const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + number - 1) / number;
-  return narrow + (layout.has_classifier() ? 3 * std::min(rows, kClassifierRows) : 0);
+  const size_t size = size_of(accumulation_dtype(dtype));
+  const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + size - 1) / size;
+  const bool classifies = layout.has(OperationKind::classifier);
+  return narrow + (classifies ? 3 * std::min(rows, kClassifierRows) : 0);
+}
+
+// Tokens of the vocabulary that this rank has logits for.
+size_t num_logits(const Layout& layout) {
+  const Operation& classifier = layout.operations().back();
+  return layout.unit(classifier.unit).parameters[0].shape[0];
 }
 
 }  // namespace
+
+std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
+  const size_t c = config.hidden;
+  using enum ActivationSpec::Kind;
+  return {{"ln_1", rows, c},
+          {"ln_1_mean", row_statistics},
+          {"ln_1_rstd", row_statistics},
+          {"qkv", rows, 3 * c, true},
+          {"logsumexp", head_statistics, config.num_heads, true},
+          {"attention", rows, c, true},
+          {"middle", rows, c},
+          {"ln_2", rows, c},
+          {"ln_2_mean", row_statistics},
+          {"ln_2_rstd", row_statistics},
+          {"fc", rows, 4 * c, true},
+          {"gelu", rows, 4 * c, true},
+          {"out", rows, c}};
+}
 
 Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                          size_t tokens)
     : hidden_(layout.config().hidden),
       tensor_size_(layout.part().tensor_size),
-      num_heads_(layout.config().num_heads / tensor_size_),
       batch_(batch),
       tokens_(tokens),
-      capacity_(batch * tokens) {
-  const size_t r = capacity_, c = hidden_, slice = c / tensor_size_;
-  const auto make = [&](size_t elements) {
-    return Tensor(memory, Category::activations, dtype, {elements});
+      capacity_(batch * tokens),
+      block_specs_(block_activation_specs(layout.config())) {
+  const auto make = [&](const ActivationSpec& spec) {
+    const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
+    return Tensor(memory, Category::activations, is_statistic ? accumulation_dtype(dtype) : dtype,
+                  {capacity_ * columns_of(spec)});
   };
-  const auto numbers = [&](size_t elements) {
-    return Tensor(memory, Category::activations, accumulation_dtype(dtype), {elements});
-  };
-  input_ = make(r * c);
-  for (size_t layer = 0; layer < layout.num_layers(); ++layer) {
-    blocks_.push_back({make(r * c), numbers(r), numbers(r), make(3 * r * slice),
-                       numbers(r * num_heads_), make(r * slice), make(r * c), make(r * c),
-                       numbers(r), numbers(r), make(4 * r * slice), make(4 * r * slice),
-                       make(r * c)});
+  using Kind = ActivationSpec::Kind;
+  input_ = make({"input", Kind::rows, hidden_});
+  for (size_t index = 0; index < layout.count(OperationKind::block); ++index) {
+    std::vector<Tensor>& block = blocks_.emplace_back();
+    for (const ActivationSpec& spec : block_specs_) block.push_back(make(spec));
   }
-  if (!layout.has_classifier()) return;
-  final_norm_ = make(r * c);
-  final_mean_ = numbers(r);
-  final_rstd_ = numbers(r);
-}
-
-size_t Activations::num_bytes(const Layout& layout, DType dtype, size_t batch, size_t tokens) {
-  const size_t c = layout.config().hidden, n = layout.part().tensor_size;
-  const size_t l = layout.num_layers(), last = layout.has_classifier() ? 1 : 0;
-  const size_t elements = l * (4 * c + 12 * c / n) + c + last * c;
-  const size_t numbers = l * (layout.config().num_heads / n + 4) + last * 2;
-  return batch * tokens *
-         (elements * size_of(dtype) + numbers * size_of(accumulation_dtype(dtype)));
+  if (!layout.has(OperationKind::final_norm)) return;
+  final_norm_ = make({"final_norm", Kind::rows, hidden_});
+  final_mean_ = make({"final_mean", Kind::row_statistics});
+  final_rstd_ = make({"final_rstd", Kind::row_statistics});
 }
 
 void Activations::resize(size_t batch, size_t tokens) {
@@ -58,26 +71,28 @@ void Activations::resize(size_t batch, size_t tokens) {
   tokens_ = tokens;
 }
 
-BlockActivations Activations::block(size_t layer) const {
-  const Block& b = blocks_[layer];
-  const size_t c = hidden_, slice = c / tensor_size_;
-  return {.ln_1 = rows(b.ln_1, c),
-          .ln_1_mean = rows(b.ln_1_mean),
-          .ln_1_rstd = rows(b.ln_1_rstd),
-          .qkv = rows(b.qkv, 3 * slice),
-          .logsumexp = b.logsumexp.view().elements(0, {batch_, num_heads_, tokens_}),
-          .attention = rows(b.attention, slice),
-          .middle = rows(b.middle, c),
-          .ln_2 = rows(b.ln_2, c),
-          .ln_2_mean = rows(b.ln_2_mean),
-          .ln_2_rstd = rows(b.ln_2_rstd),
-          .fc = rows(b.fc, 4 * slice),
-          .gelu = rows(b.gelu, 4 * slice),
-          .out = rows(b.out, c)};
+Shape Activations::shape_of(const ActivationSpec& spec) const {
+  switch (spec.kind) {
+    case ActivationSpec::Kind::rows:
+      return {batch_ * tokens_, columns_of(spec)};
+    case ActivationSpec::Kind::row_statistics:
+      return {batch_ * tokens_};
+    case ActivationSpec::Kind::head_statistics:
+      return {batch_, columns_of(spec), tokens_};
+  }
+  return {};
 }
 
-TensorView Activations::block_input(size_t layer) const {
-  return layer == 0 ? input() : rows(blocks_[layer - 1].out, hidden_);
+BlockActivations Activations::block(size_t index) const {
+  BlockActivations views;
+  for (size_t i = 0; i < views.size(); ++i) {
+    views[i] = blocks_[index][i].view().elements(0, shape_of(block_specs_[i]));
+  }
+  return views;
+}
+
+TensorView Activations::block_input(size_t index) const {
+  return index == 0 ? input() : rows(blocks_[index - 1][BlockActivation::out], hidden_);
 }
 
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
@@ -86,32 +101,18 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
       tensor_size_(layout.part().tensor_size),
       num_heads_(layout.config().num_heads / tensor_size_) {
   const size_t r = batch * tokens, c = hidden_, k = std::min(r, kClassifierRows);
-  const DType numbers = accumulation_dtype(dtype);
+  const DType full = accumulation_dtype(dtype);
   const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {
     return Tensor(memory, Category::workspace, type, shape, source);
   };
   d_residual_ = make(dtype, {r * c});
   wide_ = make(dtype, {4 * r * c / tensor_size_});
-  row_dot_ = make(numbers, {r * num_heads_});
-  summed_ = make(numbers, {summed_elements(layout, dtype, r)}, registered);
-  if (!layout.has_classifier()) return;
-  losses_ = make(numbers, {r});
-  logits_ = make(numbers, {k, layout.num_tokens()});
-  if (numbers != dtype) dlogits_ = make(dtype, {k, layout.num_tokens()});
-}
-
-size_t ModelWorkspace::num_bytes(const Layout& layout, DType dtype, size_t batch, size_t tokens) {
-  const size_t r = batch * tokens, c = layout.config().hidden, n = layout.part().tensor_size;
-  const size_t k = std::min(r, kClassifierRows);
-  const DType numbers = accumulation_dtype(dtype);
-  size_t bytes =
-      r * (c + 4 * c / n) * size_of(dtype) +
-      (r * (layout.config().num_heads / n) + summed_elements(layout, dtype, r)) * size_of(numbers);
-  if (layout.has_classifier()) {
-    bytes += (r + k * layout.num_tokens()) * size_of(numbers);
-    if (numbers != dtype) bytes += k * layout.num_tokens() * size_of(dtype);
-  }
-  return bytes;
+  row_dot_ = make(full, {r * num_heads_});
+  summed_ = make(full, {summed_elements(layout, dtype, r)}, registered);
+  if (!layout.has(OperationKind::classifier)) return;
+  losses_ = make(full, {r});
+  logits_ = make(full, {k, num_logits(layout)});
+  if (full != dtype) dlogits_ = make(dtype, {k, num_logits(layout)});
 }
 
 TensorView ModelWorkspace::d_residual(const Activations& a) const {

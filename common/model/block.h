@@ -6,6 +6,8 @@
 // layer.
 #pragma once
 
+#include <array>
+
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
 
@@ -29,17 +31,27 @@ struct BlockParameter {
   };
 };
 
-// What forward saves for backward, for B sequences of T tokens and N tensor-parallel ranks.
-struct BlockActivations {
-  TensorView ln_1, ln_1_mean, ln_1_rstd;  // (R, C), (R), (R)
-  TensorView qkv;                         // (R, 3 C/N)
-  TensorView logsumexp;                   // (B, NH/N, T)
-  TensorView attention;                   // (R, C/N)
-  TensorView middle;                      // (R, C)
-  TensorView ln_2, ln_2_mean, ln_2_rstd;  // (R, C), (R), (R)
-  TensorView fc, gelu;                    // (R, 4 C/N)
-  TensorView out;                         // (R, C)
+// Index of a tensor that forward computes and backward reads, in the order of forward. Their
+// extents are in a table (activations.h).
+struct BlockActivation {
+  enum Index : size_t {
+    ln_1,
+    ln_1_mean,
+    ln_1_rstd,
+    qkv,
+    logsumexp,
+    attention,
+    middle,
+    ln_2,
+    ln_2_mean,
+    ln_2_rstd,
+    fc,
+    gelu,
+    out,
+    kCount,
+  };
 };
+using BlockActivations = std::array<TensorView, BlockActivation::kCount>;
 
 // Memory that every block uses in turn.
 struct BlockWorkspace {
@@ -48,7 +60,8 @@ struct BlockWorkspace {
   TensorView row_dot;  // (B, NH/N, T)
 };
 
-// Fills all of `activations` from `in` (R, C). Asynchronous on the stream.
+// Fills all of `activations` from `in` (R, C). May be called again with the same `in`, for the same
+// bits. Asynchronous on the stream.
 void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
                    const ConstUnitView& weights, const BlockWorkspace& workspace,
                    const TensorParallel& tensor);

@@ -8,7 +8,7 @@
 namespace ladder {
 namespace {
 
-// Calls body(first, count) for blocks of rows that the workspace holds, in order.
+// Calls body(first, count) for row blocks that the workspace holds, in order.
 template <class Body>
 void for_row_blocks(size_t rows, size_t block_rows, Body body) {
   for (size_t first = 0; first < rows; first += block_rows) {
@@ -16,26 +16,27 @@ void for_row_blocks(size_t rows, size_t block_rows, Body body) {
   }
 }
 
-// One block of rows in the workspace.
-struct Block {
+// One row block in the workspace.
+struct RowBlock {
   TensorView exponentials;                // (rows, V)
   TensorView maximum, sum, target_logit;  // (rows)
 };
 
-// The exponentials of the logits of `x`, and their row numbers over the whole vocabulary.
-Block exponentials(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
-                   ConstTensorView wte, ConstTensorView targets, const Vocabulary& vocabulary) {
+// The exponentials of the logits of `x`, and their statistics over the whole vocabulary.
+RowBlock exponentials(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
+                      ConstTensorView wte, ConstTensorView targets, const TensorParallel& tensor,
+                      size_t first_token) {
   const size_t rows = x.shape()[0];
   // Sums and targets' logits side by side: one reduction.
-  const TensorView sums = workspace.numbers.rows(rows, 2 * rows);
-  const Block block = {workspace.logits.rows(0, rows), workspace.numbers.rows(0, rows),
-                       sums.rows(0, rows), sums.rows(rows, rows)};
+  const TensorView sums = workspace.statistics.rows(rows, 2 * rows);
+  const RowBlock block = {workspace.logits.rows(0, rows), workspace.statistics.rows(0, rows),
+                          sums.rows(0, rows), sums.rows(rows, rows)};
   matmul(stream, block.exponentials, x, wte, {.transpose_b = true});
   softmax_maximum(stream, block.maximum, block.exponentials);
-  vocabulary.tensor.reduce_rows(stream, block.maximum, Reduction::max);
+  tensor.reduce_statistics(stream, block.maximum, Reduction::max);
   softmax_exponentials(stream, block.exponentials, block.sum, block.target_logit, targets,
-                       block.maximum, vocabulary.first_token);
-  vocabulary.tensor.reduce_rows(stream, sums, Reduction::sum);
+                       block.maximum, first_token);
+  tensor.reduce_statistics(stream, sums, Reduction::sum);
   return block;
 }
 
@@ -44,25 +45,25 @@ Block exponentials(Stream& stream, const ClassifierWorkspace& workspace, ConstTe
 void classifier_forward_backward(Stream& stream, TensorView losses, TensorView dx, TensorView dwte,
                                  ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
                                  double loss_scale, const ClassifierWorkspace& workspace,
-                                 const Vocabulary& vocabulary) {
+                                 const TensorParallel& tensor, size_t first_token) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
-    const Block block = exponentials(stream, workspace, rows, wte, t, vocabulary);
+    const RowBlock block = exponentials(stream, workspace, rows, wte, t, tensor, first_token);
     const TensorView dlogits = workspace.dlogits.rows(0, count);
     cross_entropy(stream, losses.rows(first, count), dlogits, block.exponentials, block.sum,
-                  block.target_logit, t, vocabulary.first_token, loss_scale);
+                  block.target_logit, t, first_token, loss_scale);
     matmul(stream, dx.rows(first, count), dlogits, wte);
     matmul(stream, dwte, dlogits, rows, {.transpose_a = true, .accumulate = true});
   });
-  vocabulary.tensor.reduce_backward(stream, dx).wait(stream);
+  tensor.enter_backward(stream, dx).wait(stream);
 }
 
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
                         ConstTensorView targets, const ClassifierWorkspace& workspace,
-                        const Vocabulary& vocabulary) {
+                        const TensorParallel& tensor, size_t first_token) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
-    const Block block = exponentials(stream, workspace, x.rows(first, count), wte,
-                                     targets.rows(first, count), vocabulary);
+    const RowBlock block = exponentials(stream, workspace, x.rows(first, count), wte,
+                                        targets.rows(first, count), tensor, first_token);
     cross_entropy_loss(stream, losses.rows(first, count), block.sum, block.target_logit);
   });
 }

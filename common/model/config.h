@@ -16,18 +16,6 @@ struct Gpt2Config {
   size_t sequence_length = 0;  // T: positions the model has, and the length of training rows
 
   size_t head_size() const { return hidden / num_heads; }
-  // Parameters of the model, the tied embedding once:
-  // V C + T C + L (12 C^2 + 13 C) + 2 C.
-  size_t num_parameters() const {
-    return hidden * (vocab_size + sequence_length + 2) +
-           num_layers * (12 * hidden * hidden + 13 * hidden);
-  }
-  // Floating-point operations of forward and backward for one token: 6 N + 12 L C T.
-  // [Chowdhery22 PaLM, appendix B]
-  double flops_per_token() const {
-    return 6.0 * static_cast<double>(num_parameters()) +
-           12.0 * static_cast<double>(num_layers * hidden * sequence_length);
-  }
 };
 
 // A named shape with the defaults that suit it.

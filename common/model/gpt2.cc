@@ -1,5 +1,8 @@
 #include "common/model/gpt2.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/layernorm.h"
@@ -9,16 +12,6 @@
 namespace ladder {
 namespace {
 
-// What a unit does in a pass: a range of profilers, then the hook.
-template <class Body>
-void run_unit(const Layout& layout, size_t unit, Pass pass, const Hooks& hooks, Body body) {
-  {
-    const Range range(layout.unit(unit).name, name_of(pass));
-    body();
-  }
-  if (hooks.done) hooks.done(unit, pass);
-}
-
 // (R, C) as (B, T, C).
 TensorView by_sequence(TensorView rows, const Activations& a) {
   return rows.reshape({a.batch(), a.tokens(), rows.shape()[1]});
@@ -26,111 +19,143 @@ TensorView by_sequence(TensorView rows, const Activations& a) {
 
 }  // namespace
 
-ConstUnitView Gpt2::weights(size_t unit, Pass pass, const Hooks& hooks) const {
-  return hooks.weights ? hooks.weights(unit, pass) : unit_of(layout_, unit, parameters_);
+Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
+           TensorParallel tensor)
+    : layout_(layout),
+      parameters_(parameters),
+      gradients_(gradients),
+      tensor_(std::move(tensor)),
+      training_(training_walk(layout)),
+      evaluation_(evaluation_walk(layout)) {}
+
+template <class Body>
+void Gpt2::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const {
+  {
+    const Range range(stream, layout_.unit(use.unit).name, name_of(use.pass));
+    body(layout_.operations()[use.operation]);
+  }
+  if (hooks.done) hooks.done(use);
 }
 
-UnitView Gpt2::gradient(size_t unit, const Hooks& hooks) const {
-  return hooks.gradient ? hooks.gradient(unit) : unit_of(layout_, unit, gradients_);
+const Use& Gpt2::classifier_in(const std::vector<Use>& walk) const {
+  const auto use = std::ranges::find(walk, Pass::classifier, &Use::pass);
+  check(use != walk.end(), "Gpt2: this part of the model has no classifier");
+  return *use;
 }
 
-void Gpt2::forward(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
+ConstUnitView Gpt2::weights(const Use& use, const Hooks& hooks) const {
+  return hooks.weights ? hooks.weights(use) : unit_of(layout_, use.unit, parameters_);
+}
+
+UnitView Gpt2::gradient(const Use& use, const Hooks& hooks) const {
+  return hooks.gradient ? hooks.gradient(use) : unit_of(layout_, use.unit, gradients_);
+}
+
+void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                    ConstTensorView tokens, const Hooks& hooks) const {
   const Range range("forward");
-  const auto run = [&](size_t unit, auto body) {
-    run_unit(layout_, unit, Pass::forward, hooks,
-             [&] { body(weights(unit, Pass::forward, hooks)); });
-  };
+  for (const Use& use : training_) {
+    if (use.pass != Pass::forward) continue;
+    run(stream, use, hooks, [&](const Operation& operation) {
+      forward_operation(stream, operation, activations, workspace, tokens, weights(use, hooks));
+    });
+  }
+}
+
+void Gpt2::forward_operation(Stream& stream, const Operation& operation, const Activations& a,
+                             const ModelWorkspace& workspace, ConstTensorView tokens,
+                             const ConstUnitView& weights) const {
   const BlockWorkspace scratch = workspace.block(a);
-  TensorView stream_in = by_sequence(a.input(), a);
-  if (layout_.embeds_tokens()) {
-    const TensorView embedded = by_sequence(scratch.narrow, a);
-    run(layout_.token_embedding(), [&](const ConstUnitView& table) {
-      embedding_forward(stream, embedded, tokens, table[0], layout_.first_token());
-      tensor_.reduce_forward(stream, embedded);
-    });
-    if (!layout_.embeds_positions()) copy(stream, a.input(), scratch.narrow);
-    stream_in = embedded;
+  switch (operation.kind) {
+    case OperationKind::token_embedding: {
+      const Parameter& table = layout_.unit(operation.unit).parameters[0];
+      // A rank with a slice of the table has rows of zeros for the tokens of the other ranks.
+      const TensorView partial = table.split ? scratch.narrow : a.input();
+      embedding_forward(stream, by_sequence(partial, a), tokens, weights[0], table.first_row());
+      const ConstTensorView sum = tensor_.leave(stream, partial);
+      if (table.split) copy(stream, a.input(), sum);
+      return;
+    }
+    case OperationKind::position_embedding: {
+      const TensorView residual = by_sequence(a.input(), a);
+      return position_forward(stream, residual, residual, weights[0]);
+    }
+    case OperationKind::block:
+      return block_forward(stream, a.block(operation.index), a.block_input(operation.index),
+                           weights, scratch, tensor_);
+    case OperationKind::final_norm:
+      return layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(), a.output(),
+                               weights[0], weights[1]);
+    case OperationKind::classifier:
+      fail("Gpt2::forward: the classifier is a pass of its own");
   }
-  if (layout_.embeds_positions()) {
-    run(layout_.position_embedding(), [&](const ConstUnitView& table) {
-      position_forward(stream, by_sequence(a.input(), a), stream_in, table[0]);
-    });
-  }
-  for (size_t layer = 0; layer < layout_.num_layers(); ++layer) {
-    run(layout_.block(layer), [&](const ConstUnitView& block) {
-      block_forward(stream, a.block(layer), a.block_input(layer), block, scratch, tensor_);
-    });
-  }
-  if (!layout_.has_classifier()) return;
-  run(layout_.final_norm(), [&](const ConstUnitView& norm) {
-    layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(), a.output(), norm[0],
-                      norm[1]);
-  });
 }
 
 void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
                     ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
-  const size_t wte = layout_.token_embedding();
   const TensorView losses = workspace.losses(a), dx = workspace.block(a).narrow;
-  run_unit(layout_, wte, Pass::classifier, hooks, [&] {
-    classifier_forward_backward(stream, losses, dx, gradient(wte, hooks)[0], a.final_norm(),
-                                weights(wte, Pass::classifier, hooks)[0],
-                                targets.reshape(losses.shape()), loss_scale, workspace.classifier(),
-                                {tensor_, layout_.first_token()});
+  const Use& use = classifier_in(training_);
+  run(stream, use, hooks, [&](const Operation& operation) {
+    classifier_forward_backward(stream, losses, dx, gradient(use, hooks)[0], a.final_norm(),
+                                weights(use, hooks)[0], targets.reshape(losses.shape()), loss_scale,
+                                workspace.classifier(), tensor_,
+                                layout_.unit(operation.unit).parameters[0].first_row());
     copy(stream, a.final_norm(), dx);  // other micro-batches may run before this one's backward
   });
 }
 
-void Gpt2::backward(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
+void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                     ConstTensorView tokens, const Hooks& hooks) const {
   const Range range("backward");
-  const auto run = [&](size_t unit, auto body) {
-    run_unit(layout_, unit, Pass::backward, hooks, [&] { body(unit, gradient(unit, hooks)); });
-  };
+  for (const Use& use : training_) {
+    if (use.pass != Pass::backward) continue;
+    run(stream, use, hooks, [&](const Operation& operation) {
+      backward_operation(stream, operation, activations, workspace, tokens, use, hooks);
+    });
+  }
+}
+
+void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
+                              const ModelWorkspace& workspace, ConstTensorView tokens,
+                              const Use& use, const Hooks& hooks) const {
   const TensorView d_residual = workspace.d_residual(a);
-  if (layout_.has_classifier()) {
-    fill(stream, d_residual, 0);
-    run(layout_.final_norm(), [&](size_t unit, const UnitView& dnorm) {
-      layernorm_backward(stream, d_residual, dnorm[0], dnorm[1], a.final_norm(), a.output(),
-                         weights(unit, Pass::backward, hooks)[0], a.final_mean(), a.final_rstd());
-    });
+  switch (operation.kind) {
+    case OperationKind::token_embedding:
+      return embedding_backward(stream, gradient(use, hooks)[0], tokens, by_sequence(d_residual, a),
+                                layout_.unit(operation.unit).parameters[0].first_row());
+    case OperationKind::position_embedding:
+      return position_backward(stream, gradient(use, hooks)[0], by_sequence(d_residual, a));
+    case OperationKind::block:
+      return block_backward(stream, d_residual, gradient(use, hooks), a.block(operation.index),
+                            a.block_input(operation.index), weights(use, hooks), workspace.block(a),
+                            tensor_);
+    case OperationKind::final_norm: {
+      const UnitView gradients = gradient(use, hooks);
+      fill(stream, d_residual, 0);
+      return layernorm_backward(stream, d_residual, gradients[0], gradients[1], a.final_norm(),
+                                a.output(), weights(use, hooks)[0], a.final_mean(), a.final_rstd());
+    }
+    case OperationKind::classifier:
+      return;  // it has added its gradients already
   }
-  for (size_t layer = layout_.num_layers(); layer-- > 0;) {
-    run(layout_.block(layer), [&](size_t unit, const UnitView& dblock) {
-      block_backward(stream, d_residual, dblock, a.block(layer), a.block_input(layer),
-                     weights(unit, Pass::backward, hooks), workspace.block(a), tensor_);
-    });
-  }
-  if (layout_.embeds_positions()) {
-    run(layout_.position_embedding(), [&](size_t, const UnitView& dtable) {
-      position_backward(stream, dtable[0], by_sequence(d_residual, a));
-    });
-  }
-  if (!layout_.is_token_embedding(layout_.token_embedding())) return;
-  run(layout_.token_embedding(), [&](size_t, const UnitView& dtable) {
-    if (!layout_.embeds_tokens()) return;  // the classifier's share is all
-    embedding_backward(stream, dtable[0], tokens, by_sequence(d_residual, a),
-                       layout_.first_token());
-  });
 }
 
 void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
                     ConstTensorView targets, const Hooks& hooks) const {
-  const size_t wte = layout_.token_embedding();
   const TensorView losses = workspace.losses(a);
-  run_unit(layout_, wte, Pass::classifier, hooks, [&] {
-    classifier_forward(stream, losses, a.final_norm(), weights(wte, Pass::classifier, hooks)[0],
-                       targets.reshape(losses.shape()), workspace.classifier(),
-                       {tensor_, layout_.first_token()});
+  const Use& use = classifier_in(evaluation_);
+  run(stream, use, hooks, [&](const Operation& operation) {
+    classifier_forward(stream, losses, a.final_norm(), weights(use, hooks)[0],
+                       targets.reshape(losses.shape()), workspace.classifier(), tensor_,
+                       layout_.unit(operation.unit).parameters[0].first_row());
   });
 }
 
 void Gpt2::logits(Stream& stream, TensorView logits, const Activations& a, size_t row,
                   const Hooks& hooks) const {
-  const size_t wte = layout_.token_embedding();
-  run_unit(layout_, wte, Pass::classifier, hooks, [&] {
-    matmul(stream, logits, a.final_norm().rows(row, 1), weights(wte, Pass::classifier, hooks)[0],
+  const Use& use = classifier_in(evaluation_);
+  run(stream, use, hooks, [&](const Operation&) {
+    matmul(stream, logits, a.final_norm().rows(row, 1), weights(use, hooks)[0],
            {.transpose_b = true});
   });
 }

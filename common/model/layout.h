@@ -5,68 +5,66 @@
 #include <cstddef>
 #include <vector>
 
-#include "common/model/config.h"
+#include "common/model/description.h"
 #include "common/model/parameter.h"
 
 namespace ladder {
 
-// The flat buffer: unit by unit in forward order, each padded with zeros to a multiple of
-// world_size * 16 elements, so that every rank's shard of a unit is equally large and begins at a
-// cache line. Parameters, gradients and moments all have this layout. Where a rank holds a part of
-// the model, its units are those of the part, and world_size the number of ranks with the same
-// part.
+// The part of the model that a rank holds.
+struct ModelPart {
+  static constexpr size_t kToTheEnd = ~size_t{0};
+
+  // A pipeline stage: operations [first, end) of the model (ModelDescription::operations).
+  size_t first = 0, end = kToTheEnd;
+  // Tensor parallelism: the rank's slice of every tensor that is split.
+  size_t tensor_rank = 0, tensor_size = 1;
+};
+
+// Where a rank's units lie in its flat buffers: one after the other, each padded with zeros to a
+// multiple of world_size * 16 elements, so that every rank's shard of a unit is equally large and
+// begins at a cache line. Parameters, gradients and moments all have this layout. `world_size` is
+// the number of ranks that hold the same part of the model.
 //
-// Tensor parallelism splits [Shoeybi19, section 3]: of the weights that read the residual stream
-// the columns (by heads, within each of q, k and v) with their biases, of those that write to it
-// the rows, of the token embedding the rows: rank t of N has ceil(V / N) of them, the last ranks
-// fewer and padding instead. A row of padding has no token and no logit. All else is whole on every
-// rank.
+// A rank holds the units that the operations of its part use, and of tensors that tensor
+// parallelism splits its slice. Where the rows of a tensor do not divide, the last ranks have fewer
+// and padding in their place.
 class Layout {
  public:
-  // REQUIRES: tensor_size divides the heads; 2 units or more for the first and last of two stages.
-  Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {});
+  // REQUIRES: tensor_size divides the heads.
+  Layout(const ModelDescription& model, size_t world_size, const ModelPart& part = {});
+  Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {})
+      : Layout(describe(config), world_size, part) {}
 
   const Gpt2Config& config() const { return config_; }
   const ModelPart& part() const { return part_; }
   size_t world_size() const { return world_size_; }
   const std::vector<Unit>& units() const { return units_; }
   const Unit& unit(size_t index) const { return units_[index]; }
-  // Of the flat buffer, padding included.
+  // What this part of the model does, in the order of forward. Their units are indices here.
+  const std::vector<Operation>& operations() const { return operations_; }
+  // Operations of a kind in this part.
+  size_t count(OperationKind kind) const;
+  bool has(OperationKind kind) const { return count(kind) > 0; }
+
+  // Units of which another pipeline stage holds a copy, too (Unit::is_shared).
+  std::vector<size_t> shared_units() const;
+
+  // Elements of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
-  // Without padding.
+  // Elements of parameters, without padding.
   size_t num_parameters() const;
-  // Of the largest unit, and of the largest but for the token embedding; padding included.
+  // Elements of the largest unit, padding included.
   size_t largest_unit() const;
-  size_t largest_unit_but_token_embedding() const;
-
-  bool embeds_tokens() const { return part_.first_unit == 0; }
-  bool embeds_positions() const { return part_.first_unit <= 1 && part_.end_unit >= 2; }
-  bool has_classifier() const { return part_.end_unit == config_.num_layers + 3; }
-  // The blocks here: layers [first_layer(), first_layer() + num_layers()) of the model.
-  size_t first_layer() const { return part_.first_unit < 2 ? 0 : part_.first_unit - 2; }
-  size_t num_layers() const { return num_layers_; }
-
-  // Indices of units here. REQUIRES: the part has them.
-  size_t token_embedding() const { return 0; }
-  size_t position_embedding() const { return embeds_tokens() ? 1 : 0; }
-  size_t block(size_t layer) const { return first_block_ + layer; }  // layer < num_layers()
-  size_t final_norm() const { return units_.size() - 1; }
-  bool is_token_embedding(size_t unit) const {
-    return unit == 0 && (embeds_tokens() || has_classifier());
-  }
-
-  // The slice of the vocabulary: tokens [first_token(), first_token() + num_tokens()).
-  size_t first_token() const;
-  size_t num_tokens() const;
 
  private:
-  void add_unit(Unit unit, size_t room);
+  void add_unit(const UnitSpec& spec);
+  Parameter hold(const ParameterSpec& spec) const;
 
   Gpt2Config config_;
   ModelPart part_;
   size_t world_size_;
-  size_t first_block_ = 0, num_layers_ = 0;
   std::vector<Unit> units_;
+  std::vector<Operation> operations_;
 };
 
 // Calls body(parameter, begin, from, to) for every parameter that has elements among [first, last)
@@ -122,8 +120,9 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {layout.unit(unit), unit_in_flat(layout, unit, flat)};
 }
 
-// Shards: rank r of N answers for the r-th N-th of every unit, padding included. They lie in the
-// flat buffer at shard_begin, or alone in a buffer of num_elements() / N elements, unit by unit.
+// Shards: rank r of N owns the r-th N-th of every unit, padding included. Its shards lie in the
+// flat buffer at shard_begin, or in a buffer of num_elements() / N elements that holds them alone,
+// unit by unit.
 
 // Elements of one rank's shard of the unit.
 inline size_t shard_elements(const Layout& layout, size_t unit) {
@@ -142,6 +141,12 @@ View shard_in_flat(const Layout& layout, size_t unit, size_t rank, View flat) {
 template <class View>
 View shard_in_shards(const Layout& layout, size_t unit, View shards) {
   return shards.rows(layout.unit(unit).offset / layout.world_size(), shard_elements(layout, unit));
+}
+// The same shard in a buffer that is the one or the other, as its size tells.
+template <class View>
+View shard_of(const Layout& layout, size_t unit, size_t rank, View buffer) {
+  return buffer.num_elements() == layout.num_elements() ? shard_in_flat(layout, unit, rank, buffer)
+                                                        : shard_in_shards(layout, unit, buffer);
 }
 
 }  // namespace ladder

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/norm.h"
-#include "kernels/runtime/range.h"
 
 namespace ladder {
 
@@ -35,14 +34,26 @@ AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_no
           .step = step};
 }
 
+AdamW::AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
+             bool has_masters)
+    : exp_avg(memory, Category::optimizer, dtype, {elements}),
+      exp_avg_sq(memory, Category::optimizer, dtype, {elements}),
+      config_(config) {
+  if (has_masters) masters = Tensor(memory, Category::optimizer, dtype, {elements});
+}
+
+AdamWStep AdamW::next_step(double grad_norm) {
+  return adamw_step(config_, ++num_updates_, grad_norm);
+}
+
 void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
                   TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
                   const AdamWStep& step) {
-  const Range range("AdamW");
   AdamWStep no_decay = step;
   no_decay.weight_decay = 0;
   for_parameters_in(layout, first, first + params.num_elements(),
                     [&](const Parameter& parameter, size_t, size_t from, size_t to) {
+                      if (!parameter.trainable) return;
                       const size_t at = from - first, count = to - from;
                       adamw(stream, params.rows(at, count), exp_avg.rows(at, count),
                             exp_avg_sq.rows(at, count), grads.rows(at, count),
@@ -52,9 +63,9 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
 
 namespace {
 
-bool counts_all(const Unit& unit) {
-  return std::ranges::all_of(unit.parameters, &Parameter::counted);
-}
+bool counts(const Parameter& parameter) { return parameter.counted && parameter.trainable; }
+
+bool counts_all(const Unit& unit) { return std::ranges::all_of(unit.parameters, counts); }
 
 // Sums that make up a rank's: one of a whole unit, or one for each parameter.
 size_t num_sums(const Layout& layout) {
@@ -70,7 +81,7 @@ void for_counted(const Layout& layout, size_t unit, size_t begin, size_t element
   if (counts_all(layout.unit(unit))) return body(0, elements);
   for_parameters_in(layout, begin, begin + elements,
                     [&](const Parameter& parameter, size_t, size_t from, size_t to) {
-                      if (parameter.counted) body(from - begin, to - from);
+                      if (counts(parameter)) body(from - begin, to - from);
                     });
 }
 
@@ -82,17 +93,11 @@ GradNorm::GradNorm(Memory& memory, const Layout& layout)
                  {sum_workspace_elements(layout.largest_unit() / layout.world_size())}),
       squares_(memory, Category::workspace, DType::fp64, {num_sums(layout)}) {}
 
-size_t GradNorm::num_bytes(const Layout& layout) {
-  return size_of(DType::fp64) *
-         (sum_workspace_elements(layout.largest_unit() / layout.world_size()) + num_sums(layout));
-}
-
-double GradNorm::squared_norm(Stream& stream, size_t rank,
-                              const std::function<ConstTensorView(size_t unit)>& shard_of) {
+double GradNorm::squared_norm(Stream& stream, size_t rank, ConstTensorView gradients) {
   const TensorView squares = squares_;
   size_t num = 0;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    const ConstTensorView shard = shard_of(unit);
+    const ConstTensorView shard = shard_of(layout_, unit, rank, gradients);
     for_counted(layout_, unit, shard_begin(layout_, unit, rank), shard.num_elements(),
                 [&](size_t first, size_t count) {
                   ladder::squared_norm(stream, squares.rows(num++, 1), workspace_,

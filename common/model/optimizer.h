@@ -29,8 +29,28 @@ double clip_factor(const OptimizerConfig& config, double grad_norm);
 // The numbers of update `step` (1-based), given the global norm of its gradients.
 AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_norm);
 
+// What AdamW keeps for every parameter that it updates, and how many updates it has made.
+// [Loshchilov19]
+class AdamW {
+ public:
+  // Moments of `dtype` for `elements` parameters; with `has_masters` also a master copy of these
+  // parameters, which is then what updates are made to. Category: optimizer.
+  AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
+        bool has_masters);
+
+  // The numbers of the next update, given the global norm of its gradients. Counts it.
+  AdamWStep next_step(double grad_norm);
+
+  Tensor exp_avg, exp_avg_sq;  // moments of the gradients and of their squares
+  Tensor masters;              // empty where there are none
+
+ private:
+  OptimizerConfig config_;
+  int64_t num_updates_ = 0;
+};
+
 // Updates elements [first, first + n) of the flat buffer, given as spans (n); weight decay goes to
-// 2-D weights only, padding is not touched. Asynchronous on the stream.
+// 2-D weights only; padding and what is not trainable are not touched. Asynchronous on the stream.
 void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
                   TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
                   const AdamWStep& step);
@@ -40,14 +60,12 @@ void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView
 // does.
 class GradNorm {
  public:
+  // Category: workspace.
   GradNorm(Memory& memory, const Layout& layout);
-  // Bytes of workspace allocated.
-  static size_t num_bytes(const Layout& layout);
 
-  // The sum over rank `rank`'s shards of all units, unit by unit; shard_of(unit) says where they
-  // lie. Synchronizes the stream.
-  double squared_norm(Stream& stream, size_t rank,
-                      const std::function<ConstTensorView(size_t unit)>& shard_of);
+  // The sum over rank `rank`'s shards of all units, unit by unit, in a buffer of gradients that is
+  // whole or has these shards alone. Synchronizes the stream.
+  double squared_norm(Stream& stream, size_t rank, ConstTensorView gradients);
 
  private:
   const Layout& layout_;

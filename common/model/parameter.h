@@ -1,5 +1,4 @@
-// One tensor of the model as a rank holds it, the units that tensors make up, and parts of the
-// model.
+// One tensor of the model as a rank holds it, and the units that such tensors make up.
 #pragma once
 
 #include <algorithm>
@@ -12,49 +11,42 @@
 namespace ladder {
 
 // Where the elements that a rank holds of a tensor lie in the whole tensor: in runs of `length`
-// elements, the i-th from first + i * stride on.
+// elements, the i-th of which begins at element first + i * stride.
 struct Runs {
   size_t first = 0, length = 0, stride = 0;
 };
 
-// One tensor of the model, or a rank's slice of it, under its published name; weights are stored
-// (in, out).
+// One tensor of the model, or a rank's slice of it, under its published name.
 struct Parameter {
   std::string name;
   Shape shape;         // of what the rank holds
-  Shape full_shape;    // as published
-  Runs runs;           // where the one lies in the other
-  bool split = false;  // among the tensor-parallel ranks; else each of them has all of it
-  // Of what several ranks hold alike, beside data parallelism, one counts it in the global norm.
+  Shape full_shape;    // of the whole tensor
+  Runs runs;           // where the rank's elements lie in the whole tensor
+  bool split = false;  // true: each tensor-parallel rank holds another slice of it
+  // Of the copies that tensor-parallel ranks and pipeline stages hold of one tensor, one is
+  // counted: in the global norm, and when full tensors are put together.
   bool counted = true;
   double initial_value = 0;  // of every element, unless initial_deviation > 0: then normal about 0
   double initial_deviation = 0;
-  size_t offset = 0;  // elements from the beginning of its unit
+  bool trainable = true;  // false: the optimizer leaves it as it is
+  size_t offset = 0;      // elements from the beginning of its unit
 
   // Weight decay applies to 2-D weights only, not to biases and layernorm parameters.
   bool decays() const { return shape.num_dims() == 2; }
+  // Of a matrix whose rows are split: the row of the whole matrix that the rank's first row is.
+  size_t first_row() const { return runs.first / full_shape[1]; }
 };
 
-// The part of the model that a rank holds.
-struct ModelPart {
-  static constexpr size_t kToTheEnd = ~size_t{0};
-
-  // A pipeline stage: units [first_unit, end_unit) of the model's L + 3, in forward order: token
-  // embedding, position embedding, blocks, final norm. The stage with the final norm has the
-  // classifier, and so a copy of the token embedding.
-  size_t first_unit = 0, end_unit = kToTheEnd;
-  // Tensor parallelism: the rank's slice of every tensor that is split.
-  size_t tensor_rank = 0, tensor_size = 1;
-};
-
-// A unit is what hooks, buckets, shards and pipeline stages count in: the token embedding, the
-// position embedding, each block, the final norm.
+// The parameters that hooks, buckets, shards and prefetching treat as one.
 struct Unit {
   std::string name;
   std::vector<Parameter> parameters;  // one after the other, without gaps
   size_t offset = 0;                  // elements from the beginning of the flat buffer
   size_t num_elements = 0;            // of its parameters
   size_t padded_elements = 0;         // what it takes in the flat buffer
+  // A pipeline stage other than this rank's holds a copy of the unit, too, and both add to its
+  // gradient. The stage that uses the unit first owns it; `is_copy` is true on the other.
+  bool is_shared = false, is_copy = false;
 };
 
 // Calls body(from, at, count) for the runs of elements [from, from + count) of what is held that

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "kernels/runtime/check.h"
 
@@ -12,12 +13,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct BestCut {
   double value = kInfinity;
-  std::vector<size_t> first;  // unit of each stage
+  std::vector<size_t> first;  // piece of each stage
 };
 
 // The cut with the least value, where `fold(value of the stages before, cost of a stage)` is the
-// value with one stage more. The last of `s` stages that hold all units before `end` begins at
-// some unit, and the best of those is the best there is if fold is monotonic in its first argument.
+// value with one stage more. The last of `s` stages that hold all pieces before `end` begins at
+// some piece, and the best of those is the best there is if fold is monotonic in its first
+// argument.
 template <class Fold>
 BestCut best_cut(const std::vector<double>& costs, size_t num_stages, Fold fold) {
   const size_t n = costs.size();
@@ -45,34 +47,28 @@ BestCut best_cut(const std::vector<double>& costs, size_t num_stages, Fold fold)
 
 }  // namespace
 
-std::vector<size_t> cut_units(const std::vector<double>& costs, size_t num_stages) {
-  check(num_stages > 0, "cut_units: there must be a stage");
+std::vector<size_t> cut_line(const std::vector<double>& costs, size_t num_stages) {
+  check(num_stages > 0, "cut_line: there must be a stage");
   if (num_stages > costs.size()) {
     throw UserError(concat("--pipeline-parallel-size ", num_stages,
                            ": a stage holds at least one of ", "the model's ", costs.size(),
                            " units (embeddings, blocks, final norm), so there may be at most ",
                            costs.size(), " stages"));
   }
-  const double dearest = best_cut(costs, num_stages, [](double before, double cost) {
+  const double largest = best_cut(costs, num_stages, [](double before, double cost) {
                            return std::max(before, cost);
                          }).value;
   return best_cut(costs, num_stages,
                   [&](double before, double cost) {
-                    return cost <= dearest ? before + cost * cost : kInfinity;
+                    return cost <= largest ? before + cost * cost : kInfinity;
                   })
       .first;
 }
 
-double balance(const std::vector<double>& costs, const std::vector<size_t>& cut) {
-  double total = 0, dearest = 0;
-  for (size_t s = 0; s < cut.size(); ++s) {
-    const size_t end = s + 1 < cut.size() ? cut[s + 1] : costs.size();
-    double cost = 0;
-    for (size_t unit = cut[s]; unit < end; ++unit) cost += costs[unit];
-    total += cost;
-    dearest = std::max(dearest, cost);
-  }
-  return dearest > 0 ? total / static_cast<double>(cut.size()) / dearest : 1;
+double balance(const std::vector<double>& stage_costs) {
+  const double total = std::accumulate(stage_costs.begin(), stage_costs.end(), 0.0);
+  const double largest = std::ranges::max(stage_costs);
+  return largest > 0 ? total / static_cast<double>(stage_costs.size()) / largest : 1;
 }
 
 }  // namespace ladder

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "common/schedule/balance.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -14,28 +15,65 @@ std::string join(const std::vector<size_t>& numbers) {
   return text;
 }
 
-// Blocks of each stage of the cheapest cut, where the position embedding is no stage of its own.
-std::vector<size_t> best_layers(const Gpt2Config& config, size_t num_stages) {
-  std::vector<size_t> ends = cut_units(unit_flops(config), num_stages);
-  for (size_t& unit : ends) unit = unit < 2 ? 0 : unit - 2;
-  ends.push_back(config.num_layers);
-  std::adjacent_difference(ends.begin(), ends.end(), ends.begin());
-  return {ends.begin() + 1, ends.end()};
+// Parts that begin at these operations.
+std::vector<ModelPart> parts_from(const ModelDescription& model, const std::vector<size_t>& first) {
+  std::vector<ModelPart> parts;
+  for (size_t stage = 0; stage < first.size(); ++stage) {
+    const bool is_last = stage + 1 == first.size();
+    parts.push_back(
+        {.first = first[stage], .end = is_last ? model.operations.size() : first[stage + 1]});
+  }
+  return parts;
+}
+
+// The operations that are blocks.
+std::vector<size_t> blocks_of(const ModelDescription& model) {
+  std::vector<size_t> blocks;
+  for (size_t i = 0; i < model.operations.size(); ++i) {
+    if (model.operations[i].kind == OperationKind::block) blocks.push_back(i);
+  }
+  return blocks;
+}
+
+// Blocks of each stage of the cheapest cut.
+std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages) {
+  std::vector<size_t> layers;
+  const std::vector<size_t> blocks = blocks_of(model);
+  for (const ModelPart& part : cut_evenly(model, num_stages)) {
+    const auto is_in_part = [&](size_t i) { return part.first <= i && i < part.end; };
+    layers.push_back(static_cast<size_t>(std::ranges::count_if(blocks, is_in_part)));
+  }
+  return layers;
 }
 
 }  // namespace
 
-std::vector<double> unit_flops(const Gpt2Config& config) {
-  const double c = config.hidden, t = config.sequence_length, v = config.vocab_size;
-  std::vector<double> flops(config.num_layers + 3, 3 * (24 * c * c + 4 * t * c));
-  flops[0] = flops[1] = 0;
-  flops.back() = 3 * 2 * c * v;
+double part_flops(const ModelDescription& model, const ModelPart& part) {
+  double flops = 0;
+  for (size_t i = part.first; i < std::min(part.end, model.operations.size()); ++i) {
+    flops += 3 * model.operations[i].forward_flops;
+  }
   return flops;
 }
 
-std::vector<size_t> cut_at_layers(const Gpt2Config& config, const std::vector<size_t>& layers,
-                                  size_t num_stages) {
-  const size_t available = config.num_layers, most = available + 2;
+std::vector<ModelPart> cut_evenly(const ModelDescription& model, size_t num_stages) {
+  std::vector<size_t> starts;  // of what no cut may separate
+  for (size_t i = 0; i < model.operations.size(); ++i) {
+    if (model.operations[i].starts_stage) starts.push_back(i);
+  }
+  std::vector<double> flops;
+  for (const ModelPart& piece : parts_from(model, starts)) {
+    flops.push_back(part_flops(model, piece));
+  }
+  std::vector<size_t> first;
+  for (size_t piece : cut_line(flops, num_stages)) first.push_back(starts[piece]);
+  return parts_from(model, first);
+}
+
+std::vector<ModelPart> cut_at_layers(const ModelDescription& model,
+                                     const std::vector<size_t>& layers, size_t num_stages) {
+  std::vector<size_t> ends = blocks_of(model);  // where stages may begin, by blocks before them
+  const size_t available = ends.size(), most = available + 2;
   if (num_stages > most) {
     throw UserError(concat("--stage-layers: ", available, " layers make at most ", most,
                            " stages, not ", num_stages));
@@ -44,15 +82,19 @@ std::vector<size_t> cut_at_layers(const Gpt2Config& config, const std::vector<si
   const double sum = std::accumulate(layers.begin(), layers.end(), 0.0);
   const bool middle_is_empty =
       layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, size_t{0}) > 0;
-  if (layers.size() != num_stages || sum != available || middle_is_empty) {
+  if (layers.size() != num_stages || sum != static_cast<double>(available) || middle_is_empty) {
     throw UserError(concat("--stage-layers ", join(layers), ": ", sum, " layers on ", layers.size(),
                            " stages; the model has ", available, " layers, there are ", num_stages,
                            " stages, and only the first and the last may have none; for example ",
-                           "--stage-layers ", join(best_layers(config, num_stages))));
+                           "--stage-layers ", join(best_layers(model, num_stages))));
   }
-  std::vector<size_t> cut(num_stages, 0);
-  for (size_t s = 1, end = 2; s < num_stages; ++s) cut[s] = end += layers[s - 1];
-  return cut;
+  ends.push_back(ends.back() + 1);
+  std::vector<size_t> first = {0};
+  for (size_t stage = 1, before = 0; stage < num_stages; ++stage) {
+    before += layers[stage - 1];
+    first.push_back(ends[before]);
+  }
+  return parts_from(model, first);
 }
 
 }  // namespace ladder

@@ -1,112 +1,128 @@
 #include "common/train/full_tensors.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ladder {
 namespace {
 
-// Elements of the largest split tensor, in full.
-size_t largest_full(const Layout& layout) {
-  return largest_parameter(
-      layout, [](const Parameter& p) { return p.split ? p.full_shape.num_elements() : 0; });
-}
+constexpr size_t kPieceElements = size_t{1} << 20;
 
-// Of the first rank: no other rank's is larger.
-size_t largest_slice(const Layout& layout) {
-  return largest_parameter(layout,
-                           [](const Parameter& p) { return p.split ? p.shape.num_elements() : 0; });
+// Bytes as elements of a communicator.
+TensorView as_words(void* data, size_t bytes) {
+  return TensorView(data, DType::int32, DeviceType::cpu, {bytes / sizeof(int32_t)});
 }
 
 }  // namespace
 
-SliceCollector::SliceCollector(const TrainerContext& context, const Layout& layout)
-    : ranks_(context.groups->tensor()) {
-  if (num_bytes(layout, context.config.accumulation()) == 0) return;
-  const auto make = [&](size_t elements) {
-    return Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
-                  {elements});
-  };
-  full_ = make(largest_full(layout));
-  slice_ = make(largest_slice(layout));
-}
-
-size_t SliceCollector::num_bytes(const Layout& layout, DType dtype) {
-  if (layout.part().tensor_rank != 0) return 0;
-  return (largest_full(layout) + largest_slice(layout)) * size_of(accumulation_dtype(dtype));
-}
-
-// Slices follow one another: rank r's runs begin r runs behind the first rank's.
-void SliceCollector::place(const Parameter& parameter, size_t rank, ConstTensorView slice,
-                           TensorView full) {
-  Parameter theirs = parameter;
-  theirs.runs.first = rank * parameter.runs.length;
-  for_runs_in(theirs, 0, slice.num_elements(), [&](size_t from, size_t at, size_t count) {
-    copy(host_stream_, full.elements(at, {count}), slice.elements(from, {count}));
-  });
-}
-
-TensorSink SliceCollector::joined(const TensorSink& sink) {
-  return [this, sink](const Parameter& parameter, ConstTensorView own) {
-    const CallOptions options;
-    if (!parameter.split) {
-      if (ranks_.rank() == 0) sink(parameter, own);
-      return;
-    }
-    if (ranks_.rank() != 0) return ranks_.send(host_stream_, own, 0, options).wait(host_stream_);
-    const TensorView full = full_.view().elements(0, parameter.full_shape);
-    place(parameter, 0, own, full);
-    for (size_t r = 1; r < ranks_.size(); ++r) {
-      // The last ranks may have less of the vocabulary.
-      const size_t behind = full.num_elements() - r * parameter.runs.length;
-      const TensorView slice = slice_.view().rows(0, std::min(own.num_elements(), behind));
-      ranks_.recv(host_stream_, slice, r, options).wait(host_stream_);
-      place(parameter, r, slice, full);
-    }
-    sink(parameter, full);
-  };
-}
-
-StageCollector::StageCollector(const TrainerContext& context, const std::vector<ModelPart>& parts)
-    : stages_(context.groups->activations()) {
-  const size_t bytes = num_bytes(context.config, parts, context.grid);
-  if (bytes == 0) return;
-  for (size_t stage = 1; stage < parts.size(); ++stage) {
-    others_.emplace_back(context.config.model, 1, parts[stage]);
-  }
-  const DType dtype = context.config.accumulation();
-  host_ = Tensor(context.host_memory, Category::workspace, dtype, {bytes / size_of(dtype)});
-}
-
-size_t StageCollector::num_bytes(const RunConfig& config, const std::vector<ModelPart>& parts,
-                                 const ProcessGrid& grid) {
+FullTensors::FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype,
+                         Communicator& world)
+    : world_(world) {
   size_t largest = 0;
-  for (size_t other = 1; grid.rank == 0 && other < parts.size(); ++other) {
-    largest = std::max(
-        largest, largest_parameter(Layout(config.model, 1, parts[other]), [](const Parameter& p) {
-          return p.counted ? p.shape.num_elements() : 0;
-        }));
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      tensors_.push_back(parameter);
+      largest = std::max(largest, parameter.shape.num_elements());
+    }
   }
-  return largest * size_of(config.accumulation());
+  piece_ = Tensor(host_memory, Category::workspace, dtype, {std::min(largest, kPieceElements)});
+  if (world.rank() == 0) full_ = Tensor(host_memory, Category::workspace, dtype, {largest});
 }
 
-void StageCollector::visit(const std::function<void(const TensorSink&)>& visit_own,
-                           const TensorSink& sink) {
-  if (stages_.rank() != 0) {
-    return visit_own([&](const Parameter& parameter, ConstTensorView tensor) {
-      // The last stage's token embedding is the first stage's.
-      if (parameter.counted) stages_.send(host_stream_, tensor, 0, {}).wait(host_stream_);
-    });
+std::vector<FullTensors::Place> FullTensors::places_of(const std::vector<Slice>& owned) const {
+  std::vector<Place> places;
+  for (const Slice& slice : owned) {
+    const auto tensor = std::ranges::find(tensors_, slice.parameter->name, &ParameterSpec::name);
+    check(tensor != tensors_.end(), "FullTensors: a slice of no tensor of the model");
+    places.push_back({.tensor = static_cast<uint64_t>(tensor - tensors_.begin()),
+                      .first = slice.first,
+                      .count = slice.view.num_elements(),
+                      .runs = slice.parameter->runs});
   }
-  visit_own(sink);
-  for (size_t stage = 1; stage < stages_.size(); ++stage) {
-    for (const Unit& unit : others_[stage - 1].units()) {
-      for (const Parameter& parameter : unit.parameters) {
-        if (!parameter.counted) continue;
-        const TensorView tensor = host_.view().elements(0, parameter.shape);
-        stages_.recv(host_stream_, tensor, stage, {}).wait(host_stream_);
-        sink(parameter, tensor);
+  return places;
+}
+
+std::vector<std::vector<FullTensors::Place>> FullTensors::gather_places(
+    const std::vector<Place>& own) {
+  std::vector<int32_t> counts(world_.size());
+  counts[world_.rank()] = static_cast<int32_t>(own.size());
+  const TensorView all = as_words(counts.data(), counts.size() * sizeof(int32_t));
+  world_.all_gather(host_stream_, all, all.rows(world_.rank(), 1), {}).wait(host_stream_);
+  std::vector<std::vector<Place>> places = {own};
+  for (size_t rank = 1; rank < world_.size(); ++rank) {
+    std::vector<Place> of_rank = world_.rank() == rank ? own : std::vector<Place>();
+    of_rank.resize(static_cast<size_t>(counts[rank]));
+    const TensorView words = as_words(of_rank.data(), of_rank.size() * sizeof(Place));
+    if (of_rank.empty()) {
+    } else if (world_.rank() == rank) {
+      world_.send(host_stream_, words, 0, {}).wait(host_stream_);
+    } else if (world_.rank() == 0) {
+      world_.recv(host_stream_, words, rank, {}).wait(host_stream_);
+    }
+    places.push_back(std::move(of_rank));
+  }
+  return places;
+}
+
+template <class Body>
+void FullTensors::for_pieces(const Place& whole, Body body) {
+  for (uint64_t done = 0; done < whole.count; done += piece_.shape()[0]) {
+    Place part = whole;
+    part.first += done;
+    part.count = std::min<uint64_t>(whole.count - done, piece_.shape()[0]);
+    body(part, done);
+  }
+}
+
+void FullTensors::place(const Place& part, TensorView full) {
+  Parameter parameter;
+  parameter.runs = part.runs;
+  for_runs_in(parameter, part.first, part.first + part.count,
+              [&](size_t from, size_t at, size_t count) {
+                copy(host_stream_, full.elements(at, {count}),
+                     piece_.view().elements(from - part.first, {count}));
+              });
+}
+
+void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink) {
+  const std::vector<Place> own = places_of(owned);
+  const std::vector<std::vector<Place>> places = gather_places(own);
+  const bool is_root = world_.rank() == 0;
+  for (size_t tensor = 0; tensor < tensors_.size(); ++tensor) {
+    TensorView full;
+    if (is_root) full = full_.view().elements(0, tensors_[tensor].shape);
+    size_t num_placed = 0;
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (own[i].tensor != tensor) continue;
+      for_pieces(own[i], [&](const Place& part, size_t begin) {
+        const TensorView piece = piece_.view().elements(0, {part.count});
+        copy(stream, piece, owned[i].view.elements(begin, {part.count}));
+        stream.synchronize();
+        if (is_root) {
+          place(part, full);
+          num_placed += part.count;
+        } else {
+          world_.send(host_stream_, piece, 0, {}).wait(host_stream_);
+        }
+      });
+    }
+    if (!is_root) continue;
+    for (size_t rank = 1; rank < places.size(); ++rank) {
+      for (const Place& theirs : places[rank]) {
+        if (theirs.tensor != tensor) continue;
+        for_pieces(theirs, [&](const Place& part, size_t) {
+          const TensorView piece = piece_.view().elements(0, {part.count});
+          world_.recv(host_stream_, piece, rank, {}).wait(host_stream_);
+          place(part, full);
+          num_placed += part.count;
+        });
       }
     }
+    if (num_placed != full.num_elements()) {
+      fail(concat(tensors_[tensor].name, ": the ranks own ", num_placed, " of its ",
+                  full.num_elements(), " elements"));
+    }
+    sink(tensors_[tensor], full);
   }
 }
 

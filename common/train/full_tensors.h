@@ -1,49 +1,45 @@
-// Full tensors for dumps and sampling, where ranks hold parts of the model.
+// Full tensors on rank 0, for dumps and samples, out of the slices that all ranks own.
 #pragma once
 
 #include <vector>
 
-#include "common/train/trainer.h"
+#include "common/comm/communicator.h"
+#include "common/train/slices.h"
 
 namespace ladder {
 
-// Full tensors out of the slices of tensor-parallel ranks, one at a time in host memory of the
-// first of them.
-class SliceCollector {
+class FullTensors {
  public:
-  SliceCollector(const TrainerContext& context, const Layout& layout);
-  // Bytes of host workspace on this rank: a full tensor and a slice of it, on the first rank.
-  static size_t num_bytes(const Layout& layout, DType dtype);
+  // For tensors of `model` in `dtype`. Allocates host workspace: on all ranks for a piece of a
+  // tensor, at most 2^20 elements, and on rank 0 for the largest tensor besides. `world`: all
+  // ranks; must outlive this.
+  FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype, Communicator& world);
 
-  // Every rank visits its own tensors, in the same order, with the sink that this makes: on the
-  // first rank `sink` receives full tensors. Collective.
-  TensorSink joined(const TensorSink& sink);
+  // Hands every tensor of the model to rank 0's `sink`, one at a time, in the order of the
+  // description. `owned`: what this rank owns of one kind; the ranks together own every element
+  // once, which is checked. `stream`: of the device where slices lie. Collective. Synchronizes.
+  void visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink);
 
  private:
-  void place(const Parameter& parameter, size_t rank, ConstTensorView slice, TensorView full);
+  // Where a slice goes in the full tensor, as its rank tells rank 0.
+  struct Place {
+    uint64_t tensor = 0;  // index among all tensors of the model
+    uint64_t first = 0, count = 0;
+    Runs runs;
+  };
+  std::vector<Place> places_of(const std::vector<Slice>& owned) const;
+  // On rank 0 the places of all ranks' slices, by rank.
+  std::vector<std::vector<Place>> gather_places(const std::vector<Place>& own);
+  // Calls body(part, begin) for the parts of `whole` that travel at a time; `begin` counts from the
+  // first element of the whole.
+  template <class Body>
+  void for_pieces(const Place& whole, Body body);
+  void place(const Place& part, TensorView full);
 
-  Communicator& ranks_;
+  Communicator& world_;
   Stream host_stream_{DeviceType::cpu};
-  Tensor full_, slice_;  // on the first of several ranks
-};
-
-// Full tensors of all stages on rank 0 of the grid: it visits its own, then receives the others',
-// stage after stage. `visit_own` visits a stage's tensors. Collective over the stages.
-class StageCollector {
- public:
-  // `parts`: of all stages.
-  StageCollector(const TrainerContext& context, const std::vector<ModelPart>& parts);
-  // Bytes of host workspace on this rank: the largest tensor of other stages, on rank 0.
-  static size_t num_bytes(const RunConfig& config, const std::vector<ModelPart>& parts,
-                          const ProcessGrid& grid);
-
-  void visit(const std::function<void(const TensorSink&)>& visit_own, const TensorSink& sink);
-
- private:
-  Communicator& stages_;
-  Stream host_stream_{DeviceType::cpu};
-  std::vector<Layout> others_;  // of the stages behind the first, whole tensors
-  Tensor host_;
+  std::vector<ParameterSpec> tensors_;
+  Tensor full_, piece_;
 };
 
 }  // namespace ladder

@@ -1,23 +1,20 @@
-// What every trainer's step needs around the model: the rows of a micro-batch on the device, the
-// sum of its losses, and full tensors in host memory.
+// What every trainer's step needs around the model: the tokens of a micro-batch on the device, and
+// the sum of its losses.
 #pragma once
 
 #include <cstdint>
 
-#include "common/model/weights.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
 
-// Token rows on their way to the device.
+// Brings sequences of tokens to the device. Allocates workspace there and on the host.
 class BatchLoader {
  public:
   explicit BatchLoader(const TrainerContext& context);
-  // Bytes allocated as workspace on the device, and as many on the host.
-  static size_t num_bytes(const RunConfig& config);
 
-  // Rows first_row .. first_row + micro_batch_size - 1 of the global batch of `step`.
-  void load(Split split, int64_t step, size_t first_row);
+  // Sequences [first_sequence, first_sequence + micro_batch_size) of the global batch of `step`.
+  void load(Split split, int64_t step, size_t first_sequence);
 
   TensorView tokens() const { return tokens_; }    // (B, T) int32, on the device
   TensorView targets() const { return targets_; }  // (B, T) int32, on the device
@@ -27,12 +24,10 @@ class BatchLoader {
   Tensor tokens_, targets_, host_tokens_, host_targets_;
 };
 
-// Adds up the losses of the micro-batches of a step.
+// Adds up the losses of the micro-batches of a step. Allocates workspace on the device.
 class LossSum {
  public:
   LossSum(const TrainerContext& context, size_t num_micro_batches);
-  // Bytes of workspace allocated on the device.
-  static size_t num_bytes(const RunConfig& config, size_t num_micro_batches);
 
   // Asynchronous. REQUIRES: at most num_micro_batches calls before total(). losses (R)
   void add(ConstTensorView losses);
@@ -43,27 +38,6 @@ class LossSum {
   Stream& stream_;
   Tensor sums_, workspace_;
   size_t count_ = 0;
-};
-
-// One parameter at a time in host memory: between the device and files.
-class ParameterStaging {
- public:
-  ParameterStaging(const TrainerContext& context, const Layout& layout);
-  // Bytes of host workspace: the largest parameter, in full, in the dtype that files have.
-  static size_t num_bytes(const Layout& layout, DType dtype);
-
-  // Elements [first, first + span) of the flat buffer = the parameters of the file. Synchronizes.
-  void load(const WeightsFile& file, size_t first, TensorView span);
-  // Hands what a flat buffer has of every tensor to the sink, in layout order. Synchronizes.
-  void visit(ConstTensorView flat, const TensorSink& sink);
-
- private:
-  // The host memory as a tensor of a dtype that is no larger.
-  TensorView host_as(DType dtype, const Shape& shape) const;
-
-  Stream& stream_;
-  const Layout& layout_;
-  Tensor host_;
 };
 
 }  // namespace ladder

@@ -59,31 +59,17 @@ void check_writable(const std::string& path) {
 
 namespace {
 
-const char* prefix_of(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::grad:
-      return "grad.";
-    case TensorKind::param:
-      return "param.";
-    case TensorKind::exp_avg:
-      return "exp_avg.";
-    case TensorKind::exp_avg_sq:
-      return "exp_avg_sq.";
-  }
-  return "?";
-}
-
-std::vector<SafetensorsWriter::Tensor> dumped_tensors(const Layout& layout, DType dtype) {
+std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& model, DType dtype) {
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
-  for (TensorKind kind : kDumpedKinds) {
-    for (const Unit& unit : layout.units()) {
-      for (const Parameter& parameter : unit.parameters) {
+  for (std::string_view kind : kDumpedKinds) {
+    for (const UnitSpec& unit : model.units) {
+      for (const ParameterSpec& parameter : unit.parameters) {
         std::vector<size_t> shape;
         for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
           shape.push_back(parameter.shape[dim]);
         }
-        tensors.push_back({prefix_of(kind) + parameter.name, dtype, shape});
+        tensors.push_back({concat(kind, ".", parameter.name), dtype, shape});
       }
     }
   }
@@ -93,16 +79,16 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const Layout& layout, DTyp
 }  // namespace
 
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
-                const Layout& layout, DType dtype,
-                const std::function<void(TensorKind, const TensorSink&)>& visit) {
+                const ModelDescription& model, DType dtype,
+                const std::function<void(std::string_view kind, const TensorSink&)>& visit) {
   SafetensorsWriter writer(
       folder + format("/step_%06lld.safetensors", static_cast<long long>(step)),
-      dumped_tensors(layout, dtype));
+      dumped_tensors(model, dtype));
   for (const double& scalar : {result.loss, result.grad_norm}) {
     writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
   }
-  for (TensorKind kind : kDumpedKinds) {
-    visit(kind, [&](const Parameter&, ConstTensorView tensor) { writer.write(tensor); });
+  for (std::string_view kind : kDumpedKinds) {
+    visit(kind, [&](const ParameterSpec&, ConstTensorView tensor) { writer.write(tensor); });
   }
   writer.finish();
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "common/comm/ledger.h"
 #include "common/io/file.h"
 #include "common/train/trainer.h"
 
@@ -43,15 +44,12 @@ void prepare_dump_folder(const std::string& folder);
 // UserError unless a file can be made at `path`. An empty path is none.
 void check_writable(const std::string& path);
 
-// The kinds of tensors in a dump, in their order.
-inline constexpr std::array<TensorKind, 4> kDumpedKinds = {
-    TensorKind::grad, TensorKind::param, TensorKind::exp_avg, TensorKind::exp_avg_sq};
-
 // Writes folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then grad.NAME, param.NAME,
-// exp_avg.NAME and exp_avg_sq.NAME in the layout's order and the run's dtype.
+// exp_avg.NAME and exp_avg_sq.NAME, in the order of the model's description and in `dtype`. `visit`
+// hands the tensors of a kind to a sink, in that order.
 // Throws Error when the disk is full; a file that was there stays.
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
-                const Layout& layout, DType dtype,
-                const std::function<void(TensorKind, const TensorSink&)>& visit);
+                const ModelDescription& model, DType dtype,
+                const std::function<void(std::string_view kind, const TensorSink&)>& visit);
 
 }  // namespace ladder

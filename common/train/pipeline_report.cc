@@ -5,6 +5,7 @@
 #include <span>
 
 #include "common/io/file.h"
+#include "common/schedule/balance.h"
 #include "common/schedule/cut.h"
 #include "common/schedule/draw.h"
 #include "common/train/report.h"
@@ -20,31 +21,30 @@ Timeline ideal_timeline(const Schedule& schedule) {
 }  // namespace
 
 std::string units_text(const Layout& layout) {
-  // The last stage's copy of the token embedding goes with the classifier.
-  const bool has_copy = layout.is_token_embedding(0) && !layout.embeds_tokens();
-  const std::string& first = layout.unit(has_copy ? 1 : 0).name;
-  const std::string& last = layout.units().back().name;
-  return concat(first, first == last ? "" : " to " + last,
-                layout.has_classifier() ? " and classifier" : "");
+  const auto name = [&](const Operation& operation) { return layout.unit(operation.unit).name; };
+  // The classifier has no unit of its own.
+  const bool classifies = layout.has(OperationKind::classifier);
+  const std::vector<Operation>& operations = layout.operations();
+  const std::string first = name(operations.front());
+  const std::string last = name(operations[operations.size() - (classifies ? 2 : 1)]);
+  return concat(first, first == last ? "" : " to " + last, classifies ? " and classifier" : "");
 }
 
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
-  const std::vector<double> flops = unit_flops(config.model);
+  const ModelDescription model = describe(config.model);
+  std::vector<double> flops;
+  for (const ModelPart& part : plan.parts) flops.push_back(part_flops(model, part));
   const double total = std::accumulate(flops.begin(), flops.end(), 0.0);
   std::string text;
-  std::vector<size_t> cut;
   for (size_t stage = 0; stage < plan.parts.size(); ++stage) {
-    const ModelPart& part = plan.parts[stage];
-    const double own = std::accumulate(&flops[part.first_unit], &flops[0] + part.end_unit, 0.0);
     text += format("  stage %-2zu %s: %.1f %% of the products, in flight: %zu\n", stage,
-                   units_text(Layout(config.model, 1, part)).c_str(), 100 * own / total,
-                   num_slots(plan.schedule[stage]));
-    cut.push_back(part.first_unit);
+                   units_text(Layout(model, 1, plan.parts[stage])).c_str(),
+                   100 * flops[stage] / total, num_slots(plan.schedule[stage]));
   }
   const Timeline timeline = ideal_timeline(plan.schedule);
-  text += format(
-      "  balance  %.3f (mean / largest); %s: bubble %.1f %% if all stages cost the same\n",
-      balance(flops, cut), plan.name.c_str(), 100 * bubble_of(plan.schedule, timeline).overall);
+  text +=
+      format("  balance  %.3f (mean / largest); %s: bubble %.1f %% if all stages cost the same\n",
+             balance(flops), plan.name.c_str(), 100 * bubble_of(plan.schedule, timeline).overall);
   constexpr size_t kColumns = 100;
   const std::string drawing = draw_text(plan.schedule, timeline);
   return drawing.find('\n') <= kColumns ? text + drawing : text;

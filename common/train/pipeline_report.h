@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/schedule/schedule.h"
+#include "common/comm/communicator.h"
 #include "common/train/trainer.h"
 
 namespace ladder {

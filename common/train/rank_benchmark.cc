@@ -10,7 +10,10 @@
 namespace ladder {
 
 RankBenchmark::RankBenchmark(Job& job, const Options& options)
-    : job_(job), options_(options), grid_{.data_size = job.size(), .rank = job.rank()} {
+    : job_(job),
+      options_(options),
+      grid_{.data_size = job.size(), .rank = job.rank()},
+      ranks_{grid_, job.communicator(), nullptr, job.registered()} {
   config_.model = {12, 12, 768, 50257, options.tokens};
   config_.global_batch_size = options.batch;
   whole_batch_ = config_;
@@ -19,11 +22,11 @@ RankBenchmark::RankBenchmark(Job& job, const Options& options)
 }
 
 TrainerContext RankBenchmark::context() {
-  return {config_, grid_, corpus_, device_, host_, stream_, &ranks(), job_.registered()};
+  return {config_, corpus_, device_, host_, stream_, &ranks_};
 }
 
 TrainerContext RankBenchmark::context_alone() {
-  return {whole_batch_, one_rank_, corpus_, device_, host_, stream_};
+  return {whole_batch_, corpus_, device_, host_, stream_};
 }
 
 double RankBenchmark::ms_of(const std::function<void()>& body) {

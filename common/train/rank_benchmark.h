@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "common/comm/job.h"
+#include "common/train/ranks.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -33,7 +34,8 @@ class RankBenchmark {
   Job& job_;
   Options options_;
   RunConfig config_, whole_batch_;
-  ProcessGrid grid_, one_rank_;
+  ProcessGrid grid_;
+  RankContext ranks_;
   Corpus corpus_ = Corpus::king_james();
   Memory device_{DeviceType::cpu, "device", 0}, host_{DeviceType::cpu, "host", 0};
   Stream stream_{DeviceType::cpu};

@@ -59,7 +59,7 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text += concat("  model    ", config.model_name, ": ", model.num_layers, " layers, ",
                  model.num_heads, " heads, hidden ", model.hidden, ", vocabulary ",
                  with_commas(model.vocab_size), ", sequence length ", model.sequence_length, "; ",
-                 with_commas(model.num_parameters()), " parameters\n");
+                 with_commas(describe(model).num_parameters()), " parameters\n");
   text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
                  " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
                  "; ", with_commas(config.tokens_per_step()), " tokens a step\n");

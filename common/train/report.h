@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "common/train/trainer.h"
+#include "common/train/prediction.h"
 
 namespace ladder {
 

@@ -13,6 +13,7 @@
 #include "common/train/outputs.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
+#include "common/train/trace.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
 
@@ -62,14 +63,12 @@ struct Run::State {
     return job.size() > 1 && config.device == DeviceType::cpu && !shared;
   }
 
-  using Visit = std::function<void(TensorKind, const TensorSink&)>;
-
   void say(const std::string& text) const {
     if (grid.rank == 0) std::cout << text << std::flush;
   }
   void print_progress(int64_t step, const StepResult& result, double step_ms) const;
-  void dump(int64_t step, const StepResult& result, const Visit& visit) const;
-  void sample(const Visit& visit) const;
+  void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
+  void sample(const TrainerCalls& calls);
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
   LessonInfo lesson;
@@ -88,6 +87,8 @@ struct Run::State {
   std::optional<Trace> trace;
   bool has_axes = false;
   std::optional<GridGroups> groups;
+  std::optional<RankContext> ranks;
+  std::optional<FullTensors> full_tensors;
   bool on_terminal;
   Clock::time_point begin;
 };
@@ -105,6 +106,7 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
     s.trace_ranks->barrier();  // so that all ranks' times begin together
     s.trace.emplace();
     s.trace->observe(job.communicator());
+    s.trace->observe(s.stream);
   }
   if (grid.rank != 0) return;
   if (!s.config.trace.empty()) s.trace_file.emplace(s.config.trace);
@@ -124,16 +126,16 @@ TrainerContext Run::context() {
     s.job.communicator().use_staging(s.staging);
   }
   if (s.has_axes) s.groups.emplace(s.job.communicator(), s.grid);
+  s.ranks.emplace(
+      RankContext{s.grid, s.job.communicator(), s.groups ? &*s.groups : nullptr, s.job.registered()});
+  s.full_tensors.emplace(s.host_memory, describe(s.config.model), s.config.accumulation(),
+                         s.job.communicator());
   return {.config = s.config,
-          .grid = s.grid,
           .corpus = s.corpus,
           .device_memory = s.device_memory,
           .host_memory = s.host_memory,
           .stream = s.stream,
-          .world = &s.job.communicator(),
-          .registered = s.job.registered(),
-          .trace = s.trace ? &*s.trace : nullptr,
-          .groups = s.groups ? &*s.groups : nullptr};
+          .ranks = &*s.ranks};
 }
 
 std::string Run::report(const OutOfMemory& error) const {
@@ -165,7 +167,8 @@ MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
   MetricsFile::Step line = {step, result, step_ms, 0, std::nullopt, std::nullopt};
   line.tokens_per_second = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
   if (config.peak_flops > 0) {
-    line.mfu = line.tokens_per_second * config.model.flops_per_token() / config.peak_flops;
+    line.mfu =
+        line.tokens_per_second * describe(config.model).flops_per_token() / config.peak_flops;
   }
   return line;
 }
@@ -201,7 +204,7 @@ void Run::train_and_report(const TrainerCalls& calls) {
                          ": training has diverged; try a smaller "
                          "--learning-rate or longer --warmup-steps"));
     }
-    if (!config.dump.empty()) s.dump(step, result, calls.visit);
+    if (!config.dump.empty()) s.dump(step, result, calls);
     MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       s.job.communicator().count_as_control(true);
@@ -224,20 +227,26 @@ void Run::train_and_report(const TrainerCalls& calls) {
         communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
                             num_steps, config.threads, s.job.node_size()) +
         report);
-  if (config.sample_tokens > 0) s.sample(calls.visit);
+  if (config.sample_tokens > 0) s.sample(calls);
 }
 
-void Run::State::dump(int64_t step, const StepResult& result, const Visit& visit) const {
+void Run::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
+  const auto visit = [&](std::string_view kind, const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kind), stream, sink);
+  };
   if (grid.rank == 0) {
-    write_dump(config.dump, step, result, Layout(config.model, 1), config.accumulation(), visit);
+    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit);
     return;
   }
   // The other ranks take part in collecting the tensors, in the order that write_dump asks for.
-  for (TensorKind kind : kDumpedKinds) visit(kind, [](const Parameter&, ConstTensorView) {});
+  for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
 }
 
-void Run::State::sample(const Visit& visit) const {
-  if (grid.rank != 0) return visit(TensorKind::param, [](const Parameter&, ConstTensorView) {});
+void Run::State::sample(const TrainerCalls& calls) {
+  const auto visit = [&](const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kParam), stream, sink);
+  };
+  if (grid.rank != 0) return visit(nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
   say("\nsample:\n" + sample_text(config, corpus.is_text(), memory, visit) + "\n");
 }

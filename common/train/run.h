@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/comm/job.h"
+#include "common/train/prediction.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -13,7 +14,7 @@ namespace ladder {
 struct TrainerCalls {
   std::function<StepResult()> step;
   std::function<double(size_t)> evaluate;
-  std::function<void(TensorKind, const TensorSink&)> visit;
+  std::function<std::vector<Slice>(std::string_view kind)> slices;
   std::function<void()> check_replicas;  // may be empty
   std::function<std::string()> report;   // may be empty
 };
@@ -85,7 +86,7 @@ int run(int argc, char** argv) {
                  .shared_memory = !config->no_shared_memory,
                  .mpi = {.check_collectives = config->check_collectives,
                          .timeout_seconds = config->collective_timeout}});
-    const Prediction prediction = T::predict(*config, grid, flags);
+    const Prediction prediction = predict<T>(*config, grid, flags);
     std::string description;
     if constexpr (requires { T::describe(*config, grid, flags); }) {
       if (job.rank() == 0) description = T::describe(*config, grid, flags);
@@ -96,10 +97,10 @@ int run(int argc, char** argv) {
     Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>);
     try {
       T trainer(surroundings.context(), flags);
+      trainer.initialize();
       TrainerCalls calls = {
           [&] { return trainer.step(); }, [&](size_t batches) { return trainer.evaluate(batches); },
-          [&](TensorKind kind, const TensorSink& sink) { trainer.visit(kind, sink); }, nullptr,
-          nullptr};
+          [&](std::string_view kind) { return trainer.slices(kind); }, nullptr, nullptr};
       if constexpr (requires { trainer.check_replicas(); }) {
         calls.check_replicas = [&] { trainer.check_replicas(); };
       }

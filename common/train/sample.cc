@@ -69,12 +69,13 @@ std::string printable(const std::string& bytes) {
 }
 
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
-                        const std::function<void(TensorKind, const TensorSink&)>& visit) {
+                        const std::function<void(const TensorSink&)>& visit) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
   const Tensor parameters(memory, Category::parameters, config.dtype, {layout.num_elements()});
   size_t unit = 0, index = 0;  // of the parameter that comes next, in layout order
-  visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView value) {
+  visit([&](const ParameterSpec&, ConstTensorView value) {
+    const Parameter& parameter = layout.unit(unit).parameters[index];
     const size_t offset = layout.unit(unit).offset + parameter.offset;
     cast(stream, parameters.view().elements(offset, value.shape()), value);
     if (++index == layout.unit(unit).parameters.size()) {

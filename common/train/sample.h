@@ -16,7 +16,7 @@ namespace ladder {
 // Bytes that are neither printing ASCII, UTF-8, a line break nor a tab come as '?': a model that
 // has learned little draws any, and a terminal would obey them.
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
-                        const std::function<void(TensorKind, const TensorSink&)>& visit);
+                        const std::function<void(const TensorSink&)>& visit);
 
 // The token drawn from softmax(logits / temperature) over the top_k largest logits (0 = all), by
 // `word`, 64 random bits. Temperature 0: the first of the largest.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/model/description.h"
 #include "kernels/adamw.h"
 #include "kernels/collective.h"
 #include "kernels/elementwise.h"
@@ -17,7 +18,7 @@ StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceT
     return tensor;
   };
   const DType full = accumulation_dtype(dtype);
-  const size_t num_parameters = config.num_parameters();
+  const size_t num_parameters = describe(config).num_parameters();
   const size_t widest = std::max(4 * config.hidden, config.vocab_size);
   weights_ = make(num_parameters, dtype);
   if (dtype != full) masters_ = make(num_parameters, full);

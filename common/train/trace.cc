@@ -41,20 +41,8 @@ void Trace::add(Lane lane, std::string name, Time from, Time to) {
   spans_.push_back({lane, std::move(name), from, to});
 }
 
-void Trace::mark() { mark_ = std::chrono::steady_clock::now(); }
-
-void Trace::add_since_mark(std::string name) {
-  add(Lane::compute, std::move(name), mark_, std::chrono::steady_clock::now());
-}
-
-Hooks Trace::hooks(const Layout& layout, Hooks inner) {
-  Hooks hooks = inner;
-  hooks.done = [this, &layout, inner = std::move(inner)](size_t unit, Pass pass) {
-    add_since_mark(concat(layout.unit(unit).name, " ", name_of(pass)));
-    if (inner.done) inner.done(unit, pass);
-    mark();
-  };
-  return hooks;
+void Trace::on_range(std::string_view name, Time begin, Time end) {
+  add(Lane::compute, std::string(name), begin, end);
 }
 
 void Trace::observe(Communicator& communicator) {

@@ -13,7 +13,7 @@
 namespace ladder {
 
 // One rank's spans of computation and communication. Thread-safe.
-class Trace {
+class Trace final : public StreamObserver {
  public:
   enum class Lane { compute, communication };
   using Time = std::chrono::steady_clock::time_point;
@@ -22,12 +22,10 @@ class Trace {
   Trace() : begin_(std::chrono::steady_clock::now()) {}
 
   void add(Lane lane, std::string name, Time from, Time to);
-  // Hooks that call `inner` and record, for each unit and pass, the time since the unit before.
-  Hooks hooks(const Layout& layout, Hooks inner);
-  // The next unit's span begins now.
-  void mark();
-  // A computation since the mark, under this name.
-  void add_since_mark(std::string name);
+  // Records every range of work on the stream from now on: each unit in each pass, updates. The
+  // trace must outlive it.
+  void observe(Stream& stream) { stream.set_observer(this); }
+  void on_range(std::string_view name, Time begin, Time end) override;
   // Records every operation of the communicator from now on. The trace must outlive it.
   void observe(Communicator& communicator);
 
@@ -47,7 +45,6 @@ class Trace {
   static std::vector<size_t> lanes_of(const std::vector<Span>& spans);
 
   Time begin_;
-  Time mark_ = begin_;
   mutable std::mutex mutex_;
   std::vector<Span> spans_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <string_view>
 
 #include "kernels/runtime/tensor.h"
 
@@ -12,6 +13,15 @@ struct CUevent_st;
 namespace ladder {
 
 class Event;
+
+// Is told what is queued on a stream, for timelines.
+class StreamObserver {
+ public:
+  virtual ~StreamObserver() = default;
+  // The host queued work called `name` between two times. Called by the thread that did.
+  virtual void on_range(std::string_view name, std::chrono::steady_clock::time_point begin,
+                        std::chrono::steady_clock::time_point end) = 0;
+};
 
 // A queue of kernels. Kernels on one stream run in the order of their calls. On the CPU a kernel
 // has run when its call returns; code must not rely on that.
@@ -31,9 +41,14 @@ class Stream {
   // What is queued from now on runs after the mark. Asynchronous. REQUIRES: recorded.
   void wait(const Event& event);
 
+  // Null: nobody is told. The observer must outlive the stream.
+  void set_observer(StreamObserver* observer) { observer_ = observer; }
+  StreamObserver* observer() const { return observer_; }
+
  private:
   DeviceType device_;
   CUstream_st* native_ = nullptr;
+  StreamObserver* observer_ = nullptr;
 };
 
 // A mark in a stream, with the time at which the stream passed it.

@@ -31,12 +31,12 @@ void step_benchmark(benchmark::State& state, const Setting& setting) {
   config.model = setting.model;
   config.device = setting.device;
   config.global_batch_size = config.micro_batch_size = setting.batch;
-  const ProcessGrid grid;
   const Corpus corpus = Corpus::king_james();
   Memory device(config.device, "device", 0);
   Memory host(DeviceType::cpu, "host", 0, host_memory_for(config.device));
   Stream stream(config.device);
-  SingleGpuTrainer trainer({config, grid, corpus, device, host, stream}, {});
+  SingleGpuTrainer trainer({config, corpus, device, host, stream}, {});
+  trainer.initialize();
   StepFloor floor(config.model, config.dtype, config.tokens_per_step(), config.device);
   const auto step = [&] {
     trainer.step();

@@ -6,34 +6,38 @@
 
 namespace ladder {
 
+SingleGpuTrainer::SingleGpuTrainer(const TrainerContext& context, const Flags&)
+    : context_(context),
+      layout_(context.config.model, 1),
+      state_(context, layout_),
+      model_(context, layout_, state_.parameters, state_.gradients) {}
+
 StepResult SingleGpuTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < config.global_batch_size; row += config.micro_batch_size) {
-    replica_.forward(Split::train, step_, row);
-    // The loss is the mean over the global batch, so each token weighs 1 / num_tokens whatever
-    // micro-batch it is in, and gradients of micro-batches are simply added.
-    replica_.backward(1 / num_tokens);
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    // The loss is the mean over the tokens of the global batch, so each token weighs 1 /
+    // num_tokens, whichever micro-batch it is in, and gradients of micro-batches are simply added.
+    model_.classify(1 / num_tokens);
+    model_.backward();
   }
-  const double loss = replica_.losses.total() / num_tokens;
-  const double norm = std::sqrt(replica_.squared_norm());
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  replica_.update(update);
-  return {loss, norm, update.learning_rate};
+  const double loss = model_.total_loss() / num_tokens;
+  const double norm = std::sqrt(state_.squared_norm());
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  state_.update(numbers);
+  return {loss, norm, numbers.learning_rate};
 }
 
 double SingleGpuTrainer::evaluate(size_t num_batches) {
-  const RunConfig& config = replica_.context.config;
+  const RunConfig& config = context_.config;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
-    for (size_t row = 0; row < config.global_batch_size; row += config.micro_batch_size) {
-      replica_.forward(Split::validation, static_cast<int64_t>(batch), row);
-      replica_.evaluate();
-    }
-    total += replica_.losses.total();
+    model_.evaluate_sequences(batch, 0, config.global_batch_size);
+    total += model_.total_loss();
   }
   return total / static_cast<double>(num_batches * config.tokens_per_step());
 }

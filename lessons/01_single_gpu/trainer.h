@@ -1,12 +1,13 @@
 // Lesson 01: one device holds everything.
 #pragma once
 
-#include "lessons/01_single_gpu/replica.h"
+#include "common/train/model_runner.h"
+#include "common/train/model_state.h"
 
 namespace ladder {
 
-// A global batch that is too large for the memory of one device runs as several micro-batches whose
-// gradients are accumulated.
+// A global batch that is too large for the memory of one device runs as several micro-batches, one
+// after the other, whose gradients are accumulated.
 class SingleGpuTrainer {
  public:
   static constexpr LessonInfo kLesson = {"01_single_gpu", "Trains a GPT-2 on one device."};
@@ -15,23 +16,22 @@ class SingleGpuTrainer {
     void add_to(CLI::App&) {}  // the common flags are all
   };
 
-  static Prediction predict(const RunConfig& config, const ProcessGrid&, const Flags&) {
-    const Layout layout(config.model, 1);
-    return Replica::predict(config, layout, StateShare::whole(layout));
-  }
-  SingleGpuTrainer(const TrainerContext& context, const Flags&)
-      : SingleGpuTrainer(context, Layout(context.config.model, 1)) {}
-
+  // Allocates everything.
+  SingleGpuTrainer(const TrainerContext& context, const Flags&);
+  // Gives the parameters their first values.
+  void initialize() { state_.initialize(); }
+  // One update from the next global batch.
   StepResult step();
+  // The mean loss over global batches of the validation split.
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink) { replica_.visit(kind, sink); }
+  // What it keeps, for dumps and samples.
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
 
  private:
-  SingleGpuTrainer(const TrainerContext& context, const Layout& layout)
-      : replica_(context, layout, StateShare::whole(layout)) {}
-
-  Replica replica_;
-  int64_t step_ = 0;
+  TrainerContext context_;
+  Layout layout_;      // where each tensor is in the flat buffers
+  ModelState state_;   // parameters, gradients, and what AdamW keeps
+  ModelRunner model_;  // forward and backward, and the activations between them
 };
 
 }  // namespace ladder

@@ -33,7 +33,9 @@ class Bench {
                ground.config().micro_batch_size * ground.options().tokens) {
     if (ground.ranks().rank() == 0) {
       alone_.emplace(ground.context_alone(), SingleGpuTrainer::Flags());
+      alone_->initialize();
     }
+    trainer_.initialize();
   }
 
   // Milliseconds.

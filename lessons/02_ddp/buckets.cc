@@ -2,60 +2,63 @@
 
 #include <utility>
 
-#include "kernels/elementwise.h"
-
 namespace ladder {
 
 std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucket_bytes) {
+  std::vector<size_t> units;  // in the order in which they become final
+  for (const Use& use : training_walk(layout)) {
+    if (use.gradient_is_final) units.push_back(use.unit);
+  }
   std::vector<Bucket> buckets;
-  bool open = false;
-  for (size_t unit = layout.units().size(); unit-- > 0;) {
-    if (!open || unit == layout.token_embedding()) buckets.emplace_back();
-    const Unit& u = layout.unit(unit);
+  bool is_full = true;
+  for (size_t index : units) {
+    const Unit& unit = layout.unit(index);
+    // Backward goes down through the buffer: a unit that continues a bucket lies just before it.
+    const bool continues = !is_full && unit.offset + unit.padded_elements == buckets.back().offset;
+    if (!continues || index == units.back()) buckets.emplace_back();
     Bucket& bucket = buckets.back();
-    bucket.last_unit = unit;
-    bucket.offset = u.offset;  // units are walked from the end: this one lies before the others
-    bucket.num_elements += u.padded_elements;
-    open = bucket.num_elements * size_of(dtype) < bucket_bytes;
+    bucket.last_unit = index;
+    bucket.offset = unit.offset;
+    bucket.num_elements += unit.padded_elements;
+    is_full = bucket.num_elements * size_of(dtype) >= bucket_bytes;
   }
   return buckets;
 }
 
-BucketReducer::BucketReducer(TensorView gradients, Communicator& world, std::vector<Bucket> buckets,
-                             bool overlap, TensorView reduced)
-    : gradients_(gradients),
-      reduced_(reduced),
-      world_(world),
+BucketSync::BucketSync(ModelState& state, Communicator& ranks, std::vector<Bucket> buckets,
+                       const Options& options)
+    : state_(state),
+      ranks_(ranks),
       buckets_(std::move(buckets)),
-      overlap_(overlap) {}
+      overlap_(options.overlap),
+      gradients_(options.gradients.empty() ? state.gradients.view() : options.gradients) {}
 
-void BucketReducer::start(Stream& stream, const Bucket& bucket) {
-  TensorView summed = gradients_.rows(bucket.offset, bucket.num_elements);
-  if (!reduced_.empty()) {
-    cast(stream, reduced_.rows(bucket.offset, bucket.num_elements), summed);
-    summed = reduced_.rows(bucket.offset, bucket.num_elements);
-  }
-  started_.push_back(
-      world_.all_reduce(stream, summed, {.purpose = Purpose::gradient, .background = overlap_}));
+void BucketSync::start(const Bucket& bucket) {
+  const TensorView gradients = gradients_.rows(bucket.offset, bucket.num_elements);
+  started_.push_back(ranks_.all_reduce(state_.stream(), gradients,
+                                       {.purpose = Purpose::gradient, .background = overlap_}));
   ++next_;
 }
 
-Hooks BucketReducer::hooks(Stream& stream) {
+Hooks BucketSync::hooks() {
   next_ = 0;
   if (!overlap_) return {};
   Hooks hooks;
-  hooks.done = [this, &stream](size_t unit, Pass pass) {
-    if (pass != Pass::backward || unit != buckets_[next_].last_unit) return;
-    start(stream, buckets_[next_]);
+  hooks.done = [this](const Use& use) {
+    if (!use.gradient_is_final || use.unit != buckets_[next_].last_unit) return;
+    start(buckets_[next_]);
   };
   return hooks;
 }
 
-void BucketReducer::wait(Stream& stream) {
-  while (next_ < buckets_.size()) start(stream, buckets_[next_]);
-  for (Work& work : started_) work.wait(stream);
+void BucketSync::wait() {
+  while (next_ < buckets_.size()) start(buckets_[next_]);
+  for (Work& work : started_) work.wait(state_.stream());
   started_.clear();
-  if (!reduced_.empty()) cast(stream, gradients_, reduced_);
+}
+
+TensorView BucketSync::summed(size_t unit) const {
+  return unit_in_flat(state_.layout(), unit, gradients_);
 }
 
 }  // namespace ladder

@@ -1,42 +1,34 @@
-// What every data-parallel trainer does alike: a rank's rows, sums over ranks, evaluation.
+// A rank's share of the global batch.
 #pragma once
 
+#include <functional>
+
 #include "common/comm/communicator.h"
-#include "lessons/01_single_gpu/replica.h"
+#include "common/train/model_runner.h"
 
 namespace ladder {
 
-// The sum of a number over the ranks of a group, in rank order.
-double sum_over(Communicator& group, double number);
-
-// Throws Error, naming the rank, unless the parameters that `which` picks are the same to the bit
-// on all ranks of the group.
-void check_copies(
-    Replica& replica, Communicator& group,
-    const std::function<bool(const Parameter&)>& which = [](const Parameter&) { return true; });
-
-// A rank's replica, and the ranks that share the global batch with it: rank r of N runs the r-th
-// N-th of the rows.
+// Rank r of N runs the r-th N-th of the sequences of every global batch.
 class DataParallel {
  public:
-  DataParallel(Replica& replica, Communicator& world) : replica_(replica), world_(world) {}
+  DataParallel(const RunConfig& config, Communicator& ranks) : config_(config), ranks_(ranks) {}
 
-  size_t num_rows() const { return config().global_batch_size / world_.size(); }
-  size_t first_row() const { return world_.rank() * num_rows(); }
-  // The next micro-batch that begins behind `row` rows of this rank is its last of the step.
-  bool is_last(size_t row) const { return row + config().micro_batch_size == num_rows(); }
+  // Sequences [first(), end()) of the global batch are this rank's.
+  size_t num_sequences() const { return config_.global_batch_size / ranks_.size(); }
+  size_t first() const { return ranks_.rank() * num_sequences(); }
+  size_t end() const { return first() + num_sequences(); }
+  // Is the micro-batch that begins with this sequence the rank's last one in a step?
+  bool is_last(size_t sequence) const { return sequence + config_.micro_batch_size == end(); }
 
-  // The global gradient norm. REQUIRES: this rank's shards of the gradients are summed.
-  double norm() const;
-  // Mean loss over global batches of the validation split. `hooks` makes those of a micro-batch.
+  // The mean loss over global batches of the validation split, the same on every rank. `hooks`
+  // makes those of a micro-batch. Collective.
   double evaluate(
-      size_t num_batches, const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;
+      ModelRunner& model, size_t num_batches,
+      const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;
 
  private:
-  const RunConfig& config() const { return replica_.context.config; }
-
-  Replica& replica_;
-  Communicator& world_;
+  const RunConfig& config_;
+  Communicator& ranks_;
 };
 
 }  // namespace ladder

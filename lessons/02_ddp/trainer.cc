@@ -1,5 +1,8 @@
 #include "lessons/02_ddp/trainer.h"
 
+#include <cmath>
+
+#include "common/train/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
@@ -7,7 +10,7 @@ namespace {
 
 std::vector<Bucket> buckets_for(const Layout& layout, DType dtype, const DdpTrainer::Flags& flags) {
   if (!flags.naive) return make_buckets(layout, dtype, flags.bucket_bytes);
-  return {{layout.token_embedding(), 0, layout.num_elements()}};
+  return {{.offset = 0, .num_elements = layout.num_elements()}};
 }
 
 }  // namespace
@@ -23,48 +26,46 @@ void DdpTrainer::Flags::add_to(CLI::App& app) {
   app.add_flag("--naive", naive, "Reduce all gradients in one call after backward")->group(group);
 }
 
-Prediction DdpTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                               const Flags& flags) {
+Ledger::Entries DdpTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                    const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
-  Prediction prediction = Replica::predict(config, layout, StateShare::whole(layout));
-  prediction.step[{Purpose::gradient, Collective::all_reduce}] = {
-      .calls = buckets_for(layout, config.accumulation(), flags).size(),
-      .payload_bytes = layout.num_elements() * size_of(config.accumulation())};
-  return prediction;
+  return {{{Purpose::gradient, Collective::all_reduce},
+           {.calls = buckets_for(layout, config.accumulation(), flags).size(),
+            .payload_bytes = layout.num_elements() * size_of(config.accumulation())}}};
 }
 
 DdpTrainer::DdpTrainer(const TrainerContext& context, const Flags& flags)
-    : DdpTrainer(context, Layout(context.config.model, context.grid.data_size), flags) {}
-
-DdpTrainer::DdpTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags)
-    : world_(*context.world),
-      replica_(context, layout, StateShare::whole(layout, context.registered)),
-      ranks_(replica_, world_),
-      reducer_(replica_.gradients, world_,
-               buckets_for(layout, context.config.accumulation(), flags),
-               !flags.no_overlap && !flags.naive) {}
+    : context_(context),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), {.gradients = {.source = context.ranks->registered}}),
+      model_(context, layout_, state_.parameters, state_.gradients),
+      share_(context.config, ranks_),
+      sync_(state_, ranks_, buckets_for(layout_, context.config.accumulation(), flags),
+            {.overlap = !flags.no_overlap && !flags.naive}) {}
 
 StepResult DdpTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
-    replica_.forward(Split::train, step_, ranks_.first_row() + row);
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
     // Gradients are complete, and may go to the other ranks, with the last micro-batch only.
-    replica_.backward(1 / num_tokens, ranks_.is_last(row) ? reducer_.hooks(stream) : Hooks());
+    model_.backward(share_.is_last(first) ? sync_.hooks() : Hooks());
   }
-  reducer_.wait(stream);
-  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm();
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  replica_.update(update);
-  return {loss, norm, update.learning_rate};
+  sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  sync_.update(numbers);
+  return {loss, norm, numbers.learning_rate};
 }
 
-void DdpTrainer::visit(TensorKind kind, const TensorSink& sink) {
-  if (world_.rank() == 0) replica_.visit(kind, sink);
+void DdpTrainer::check_replicas() {
+  check_copies(context_.stream, ranks_, layout_, state_.parameters);
 }
 
 }  // namespace ladder

@@ -1,15 +1,14 @@
 // Lesson 02: data parallel. Every rank is a replica and runs its share of the global batch.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "common/train/ranks.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
 // Gradients are summed over the ranks once per step, bucket by bucket while the last micro-batch's
-// backward goes on; then every rank makes the same update. [Li20, PyTorch Distributed]
+// backward goes on; then every rank makes the same update.
 class DdpTrainer {
  public:
   static constexpr LessonInfo kLesson = {"02_ddp",
@@ -24,25 +23,26 @@ class DdpTrainer {
     void add_to(CLI::App& app);
   };
 
-  // Memory as in lesson 01. Each step all_reduces the padded gradients once: 2 (N-1)/N P s bytes on
-  // the wire per rank.
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // Each step all_reduces the padded gradients once.
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags);
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
-
+  void initialize() { state_.initialize(); }
   StepResult step();
-  double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
-  void visit(TensorKind kind, const TensorSink& sink);
-  void check_replicas() { check_copies(replica_, world_); }
+  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  // Throws Error, naming a rank, unless all replicas are the same to the bit.
+  void check_replicas();
 
  private:
-  DdpTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);
-
-  Communicator& world_;
-  Replica replica_;
-  DataParallel ranks_;
-  BucketReducer reducer_;
-  int64_t step_ = 0;
+  TrainerContext context_;
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ModelRunner model_;
+  DataParallel share_;
+  BucketSync sync_;
 };
 
 }  // namespace ladder

@@ -1,43 +1,61 @@
 #include "lessons/03_zero1/trainer.h"
 
+#include <cmath>
+
+#include "common/train/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
-Prediction Zero1Trainer::predict(const RunConfig& config, const ProcessGrid& grid, const Flags&) {
-  const Layout layout(config.model, grid.data_size);
-  Prediction prediction = Replica::predict(config, layout, zero1_share(layout, nullptr));
-  prediction.host[Category::workspace] +=
-      ShardCollector::num_bytes(layout, config.dtype, grid.rank);
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
-      traffic_of_all_units(layout, config.accumulation());
-  prediction.step[{Purpose::parameter, Collective::all_gather}] =
-      traffic_of_all_units(layout, config.dtype);
-  return prediction;
+namespace {
+
+// Peers sum the gradients and read the parameters in place.
+ModelState::Places places(MemorySource* registered) {
+  return {.parameters = {.source = registered},
+          .gradients = {.source = registered},
+          .optimizer = {.is_sharded = true}};
 }
 
-Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Layout& layout)
-    : world_(*context.world),
-      replica_(context, layout, zero1_share(layout, context.registered)),
-      ranks_(replica_, world_),
-      scatter_(replica_, world_),
-      collector_(replica_, world_) {}
+}  // namespace
+
+Ledger::Entries Zero1Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                      const Flags&) {
+  const Layout layout(config.model, grid.data_size);
+  return {
+      {{Purpose::gradient, Collective::reduce_scatter},
+       traffic_of_all_units(layout, config.accumulation())},
+      {{Purpose::parameter, Collective::all_gather}, traffic_of_all_units(layout, config.dtype)}};
+}
+
+Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Flags&)
+    : context_(context),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), places(context.ranks->registered)),
+      model_(context, layout_, state_.parameters, state_.gradients),
+      share_(context.config, ranks_),
+      sync_(state_, ranks_) {}
 
 StepResult Zero1Trainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
-    replica_.forward(Split::train, step_, ranks_.first_row() + row);
-    replica_.backward(1 / num_tokens, ranks_.is_last(row) ? scatter_.hooks(stream) : Hooks());
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    model_.backward(share_.is_last(first) ? sync_.hooks() : Hooks());
   }
-  scatter_.wait(stream);
-  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm();
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  update_and_gather(replica_, world_, update);
-  return {loss, norm, update.learning_rate};
+  sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  sync_.update(numbers);
+  return {loss, norm, numbers.learning_rate};
+}
+
+void Zero1Trainer::check_replicas() {
+  check_copies(context_.stream, ranks_, layout_, state_.parameters);
 }
 
 }  // namespace ladder

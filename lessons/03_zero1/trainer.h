@@ -1,6 +1,7 @@
 // Lesson 03: ZeRO stage 1. The optimizer's state is sharded.
 #pragma once
 
+#include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/shards.h"
 
@@ -20,27 +21,25 @@ class Zero1Trainer {
     void add_to(CLI::App&) {}
   };
 
-  // With P padded parameters: parameters P s, gradients P s, optimizer 2 P s / N. Each step
-  // reduce-scatters P gradients and all-gathers P parameters: 2 (N-1)/N P s bytes, as lesson 02.
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // Each step reduce-scatters all gradients and all-gathers all parameters: as many bytes as lesson
+  // 02's all_reduce.
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
-  Zero1Trainer(const TrainerContext& context, const Flags&)
-      : Zero1Trainer(context, Layout(context.config.model, context.grid.data_size)) {}
-
+  Zero1Trainer(const TrainerContext& context, const Flags&);
+  void initialize() { state_.initialize(); }
   StepResult step();
-  double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
-  void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
-  void check_replicas() { check_copies(replica_, world_); }
+  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  void check_replicas();
 
  private:
-  Zero1Trainer(const TrainerContext& context, const Layout& layout);
-
-  Communicator& world_;
-  Replica replica_;
-  DataParallel ranks_;
-  GradientScatter scatter_;
-  ShardCollector collector_;
-  int64_t step_ = 0;
+  TrainerContext context_;
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ModelRunner model_;
+  DataParallel share_;
+  ShardSync sync_;
 };
 
 }  // namespace ladder

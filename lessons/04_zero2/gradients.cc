@@ -1,95 +1,108 @@
 #include "lessons/04_zero2/gradients.h"
 
-#include <utility>
+#include <algorithm>
 
+#include "common/train/ranks.h"
 #include "kernels/elementwise.h"
+#include "lessons/03_zero1/shards.h"
 
 namespace ladder {
 
-GradientShards::GradientShards(const TrainerContext& context, const Layout& layout,
-                               size_t num_slots, Take take)
-    : layout_(layout), world_(*context.world), take_(std::move(take)), slots_(1 + num_slots) {
-  for (Slot& slot : slots_) {
-    const size_t elements = &slot == &slots_.front()
-                                ? layout.unit(layout.token_embedding()).padded_elements
-                                : layout.largest_unit_but_token_embedding();
-    slot.memory = Tensor(context.device_memory, Category::communication,
-                         context.config.accumulation(), {elements}, context.registered);
+GradientShards::GradientShards(const TrainerContext& context, ModelState& state,
+                               Communicator& ranks, size_t num_slots)
+    : state_(state),
+      ranks_(ranks),
+      plan_(plan_slots(state.layout(), num_slots)),
+      slots_(plan_.elements.size()) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].memory =
+        Tensor(context.device_memory, Category::communication, context.config.accumulation(),
+               {plan_.elements[i]}, context.ranks->registered);
   }
 }
 
-GradientShards::GradientShards(const TrainerContext& context, const Layout& layout,
-                               TensorView shards)
-    : GradientShards(context, layout, 2,
-                     [&layout, shards](Stream& stream, size_t unit, Work& summed,
-                                       ConstTensorView sum) -> Stream& {
-                       summed.wait(stream);
-                       const TensorView shard = shard_in_shards(layout, unit, shards);
-                       add(stream, shard, shard, sum);
-                       return stream;
-                     }) {}
-
-size_t GradientShards::num_elements(const Layout& layout, size_t num_slots) {
-  return layout.unit(layout.token_embedding()).padded_elements +
-         num_slots * layout.largest_unit_but_token_embedding();
+GradientShards::SlotPlan GradientShards::plan_slots(const Layout& layout, size_t num_slots) {
+  std::vector<size_t> order, num_writes(layout.units().size());  // units as they are first written
+  for (const Use& use : training_walk(layout)) {
+    if (use.writes_gradient && num_writes[use.unit]++ == 0) order.push_back(use.unit);
+  }
+  SlotPlan plan = {.slot_of_unit = std::vector<size_t>(layout.units().size()),
+                   .elements = std::vector<size_t>(num_slots)};
+  size_t turn = 0, largest = 0;
+  for (size_t unit : order) {
+    const size_t elements = layout.unit(unit).padded_elements;
+    if (num_writes[unit] == 1) {
+      plan.slot_of_unit[unit] = turn++ % num_slots;
+      largest = std::max(largest, elements);
+    } else {
+      plan.slot_of_unit[unit] = plan.elements.size();
+      plan.elements.push_back(elements);
+    }
+  }
+  std::fill_n(plan.elements.begin(), num_slots, largest);
+  return plan;
 }
 
-GradientShards::Slot& GradientShards::slot_of(size_t unit) {
-  if (unit == layout_.token_embedding()) return slots_.front();
-  return slots_[1 + unit % (slots_.size() - 1)];  // backward goes down by one each time
-}
-
-Hooks GradientShards::hooks(Stream& stream) {
+Hooks GradientShards::hooks() {
   Hooks hooks;
-  hooks.gradient = [this, &stream](size_t unit) { return open(stream, unit); };
-  hooks.done = [this, &stream](size_t unit, Pass pass) {
-    if (pass == Pass::backward) close(stream, unit);
+  hooks.gradient = [this](const Use& use) { return open(use.unit); };
+  hooks.done = [this](const Use& use) {
+    if (use.gradient_is_final) close(use.unit);
   };
   return hooks;
 }
 
-UnitView GradientShards::open(Stream& stream, size_t unit) {
+UnitView GradientShards::open(size_t unit) {
   Slot& slot = slot_of(unit);
-  const Unit& u = layout_.unit(unit);
+  const Unit& u = state_.layout().unit(unit);
   const TensorView whole = slot.memory.view().rows(0, u.padded_elements);
-  if (!slot.open) {  // the token embedding's is still open when backward comes to it again
-    take(stream, slot);
-    if (slot.taken) stream.wait(*slot.taken);
-    fill(stream, whole, 0);
+  if (!slot.open) {  // else an earlier operation has begun this gradient
+    keep(slot);
+    if (slot.kept) state_.stream().wait(*slot.kept);
+    fill(state_.stream(), whole, 0);
     slot.open = true;
   }
   return {u, whole};
 }
 
-void GradientShards::close(Stream& stream, size_t unit) {
+void GradientShards::close(size_t unit) {
   Slot& slot = slot_of(unit);
-  const TensorView whole = slot.memory.view().rows(0, layout_.unit(unit).padded_elements);
-  const size_t n = shard_elements(layout_, unit);
-  slot.summed = world_.reduce_scatter(stream, whole.rows(world_.rank() * n, n), whole,
-                                      {.purpose = Purpose::gradient, .background = true});
+  const TensorView whole = slot.memory.view().rows(0, state_.layout().unit(unit).padded_elements);
+  const size_t n = shard_elements(state_.layout(), unit);
+  slot.sum = ranks_.reduce_scatter(state_.stream(), whole.rows(ranks_.rank() * n, n), whole,
+                                   {.purpose = Purpose::gradient, .background = true});
   slot.summing = unit;
   slot.open = false;
   // The sum of the unit before had all of this unit's backward to be done.
   for (Slot& before : slots_) {
-    if (&before != &slot) take(stream, before);
+    if (&before != &slot) keep(before);
   }
 }
 
-void GradientShards::take(Stream& stream, Slot& slot) {
+void GradientShards::keep(Slot& slot) {
   if (!slot.summing) return;
-  const size_t n = shard_elements(layout_, *slot.summing);
-  Stream& taking =
-      take_(stream, *slot.summing, slot.summed, slot.memory.view().rows(world_.rank() * n, n));
-  if (!slot.taken) slot.taken = std::make_unique<Event>();
-  slot.taken->record(taking);
+  const size_t n = shard_elements(state_.layout(), *slot.summing);
+  Stream& keeping = keep(*slot.summing, slot.sum, slot.memory.view().rows(ranks_.rank() * n, n));
+  if (!slot.kept) slot.kept = std::make_unique<Event>();
+  slot.kept->record(keeping);
   slot.summing.reset();
 }
 
-void GradientShards::wait(Stream& stream) {
+Stream& GradientShards::keep(size_t unit, Work& sum, ConstTensorView shard) {
+  sum.wait(state_.stream());
+  add(state_.stream(), summed(unit), summed(unit), shard);
+  return state_.stream();
+}
+
+void GradientShards::wait() {
   for (Slot& slot : slots_) {
-    take(stream, slot);
-    if (slot.taken) stream.wait(*slot.taken);
+    keep(slot);
+    if (slot.kept) state_.stream().wait(*slot.kept);
   }
+}
+
+void GradientShards::update(const AdamWStep& numbers) {
+  update_and_gather(state_, ranks_, numbers);
 }
 
 }  // namespace ladder

@@ -1,60 +1,68 @@
 // Gradients that are whole only while a unit's backward runs.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "lessons/01_single_gpu/replica.h"
+#include "common/train/gradient_sync.h"
+#include "common/train/model_state.h"
 
 namespace ladder {
 
 // Gives backward scratch for the gradient of the unit it is at, sums it over the ranks as soon as
-// it is final, and hands each rank its shard of the sum. Units take turns in the slots of scratch:
+// it is final, and keeps this rank's shard of the sum. Units take turns in the slots of scratch:
 // while backward fills one, the sum of the unit before is under way in another.
 //
-// The token embedding's gradient begins with the classifier and is final at the very end, so it has
-// scratch of its own. Summing it in two parts would cost its bytes twice and change the bits.
-class GradientShards {
+// A unit whose gradient is written by several operations has a slot of its own. In GPT-2 that is
+// the token embedding: its gradient begins with the classifier and is final at the very end.
+// Summing it in two parts would cost its bytes twice and change the bits.
+class GradientShards : public GradientSync {
  public:
-  // Takes this rank's shard of a unit's sum once `summed` has been waited for. Asynchronous:
-  // returns the stream on which the taking is queued.
-  using Take =
-      std::function<Stream&(Stream& stream, size_t unit, Work& summed, ConstTensorView shard)>;
+  // REQUIRES: a state with this rank's shards of gradients and moments; num_slots >= 2. Allocates
+  // the scratch: units with a slot of their own, and num_slots times the largest other unit.
+  // Category: communication.
+  GradientShards(const TrainerContext& context, ModelState& state, Communicator& ranks,
+                 size_t num_slots = 2);
 
-  // REQUIRES: num_slots >= 2.
-  GradientShards(const TrainerContext& context, const Layout& layout, size_t num_slots, Take take);
-  // Adds what it takes to `shards`: this rank's shards alone, unit by unit.
-  GradientShards(const TrainerContext& context, const Layout& layout, TensorView shards);
-  // Elements of scratch: the token embedding and num_slots times the largest other unit. Category:
-  // communication.
-  static size_t num_elements(const Layout& layout, size_t num_slots = 2);
+  // For the backward of every micro-batch: nobody keeps whole gradients until the last one.
+  Hooks hooks() override;
+  void wait() override;
+  // In the state's gradients.
+  TensorView summed(size_t unit) const override { return state_.shard(state_.gradients, unit); }
+  // REQUIRES: a state with whole parameters.
+  void update(const AdamWStep& numbers) override;
 
-  // For every micro-batch's backward.
-  Hooks hooks(Stream& stream);
-  // What is queued on `stream` from now on sees everything taken.
-  void wait(Stream& stream);
+ protected:
+  // Adds this rank's shard of a unit's sum to the shard that it keeps, when `sum` has been waited
+  // for. Asynchronous: returns the stream on which it is queued.
+  virtual Stream& keep(size_t unit, Work& sum, ConstTensorView shard);
+
+  ModelState& state_;
 
  private:
   struct Slot {
     Tensor memory;
     bool open = false;              // backward is adding to it
     std::optional<size_t> summing;  // the unit whose sum is under way
-    Work summed;
-    std::unique_ptr<Event> taken;  // null: nothing was ever taken
+    Work sum;
+    std::unique_ptr<Event> kept;  // null: nothing was ever summed here
   };
-  Slot& slot_of(size_t unit);
-  UnitView open(Stream& stream, size_t unit);
-  void close(Stream& stream, size_t unit);
-  // Has what is under way in the slot taken.
-  void take(Stream& stream, Slot& slot);
+  // Which slot each unit uses, and how large the slots are.
+  struct SlotPlan {
+    std::vector<size_t> slot_of_unit, elements;
+  };
+  static SlotPlan plan_slots(const Layout& layout, size_t num_slots);
+  Slot& slot_of(size_t unit) { return slots_[plan_.slot_of_unit[unit]]; }
+  UnitView open(size_t unit);
+  void close(size_t unit);
+  // Has what is under way in the slot kept.
+  void keep(Slot& slot);
 
-  const Layout& layout_;
-  Communicator& world_;
-  Take take_;
-  std::vector<Slot> slots_;  // the first is the token embedding's
+  Communicator& ranks_;
+  SlotPlan plan_;
+  std::vector<Slot> slots_;
 };
 
 }  // namespace ladder

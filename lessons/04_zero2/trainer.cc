@@ -1,58 +1,65 @@
 #include "lessons/04_zero2/trainer.h"
 
+#include <cmath>
+
+#include "common/train/replicas.h"
 #include "kernels/elementwise.h"
+#include "lessons/03_zero1/shards.h"
 
 namespace ladder {
 namespace {
 
-// The parameters are whole. Peers read them in place.
-StateShare share_of(const Layout& layout, MemorySource* registered) {
-  StateShare share = StateShare::shards(layout);
-  share.parameters = {.elements = layout.num_elements(), .source = registered};
-  return share;
+// Peers read the parameters in place.
+ModelState::Places places(MemorySource* registered) {
+  return {.parameters = {.source = registered},
+          .gradients = {.is_sharded = true},
+          .optimizer = {.is_sharded = true}};
 }
 
 }  // namespace
 
-Prediction Zero2Trainer::predict(const RunConfig& config, const ProcessGrid& grid, const Flags&) {
+Ledger::Entries Zero2Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                      const Flags&) {
   const Layout layout(config.model, grid.data_size);
-  Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
-  prediction.device[Category::communication] =
-      GradientShards::num_elements(layout) * size_of(config.accumulation());
-  prediction.host[Category::workspace] +=
-      ShardCollector::num_bytes(layout, config.dtype, grid.rank);
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
-      traffic_of_all_units(layout, config.accumulation())
-          .times(config.num_micro_batches(grid.data_size));
-  prediction.step[{Purpose::parameter, Collective::all_gather}] =
-      traffic_of_all_units(layout, config.dtype);
-  return prediction;
+  return {
+      {{Purpose::gradient, Collective::reduce_scatter},
+       traffic_of_all_units(layout, config.accumulation())
+           .times(config.num_micro_batches(grid.data_size))},
+      {{Purpose::parameter, Collective::all_gather}, traffic_of_all_units(layout, config.dtype)}};
 }
 
-Zero2Trainer::Zero2Trainer(const TrainerContext& context, const Layout& layout)
-    : world_(*context.world),
-      replica_(context, layout, share_of(layout, context.registered)),
-      ranks_(replica_, world_),
-      gradients_(context, replica_.layout, replica_.gradients),
-      collector_(replica_, world_) {}
+Zero2Trainer::Zero2Trainer(const TrainerContext& context, const Flags&)
+    : context_(context),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), places(context.ranks->registered)),
+      model_(context, layout_, state_.parameters, {}),
+      share_(context.config, ranks_),
+      sync_(context, state_, ranks_) {}
 
 StepResult Zero2Trainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
-    replica_.forward(Split::train, step_, ranks_.first_row() + row);
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
     // Nobody keeps a whole gradient until the last micro-batch: every one is summed.
-    replica_.backward(1 / num_tokens, gradients_.hooks(stream));
+    const Hooks hooks = sync_.hooks();
+    model_.classify(1 / num_tokens, hooks);
+    model_.backward(hooks);
   }
-  gradients_.wait(stream);
-  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm();
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  update_and_gather(replica_, world_, update);
-  return {loss, norm, update.learning_rate};
+  sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  sync_.update(numbers);
+  return {loss, norm, numbers.learning_rate};
+}
+
+void Zero2Trainer::check_replicas() {
+  check_copies(context_.stream, ranks_, layout_, state_.parameters);
 }
 
 }  // namespace ladder

@@ -1,8 +1,8 @@
 // Lesson 04: ZeRO stage 2. Gradients are sharded too.
 #pragma once
 
+#include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/shards.h"
 #include "lessons/04_zero2/gradients.h"
 
 namespace ladder {
@@ -20,29 +20,24 @@ class Zero2Trainer {
     void add_to(CLI::App&) {}
   };
 
-  // With P padded parameters and E of them in the token embedding, U in the largest other unit, M
-  // micro-batches: parameters P s, gradients P s / N, optimizer 2 P s / N, communication
-  // (E + 2 U) s. Each micro-batch reduce-scatters P gradients, each step all-gathers P parameters:
-  // (M + 1) (N-1)/N P s bytes.
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // Each micro-batch reduce-scatters all gradients, each step all-gathers all parameters.
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
-  Zero2Trainer(const TrainerContext& context, const Flags&)
-      : Zero2Trainer(context, Layout(context.config.model, context.grid.data_size)) {}
-
+  Zero2Trainer(const TrainerContext& context, const Flags&);
+  void initialize() { state_.initialize(); }
   StepResult step();
-  double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
-  void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
-  void check_replicas() { check_copies(replica_, world_); }
+  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  void check_replicas();
 
  private:
-  Zero2Trainer(const TrainerContext& context, const Layout& layout);
-
-  Communicator& world_;
-  Replica replica_;
-  DataParallel ranks_;
-  GradientShards gradients_;
-  ShardCollector collector_;
-  int64_t step_ = 0;
+  TrainerContext context_;
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ModelRunner model_;
+  DataParallel share_;
+  GradientShards sync_;
 };
 
 }  // namespace ladder

@@ -20,83 +20,103 @@ void GatherOptions::add_to(CLI::App& app, const char* group) {
       ->group(group);
 }
 
-std::vector<UnitGatherer::Use> UnitGatherer::plan(const Layout& layout,
-                                                  const GatherOptions& options, Walk walk) {
-  const size_t wte = layout.token_embedding(), norm = layout.final_norm();
-  const bool keeps = walk == Walk::training && !options.reshard_after_forward;
-  std::vector<Use> uses;
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const bool used_in_backward = unit >= layout.block(0);
-    uses.push_back({unit, Pass::forward, true, !(keeps && used_in_backward)});
+namespace {
+
+// Units that a walk reads in forward and in the classifier's pass again.
+std::vector<bool> read_by_classifier_too(const Layout& layout) {
+  std::vector<bool> in_forward(layout.units().size()), in_both(layout.units().size());
+  for (const Use& use : evaluation_walk(layout)) {
+    if (use.pass == Pass::forward) in_forward[use.unit] = true;
+    if (use.pass == Pass::classifier) in_both[use.unit] = in_forward[use.unit];
   }
-  const bool keeps_embedding = options.keep_embedding || !options.reshard_after_forward;
-  uses.front().releases = !keeps_embedding;
-  uses.push_back({wte, Pass::classifier, !keeps_embedding});
-  if (walk == Walk::training) {
-    for (size_t unit = norm; unit >= layout.block(0); --unit) {
-      uses.push_back({unit, Pass::backward, !keeps});
+  return in_both;
+}
+
+}  // namespace
+
+std::vector<UnitGatherer::Read> UnitGatherer::plan(const Layout& layout,
+                                                   const GatherOptions& options,
+                                                   const std::vector<Use>& walk) {
+  std::vector<Read> reads;
+  for (const Use& use : walk) {
+    if (use.reads_weights) reads.push_back({use});
+  }
+  // Does a unit stay from one read to its next one?
+  for (size_t i = 0; i < reads.size(); ++i) {
+    const auto reads_it_again = [&](const Read& later) {
+      return later.use.unit == reads[i].use.unit;
+    };
+    const auto next = std::find_if(reads.begin() + static_cast<std::ptrdiff_t>(i) + 1, reads.end(),
+                                   reads_it_again);
+    if (next == reads.end()) continue;
+    const bool stays = !options.reshard_after_forward ||
+                       (options.keep_embedding && next->use.pass == Pass::classifier);
+    reads[i].releases = next->gathers = !stays;
+  }
+  // Units that the classifier reads too have a slot each, before the others. These take turns: of
+  // prefetch + 1 neighbours no two share a slot. Units that stay until backward have one each.
+  const std::vector<bool> in_both = read_by_classifier_too(layout);
+  const auto num_own = static_cast<size_t>(std::ranges::count(in_both, true));
+  size_t turn = 0;
+  for (Read& read : reads) {
+    const size_t unit = read.use.unit;
+    if (!options.reshard_after_forward) {
+      read.slot = unit;
+    } else if (in_both[unit]) {
+      read.slot = static_cast<size_t>(
+          std::count(in_both.begin(), in_both.begin() + static_cast<std::ptrdiff_t>(unit), true));
+    } else {
+      read.slot = num_own + turn++ % (options.prefetch + 1);
     }
   }
-  // Slot 0 is the token embedding's. The others are taken in turn: of prefetch + 1 neighbours no
-  // two share one. Units that stay have one each.
-  size_t turn = 0;
-  for (Use& use : uses) {
-    if (use.unit == wte) continue;
-    use.slot = 1 + (options.reshard_after_forward ? turn++ % (options.prefetch + 1) : use.unit - 1);
-  }
-  return uses;
+  return reads;
 }
 
 std::vector<size_t> UnitGatherer::slot_elements(const Layout& layout,
                                                 const GatherOptions& options) {
   std::vector<size_t> elements;
+  size_t largest = 0;
+  const std::vector<bool> in_both = read_by_classifier_too(layout);
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    const size_t padded = layout.unit(unit).padded_elements;
+    if (!options.reshard_after_forward || in_both[unit]) {
+      elements.push_back(padded);
+    } else {
+      largest = std::max(largest, padded);
+    }
+  }
   if (options.reshard_after_forward) {
-    elements.resize(options.prefetch + 2, layout.largest_unit_but_token_embedding());
-    elements[0] = layout.unit(layout.token_embedding()).padded_elements;
-  } else {
-    for (const Unit& unit : layout.units()) elements.push_back(unit.padded_elements);
+    elements.resize(elements.size() + options.prefetch + 1, largest);
   }
   return elements;
 }
 
-size_t UnitGatherer::num_elements(const Layout& layout, const GatherOptions& options) {
-  size_t total = 0;
-  for (size_t elements : slot_elements(layout, options)) total += elements;
-  return total;
-}
-
 Traffic UnitGatherer::traffic(const Layout& layout, const GatherOptions& options, DType dtype) {
   Traffic traffic;
-  for (const Use& use : plan(layout, options, Walk::training)) {
-    if (!use.gathers) continue;
+  for (const Read& read : plan(layout, options, training_walk(layout))) {
+    if (!read.gathers) continue;
     ++traffic.calls;
-    traffic.payload_bytes += layout.unit(use.unit).padded_elements * size_of(dtype);
+    traffic.payload_bytes += layout.unit(read.use.unit).padded_elements * size_of(dtype);
   }
   return traffic;
 }
 
-UnitGatherer::UnitGatherer(const TrainerContext& context, const Layout& layout,
-                           ConstTensorView shards, const GatherOptions& options, bool from_host)
-    : layout_(layout),
-      shards_(shards),
-      options_(options),
-      from_host_(from_host),
-      world_(*context.world),
-      copies_(context.stream.device()) {
-  for (size_t elements : slot_elements(layout, options)) {
-    slots_.emplace_back().memory =
-        Tensor(context.device_memory, Category::communication, shards.dtype(), {elements},
-               from_host ? context.registered : nullptr);
+UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
+                           const GatherOptions& options, MemorySource* source)
+    : state_(state), ranks_(ranks), options_(options) {
+  for (size_t elements : slot_elements(state.layout(), options)) {
+    slots_.emplace_back().memory = Tensor(context.device_memory, Category::communication,
+                                          state.parameters.dtype(), {elements}, source);
   }
 }
 
-Hooks UnitGatherer::hooks(Stream& stream, Walk walk) {
+Hooks UnitGatherer::hooks(const std::vector<Use>& walk) {
   check(num_taken() == 0, "the micro-batch before has not released its units");
-  uses_ = plan(layout_, options_, walk);
+  reads_ = plan(state_.layout(), options_, walk);
   current_ = next_ = 0;
   Hooks hooks;
-  hooks.weights = [this, &stream](size_t unit, Pass pass) { return weights(stream, unit, pass); };
-  hooks.done = [this](size_t unit, Pass pass) { done(unit, pass); };
+  hooks.weights = [this](const Use& use) { return weights(use); };
+  hooks.done = [this](const Use& use) { done(use); };
   return hooks;
 }
 
@@ -104,60 +124,49 @@ size_t UnitGatherer::num_taken() const {
   return static_cast<size_t>(std::ranges::count(slots_, true, &Slot::taken));
 }
 
-TensorView UnitGatherer::memory_of(const Use& use) const {
-  return slots_[use.slot].memory.view().rows(0, layout_.unit(use.unit).padded_elements);
+TensorView UnitGatherer::memory_of(const Read& read) const {
+  const Unit& unit = state_.layout().unit(read.use.unit);
+  return slots_[read.slot].memory.view().rows(0, unit.padded_elements);
 }
 
-void UnitGatherer::start(Stream& stream, const Use& use) {
-  if (!use.gathers) return;
-  Slot& slot = slots_[use.slot];
+void UnitGatherer::start(const Read& read) {
+  if (!read.gathers) return;
+  Slot& slot = slots_[read.slot];
   slot.taken = true;
   most_gathered_ = std::max(most_gathered_, num_taken());
-  const CallOptions call = {.purpose = Purpose::parameter, .background = options_.prefetch > 0};
-  const TensorView whole = memory_of(use);
-  if (!from_host_) {
-    slot.gather =
-        world_.all_gather(stream, whole, shard_in_shards(layout_, use.unit, shards_), call);
-    return;
+  slot.gather = gather(read.use.unit, memory_of(read),
+                       {.purpose = Purpose::parameter, .background = options_.prefetch > 0});
+}
+
+Work UnitGatherer::gather(size_t unit, TensorView whole, const CallOptions& options) {
+  return ranks_.all_gather(state_.stream(), whole, state_.shard(state_.parameters, unit), options);
+}
+
+ConstUnitView UnitGatherer::weights(const Use& use) {
+  const Read& read = reads_.at(current_);
+  check(read.use == use, "the model uses its units in another order than its walk");
+  for (; next_ < reads_.size() && next_ <= current_ + options_.prefetch; ++next_) {
+    const Read& next = reads_[next_];
+    if (next.gathers && slots_[next.slot].taken) break;  // its slot is still in use
+    start(next);
   }
-  copy_from_host(stream, use.unit, whole);
-  const size_t n = shard_elements(layout_, use.unit);
-  slot.gather = world_.all_gather(copies_, whole, whole.rows(world_.rank() * n, n), call);
+  slots_[read.slot].gather.wait(state_.stream());
+  return {state_.layout().unit(use.unit), memory_of(read)};
 }
 
-void UnitGatherer::copy_from_host(Stream& stream, size_t unit, TensorView whole) {
-  slot_free_.record(stream);  // the model has queued all that used the slot before
-  copies_.wait(slot_free_);
-  const size_t n = shard_elements(layout_, unit);
-  copy(copies_, whole.rows(world_.rank() * n, n), shard_in_shards(layout_, unit, shards_));
-}
-
-ConstUnitView UnitGatherer::weights(Stream& stream, size_t unit, Pass pass) {
-  const Use& use = uses_.at(current_);
-  check(use.unit == unit && use.pass == pass, "the model uses its units in another order");
-  for (; next_ < uses_.size() && next_ <= current_ + options_.prefetch; ++next_) {
-    const Use& next = uses_[next_];
-    if (next.gathers && slots_[next.slot].taken) break;  // the token embedding is still in use
-    start(stream, next);
-  }
-  slots_[use.slot].gather.wait(stream);
-  return {layout_.unit(unit), memory_of(use)};
-}
-
-void UnitGatherer::done(size_t unit, Pass pass) {
-  if (current_ == uses_.size()) return;  // the embeddings' backward uses no weights
-  const Use& use = uses_[current_];
-  check(use.unit == unit && use.pass == pass, "the model ends its units in another order");
-  if (use.releases) slots_[use.slot].taken = false;
+void UnitGatherer::done(const Use& use) {
+  if (!use.reads_weights) return;
+  const Read& read = reads_[current_];
+  check(read.use == use, "the model ends its uses in another order than its walk");
+  if (read.releases) slots_[read.slot].taken = false;
   ++current_;
 }
 
 Hooks combined(const Hooks& gather, const Hooks& scatter) {
-  return {
-      .weights = gather.weights, .gradient = scatter.gradient, .done = [=](size_t unit, Pass pass) {
-        gather.done(unit, pass);
-        scatter.done(unit, pass);
-      }};
+  return {.weights = gather.weights, .gradient = scatter.gradient, .done = [=](const Use& use) {
+            if (gather.done) gather.done(use);
+            if (scatter.done) scatter.done(use);
+          }};
 }
 
 }  // namespace ladder

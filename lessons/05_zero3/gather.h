@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/train/trainer.h"
+#include "common/model/hooks.h"
+#include "common/train/model_state.h"
 
 namespace ladder {
 
@@ -17,35 +18,39 @@ struct GatherOptions {
 };
 
 // Gathers each unit's parameters from all ranks' shards just before the model uses them, the next
-// `prefetch` ones meanwhile, and gives their memory to later units afterwards. The walk of a
-// micro-batch is known beforehand: every unit in forward, the token embedding again in the
-// classifier, then final norm and blocks in backward (the embeddings' weights are not used there).
+// `prefetch` ones meanwhile, and gives their memory to later units afterwards. Which units the
+// model uses in which order is known beforehand: it is the walk (common/model/walk.h).
 class UnitGatherer {
  public:
-  // shards: this rank's shards alone, unit by unit, in memory of the device where peers can read
-  // them in place; or, with `from_host`, in the host's, from where each is copied when its turn
-  // comes.
-  UnitGatherer(const TrainerContext& context, const Layout& layout, ConstTensorView shards,
-               const GatherOptions& options, bool from_host = false);
-  // Elements of memory for gathered units: the token embedding and prefetch + 1 times the largest
-  // other unit; without resharding after forward all of them. Category: communication.
-  static size_t num_elements(const Layout& layout, const GatherOptions& options);
+  // REQUIRES: a state with this rank's shards of the parameters, where peers can read them in
+  // place. Allocates memory for gathered units: the token embedding, which the classifier uses too
+  // and which therefore has a slot of its own, and prefetch + 1 times the largest other unit;
+  // without resharding after forward all units. `source`: where that memory comes from; null: the
+  // arena. Category: communication.
+  UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
+               const GatherOptions& options, MemorySource* source = nullptr);
+  virtual ~UnitGatherer() = default;
   // What one training micro-batch gathers.
   static Traffic traffic(const Layout& layout, const GatherOptions& options, DType dtype);
 
-  enum class Walk { training, evaluation };
-  // weights and done, for one micro-batch.
-  Hooks hooks(Stream& stream, Walk walk);
-  // The most units that were gathered, or on their way, at one time.
+  // weights and done, for one micro-batch that uses units in the order of `walk`.
+  Hooks hooks(const std::vector<Use>& walk);
+  // The most units that were gathered, or being gathered, at one time.
   size_t most_gathered() const { return most_gathered_; }
 
+ protected:
+  // Begins to bring all shards of the unit's parameters into `whole`.
+  virtual Work gather(size_t unit, TensorView whole, const CallOptions& options);
+
+  ModelState& state_;
+  Communicator& ranks_;
+
  private:
-  // One use of a unit by the model.
-  struct Use {
-    size_t unit;
-    Pass pass;
-    bool gathers = true;   // false: it is still there from the use before
-    bool releases = true;  // false: the next use needs it, too
+  // A use that reads weights, and what that takes.
+  struct Read {
+    Use use;
+    bool gathers = true;   // false: the weights are still there from the read before
+    bool releases = true;  // false: a later read finds them there
     size_t slot = 0;
   };
   struct Slot {
@@ -53,32 +58,26 @@ class UnitGatherer {
     Work gather;         // the last that was started
     bool taken = false;  // holds, or is about to hold, a unit that has not been released
   };
-  static std::vector<Use> plan(const Layout& layout, const GatherOptions& options, Walk walk);
+  // The reads of a walk, in order.
+  static std::vector<Read> plan(const Layout& layout, const GatherOptions& options,
+                                const std::vector<Use>& walk);
   static std::vector<size_t> slot_elements(const Layout& layout, const GatherOptions& options);
 
   size_t num_taken() const;
-  TensorView memory_of(const Use& use) const;
-  void start(Stream& stream, const Use& use);
-  // Copies this rank's shard of the unit into its place in `whole`.
-  void copy_from_host(Stream& stream, size_t unit, TensorView whole);
-  ConstUnitView weights(Stream& stream, size_t unit, Pass pass);
-  void done(size_t unit, Pass pass);
+  TensorView memory_of(const Read& read) const;
+  void start(const Read& read);
+  ConstUnitView weights(const Use& use);
+  void done(const Use& use);
 
-  const Layout& layout_;
-  ConstTensorView shards_;
   GatherOptions options_;
-  bool from_host_;
-  Communicator& world_;
-  Stream copies_;  // from the host, beside the model's stream
-  Event slot_free_;
   std::vector<Slot> slots_;
 
-  std::vector<Use> uses_;
-  size_t current_ = 0, next_ = 0;  // the use that the model is at, the first not yet started
+  std::vector<Read> reads_;
+  size_t current_ = 0, next_ = 0;  // the read that the model is at, the first not yet started
   size_t most_gathered_ = 0;
 };
 
-// Weights from `gather`, gradients to `scatter`, and both hear what is done.
+// Weights from `gather`, gradients to `scatter`; both are told what is done.
 Hooks combined(const Hooks& gather, const Hooks& scatter);
 
 }  // namespace ladder

@@ -1,73 +1,66 @@
 #include "lessons/05_zero3/trainer.h"
 
+#include <cmath>
+
+#include "common/train/replicas.h"
 #include "kernels/elementwise.h"
+#include "lessons/03_zero1/shards.h"
 
 namespace ladder {
 namespace {
 
 // Everything is sharded. Peers read the parameters in place.
-StateShare share_of(const Layout& layout, MemorySource* registered) {
-  StateShare share = StateShare::shards(layout);
-  share.parameters.source = registered;
-  return share;
+ModelState::Places places(MemorySource* registered) {
+  return {.parameters = {.is_sharded = true, .source = registered},
+          .gradients = {.is_sharded = true},
+          .optimizer = {.is_sharded = true}};
 }
 
 }  // namespace
 
-Prediction Zero3Trainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags) {
+Ledger::Entries Zero3Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                      const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
-  Prediction prediction = Replica::predict(config, layout, share_of(layout, nullptr));
-  prediction.device[Category::communication] =
-      size_of(config.accumulation()) * GradientShards::num_elements(layout) +
-      size_of(config.dtype) * UnitGatherer::num_elements(layout, flags.gather);
-  prediction.host[Category::workspace] +=
-      ShardCollector::num_bytes(layout, config.dtype, grid.rank);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] =
-      traffic_of_all_units(layout, config.accumulation()).times(micro_batches);
-  prediction.step[{Purpose::parameter, Collective::all_gather}] =
-      UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
-  return prediction;
+  return {{{Purpose::gradient, Collective::reduce_scatter},
+           traffic_of_all_units(layout, config.accumulation()).times(micro_batches)},
+          {{Purpose::parameter, Collective::all_gather},
+           UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches)}};
 }
 
-Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Layout& layout, const Flags& flags)
-    : world_(*context.world),
-      replica_(context, layout, share_of(layout, context.registered)),
-      ranks_(replica_, world_),
-      gatherer_(context, replica_.layout, replica_.parameters, flags.gather),
-      gradients_(context, replica_.layout, replica_.gradients),
-      collector_(replica_, world_) {}
-
-Hooks Zero3Trainer::hooks(Stream& stream) {
-  return combined(gatherer_.hooks(stream, UnitGatherer::Walk::training), gradients_.hooks(stream));
-}
+Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), places(context.ranks->registered)),
+      model_(context, layout_, {}, {}),
+      share_(context.config, ranks_),
+      gatherer_(context, state_, ranks_, flags.gather),
+      sync_(context, state_, ranks_) {}
 
 StepResult Zero3Trainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
-    const Hooks units = hooks(stream);
-    replica_.forward(Split::train, step_, ranks_.first_row() + row, units);
-    replica_.backward(1 / num_tokens, units);
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    const Hooks hooks = combined(gatherer_.hooks(training_walk(layout_)), sync_.hooks());
+    model_.load(Split::train, state_.step, first);
+    model_.forward(hooks);
+    model_.classify(1 / num_tokens, hooks);
+    model_.backward(hooks);
   }
-  gradients_.wait(stream);
-  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm();
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  for (size_t unit = 0; unit < replica_.layout.units().size(); ++unit) {
-    update_shard(replica_, unit, update);
-  }
-  return {loss, norm, update.learning_rate};
+  sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  state_.update(numbers);  // this rank's shards: the next forward gathers them
+  return {loss, norm, numbers.learning_rate};
 }
 
 double Zero3Trainer::evaluate(size_t num_batches) {
-  return ranks_.evaluate(num_batches, [&] {
-    return gatherer_.hooks(replica_.context.stream, UnitGatherer::Walk::evaluation);
-  });
+  return share_.evaluate(model_, num_batches,
+                         [&] { return gatherer_.hooks(evaluation_walk(layout_)); });
 }
 
 }  // namespace ladder

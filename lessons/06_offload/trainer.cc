@@ -1,21 +1,34 @@
 #include "lessons/06_offload/trainer.h"
 
-#include "common/model/optimizer.h"
+#include <cmath>
+
+#include "common/train/replicas.h"
+#include "lessons/03_zero1/shards.h"
+#include "lessons/06_offload/host_parameters.h"
 
 namespace ladder {
 namespace {
 
-// While one unit's gradient is computed, the next one's is summed and the one behind it copied.
-constexpr size_t kSlots = 3;
+// Stage 2 has whole parameters on the device, stage 3 shards of them there or on the host. Peers
+// read in place what is on the device.
+ModelState::Places places(const OffloadTrainer::Flags& flags, MemorySource* registered) {
+  const bool offloads = flags.offload_parameters;
+  return {.parameters = {.is_sharded = flags.zero_stage == 3,
+                         .on_host = offloads,
+                         .source = offloads ? nullptr : registered},
+          .gradients = {.is_sharded = true, .on_host = true},
+          .optimizer = {.is_sharded = true, .on_host = true}};
+}
 
-StateShare share_of(const Layout& layout, const OffloadTrainer::Flags& flags,
-                    MemorySource* registered) {
-  StateShare share = StateShare::shards(layout);
-  share.gradients.on_host = share.moment.on_host = true;
-  share.parameters.on_host = flags.offload_parameters;
-  if (!flags.offload_parameters) share.parameters.source = registered;
-  if (flags.zero_stage == 2) share.parameters.elements = layout.num_elements();
-  return share;
+std::unique_ptr<UnitGatherer> make_gatherer(const TrainerContext& context, ModelState& state,
+                                            const OffloadTrainer::Flags& flags) {
+  if (flags.zero_stage == 2) return nullptr;
+  Communicator& ranks = context.ranks->world;
+  if (!flags.offload_parameters) {
+    return std::make_unique<UnitGatherer>(context, state, ranks, flags.gather);
+  }
+  return std::make_unique<HostUnitGatherer>(context, state, ranks, flags.gather,
+                                            context.ranks->registered);
 }
 
 // "optimizer" or "optimizer,parameters".
@@ -48,109 +61,69 @@ void OffloadTrainer::Flags::add_to(CLI::App& app) {
   });
 }
 
-Prediction OffloadTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                                   const Flags& flags) {
+Ledger::Entries OffloadTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                        const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
-  const size_t size = size_of(config.dtype), flat = layout.num_elements() * size;
-  Prediction prediction = Replica::predict(config, layout, share_of(layout, flags, nullptr));
-  MemoryUse &device = prediction.device, &host = prediction.host;
-  device[Category::communication] = size * GradientShards::num_elements(layout, kSlots);
-  if (!flags.offload_parameters) host[Category::parameters] = flat / layout.world_size();
-  host[Category::workspace] += ShardCollector::num_bytes(layout, config.dtype, grid.rank) +
-                               size * HostGradients::num_elements(config, layout);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   const Traffic all_units = traffic_of_all_units(layout, config.dtype);
-  Traffic gathered = all_units;
-  if (flags.zero_stage == 3) {
-    device[Category::communication] += size * UnitGatherer::num_elements(layout, flags.gather);
-    gathered = UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
-  }
-  prediction.step[{Purpose::parameter, Collective::all_gather}] = gathered;
-  prediction.step[{Purpose::gradient, Collective::reduce_scatter}] = all_units.times(micro_batches);
-  return prediction;
+  const Traffic gathered =
+      flags.zero_stage == 2
+          ? all_units
+          : UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
+  return {{{Purpose::gradient, Collective::reduce_scatter}, all_units.times(micro_batches)},
+          {{Purpose::parameter, Collective::all_gather}, gathered}};
 }
 
-OffloadTrainer::OffloadTrainer(const TrainerContext& context, const Layout& layout,
-                               const Flags& flags)
-    : flags_(flags),
-      world_(*context.world),
-      replica_(context, layout, share_of(layout, flags, context.registered)),
-      ranks_(replica_, world_),
-      host_gradients_(context, replica_.layout, replica_.gradients),
-      gradients_(context, replica_.layout, kSlots,
-                 [this](Stream&, size_t unit, Work& summed, ConstTensorView shard) -> Stream& {
-                   return host_gradients_.take(unit, summed, shard);
-                 }),
-      collector_(replica_, world_) {
-  if (!flags.offload_parameters) {
-    master_ = Tensor(context.host_memory, Category::parameters, context.config.dtype,
-                     {layout.num_elements() / layout.world_size()});
-    for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-      copy(context.stream, master(unit), replica_.shard(TensorKind::param, unit));
-    }
-    context.stream.synchronize();
-  }
-  if (flags.zero_stage == 3) {
-    gatherer_.emplace(context, replica_.layout, replica_.parameters, flags.gather,
-                      flags.offload_parameters);
-  }
-}
+OffloadTrainer::OffloadTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      flags_(flags),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), places(flags, context.ranks->registered)),
+      model_(context, layout_, flags.zero_stage == 2 ? state_.parameters.view() : TensorView(), {}),
+      share_(context.config, ranks_),
+      gatherer_(make_gatherer(context, state_, flags)),
+      sync_(context, state_, ranks_) {}
 
-TensorView OffloadTrainer::master(size_t unit) const {
-  const TensorView shards = flags_.offload_parameters ? replica_.parameters : master_;
-  return shard_in_shards(replica_.layout, unit, shards);
-}
-
-Hooks OffloadTrainer::hooks(Stream& stream) {
-  if (!gatherer_) return gradients_.hooks(stream);
-  return combined(gatherer_->hooks(stream, UnitGatherer::Walk::training), gradients_.hooks(stream));
+Hooks OffloadTrainer::weights(const std::vector<Use>& walk) {
+  return gatherer_ ? gatherer_->hooks(walk) : Hooks();
 }
 
 StepResult OffloadTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  host_gradients_.begin_step();
-  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
-    const Hooks units = hooks(stream);
-    replica_.forward(Split::train, step_, ranks_.first_row() + row, units);
-    replica_.backward(1 / num_tokens, units);
+  ++state_.step;
+  sync_.begin_step();
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    const Hooks hooks = combined(weights(training_walk(layout_)), sync_.hooks());
+    model_.load(Split::train, state_.step, first);
+    model_.forward(hooks);
+    model_.classify(1 / num_tokens, hooks);
+    model_.backward(hooks);
   }
-  gradients_.wait(stream);
-  host_gradients_.wait();
-  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
-  const double norm = ranks_.norm();
-  const AdamWStep adamw = adamw_step(config.optimizer, step_, norm);
-  update(adamw);
-  return {loss, norm, adamw.learning_rate};
+  sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  update(numbers);
+  return {loss, norm, numbers.learning_rate};
 }
 
-void OffloadTrainer::update(const AdamWStep& step) {
-  Stream& stream = replica_.context.stream;
-  const Layout& layout = replica_.layout;
-  Trace* const trace = replica_.context.trace;
+void OffloadTrainer::update(const AdamWStep& numbers) {
   std::vector<Work> gathers;
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    if (trace != nullptr) trace->mark();
-    adamw_update(replica_.host_stream, layout, shard_begin(layout, unit, replica_.rank),
-                 master(unit), replica_.shard(TensorKind::exp_avg, unit),
-                 replica_.shard(TensorKind::exp_avg_sq, unit),
-                 replica_.shard(TensorKind::grad, unit), step);
-    if (trace != nullptr) trace->add_since_mark(concat(layout.unit(unit).name, " AdamW"));
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    state_.update(numbers, unit);
     if (flags_.offload_parameters) continue;
-    copy(stream, replica_.shard(TensorKind::param, unit), master(unit));
-    if (flags_.zero_stage == 2) gathers.push_back(gather_unit(replica_, world_, unit));
+    copy(context_.stream, state_.shard(state_.parameters, unit),
+         state_.shard(state_.updated_parameters(), unit));
+    if (flags_.zero_stage == 2) gathers.push_back(gather_unit(state_, ranks_, unit));
   }
-  for (Work& gather : gathers) gather.wait(stream);
-  stream.synchronize();  // the next update overwrites what is still being copied
+  for (Work& gather : gathers) gather.wait(context_.stream);
+  context_.stream.synchronize();  // the next update overwrites what is still being copied
 }
 
 double OffloadTrainer::evaluate(size_t num_batches) {
-  return ranks_.evaluate(num_batches, [&] {
-    if (!gatherer_) return Hooks();
-    return gatherer_->hooks(replica_.context.stream, UnitGatherer::Walk::evaluation);
-  });
+  return share_.evaluate(model_, num_batches, [&] { return weights(evaluation_walk(layout_)); });
 }
 
 }  // namespace ladder

@@ -1,11 +1,10 @@
 // Lesson 06: CPU offload. What only the update needs lies in host memory, and so does the update.
 #pragma once
 
-#include <optional>
+#include <memory>
 
+#include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/shards.h"
-#include "lessons/04_zero2/gradients.h"
 #include "lessons/05_zero3/gather.h"
 #include "lessons/06_offload/host_gradients.h"
 
@@ -30,40 +29,32 @@ class OffloadTrainer {
     void add_to(CLI::App& app);
   };
 
-  // With P padded parameters, E of them in the token embedding, U in the largest other unit, K
-  // units prefetched. On the host: parameters P s / N, gradients P s / N, optimizer 2 P s / N. On
-  // the device: communication (E + 3 U) s for gradients, and parameters P s (stage 2), P s / N
-  // (stage 3), none (stage 3, offloaded), stage 3 with (E + (K + 1) U) s more for gathered units.
-  // Bytes on the wire as lesson 04 or 05.
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // Bytes on the wire as lesson 04 (stage 2) or 05 (stage 3).
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags);
 
-  OffloadTrainer(const TrainerContext& context, const Flags& flags)
-      : OffloadTrainer(context, Layout(context.config.model, context.grid.data_size), flags) {}
-
+  OffloadTrainer(const TrainerContext& context, const Flags& flags);
+  void initialize() { state_.initialize(); }
   StepResult step();
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
 
  private:
-  OffloadTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);
-  // For one micro-batch of training.
-  Hooks hooks(Stream& stream);
+  // For one micro-batch: where weights come from; with stage 2 they are where they always are.
+  Hooks weights(const std::vector<Use>& walk);
   // AdamW on the host; each unit's parameters go to the device, and to the other ranks, while the
   // next one's are updated.
-  void update(const AdamWStep& step);
-  // This rank's shards of the parameters on the host.
-  TensorView master(size_t unit) const;
+  void update(const AdamWStep& numbers);
 
+  TrainerContext context_;
   Flags flags_;
-  Communicator& world_;
-  Replica replica_;
-  DataParallel ranks_;
-  Tensor master_;  // empty where the parameters are offloaded: the replica's are there then
-  std::optional<UnitGatherer> gatherer_;
-  HostGradients host_gradients_;
-  GradientShards gradients_;
-  ShardCollector collector_;
-  int64_t step_ = 0;
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ModelRunner model_;
+  DataParallel share_;
+  std::unique_ptr<UnitGatherer> gatherer_;  // with stage 3
+  HostGradients sync_;
 };
 
 }  // namespace ladder

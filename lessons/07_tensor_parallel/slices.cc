@@ -1,5 +1,7 @@
 #include "lessons/07_tensor_parallel/slices.h"
 
+#include "common/model/classifier.h"
+
 namespace ladder {
 namespace {
 
@@ -19,16 +21,35 @@ void check_slices(const Gpt2Config& config, size_t tensor_size) {
                          " tokens cannot be split among so many ranks; ", works, " would do"));
 }
 
+TensorParallel tensor_parallel_on(Communicator& ranks) {
+  if (ranks.size() == 1) return {};
+  const auto begin_sum = [&ranks](Stream& stream, TensorView view,
+                                  Reduction reduction = Reduction::sum) {
+    return ranks.all_reduce(stream, view, {.purpose = Purpose::activation, .reduction = reduction});
+  };
+  TensorParallel points;
+  points.enter_backward = begin_sum;
+  points.leave = [=](Stream& stream, TensorView partial) {
+    begin_sum(stream, partial).wait(stream);
+    return ConstTensorView(partial);
+  };
+  points.reduce_statistics = [=](Stream& stream, TensorView statistics, Reduction reduction) {
+    begin_sum(stream, statistics, reduction).wait(stream);
+  };
+  return points;
+}
+
 Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches) {
   const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  const size_t c = config.model.hidden;
-  const bool tokens = layout.embeds_tokens(), classifier = layout.has_classifier();
-  const size_t row_blocks = (rows + kClassifierRows - 1) / kClassifierRows;
-  const size_t full = 4 * layout.num_layers() + tokens + classifier;
-  const size_t row =
-      full * c * size_of(config.dtype) + (classifier ? 3 * size_of(config.accumulation()) : 0);
-  return Traffic{.calls = full + (classifier ? 2 * row_blocks : 0), .payload_bytes = rows * row}
-      .times(num_micro_batches);
+  size_t sums = 0;  // of R C elements
+  for (const Operation& operation : layout.operations()) sums += operation.tensor_sums;
+  Traffic traffic = {.calls = sums,
+                     .payload_bytes = sums * rows * config.model.hidden * size_of(config.dtype)};
+  if (layout.has(OperationKind::classifier)) {
+    traffic.calls += 2 * ((rows + kClassifierRows - 1) / kClassifierRows);
+    traffic.payload_bytes += 3 * rows * size_of(config.accumulation());
+  }
+  return traffic.times(num_micro_batches);
 }
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "common/train/replicas.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 
@@ -19,51 +20,64 @@ ProcessGrid TensorParallelTrainer::arrange(const Flags& flags, size_t num_ranks,
   return {.tensor_size = num_ranks, .rank = rank};
 }
 
-Layout TensorParallelTrainer::layout_of(const RunConfig& config, const ProcessGrid& grid) {
+namespace {
+
+Layout layout_of(const RunConfig& config, const ProcessGrid& grid) {
   check_slices(config.model, grid.tensor_size);
   return Layout(config.model, 1,
                 {.tensor_rank = grid.tensor_rank(), .tensor_size = grid.tensor_size});
 }
 
-Prediction TensorParallelTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                                          const Flags&) {
-  const Layout layout = layout_of(config, grid);
-  Prediction prediction = Replica::predict(config, layout, StateShare::whole(layout));
-  prediction.host[Category::workspace] += SliceCollector::num_bytes(layout, config.dtype);
-  if (grid.tensor_size > 1) {
-    prediction.step[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(config, layout, config.num_micro_batches(1));
-  }
-  return prediction;
+}  // namespace
+
+Ledger::Entries TensorParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                               const Flags&) {
+  if (grid.tensor_size == 1) return {};
+  return {{{Purpose::activation, Collective::all_reduce, Axis::tensor},
+           tensor_traffic(config, layout_of(config, grid), config.num_micro_batches(1))}};
 }
 
-TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, const Layout& layout)
-    : replica_(context, layout, StateShare::whole(layout)),
-      rows_(replica_, context.groups->data()),
-      collector_(context, layout) {}
+TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, const Flags&)
+    : context_(context),
+      ranks_(context.ranks->groups->tensor()),
+      layout_(layout_of(context.config, context.ranks->grid)),
+      state_(context, layout_),
+      model_(context, layout_, state_.parameters, state_.gradients,
+             {.tensor = tensor_parallel_on(ranks_),
+              .summed = ranks_.size() > 1 ? context.ranks->registered : nullptr}) {}
 
 StepResult TensorParallelTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < config.global_batch_size; row += config.micro_batch_size) {
-    // The same rows on every rank; the model sums what the ranks' slices give.
-    replica_.forward(Split::train, step_, row);
-    replica_.backward(1 / num_tokens);
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
+    // The same sequences on every rank; the model sums what the ranks' slices give.
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    model_.backward();
   }
-  const double loss = replica_.losses.total() / num_tokens;  // of all ranks the same
-  const double norm =
-      std::sqrt(sum_over(replica_.context.groups->tensor(), replica_.squared_norm()));
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  replica_.update(update);
-  return {loss, norm, update.learning_rate};
+  const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  state_.update(numbers);
+  return {loss, norm, numbers.learning_rate};
+}
+
+double TensorParallelTrainer::evaluate(size_t num_batches) {
+  const RunConfig& config = context_.config;
+  double total = 0;
+  for (size_t batch = 0; batch < num_batches; ++batch) {
+    model_.evaluate_sequences(batch, 0, config.global_batch_size);
+    total += model_.total_loss();
+  }
+  return total / static_cast<double>(num_batches * config.tokens_per_step());
 }
 
 void TensorParallelTrainer::check_replicas() {
-  check_copies(replica_, replica_.context.groups->tensor(),
-               [](const Parameter& parameter) { return !parameter.split; });
+  check_copies(context_.stream, ranks_, layout_, state_.parameters,
+               [](const Unit&, const Parameter& parameter) { return !parameter.split; });
 }
 
 }  // namespace ladder

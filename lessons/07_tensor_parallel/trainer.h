@@ -1,15 +1,16 @@
 // Lesson 07: tensor parallelism. Every large weight is split among the ranks.
 #pragma once
 
-#include "common/train/full_tensors.h"
-#include "lessons/02_ddp/data_parallel.h"
+#include "common/train/model_runner.h"
+#include "common/train/model_state.h"
+#include "common/train/ranks.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
 
-// All ranks work on the same rows; each has some of the heads, of the inner layer's columns and of
-// the vocabulary, and its slice of every large product. What each adds to the residual stream is
-// summed, which needs two all_reduces a block in forward and two in backward. [Shoeybi19]
+// All ranks work on the same sequences; each has some of the heads, of the inner layer's columns
+// and of the vocabulary, and its slice of every large product. What each adds to the residual
+// stream is summed, which needs two all_reduces a block in forward and two in backward. [Shoeybi19]
 class TensorParallelTrainer {
  public:
   static constexpr LessonInfo kLesson = {"07_tensor_parallel",
@@ -22,29 +23,23 @@ class TensorParallelTrainer {
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // With N ranks: of every split tensor 1/N, of the token embedding ceil(V/N) rows, in parameters,
-  // gradients and moments alike; activations as their class says; traffic as tensor_traffic().
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // As tensor_traffic().
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
-  TensorParallelTrainer(const TrainerContext& context, const Flags&)
-      : TensorParallelTrainer(context, layout_of(context.config, context.grid)) {}
-
+  TensorParallelTrainer(const TrainerContext& context, const Flags&);
+  void initialize() { state_.initialize(); }
   StepResult step();
-  double evaluate(size_t num_batches) { return rows_.evaluate(num_batches); }
-  void visit(TensorKind kind, const TensorSink& sink) {
-    replica_.visit(kind, collector_.joined(sink));
-  }
+  double evaluate(size_t num_batches);
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws Error unless what is not split is the same on all ranks.
   void check_replicas();
 
  private:
-  static Layout layout_of(const RunConfig& config, const ProcessGrid& grid);
-  TensorParallelTrainer(const TrainerContext& context, const Layout& layout);
-
-  Replica replica_;
-  DataParallel rows_;  // one rank: all rows
-  SliceCollector collector_;
-  int64_t step_ = 0;
+  TrainerContext context_;
+  Communicator& ranks_;
+  Layout layout_;  // of this rank's slices
+  ModelState state_;
+  ModelRunner model_;
 };
 
 }  // namespace ladder

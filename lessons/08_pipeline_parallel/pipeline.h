@@ -2,8 +2,9 @@
 #pragma once
 
 #include "common/comm/grid_groups.h"
+#include "common/train/model_runner.h"
 #include "common/train/pipeline_report.h"
-#include "lessons/01_single_gpu/replica.h"
+#include "common/train/ranks.h"
 
 namespace ladder {
 
@@ -12,46 +13,54 @@ namespace ladder {
 // receives relies on buffers in between (common/schedule/simulate.h is the proof's model of this).
 class Pipeline {
  public:
-  // `replica` has a slot for each that the schedule names. All must outlive this.
-  Pipeline(Replica& replica, GridGroups& groups, const StageSchedule& schedule)
-      : replica_(replica), groups_(groups), schedule_(schedule) {}
+  // `model` runs this stage and has a slot for each that the schedule names. All must outlive this.
+  Pipeline(const TrainerContext& context, const Layout& layout, ModelRunner& model,
+           const StageSchedule& schedule)
+      : context_(context),
+        groups_(*context.ranks->groups),
+        layout_(layout),
+        model_(model),
+        schedule_(schedule) {}
 
-  // What a step is beside its schedule.
+  // What a step is apart from its schedule.
   struct Step {
     int64_t number;
-    size_t first_row;     // of the global batch, that this pipeline runs
-    double loss_scale;    // dloss of one token
-    Hooks last_backward;  // for the last micro-batch's backward, in which gradients become final
+    size_t first_sequence;  // of the global batch, that this pipeline runs
+    double token_weight;    // of one token's loss
+    Hooks last_backward;    // for the last micro-batch's backward, in which gradients become final
     std::function<void()> reduce_embedding;
   };
   // Adds the gradients of all micro-batches, and on the last stage their losses.
   void run(const Step& step);
-  // Adds the losses of micro-batches of the validation split on the last stage, forward alone.
-  void evaluate(int64_t batch, size_t first_row, size_t num_rows);
+  // Adds the losses of sequences of the validation split on the last stage, forward alone.
+  void evaluate(size_t batch, size_t first_sequence, size_t num_sequences);
 
   // Since the second step.
   const StageTimes& times() const { return times_; }
 
  private:
   void run_action(const Action& action, const Step& step, bool is_last_backward);
-  void forward(MicroBatch& slot, Split split, int64_t step, size_t first_row, const Hooks& hooks);
+  void forward(Split split, int64_t step, size_t first_sequence, size_t slot);
   void recv(Communicator& group, TensorView buffer, size_t from);
   Work send(Communicator& group, ConstTensorView buffer, size_t to);
 
-  Replica& replica_;
+  TrainerContext context_;
   GridGroups& groups_;
+  const Layout& layout_;
+  ModelRunner& model_;
   const StageSchedule& schedule_;
   Work activation_sent_, gradient_sent_;
   StageTimes times_;
   bool is_first_step_ = true;
 };
 
-// Sums the two gradients of the token embedding, `gradient` on this rank, over the first stage and
-// the last: it is used at both ends of the model, and both copies get the same update. Returns when
-// it is done.
-void reduce_embedding(Replica& replica, TensorView gradient);
+// Sums the gradients of a unit of which the first and the last stage have a copy each, `gradient`
+// on this rank, over these two: the unit is used at both ends of the model, and both copies get the
+// same update. Returns when it is done.
+void reduce_embedding(const TrainerContext& context, TensorView gradient);
 
-// Throws Error unless the two copies of the token embedding are the same. Collective.
-void check_embeddings(Replica& replica);
+// Throws Error unless the copies of such units are the same. Collective over the two stages.
+void check_embeddings(const TrainerContext& context, const Layout& layout,
+                      ConstTensorView parameters);
 
 }  // namespace ladder

@@ -17,8 +17,9 @@ void PipelineFlags::add_to(CLI::App& app) {
   app.add_option_function<std::string>("--schedule", set_schedule, "naive, gpipe or 1f1b [1f1b]")
       ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""))
       ->group(group);
-  app.add_option("--stage-layers", stage_layers,
-                 "Blocks of each stage, such as 5,3,3,1 [so that the dearest stage is cheapest]")
+  app.add_option(
+         "--stage-layers", stage_layers,
+         "Blocks of each stage, such as 5,3,3,1 [so that the most expensive stage is cheapest]")
       ->delimiter(',')
       ->check(whole(0, 10'000))
       ->group(group);
@@ -28,17 +29,13 @@ void PipelineFlags::add_to(CLI::App& app) {
 PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
                            const PipelineFlags& flags) {
   const size_t num_stages = grid.pipeline_size;
-  const std::vector<size_t> first =
-      flags.stage_layers.empty() ? cut_units(unit_flops(config.model), num_stages)
-                                 : cut_at_layers(config.model, flags.stage_layers, num_stages);
+  const ModelDescription model = describe(config.model);
   PipelinePlan plan;
-  for (size_t stage = 0; stage < num_stages; ++stage) {
-    ModelPart& part = plan.parts.emplace_back();
-    part.first_unit = first[stage];
-    part.end_unit = stage + 1 < num_stages ? first[stage + 1] : config.model.num_layers + 3;
-  }
-  plan.schedule =
-      make_schedule(flags.schedule, num_stages, config.num_micro_batches(grid.data_size));
+  plan.parts = flags.stage_layers.empty() ? cut_evenly(model, num_stages)
+                                          : cut_at_layers(model, flags.stage_layers, num_stages);
+  const bool shares_units = !Layout(model, 1, plan.parts.back()).shared_units().empty();
+  plan.schedule = make_schedule(flags.schedule, num_stages,
+                                config.num_micro_batches(grid.data_size), shares_units);
   plan.name = name_of(flags.schedule);
   return plan;
 }
@@ -47,26 +44,26 @@ Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFla
     : plan(plan_pipeline(config, grid, flags)),
       index(grid.pipeline_rank()),
       layout(config.model, grid.data_size,
-             {.first_unit = plan.parts[index].first_unit,
-              .end_unit = plan.parts[index].end_unit,
+             {.first = plan.parts[index].first,
+              .end = plan.parts[index].end,
               .tensor_rank = grid.tensor_rank(),
               .tensor_size = grid.tensor_size}) {}
 
-void add_pipeline_traffic(Prediction& prediction, const RunConfig& config,
-                          const StageSchedule& stage, size_t embedding_elements) {
+void add_pipeline_traffic(Ledger::Entries& traffic, const RunConfig& config,
+                          const StageSchedule& stage, size_t shared_elements) {
   const size_t message = config.micro_batch_size * config.model.sequence_length *
                          config.model.hidden * size_of(config.dtype);
   const auto add = [&](const TrafficKey& key, size_t bytes) {
-    Traffic& traffic = prediction.step[key];
-    ++traffic.calls;
-    traffic.payload_bytes += bytes;
+    Traffic& entry = traffic[key];
+    ++entry.calls;
+    entry.payload_bytes += bytes;
   };
   for (const Action& action : stage) {
     if (is_send(action.kind)) add({Purpose::activation, Collective::send, Axis::pipeline}, message);
     if (is_recv(action.kind)) add({Purpose::activation, Collective::recv, Axis::pipeline}, message);
     if (action.kind == ActionKind::reduce_embedding) {
       add({Purpose::gradient, Collective::all_reduce, Axis::embedding},
-          embedding_elements * size_of(config.accumulation()));
+          shared_elements * size_of(config.accumulation()));
     }
   }
 }

@@ -38,9 +38,9 @@ struct Stage {
 };
 
 // Adds what a stage communicates: for each message of the schedule R C elements, an activation or
-// its gradient; and the sum of the token embedding's gradient, of which this rank has
-// `embedding_elements`.
-void add_pipeline_traffic(Prediction& prediction, const RunConfig& config,
-                          const StageSchedule& stage, size_t embedding_elements);
+// its gradient; and, where it reduces it, the gradient of the unit that first and last stage share,
+// of which this rank has `shared_elements`.
+void add_pipeline_traffic(Ledger::Entries& traffic, const RunConfig& config,
+                          const StageSchedule& stage, size_t shared_elements);
 
 }  // namespace ladder

@@ -38,7 +38,7 @@ size_t max_in_flight(ScheduleKind kind, size_t stage, size_t p, size_t m) {
   return std::min(num_warm_up(kind, stage, p, m) + 1, m);
 }
 
-Schedule make_schedule(ScheduleKind kind, size_t p, size_t m) {
+Schedule make_schedule(ScheduleKind kind, size_t p, size_t m, bool reduces_embedding) {
   check(p > 0 && m > 0, "make_schedule: there must be a stage and a micro-batch");
   Schedule schedule(p);
   for (size_t stage = 0; stage < p; ++stage) {
@@ -50,7 +50,7 @@ Schedule make_schedule(ScheduleKind kind, size_t p, size_t m) {
       if (k >= warm_up) add_backward(actions, k - warm_up, (k - warm_up) % slots, stage, p);
     }
   }
-  if (p > 1) {
+  if (p > 1 && reduces_embedding) {
     schedule.front().push_back({.kind = ActionKind::reduce_embedding, .peer = p - 1});
     schedule.back().push_back({.kind = ActionKind::reduce_embedding, .peer = 0});
   }

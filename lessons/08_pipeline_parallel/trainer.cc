@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "common/train/replicas.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
@@ -13,57 +13,68 @@ ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_
   return {.pipeline_size = num_ranks, .rank = rank};
 }
 
-Prediction PipelineTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                                    const Flags& flags) {
+Ledger::Entries PipelineTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                         const Flags& flags) {
   const Stage stage(config, grid, flags);
-  Prediction prediction =
-      Replica::predict(config, stage.layout, StateShare::whole(stage.layout), stage.num_slots());
-  prediction.host[Category::workspace] += StageCollector::num_bytes(config, stage.plan.parts, grid);
-  add_pipeline_traffic(prediction, config, stage.schedule(), stage.layout.unit(0).padded_elements);
-  return prediction;
+  size_t shared_elements = 0;
+  for (size_t unit : stage.layout.shared_units()) {
+    shared_elements += stage.layout.unit(unit).padded_elements;
+  }
+  Ledger::Entries traffic;
+  add_pipeline_traffic(traffic, config, stage.schedule(), shared_elements);
+  return traffic;
 }
 
-PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags, Stage stage)
-    : stage_(std::move(stage)),
-      replica_(context, stage_.layout, StateShare::whole(stage_.layout, context.registered),
-               stage_.num_slots()),
-      pipeline_(replica_, *context.groups, stage_.schedule()),
-      collector_(context, stage_.plan.parts) {
-  if (!flags.draw.empty() && context.grid.rank == 0) write_drawing(flags.draw, stage_.plan);
+PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      drawing_(flags.draw),
+      stage_(context.config, context.ranks->grid, flags),
+      state_(context, stage_.layout, 0, {.gradients = {.source = context.ranks->registered}}),
+      model_(context, stage_.layout, state_.parameters, state_.gradients,
+             {.num_slots = stage_.num_slots()}),
+      pipeline_(context, stage_.layout, model_, stage_.schedule()) {}
+
+void PipelineTrainer::initialize() {
+  if (!drawing_.empty() && stage_.index == 0) write_drawing(drawing_, stage_.plan);
+  state_.initialize();
 }
 
 StepResult PipelineTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Communicator& world = *replica_.context.world;
+  const RunConfig& config = context_.config;
+  Communicator& world = context_.ranks->world;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(replica_.context.stream, replica_.gradients, 0);
-  const TensorView first_unit = unit_in_flat(replica_.layout, 0, replica_.gradients.view());
-  pipeline_.run({.number = step_,
-                 .first_row = 0,
-                 .loss_scale = 1 / num_tokens,
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  const auto reduce_shared = [&] {
+    for (size_t unit : stage_.layout.shared_units()) {
+      reduce_embedding(context_, unit_in_flat(stage_.layout, unit, state_.gradients.view()));
+    }
+  };
+  pipeline_.run({.number = state_.step,
+                 .first_sequence = 0,
+                 .token_weight = 1 / num_tokens,
                  .last_backward = {},
-                 .reduce_embedding = [&] { reduce_embedding(replica_, first_unit); }});
-  const double loss = sum_over(world, replica_.losses.total()) / num_tokens;  // of the last stage
-  const double norm = std::sqrt(sum_over(world, replica_.squared_norm()));
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  replica_.update(update);
-  return {loss, norm, update.learning_rate};
+                 .reduce_embedding = reduce_shared});
+  const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // of the last stage
+  const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  state_.update(numbers);
+  return {loss, norm, numbers.learning_rate};
 }
 
 double PipelineTrainer::evaluate(size_t num_batches) {
-  const RunConfig& config = replica_.context.config;
+  const RunConfig& config = context_.config;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
-    pipeline_.evaluate(static_cast<int64_t>(batch), 0, config.global_batch_size);
-    total += sum_over(*replica_.context.world, replica_.losses.total());
+    pipeline_.evaluate(batch, 0, config.global_batch_size);
+    total += sum_over(context_.ranks->world, model_.total_loss());
   }
   return total / static_cast<double>(num_batches * config.tokens_per_step());
 }
 
 std::string PipelineTrainer::report() {
-  return bubble_text(*replica_.context.world, stage_.plan, pipeline_.times(),
-                     replica_.context.config.num_micro_batches(1));
+  return bubble_text(context_.ranks->world, stage_.plan, pipeline_.times(),
+                     context_.config.num_micro_batches(1));
 }
 
 }  // namespace ladder

@@ -1,7 +1,7 @@
-// Lesson 08: pipeline parallelism. Every rank has a run of the model's units.
+// Lesson 08: pipeline parallelism. Every rank runs a part of the model's operations.
 #pragma once
 
-#include "common/train/full_tensors.h"
+#include "common/train/model_state.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
@@ -18,33 +18,29 @@ class PipelineTrainer {
   using Flags = PipelineFlags;
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // Parameters, gradients and moments of the stage's units, the token embedding also on the last
-  // stage; activations once for every micro-batch in flight; traffic as add_pipeline_traffic().
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // As add_pipeline_traffic().
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags);
   static std::string describe(const RunConfig& config, const ProcessGrid& grid,
                               const Flags& flags) {
     return stages_text(config, plan_pipeline(config, grid, flags));
   }
 
-  PipelineTrainer(const TrainerContext& context, const Flags& flags)
-      : PipelineTrainer(context, flags, Stage(context.config, context.grid, flags)) {}
-
+  PipelineTrainer(const TrainerContext& context, const Flags& flags);
+  void initialize();
   StepResult step();
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink) {
-    collector_.visit([&](const TensorSink& own) { replica_.visit(kind, own); }, sink);
-  }
-  void check_replicas() { check_embeddings(replica_); }
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  void check_replicas() { check_embeddings(context_, stage_.layout, state_.parameters); }
   std::string report();
 
  private:
-  PipelineTrainer(const TrainerContext& context, const Flags& flags, Stage stage);
-
-  Stage stage_;
-  Replica replica_;
+  TrainerContext context_;
+  std::string drawing_;  // path of --draw
+  Stage stage_;          // which part of the model, and what it does when
+  ModelState state_;
+  ModelRunner model_;
   Pipeline pipeline_;
-  StageCollector collector_;
-  int64_t step_ = 0;
 };
 
 }  // namespace ladder

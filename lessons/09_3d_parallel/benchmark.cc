@@ -27,17 +27,19 @@ void compare(RankBenchmark& ground, const std::string& name, size_t micro_batch_
   config.micro_batch_size = micro_batch_size;
   const TrainerContext base = ground.context();
   const ProcessGrid grid = T::arrange(flags, ground.ranks().size(), ground.ranks().rank());
-  const ProcessGrid alone;
   GridGroups groups(ground.ranks(), grid);
-  const auto context = [&](const ProcessGrid& where, GridGroups* axes) {
-    return TrainerContext{config,           where,       base.corpus, base.device_memory,
-                          base.host_memory, base.stream, base.world,  base.registered,
-                          nullptr,          axes};
+  const RankContext ranks = {grid, ground.ranks(), &groups, base.ranks->registered};
+  const auto context = [&](const RankContext* with) {
+    return TrainerContext{config,           base.corpus, base.device_memory,
+                          base.host_memory, base.stream, with};
   };
-  T split(context(grid, &groups), flags);
+  T split(context(&ranks), flags);
+  split.initialize();
   std::optional<SingleGpuTrainer> single;
-  if (ground.ranks().rank() == 0)
-    single.emplace(context(alone, nullptr), SingleGpuTrainer::Flags{});
+  if (ground.ranks().rank() == 0) {
+    single.emplace(context(nullptr), SingleGpuTrainer::Flags{});
+    single->initialize();
+  }
   std::vector<double> single_ms, split_ms, ratios;
   for (size_t round = 0; round <= ground.options().rounds; ++round) {
     const double before = ground.ms_of([&] {

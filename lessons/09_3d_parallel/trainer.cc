@@ -2,13 +2,55 @@
 
 #include <cmath>
 
+#include "common/train/prediction.h"
+#include "common/train/replicas.h"
 #include "common/train/report.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/data_parallel.h"
+#include "lessons/02_ddp/buckets.h"
+#include "lessons/03_zero1/shards.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
+
+namespace {
+
+// Peers sum gradients in place, and with ZeRO-1 read parameters in place.
+ModelState::Places places(const ThreeDTrainer::Flags& flags, MemorySource* registered) {
+  const bool shards = flags.zero_stage == 1;
+  return {.parameters = {.source = shards ? registered : nullptr},
+          .gradients = {.source = registered},
+          .optimizer = {.is_sharded = shards}};
+}
+
+std::unique_ptr<GradientSync> make_sync(ModelState& state, Communicator& ranks, DType dtype,
+                                        const ThreeDTrainer::Flags& flags) {
+  if (flags.zero_stage == 1) return std::make_unique<ShardSync>(state, ranks);
+  return std::make_unique<BucketSync>(
+      state, ranks, make_buckets(state.layout(), dtype, flags.bucket_bytes), BucketSync::Options());
+}
+
+Stage checked_stage(const RunConfig& config, const ProcessGrid& grid,
+                    const ThreeDTrainer::Flags& flags) {
+  check_slices(config.model, grid.tensor_size);
+  return Stage(config, grid, flags.pipeline);
+}
+
+// What ranks with the same part of the model communicate.
+void add_data_traffic(Ledger::Entries& traffic, const RunConfig& config, const Layout& layout,
+                      const ThreeDTrainer::Flags& flags) {
+  Traffic gradients = traffic_of_all_units(layout, config.accumulation());
+  if (flags.zero_stage == 1) {
+    traffic[{Purpose::gradient, Collective::reduce_scatter, Axis::data}] = gradients;
+    traffic[{Purpose::parameter, Collective::all_gather, Axis::data}] =
+        traffic_of_all_units(layout, config.dtype);
+  } else {
+    gradients.calls = make_buckets(layout, config.accumulation(), flags.bucket_bytes).size();
+    traffic[{Purpose::gradient, Collective::all_reduce, Axis::data}] = gradients;
+  }
+}
+
+}  // namespace
 
 void ThreeDTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "3D parallel";
@@ -16,7 +58,14 @@ void ThreeDTrainer::Flags::add_to(CLI::App& app) {
                  "Ranks that split every large weight [1]")
       ->check(whole(1, 1'000'000))
       ->group(group);
-  zero.add_to(app, group);
+  app.add_option("--zero-stage", zero_stage,
+                 "What data-parallel ranks share: 0 nothing, 1 the optimizer's state [0]")
+      ->check(whole(0, 1))
+      ->group(group);
+  app.add_option("--bucket-bytes", bucket_bytes,
+                 "Gradients are reduced in buckets of at least this size [25MiB]")
+      ->transform(byte_size())
+      ->group(group);
   pipeline.add_to(app);
 }
 
@@ -35,26 +84,23 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
           .rank = rank};
 }
 
-Prediction ThreeDTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                                  const Flags& flags) {
-  check_slices(config.model, grid.tensor_size);
-  const Stage stage(config, grid, flags.pipeline);
+Ledger::Entries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                       const Flags& flags) {
+  const Stage stage = checked_stage(config, grid, flags);
   const Layout& layout = stage.layout;
-  Prediction prediction =
-      Replica::predict(config, layout, share_of(layout, flags.zero, nullptr), stage.num_slots());
-  size_t& host = prediction.host[Category::workspace];
-  host += SliceCollector::num_bytes(layout, config.dtype);
-  host += StageCollector::num_bytes(config, stage.plan.parts, grid);
-  add_pipeline_traffic(
-      prediction, config, stage.schedule(),
-      flags.zero.stage == 1 ? shard_elements(layout, 0) : layout.unit(0).padded_elements);
+  size_t shared_elements = 0;
+  for (size_t unit : layout.shared_units()) {
+    shared_elements +=
+        flags.zero_stage == 1 ? shard_elements(layout, unit) : layout.unit(unit).padded_elements;
+  }
+  Ledger::Entries traffic;
+  add_pipeline_traffic(traffic, config, stage.schedule(), shared_elements);
+  if (grid.data_size > 1) add_data_traffic(traffic, config, layout, flags);
   if (grid.tensor_size > 1) {
-    prediction.step[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
+    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
         tensor_traffic(config, layout, config.num_micro_batches(grid.data_size));
   }
-  ZeroStage::add_to(prediction, config, grid, layout, flags.zero, Axis::data,
-                    config.accumulation());
-  return prediction;
+  return traffic;
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
@@ -70,86 +116,89 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
     text += format("  %4zu %8zu %5zu %6zu  %-24s %16s %12s\n", rank, at.pipeline_rank(),
                    at.data_rank(), at.tensor_rank(), units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
-                   human_bytes(predict(config, at, flags).device.total()).c_str());
+                   human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
   }
   if (grid.pipeline_size == 1) return text;
   return text + stages_text(config, plan_pipeline(config, grid, flags.pipeline));
 }
 
-ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, Stage stage)
-    : stage_(std::move(stage)),
-      replica_(context, stage_.layout, share_of(stage_.layout, flags.zero, context.registered),
-               stage_.num_slots()),
-      pipelines_(replica_, context.groups->data()),
-      pipeline_(replica_, *context.groups, stage_.schedule()),
-      zero_(replica_, context.groups->data(), flags.zero),
-      slices_(context, stage_.layout),
-      stages_(context, stage_.plan.parts) {
-  const std::string& path = flags.pipeline.draw;
-  if (!path.empty() && context.grid.rank == 0) write_drawing(path, stage_.plan);
+ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      drawing_(flags.pipeline.draw),
+      stage_(checked_stage(context.config, context.ranks->grid, flags)),
+      state_(context, stage_.layout, context.ranks->grid.data_rank(),
+             places(flags, context.ranks->registered)),
+      model_(context, stage_.layout, state_.parameters, state_.gradients,
+             {.num_slots = stage_.num_slots(),
+              .tensor = tensor_parallel_on(context.ranks->groups->tensor()),
+              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr}),
+      pipeline_(context, stage_.layout, model_, stage_.schedule()),
+      share_(context.config, context.ranks->groups->data()),
+      sync_(
+          make_sync(state_, context.ranks->groups->data(), context.config.accumulation(), flags)) {}
+
+void ThreeDTrainer::initialize() {
+  if (!drawing_.empty() && context_.ranks->grid.rank == 0) {
+    write_drawing(drawing_, stage_.plan);
+  }
+  state_.initialize();
 }
 
 StepResult ThreeDTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
-  Communicator& world = *replica_.context.world;
+  const RunConfig& config = context_.config;
+  const auto& [grid, world, groups, registered] = *context_.ranks;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  pipeline_.run({.number = step_,
-                 .first_row = pipelines_.first_row(),
-                 .loss_scale = 1 / num_tokens,
-                 .last_backward = zero_.hooks(stream),
-                 .reduce_embedding = [&] {
-                   zero_.wait(stream);  // the data axis' sum first: buckets hide behind backward
-                   reduce_embedding(replica_,
-                                    zero_.summed_gradient(replica_.layout.token_embedding()));
-                 }});
-  zero_.wait(stream);
-  // All ranks of a tensor group have the loss, ranks of the last stage alone.
-  const double own_loss = replica_.losses.total();
-  const double loss =
-      sum_over(world, replica_.context.grid.tensor_rank() == 0 ? own_loss : 0) / num_tokens;
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  const auto reduce_shared = [&] {
+    sync_->wait();  // the sum over the data axis first: it overlaps with backward
+    for (size_t unit : stage_.layout.shared_units()) {
+      reduce_embedding(context_, sync_->summed(unit));
+    }
+  };
+  pipeline_.run({.number = state_.step,
+                 .first_sequence = share_.first(),
+                 .token_weight = 1 / num_tokens,
+                 .last_backward = sync_->hooks(),
+                 .reduce_embedding = reduce_shared});
+  sync_->wait();
+  // Ranks of the last stage have the loss, all ranks of a tensor group the same one.
+  const double own_loss = model_.total_loss();
+  const double loss = sum_over(world, grid.tensor_rank() == 0 ? own_loss : 0) / num_tokens;
   // Every parameter counts once: shards over the data axis, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
-  const double norm = std::sqrt(sum_over(world, replica_.squared_norm()));
-  const AdamWStep update = adamw_step(config.optimizer, step_, norm);
-  zero_.update(update);
-  return {loss, norm, update.learning_rate};
+  const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
+  const AdamWStep numbers = state_.optimizer.next_step(norm);
+  sync_->update(numbers);
+  return {loss, norm, numbers.learning_rate};
 }
 
 double ThreeDTrainer::evaluate(size_t num_batches) {
-  const RunConfig& config = replica_.context.config;
-  const ProcessGrid& grid = replica_.context.grid;
+  const RunConfig& config = context_.config;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
-    pipeline_.evaluate(static_cast<int64_t>(batch), pipelines_.first_row(), pipelines_.num_rows());
-    const double own = replica_.losses.total();
-    total += sum_over(*replica_.context.world, grid.tensor_rank() == 0 ? own : 0);
+    pipeline_.evaluate(batch, share_.first(), share_.num_sequences());
+    const double own = model_.total_loss();
+    const bool counts = context_.ranks->grid.tensor_rank() == 0;
+    total += sum_over(context_.ranks->world, counts ? own : 0);
   }
   return total / static_cast<double>(num_batches * config.tokens_per_step());
 }
 
-void ThreeDTrainer::visit(TensorKind kind, const TensorSink& sink) {
-  const ProcessGrid& grid = replica_.context.grid;
-  const auto visit_own = [&](const TensorSink& own) { zero_.visit(kind, slices_.joined(own)); };
-  if (grid.data_rank() == 0 && grid.tensor_rank() == 0) return stages_.visit(visit_own, sink);
-  visit_own([](const Parameter&, ConstTensorView) {});
-}
-
 void ThreeDTrainer::check_replicas() {
-  GridGroups& groups = *replica_.context.groups;
-  check_copies(replica_, groups.data());
-  check_copies(replica_, groups.tensor(), [](const Parameter& p) { return !p.split; });
-  check_embeddings(replica_);
+  GridGroups& groups = *context_.ranks->groups;
+  const Layout& layout = stage_.layout;
+  check_copies(context_.stream, groups.data(), layout, state_.parameters);
+  check_copies(context_.stream, groups.tensor(), layout, state_.parameters,
+               [](const Unit&, const Parameter& p) { return !p.split; });
+  check_embeddings(context_, layout, state_.parameters);
 }
 
 std::string ThreeDTrainer::report() {
-  if (replica_.context.grid.pipeline_size == 1) return {};
-  const size_t micro_batches =
-      replica_.context.config.num_micro_batches(replica_.context.grid.data_size);
-  return bubble_text(replica_.context.groups->activations(), stage_.plan, pipeline_.times(),
-                     micro_batches);
+  const ProcessGrid& grid = context_.ranks->grid;
+  if (grid.pipeline_size == 1) return {};
+  return bubble_text(context_.ranks->groups->activations(), stage_.plan, pipeline_.times(),
+                     context_.config.num_micro_batches(grid.data_size));
 }
 
 }  // namespace ladder

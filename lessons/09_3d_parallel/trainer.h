@@ -1,9 +1,11 @@
 // Lesson 09: 3D parallelism. Data x pipeline x tensor, from the lessons before.
 #pragma once
 
-#include "common/train/full_tensors.h"
+#include <memory>
+
+#include "common/train/gradient_sync.h"
+#include "common/train/model_state.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/zero_stage.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
@@ -21,40 +23,38 @@ class ThreeDTrainer {
 
   struct Flags {
     size_t tensor_parallel_size = 1;
+    size_t zero_stage = 0;                   // 0: lesson 02's buckets; 1: lesson 03's shards
+    size_t bucket_bytes = size_t{25} << 20;  // of stage 0
     PipelineFlags pipeline;
-    ZeroFlags zero;
     void add_to(CLI::App& app);
     void check_files() const { pipeline.check_files(); }
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // Memory of lesson 08's stage with lesson 07's slices in it, the moments over the data axis with
-  // ZeRO-1. Traffic of the four lessons, each on its axis; the token embedding's gradient on two.
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // That of the lessons it is made of, each on its axis; the token embedding's gradient on two.
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags);
   // Which rank sits where and what it holds.
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags)
-      : ThreeDTrainer(context, flags, Stage(context.config, context.grid, flags.pipeline)) {}
-
+  ThreeDTrainer(const TrainerContext& context, const Flags& flags);
+  void initialize();
   StepResult step();
   double evaluate(size_t num_batches);
-  void visit(TensorKind kind, const TensorSink& sink);
+  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws Error unless what several ranks hold is the same on all of them.
   void check_replicas();
   std::string report();
 
  private:
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags, Stage stage);
-
-  Stage stage_;
-  Replica replica_;
-  DataParallel pipelines_;  // that share the global batch
+  TrainerContext context_;
+  std::string drawing_;  // path of --draw
+  Stage stage_;          // which part of the model, and what it does when
+  ModelState state_;
+  ModelRunner model_;
   Pipeline pipeline_;
-  ZeroStage zero_;
-  SliceCollector slices_;
-  StageCollector stages_;
-  int64_t step_ = 0;
+  DataParallel share_;  // of the global batch, that this pipeline has
+  std::unique_ptr<GradientSync> sync_;
 };
 
 }  // namespace ladder

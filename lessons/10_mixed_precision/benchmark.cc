@@ -27,7 +27,9 @@ constexpr size_t kBatch = 4;
 // One rank that trains in one precision.
 class Training {
  public:
-  Training(size_t tokens, DType dtype) : config_(configure(tokens, dtype)) {}
+  Training(size_t tokens, DType dtype) : config_(configure(tokens, dtype)) {
+    trainer_.initialize();
+  }
 
   const RunConfig& config() const { return config_; }
   double step_seconds() {
@@ -49,7 +51,8 @@ class Training {
   Memory device_{DeviceType::cpu, "device", 0}, host_{DeviceType::cpu, "host", 0};
   Stream stream_{DeviceType::cpu};
   OneRank world_;
-  MixedPrecisionTrainer trainer_{{config_, grid_, corpus_, device_, host_, stream_, &world_}, {}};
+  RankContext ranks_ = {grid_, world_};
+  MixedPrecisionTrainer trainer_{{config_, corpus_, device_, host_, stream_, &ranks_}, {}};
 };
 
 void step_benchmark(benchmark::State& state, size_t tokens, DType dtype) {

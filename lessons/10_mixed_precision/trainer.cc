@@ -2,8 +2,12 @@
 
 #include <cmath>
 
+#include "common/train/replicas.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
+#include "lessons/02_ddp/buckets.h"
+#include "lessons/03_zero1/shards.h"
+#include "lessons/10_mixed_precision/reduced_sync.h"
 
 namespace ladder {
 namespace {
@@ -18,8 +22,11 @@ DType reduce_dtype(const RunConfig& config, const MixedPrecisionTrainer::Flags& 
   return flags.reduce_dtype.value_or(config.accumulation());
 }
 
-bool scales(const RunConfig& config, const MixedPrecisionTrainer::Flags& flags) {
-  return config.dtype == DType::fp16 || flags.scale.loss_scale > 0;
+ModelState::Places places(const MixedPrecisionTrainer::Flags& flags, MemorySource* registered) {
+  const bool shards = flags.zero_stage == 1;
+  return {.parameters = {.source = shards ? registered : nullptr},
+          .gradients = {.source = registered},
+          .optimizer = {.is_sharded = shards}};
 }
 
 // Empty where gradients are summed as they are.
@@ -28,7 +35,21 @@ Tensor reduced_tensor(const TrainerContext& context, const Layout& layout,
   const DType reduced = reduce_dtype(context.config, flags);
   if (reduced == context.config.accumulation()) return {};
   return Tensor(context.device_memory, Category::communication, reduced, {layout.num_elements()},
-                context.registered);
+                context.ranks->registered);
+}
+
+std::unique_ptr<GradientSync> make_sync(ModelState& state, Communicator& ranks, TensorView reduced,
+                                        const MixedPrecisionTrainer::Flags& flags) {
+  std::unique_ptr<GradientSync> sync;
+  if (flags.zero_stage == 1) {
+    sync = std::make_unique<ShardSync>(state, ranks, reduced);
+  } else {
+    sync = std::make_unique<BucketSync>(
+        state, ranks, make_buckets(state.layout(), state.gradients.dtype(), flags.bucket_bytes),
+        BucketSync::Options{.gradients = reduced});
+  }
+  if (reduced.empty()) return sync;
+  return std::make_unique<ReducedSync>(state, reduced, std::move(sync));
 }
 
 }  // namespace
@@ -45,83 +66,90 @@ void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
   app.add_flag("--no-master-weights", no_master_weights,
                "Round the masters to --dtype after every update: what a model without them learns")
       ->group(group);
-  zero.add_to(app, group);
+  app.add_option("--zero-stage", zero_stage,
+                 "What data-parallel ranks share: 0 nothing, 1 the optimizer's state [0]")
+      ->check(whole(0, 1))
+      ->group(group);
+  app.add_option("--bucket-bytes", bucket_bytes,
+                 "Gradients are reduced in buckets of at least this size [25MiB]")
+      ->transform(byte_size())
+      ->group(group);
   scale.add_to(app);
 }
 
-Prediction MixedPrecisionTrainer::predict(const RunConfig& config, const ProcessGrid& grid,
-                                          const Flags& flags) {
-  flags.scale.check();
+Ledger::Entries MixedPrecisionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                               const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
-  const DType reduced = reduce_dtype(config, flags);
-  Prediction prediction = Replica::predict(config, layout, share_of(layout, flags.zero, nullptr));
-  if (reduced != config.accumulation()) {
-    prediction.device[Category::communication] += layout.num_elements() * size_of(reduced);
+  Traffic gradients = traffic_of_all_units(layout, reduce_dtype(config, flags));
+  if (flags.zero_stage == 1) {
+    return {
+        {{Purpose::gradient, Collective::reduce_scatter}, gradients},
+        {{Purpose::parameter, Collective::all_gather}, traffic_of_all_units(layout, config.dtype)}};
   }
-  if (scales(config, flags) && grid.rank == 0) {
-    prediction.host[Category::workspace] += ParameterStaging::num_bytes(layout, config.dtype);
-  }
-  ZeroStage::add_to(prediction, config, grid, layout, flags.zero, Axis::world, reduced);
-  return prediction;
+  gradients.calls = make_buckets(layout, config.accumulation(), flags.bucket_bytes).size();
+  return {{{Purpose::gradient, Collective::all_reduce}, gradients}};
 }
 
-MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, const Layout& layout,
-                                             const Flags& flags)
-    : world_(*context.world),
+MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
       flags_(flags),
-      replica_(context, layout, share_of(layout, flags.zero, context.registered)),
-      ranks_(replica_, world_),
-      reduced_(reduced_tensor(context, layout, flags)),
-      zero_(replica_, world_, flags.zero, reduced_),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), places(flags, context.ranks->registered)),
+      model_(context, layout_, state_.parameters, state_.gradients),
+      share_(context.config, ranks_),
+      reduced_(reduced_tensor(context, layout_, flags)),
+      sync_(make_sync(state_, ranks_, reduced_, flags)),
       scaler_(flags.scale, context.config.dtype == DType::fp16) {
-  if (scales(context.config, flags) && world_.rank() == 0) {
-    const size_t bytes = ParameterStaging::num_bytes(layout, context.config.dtype);
-    const DType full = context.config.accumulation();
-    unscaled_ = Tensor(context.host_memory, Category::workspace, full, {bytes / size_of(full)});
-  }
+  flags.scale.check();
 }
 
 StepResult MixedPrecisionTrainer::step() {
-  const RunConfig& config = replica_.context.config;
-  Stream& stream = replica_.context.stream;
+  const RunConfig& config = context_.config;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  const double scale = last_scale_ = scaler_.scale();
-  ++step_;
-  fill(stream, replica_.gradients, 0);
-  for (size_t row = 0; row < ranks_.num_rows(); row += config.micro_batch_size) {
-    replica_.forward(Split::train, step_, ranks_.first_row() + row);
-    replica_.backward(scale / num_tokens, ranks_.is_last(row) ? zero_.hooks(stream) : Hooks());
+  const double scale = gradient_scale_ = scaler_.scale();
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(scale / num_tokens);
+    model_.backward(share_.is_last(first) ? sync_->hooks() : Hooks());
   }
-  zero_.wait(stream);
-  const double loss = sum_over(world_, replica_.losses.total()) / num_tokens;
+  sync_->wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   // An infinity anywhere makes the norm infinite or NaN on every rank: all decide alike.
-  const double norm = ranks_.norm() / scale;
-  const bool overflow = !std::isfinite(norm);
-  if (!overflow) update(adamw_step(config.optimizer, ++num_updates_, norm));
-  scaler_.update(overflow, step_);
-  return {.loss = loss,
-          .grad_norm = norm,
-          .learning_rate = overflow ? 0 : learning_rate_at(config.optimizer, num_updates_),
-          .loss_scale = scale,
-          .skipped = overflow};
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm())) / scale;
+  StepResult result = {.loss = loss, .grad_norm = norm, .loss_scale = scale};
+  result.skipped = !std::isfinite(norm);
+  if (!result.skipped) {
+    const AdamWStep numbers = state_.optimizer.next_step(norm);
+    result.learning_rate = numbers.learning_rate;
+    update(numbers);
+  }
+  scaler_.update(result.skipped, state_.step);
+  return result;
 }
 
-void MixedPrecisionTrainer::update(AdamWStep step) {
-  step.grad_scale /= last_scale_;
-  zero_.update(step);
-  if (flags_.no_master_weights && !replica_.master.view().empty()) {
-    replica_.masters_from_parameters();
+void MixedPrecisionTrainer::update(AdamWStep numbers) {
+  numbers.grad_scale /= gradient_scale_;
+  sync_->update(numbers);
+  if (flags_.no_master_weights && !state_.optimizer.masters.view().empty()) {
+    state_.masters_from_parameters();
   }
 }
 
-void MixedPrecisionTrainer::visit(TensorKind kind, const TensorSink& sink) {
-  const TensorSink unscaled = [&](const Parameter& parameter, ConstTensorView tensor) {
-    if (kind != TensorKind::grad || unscaled_.view().empty()) return sink(parameter, tensor);
-    const TensorView out = unscaled_.view().elements(0, tensor.shape());
-    scale(host_stream_, out, tensor, 1 / last_scale_);  // exact: a power of two, unless the user's
-    sink(parameter, out);
-  };
-  zero_.visit(kind, unscaled);
+std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
+  if (kind == kGrad && gradient_scale_ != 1) {
+    // Exact where the scale is a power of two, as it is unless the user gives another.
+    scale(context_.stream, state_.gradients, state_.gradients, 1 / gradient_scale_);
+    gradient_scale_ = 1;
+  }
+  return state_.slices(kind);
+}
+
+void MixedPrecisionTrainer::check_replicas() {
+  check_copies(context_.stream, ranks_, layout_, state_.parameters);
 }
 
 }  // namespace ladder

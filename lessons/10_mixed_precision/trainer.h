@@ -1,10 +1,13 @@
 // Lesson 10: mixed precision. The model computes in bf16 or fp16, the optimizer in fp32.
 #pragma once
 
+#include <memory>
 #include <optional>
 
+#include "common/train/gradient_sync.h"
+#include "common/train/model_state.h"
+#include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/zero_stage.h"
 #include "lessons/10_mixed_precision/loss_scaler.h"
 
 namespace ladder {
@@ -22,44 +25,41 @@ class MixedPrecisionTrainer {
 
   struct Flags {
     LossScaleFlags scale = {};
-    ZeroFlags zero = {};
+    size_t zero_stage = 0;                   // 0: lesson 02's buckets; 1: lesson 03's shards
+    size_t bucket_bytes = size_t{25} << 20;  // of stage 0
     std::optional<DType> reduce_dtype = {};  // fp32, bf16 or fp16; none: that of the gradients
     bool no_master_weights = false;
     void add_to(CLI::App& app);
   };
 
-  // With P padded parameters, N ranks, x bytes an element of --dtype and r of --reduce-dtype:
-  // parameters P x, gradients 4 P, optimizer 12 P (ZeRO-1: 12 P / N; 8 where x is 4), communication
-  // P r if r is not 4. Each step sums P r bytes of gradients, and with ZeRO-1 gathers P x bytes of
-  // parameters.
-  static Prediction predict(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // Each step sums all gradients, in --reduce-dtype, and with ZeRO-1 gathers all parameters.
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags);
 
-  MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags)
-      : MixedPrecisionTrainer(context, Layout(context.config.model, context.grid.data_size),
-                              flags) {}
-
-  // A step whose gradients overflow on any rank is skipped on all: no update, no time of AdamW's,
-  // no step of the learning rate's schedule.
+  MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
+  void initialize() { state_.initialize(); }
+  // A step whose gradients overflow on any rank is skipped on all: AdamW makes no update, and
+  // neither its time nor the learning rate's schedule moves on.
   StepResult step();
-  double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
-  void visit(TensorKind kind, const TensorSink& sink);
-  void check_replicas() { check_copies(replica_, world_); }
+  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  // Gradients are divided by the loss scale first.
+  std::vector<Slice> slices(std::string_view kind);
+  void check_replicas();
 
  private:
-  MixedPrecisionTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);
-  void update(AdamWStep step);
+  void update(AdamWStep numbers);
 
-  Communicator& world_;
+  TrainerContext context_;
   Flags flags_;
-  Replica replica_;
-  DataParallel ranks_;
-  Tensor reduced_;  // gradients on their way, in --reduce-dtype, if that is another than theirs
-  ZeroStage zero_;
-  Stream host_stream_{DeviceType::cpu};
-  Tensor unscaled_;  // one gradient for a dump, on rank 0 where there is a loss scale
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ModelRunner model_;
+  DataParallel share_;
+  Tensor reduced_;  // gradients in --reduce-dtype, if that is another than theirs
+  std::unique_ptr<GradientSync> sync_;
   LossScaler scaler_;
-  double last_scale_ = 1;  // of the gradients in memory
-  int64_t step_ = 0, num_updates_ = 0;
+  double gradient_scale_ = 1;  // what the gradients in memory are multiplied by
 };
 
 }  // namespace ladder

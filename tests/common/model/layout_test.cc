@@ -13,7 +13,7 @@ TEST_CASE("the published models have their published numbers of parameters") {
                                                                      {"gpt2-large", 774'030'080},
                                                                      {"gpt2-xl", 1'557'611'200}}));
   const Gpt2Config config = find_preset(name).config;
-  CHECK(config.num_parameters() == expected);
+  CHECK(describe(config).num_parameters() == expected);
   const Layout layout(config, 1);
   CHECK(layout.num_parameters() == expected);
   size_t sum = 0;
@@ -22,7 +22,7 @@ TEST_CASE("the published models have their published numbers of parameters") {
   }
   CHECK(sum == expected);
   // 6 for each parameter and 12 L C T for attention: 124M parameters, 12 layers of 768, T = 1024.
-  if (name == "gpt2") CHECK(config.flops_per_token() == 6.0 * 124'439'808 + 12.0 * 12 * 768 * 1024);
+  if (name == "gpt2") CHECK(describe(config).flops_per_token() == 6.0 * 124'439'808 + 12.0 * 12 * 768 * 1024);
 }
 
 TEST_CASE("an unknown preset is named, with those that exist") {
@@ -97,7 +97,7 @@ TEST_CASE("units follow one another, padded to equal shards of whole cache lines
     unit_offset += unit.padded_elements;
   }
   CHECK(layout.num_elements() == unit_offset);
-  CHECK(layout.num_parameters() == kOdd.num_parameters());
+  CHECK(layout.num_parameters() == describe(kOdd).num_parameters());
 }
 
 TEST_CASE("unit_of finds each parameter in the flat buffer") {

@@ -23,16 +23,20 @@ class ScratchUnits {
   Hooks hooks() {
     return {
         .weights =
-            [this](size_t unit, Pass) {
+            [this](const Use& use) {
+              const size_t unit = use.unit;
               copy(stream(), weights_[unit], part(model_.parameters, unit));
               return ConstUnitView(model_.layout.unit(unit), weights_[unit]);
             },
         .gradient =
-            [this](size_t unit) { return UnitView(model_.layout.unit(unit), gradients_[unit]); },
+            [this](const Use& use) {
+              return UnitView(model_.layout.unit(use.unit), gradients_[use.unit]);
+            },
         .done =
-            [this](size_t unit, Pass pass) {
+            [this](const Use& use) {
+              const size_t unit = use.unit;
               fill(stream(), weights_[unit], std::nan(""));
-              if (pass != Pass::backward) return;
+              if (!use.gradient_is_final) return;
               const TensorView flat = part(model_.gradients, unit);
               add(stream(), flat, flat, gradients_[unit]);
               fill(stream(), gradients_[unit], 0);

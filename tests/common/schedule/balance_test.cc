@@ -47,7 +47,7 @@ TEST_CASE("no cut is better than the one chosen") {
       std::vector<double> costs(n);
       for (double& cost : costs) cost = static_cast<double>(random() % 6);
       for (size_t p = 1; p <= n; ++p) {
-        const std::vector<size_t> cut = cut_units(costs, p);
+        const std::vector<size_t> cut = cut_line(costs, p);
         CAPTURE(costs, p, cut);
         REQUIRE(cut.size() == p);
         REQUIRE(cut[0] == 0);
@@ -61,26 +61,27 @@ TEST_CASE("no cut is better than the one chosen") {
 
 TEST_CASE("the dearest stage comes first, then the squares, then the later cut") {
   // {4, 1} {1} {5} and {4} {1, 1} {5} have the same dearest stage; the second is more even.
-  CHECK(cut_units({4, 1, 1, 5}, 3) == std::vector<size_t>{0, 1, 3});
+  CHECK(cut_line({4, 1, 1, 5}, 3) == std::vector<size_t>{0, 1, 3});
   // The smallest sum of squares alone would be {3, 3} {4}... but never at the cost of the dearest.
-  CHECK(cut_units({3, 3, 4}, 2) == std::vector<size_t>{0, 2});
-  CHECK(cut_units({0, 0, 5, 5}, 3) == std::vector<size_t>{0, 2, 3});
+  CHECK(cut_line({3, 3, 4}, 2) == std::vector<size_t>{0, 2});
+  CHECK(cut_line({0, 0, 5, 5}, 3) == std::vector<size_t>{0, 2, 3});
 }
 
 TEST_CASE("more stages than units are the user's mistake") {
-  CHECK(cut_units({1, 1, 1}, 3) == std::vector<size_t>{0, 1, 2});
-  CHECK_THROWS_AS(cut_units({1, 1, 1}, 4), UserError);
-  CHECK_THROWS_WITH(cut_units({1, 1, 1}, 4), Contains("--pipeline-parallel-size 4") &&
+  CHECK(cut_line({1, 1, 1}, 3) == std::vector<size_t>{0, 1, 2});
+  CHECK_THROWS_AS(cut_line({1, 1, 1}, 4), UserError);
+  CHECK_THROWS_WITH(cut_line({1, 1, 1}, 4), Contains("--pipeline-parallel-size 4") &&
                                                  Contains("3 units") &&
                                                  Contains("at most 3 stages"));
-  CHECK_THROWS_AS(cut_units({1, 1, 1}, 0), Error);
+  CHECK_THROWS_AS(cut_line({1, 1, 1}, 0), Error);
 }
 
 TEST_CASE("balance is mean over max") {
-  CHECK(balance({1, 2, 3, 6}, {0, 2, 3}) == 4.0 / 6.0);
-  CHECK(balance({2, 2}, {0, 1}) == 1);
-  CHECK(balance({0, 0, 0, 9}, {0, 1, 2}) == 1.0 / 3.0);
-  CHECK(balance({5}, {0}) == 1);
+  CHECK(balance({3, 3, 6}) == 4.0 / 6.0);
+  CHECK(balance({2, 2}) == 1);
+  CHECK(balance({0, 0, 9}) == 1.0 / 3.0);
+  CHECK(balance({5}) == 1);
+  CHECK(balance({0, 0}) == 1);
 }
 
 }  // namespace

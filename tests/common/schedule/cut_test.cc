@@ -1,8 +1,7 @@
-// Which units the stages hold.
+// Which operations the stages run.
 #include "common/schedule/cut.h"
 
 #include <catch2/catch.hpp>
-#include <numeric>
 
 #include "kernels/runtime/check.h"
 
@@ -12,42 +11,62 @@ namespace {
 using Catch::Matchers::Contains;
 using Cut = std::vector<size_t>;
 
-const Gpt2Config& kTiny = find_preset("tiny").config;  // 4 layers
-const Gpt2Config& kGpt2 = find_preset("gpt2").config;  // 12
+const ModelDescription kTiny = describe(find_preset("tiny").config);  // 4 layers
+const ModelDescription kGpt2 = describe(find_preset("gpt2").config);  // 12
 
-TEST_CASE("units' operations add up to the model's, but for what are no matrix products") {
+// The first operation of each part. Parts follow one another to the end.
+Cut firsts(const ModelDescription& model, const std::vector<ModelPart>& parts) {
+  Cut cut;
+  size_t end = 0;
+  for (const ModelPart& part : parts) {
+    CHECK(part.first == end);
+    CHECK(part.end > part.first);
+    cut.push_back(part.first);
+    end = part.end;
+  }
+  CHECK(end == model.operations.size());
+  return cut;
+}
+Cut even(const ModelDescription& model, size_t num_stages) {
+  return firsts(model, cut_evenly(model, num_stages));
+}
+Cut by_layers(const ModelDescription& model, const Cut& layers, size_t num_stages) {
+  return firsts(model, cut_at_layers(model, layers, num_stages));
+}
+
+TEST_CASE("the operations of parts add up to the model's, but for what are no matrix products") {
   for (const Gpt2Preset& preset : kGpt2Presets) {
     CAPTURE(preset.name);
     const Gpt2Config& m = preset.config;
-    const std::vector<double> flops = unit_flops(m);
-    REQUIRE(flops.size() == m.num_layers + 3);
+    const ModelDescription model = describe(m);
     // flops_per_token counts 6 for each parameter; positions, biases and norms multiply no matrix.
     const size_t others = m.hidden * (m.sequence_length + 2 + 13 * m.num_layers);
     // Exact: whole numbers below 2^53.
-    CHECK(std::accumulate(flops.begin(), flops.end(), 0.0) ==
-          m.flops_per_token() - 6.0 * static_cast<double>(others));
-    CHECK(flops[0] == 0);
-    CHECK(flops[1] == 0);
+    double sum = 0;
+    for (const ModelPart& part : cut_evenly(model, 3)) sum += part_flops(model, part);
+    CHECK(sum == model.flops_per_token() - 6.0 * static_cast<double>(others));
+    CHECK(part_flops(model, {}) == sum);
+    CHECK(part_flops(model, {.first = 0, .end = 2}) == 0);
   }
 }
 
 TEST_CASE("the cheapest cut knows what the classifier costs") {
-  CHECK(cut_units(unit_flops(kGpt2), 1) == Cut{0});
+  CHECK(even(kGpt2, 1) == Cut{0});
   // 855 MFLOP a token, 232 of them in the classifier, which is alone: 4, 4, 4, 0 layers.
-  CHECK(cut_units(unit_flops(kGpt2), 4) == Cut{0, 6, 10, 14});
-  // One stage for each unit: one with only the token embedding, one with only the positions.
-  CHECK(cut_units(unit_flops(kTiny), 7) == Cut{0, 1, 2, 3, 4, 5, 6});
+  CHECK(even(kGpt2, 4) == Cut{0, 6, 10, 14});
+  // One stage for each operation: one with only the token embedding, one with only the positions.
+  CHECK(even(kTiny, 7) == Cut{0, 1, 2, 3, 4, 5, 6});
   // The embeddings stay together while they can.
-  CHECK(cut_units(unit_flops(kTiny), 6) == Cut{0, 2, 3, 4, 5, 6});
-  CHECK_THROWS_AS(cut_units(unit_flops(kTiny), 8), UserError);
+  CHECK(even(kTiny, 6) == Cut{0, 2, 3, 4, 5, 6});
+  CHECK_THROWS_AS(cut_evenly(kTiny, 8), UserError);
 }
 
 TEST_CASE("--stage-layers counts blocks; embeddings are first, the final norm is last") {
-  CHECK(cut_at_layers(kGpt2, {5, 3, 3, 1}, 4) == Cut{0, 7, 10, 13});
-  CHECK(cut_at_layers(kGpt2, {12}, 1) == Cut{0});
-  CHECK(cut_at_layers(kGpt2, {0, 12}, 2) == Cut{0, 2});
-  CHECK(cut_at_layers(kGpt2, {12, 0}, 2) == Cut{0, 14});
-  CHECK(cut_at_layers(kTiny, {0, 1, 1, 1, 1, 0}, 6) == Cut{0, 2, 3, 4, 5, 6});
+  CHECK(by_layers(kGpt2, {5, 3, 3, 1}, 4) == Cut{0, 7, 10, 13});
+  CHECK(by_layers(kGpt2, {12}, 1) == Cut{0});
+  CHECK(by_layers(kGpt2, {0, 12}, 2) == Cut{0, 2});
+  CHECK(by_layers(kGpt2, {12, 0}, 2) == Cut{0, 14});
+  CHECK(by_layers(kTiny, {0, 1, 1, 1, 1, 0}, 6) == Cut{0, 2, 3, 4, 5, 6});
 }
 
 TEST_CASE("--stage-layers that cannot be names the numbers and what can") {
@@ -80,11 +99,11 @@ TEST_CASE("the example works for every model and number of stages") {
     for (size_t p = 1; p <= preset.config.num_layers + 2; ++p) {
       CAPTURE(preset.name, p);
       try {
-        cut_at_layers(preset.config, {}, p);
+        cut_at_layers(describe(preset.config), {}, p);
         FAIL("no error");
       } catch (const UserError& error) {
         CAPTURE(error.what());
-        REQUIRE_NOTHROW(cut_at_layers(preset.config, example_in(error.what()), p));
+        REQUIRE_NOTHROW(cut_at_layers(describe(preset.config), example_in(error.what()), p));
       }
     }
   }

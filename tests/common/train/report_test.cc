@@ -175,7 +175,7 @@ TEST_CASE("the header says what will run and what it needs") {
   CHECK_THAT(text, Contains("00_test: Tests."));
   CHECK_THAT(line_with(text, {"model"}),
              Contains("nano: 2 layers, 2 heads, hidden 32, vocabulary 256, sequence length 32") &&
-                 Contains(with_commas(config.model.num_parameters()) + " parameters"));
+                 Contains(with_commas(describe(config.model).num_parameters()) + " parameters"));
   CHECK_THAT(line_with(text, {"batch"}),
              Contains("16 sequences a step, 4 micro-batches of 4; 512 tokens"));
   CHECK_THAT(line_with(text, {"device"}), Contains("cpu, fp32, 1 thread"));

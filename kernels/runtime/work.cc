@@ -1,4 +1,4 @@
-#include "common/comm/work.h"
+#include "kernels/runtime/work.h"
 
 #include <exception>
 

@@ -1,0 +1,24 @@
+#include "common/model/linear.h"
+
+#include "kernels/matmul.h"
+
+namespace ladder {
+
+void linear_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView weight,
+                    ConstTensorView bias) {
+  matmul(stream, out, in, weight);
+  if (!bias.empty()) add_bias(stream, out, bias);
+}
+
+void linear_backward_input(Stream& stream, TensorView din, ConstTensorView dout,
+                           ConstTensorView weight) {
+  matmul(stream, din, dout, weight, {.transpose_b = true});
+}
+
+void linear_backward_weight(Stream& stream, TensorView dweight, TensorView dbias,
+                            ConstTensorView dout, ConstTensorView in) {
+  bias_backward(stream, dbias, dout);
+  matmul(stream, dweight, in, dout, {.transpose_a = true, .accumulate = true});
+}
+
+}  // namespace ladder

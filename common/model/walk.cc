@@ -1,0 +1,56 @@
+#include "common/model/walk.h"
+
+#include <algorithm>
+#include <ranges>
+
+namespace ladder {
+
+std::string_view name_of(Pass pass) {
+  switch (pass) {
+    case Pass::forward:
+      return "forward";
+    case Pass::classifier:
+      return "classifier";
+    case Pass::backward:
+      return "backward";
+  }
+  return "?";
+}
+
+std::vector<Use> evaluation_walk(const Layout& layout) {
+  std::vector<Use> walk;
+  for (size_t i = 0; i < layout.operations().size(); ++i) {
+    const bool classifies = layout.operations()[i].kind == OperationKind::classifier;
+    walk.push_back({.pass = classifies ? Pass::classifier : Pass::forward,
+                    .operation = i,
+                    .unit = layout.operations()[i].unit,
+                    .reads_weights = true});
+  }
+  return walk;
+}
+
+std::vector<Use> training_walk(const Layout& layout) {
+  std::vector<Use> walk = evaluation_walk(layout);
+  for (size_t i = layout.operations().size(); i-- > 0;) {
+    const Operation& operation = layout.operations()[i];
+    Use use = {.pass = Pass::backward, .operation = i, .unit = operation.unit};
+    if (operation.kind == OperationKind::classifier) {
+      walk[i].writes_gradient = true;
+      const auto uses_unit = [&](const Operation& other) { return other.unit == operation.unit; };
+      if (std::ranges::count_if(layout.operations(), uses_unit) > 1) continue;
+    } else {
+      use.reads_weights = operation.backward_reads_weights;
+      use.writes_gradient = true;
+    }
+    walk.push_back(use);
+  }
+  // Of the backward uses of a unit the last one makes its gradient final.
+  std::vector<bool> is_final(layout.units().size(), false);
+  for (Use& use : std::views::reverse(walk)) {
+    if (use.pass != Pass::backward || is_final[use.unit]) continue;
+    use.gradient_is_final = is_final[use.unit] = true;
+  }
+  return walk;
+}
+
+}  // namespace ladder

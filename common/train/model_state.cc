@@ -1,0 +1,162 @@
+#include "common/train/model_state.h"
+
+#include <optional>
+
+#include "common/model/weights.h"
+#include "kernels/elementwise.h"
+#include "kernels/runtime/range.h"
+
+namespace ladder {
+namespace {
+
+size_t elements_of(const Layout& layout, const ModelState::Place& place) {
+  return place.is_sharded ? layout.num_elements() / layout.world_size() : layout.num_elements();
+}
+
+Memory& arena_of(const TrainerContext& context, const ModelState::Place& place) {
+  return place.on_host ? context.host_memory : context.device_memory;
+}
+
+Tensor make(const TrainerContext& context, const Layout& layout, const ModelState::Place& place,
+            Category category, DType dtype) {
+  return Tensor(arena_of(context, place), category, dtype, {elements_of(layout, place)},
+                place.source);
+}
+
+AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
+                     const ModelState::Places& places) {
+  const RunConfig& config = context.config;
+  const ModelState::Place& place = places.optimizer;
+  // Where the optimizer is on the host and the parameters are not, it needs a copy of its own, too.
+  const bool has_masters =
+      config.dtype != config.accumulation() || place.on_host != places.parameters.on_host;
+  return AdamW(arena_of(context, place), config.optimizer, config.accumulation(),
+               elements_of(layout, place), has_masters);
+}
+
+size_t largest_tensor(const Layout& layout) {
+  return largest_parameter(layout, [](const Parameter& p) { return p.full_shape.num_elements(); });
+}
+
+}  // namespace
+
+ModelState::ModelState(const TrainerContext& context, const Layout& layout, size_t rank,
+                       const Places& places)
+    : parameters(
+          make(context, layout, places.parameters, Category::parameters, context.config.dtype)),
+      gradients(make(context, layout, places.gradients, Category::gradients,
+                     context.config.accumulation())),
+      optimizer(make_optimizer(context, layout, places)),
+      context_(context),
+      layout_(layout),
+      rank_(rank),
+      grad_norm_(arena_of(context, places.gradients), layout) {
+  host_stream_.set_observer(context.stream.observer());
+  if (context.config.init.empty()) return;
+  staging_ = Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
+                    {largest_tensor(layout)});
+}
+
+void ModelState::initialize() {
+  const RunConfig& config = context_.config;
+  std::optional<WeightsFile> file;
+  if (!config.init.empty()) file.emplace(config.init, Layout(config.model, 1));
+  load(file ? &*file : nullptr, parameters);
+  if (optimizer.masters.view().empty()) return;
+  if (file) {
+    load(&*file, optimizer.masters);
+  } else {
+    masters_from_parameters();
+  }
+}
+
+void ModelState::load(const WeightsFile* file, TensorView buffer) {
+  Stream& stream = stream_of(buffer);
+  if (file == nullptr) {
+    for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+      initialize_parameters(stream, layout_, context_.config.seed, begin_of(buffer, unit),
+                            part_of(buffer, unit));
+    }
+    return;
+  }
+  for (const Slice& slice : held_slices(layout_, rank_, buffer)) {
+    const Parameter& parameter = *slice.parameter;
+    const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu,
+                          parameter.full_shape);
+    file->read(parameter, host);
+    const size_t end = slice.first + slice.view.num_elements();
+    for_runs_in(parameter, slice.first, end, [&](size_t from, size_t at, size_t count) {
+      copy(stream, slice.view.elements(from - slice.first, {count}), host.elements(at, {count}));
+    });
+    stream.synchronize();
+  }
+}
+
+void ModelState::masters_from_parameters() {
+  const TensorView masters = optimizer.masters, from = parameters;
+  const bool same_extent = masters.num_elements() == from.num_elements();
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const TensorView out = same_extent ? part_of(masters, unit) : shard(masters, unit);
+    const ConstTensorView in = same_extent ? part_of(from, unit) : shard(from, unit);
+    if (out.device() == in.device()) {
+      cast(context_.stream, out, in);
+    } else {
+      copy(context_.stream, out, in);
+    }
+  }
+  context_.stream.synchronize();
+}
+
+double ModelState::squared_norm() {
+  return grad_norm_.squared_norm(stream_of(gradients), rank_, gradients);
+}
+
+void ModelState::update(const AdamWStep& numbers) {
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) update(numbers, unit);
+}
+
+void ModelState::update(const AdamWStep& numbers, size_t unit) {
+  const bool is_whole = covers_all(optimizer.exp_avg);
+  const auto own = [&](TensorView buffer) {
+    return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
+  };
+  const TensorView target = updated_parameters();
+  const Range range(stream_of(target), layout_.unit(unit).name, "AdamW");
+  adamw_update(stream_of(target), layout_, begin_of(optimizer.exp_avg, unit), own(target),
+               own(optimizer.exp_avg), own(optimizer.exp_avg_sq), own(gradients), numbers);
+  if (target.data() == parameters.view().data() || target.device() != parameters.view().device()) {
+    return;
+  }
+  cast(context_.stream, own(parameters), own(target));
+}
+
+std::vector<Slice> ModelState::slices(std::string_view kind) const {
+  const auto owned = [&](TensorView buffer) { return owned_slices(layout_, rank_, buffer); };
+  if (kind == kParam) return owned(updated_parameters());
+  if (kind == kGrad) return owned(gradients);
+  if (kind == kExpAvg) return owned(optimizer.exp_avg);
+  if (kind == kExpAvgSq) return owned(optimizer.exp_avg_sq);
+  return {};
+}
+
+TensorView ModelState::updated_parameters() const {
+  return optimizer.masters.view().empty() ? parameters : optimizer.masters;
+}
+
+Stream& ModelState::stream_of(const TensorView& view) {
+  return view.device() == DeviceType::cpu ? host_stream_ : context_.stream;
+}
+
+bool ModelState::covers_all(const TensorView& buffer) const {
+  return buffer.num_elements() == layout_.num_elements();
+}
+
+size_t ModelState::begin_of(const TensorView& buffer, size_t unit) const {
+  return covers_all(buffer) ? layout_.unit(unit).offset : shard_begin(layout_, unit, rank_);
+}
+
+TensorView ModelState::part_of(TensorView buffer, size_t unit) const {
+  return covers_all(buffer) ? unit_in_flat(layout_, unit, buffer) : shard(buffer, unit);
+}
+
+}  // namespace ladder

@@ -1,0 +1,27 @@
+#include "common/train/prediction.h"
+
+namespace ladder {
+
+Rehearsal::Rehearsal(const RunConfig& config, const ProcessGrid& grid)
+    : config_(config),
+      grid_(grid),
+      device_(config.device, "device", 0, no_memory()),
+      host_(DeviceType::cpu, "host", 0, no_memory()),
+      world_(grid),
+      groups_(world_, grid_),
+      ranks_{grid_, world_, &groups_} {}
+
+FullTensors Rehearsal::full_tensors() {
+  return FullTensors(host_, describe(config_.model), config_.accumulation(), world_);
+}
+
+TrainerContext Rehearsal::context() {
+  return {.config = config_,
+          .corpus = corpus_,
+          .device_memory = device_,
+          .host_memory = host_,
+          .stream = stream_,
+          .ranks = &ranks_};
+}
+
+}  // namespace ladder

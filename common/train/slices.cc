@@ -1,0 +1,49 @@
+#include "common/train/slices.h"
+
+namespace ladder {
+namespace {
+
+// Slices of elements [first, last) of the flat buffer, which `view` holds.
+void add_slices(std::vector<Slice>& slices, const Layout& layout, size_t first, size_t last,
+                TensorView view, bool counted_only) {
+  for_parameters_in(layout, first, last,
+                    [&](const Parameter& parameter, size_t begin, size_t from, size_t to) {
+                      if (counted_only && !parameter.counted) return;
+                      slices.push_back({.parameter = &parameter,
+                                        .first = from - begin,
+                                        .view = view.rows(from - first, to - from)});
+                    });
+}
+
+bool is_whole(const Layout& layout, const TensorView& buffer) {
+  return buffer.num_elements() == layout.num_elements();
+}
+
+void add_shards(std::vector<Slice>& slices, const Layout& layout, size_t rank, TensorView buffer,
+                bool counted_only) {
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    const size_t begin = shard_begin(layout, unit, rank);
+    add_slices(slices, layout, begin, begin + shard_elements(layout, unit),
+               shard_of(layout, unit, rank, buffer), counted_only);
+  }
+}
+
+}  // namespace
+
+std::vector<Slice> held_slices(const Layout& layout, size_t rank, TensorView buffer) {
+  std::vector<Slice> slices;
+  if (is_whole(layout, buffer)) {
+    add_slices(slices, layout, 0, layout.num_elements(), buffer, false);
+  } else {
+    add_shards(slices, layout, rank, buffer, false);
+  }
+  return slices;
+}
+
+std::vector<Slice> owned_slices(const Layout& layout, size_t rank, TensorView buffer) {
+  std::vector<Slice> slices;
+  add_shards(slices, layout, rank, buffer, true);
+  return slices;
+}
+
+}  // namespace ladder

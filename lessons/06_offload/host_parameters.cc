@@ -1,0 +1,14 @@
+#include "lessons/06_offload/host_parameters.h"
+
+namespace ladder {
+
+Work HostUnitGatherer::gather(size_t unit, TensorView whole, const CallOptions& options) {
+  slot_free_.record(state_.stream());  // the model has queued all that used the slot before
+  copies_.wait(slot_free_);
+  const size_t n = shard_elements(state_.layout(), unit);
+  const TensorView own = whole.rows(ranks_.rank() * n, n);
+  copy(copies_, own, state_.shard(state_.parameters, unit));
+  return ranks_.all_gather(copies_, whole, own, options);
+}
+
+}  // namespace ladder
