@@ -51,8 +51,7 @@ UnitSpec block_unit(const Gpt2Config& config, size_t index) {
 ModelDescription describe(const Gpt2Config& config) {
   const size_t c = config.hidden, v = config.vocab_size;
   const double width = static_cast<double>(c), length = static_cast<double>(config.sequence_length);
-  ModelDescription model;
-  model.config = config;
+  ModelDescription model(config);
   const auto add_unit = [&](UnitSpec unit) {
     model.units.push_back(std::move(unit));
     return model.units.size() - 1;

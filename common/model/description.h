@@ -61,6 +61,8 @@ struct Operation {
 
 // Units in the order of their first use, operations in the order of forward.
 struct ModelDescription {
+  explicit ModelDescription(const Gpt2Config& model_config) : config(model_config) {}
+
   Gpt2Config config;
   std::vector<UnitSpec> units;
   std::vector<Operation> operations;

@@ -27,7 +27,7 @@ size_t most_rows(const Shape& shape, const ModelPart& part) {
 // Elements that a parameter takes on the rank that has most of it.
 size_t room_for(const ParameterSpec& spec, const Parameter& held, const ModelPart& part) {
   return spec.split == TensorSplit::rows ? most_rows(spec.shape, part) * spec.shape[1]
-                                   : held.shape.num_elements();
+                                         : held.shape.num_elements();
 }
 
 // An equal part of the columns (of a vector: of the elements) of each of `groups` groups of

@@ -53,4 +53,22 @@ std::vector<Use> training_walk(const Layout& layout) {
   return walk;
 }
 
+SlotPlan plan_slots(const Layout& layout, const std::vector<bool>& has_slot_of_its_own,
+                    size_t num_turns) {
+  SlotPlan plan = {.slot_of_unit = {}, .elements = std::vector<size_t>(num_turns)};
+  size_t turn = 0, largest = 0;
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    const size_t elements = layout.unit(unit).padded_elements;
+    if (has_slot_of_its_own[unit]) {
+      plan.slot_of_unit.push_back(plan.elements.size());
+      plan.elements.push_back(elements);
+    } else {
+      plan.slot_of_unit.push_back(turn++ % num_turns);
+      largest = std::max(largest, elements);
+    }
+  }
+  std::fill_n(plan.elements.begin(), num_turns, largest);
+  return plan;
+}
+
 }  // namespace ladder

@@ -35,6 +35,18 @@ struct Use {
 // stage may run other micro-batches between forward and backward of one.)
 std::vector<Use> training_walk(const Layout& layout);
 
+// Which of several pieces of memory, "slots", each unit uses where memory is for one unit at a
+// time.
+struct SlotPlan {
+  std::vector<size_t> slot_of_unit;
+  std::vector<size_t> elements;  // of each slot
+};
+// Units that `has_slot_of_its_own` names have one each, as large as they are; all others take turns
+// in `num_turns` slots, each as large as the largest of them. So of num_turns units that follow one
+// another no two share a slot, whether forward or backward.
+SlotPlan plan_slots(const Layout& layout, const std::vector<bool>& has_slot_of_its_own,
+                    size_t num_turns);
+
 // The uses of one micro-batch of evaluation: forward, and the classifier without gradients.
 std::vector<Use> evaluation_walk(const Layout& layout);
 

@@ -57,6 +57,28 @@ void write_drawing(const std::string& path, const PipelinePlan& plan) {
   file.commit();
 }
 
+Ledger::Entries pipeline_traffic(const RunConfig& config, const Layout& layout,
+                                 const StageSchedule& schedule, bool in_shards) {
+  const size_t message = config.micro_batch_size * config.model.sequence_length *
+                         config.model.hidden * size_of(config.dtype);
+  Ledger::Entries traffic;
+  const auto add = [&](const TrafficKey& key, size_t bytes) {
+    ++traffic[key].calls;
+    traffic[key].payload_bytes += bytes;
+  };
+  for (const Action& action : schedule) {
+    if (is_send(action.kind)) add({Purpose::activation, Collective::send, Axis::pipeline}, message);
+    if (is_recv(action.kind)) add({Purpose::activation, Collective::recv, Axis::pipeline}, message);
+    if (action.kind != ActionKind::reduce_embedding) continue;
+    for (size_t unit : layout.shared_units()) {
+      const size_t parts = in_shards ? layout.world_size() : 1;
+      add({Purpose::gradient, Collective::all_reduce, Axis::embedding},
+          layout.unit(unit).padded_elements / parts * size_of(config.accumulation()));
+    }
+  }
+  return traffic;
+}
+
 std::string bubble_text(Communicator& stages, const PipelinePlan& plan, const StageTimes& own,
                         size_t num_micro_batches) {
   constexpr size_t kTimes = 3;

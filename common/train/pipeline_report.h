@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/schedule/schedule.h"
 #include "common/comm/communicator.h"
+#include "common/schedule/schedule.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -28,6 +28,12 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan);
 // Writes the schedule as SVG, as if all stages cost the same. UserError: the path cannot be
 // written.
 void write_drawing(const std::string& path, const PipelinePlan& plan);
+
+// What a stage communicates in a step: for each message of the schedule R C elements, an activation
+// or its gradient; and, where it adds up gradients with another stage, those of the shared units,
+// or this rank's shards of them.
+Ledger::Entries pipeline_traffic(const RunConfig& config, const Layout& layout,
+                                 const StageSchedule& schedule, bool in_shards);
 
 // Seconds that a stage spent in forward, in backward, and altogether from its first action to its
 // last.

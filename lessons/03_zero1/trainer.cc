@@ -6,34 +6,21 @@
 #include "kernels/elementwise.h"
 
 namespace ladder {
-namespace {
-
-// Peers sum the gradients and read the parameters in place.
-ModelState::Places places(MemorySource* registered) {
-  return {.parameters = {.source = registered},
-          .gradients = {.source = registered},
-          .optimizer = {.is_sharded = true}};
-}
-
-}  // namespace
 
 Ledger::Entries Zero1Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                      const Flags&) {
-  const Layout layout(config.model, grid.data_size);
-  return {
-      {{Purpose::gradient, Collective::reduce_scatter},
-       traffic_of_all_units(layout, config.accumulation())},
-      {{Purpose::parameter, Collective::all_gather}, traffic_of_all_units(layout, config.dtype)}};
+                                      const Flags& flags) {
+  return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
+                      config.accumulation(), config.dtype);
 }
 
-Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Flags&)
+Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), places(context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), zero_places(flags.zero, context.ranks->registered)),
       model_(context, layout_, state_.parameters, state_.gradients),
       share_(context.config, ranks_),
-      sync_(state_, ranks_) {}
+      sync_(make_zero_sync(flags.zero, state_, ranks_)) {}
 
 StepResult Zero1Trainer::step() {
   const RunConfig& config = context_.config;
@@ -44,13 +31,13 @@ StepResult Zero1Trainer::step() {
     model_.load(Split::train, state_.step, first);
     model_.forward();
     model_.classify(1 / num_tokens);
-    model_.backward(share_.is_last(first) ? sync_.hooks() : Hooks());
+    model_.backward(share_.is_last(first) ? sync_->hooks() : Hooks());
   }
-  sync_.wait();
+  sync_->wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
   const AdamWStep numbers = state_.optimizer.next_step(norm);
-  sync_.update(numbers);
+  sync_->update(numbers);
   return {loss, norm, numbers.learning_rate};
 }
 

@@ -3,7 +3,7 @@
 
 #include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/shards.h"
+#include "lessons/03_zero1/zero_flags.h"
 
 namespace ladder {
 
@@ -18,14 +18,16 @@ class Zero1Trainer {
   static constexpr bool kDistributed = true;
 
   struct Flags {
-    void add_to(CLI::App&) {}
+    ZeroFlags zero = {.stage = 1};  // 0 is lesson 02, to compare with
+    void add_to(CLI::App& app) { zero.add_to(app, "ZeRO"); }
   };
 
   // Each step reduce-scatters all gradients and all-gathers all parameters: as many bytes as lesson
   // 02's all_reduce.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
+  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                 const Flags& flags);
 
-  Zero1Trainer(const TrainerContext& context, const Flags&);
+  Zero1Trainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
@@ -39,7 +41,7 @@ class Zero1Trainer {
   ModelState state_;
   ModelRunner model_;
   DataParallel share_;
-  ShardSync sync_;
+  std::unique_ptr<GradientSync> sync_;
 };
 
 }  // namespace ladder

@@ -1,46 +1,36 @@
 #include "lessons/04_zero2/gradients.h"
 
-#include <algorithm>
-
 #include "common/train/ranks.h"
 #include "kernels/elementwise.h"
 #include "lessons/03_zero1/shards.h"
 
 namespace ladder {
 
-GradientShards::GradientShards(const TrainerContext& context, ModelState& state,
-                               Communicator& ranks, size_t num_slots)
-    : state_(state),
-      ranks_(ranks),
-      plan_(plan_slots(state.layout(), num_slots)),
-      slots_(plan_.elements.size()) {
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].memory =
-        Tensor(context.device_memory, Category::communication, context.config.accumulation(),
-               {plan_.elements[i]}, context.ranks->registered);
+namespace {
+
+// Units whose gradient several operations write.
+std::vector<bool> written_often(const Layout& layout) {
+  std::vector<bool> once(layout.units().size()), often(layout.units().size());
+  for (const Use& use : training_walk(layout)) {
+    if (!use.writes_gradient) continue;
+    if (once[use.unit]) often[use.unit] = true;
+    once[use.unit] = true;
   }
+  return often;
 }
 
-GradientShards::SlotPlan GradientShards::plan_slots(const Layout& layout, size_t num_slots) {
-  std::vector<size_t> order, num_writes(layout.units().size());  // units as they are first written
-  for (const Use& use : training_walk(layout)) {
-    if (use.writes_gradient && num_writes[use.unit]++ == 0) order.push_back(use.unit);
+}  // namespace
+
+GradientShards::GradientShards(const TrainerContext& context, ModelState& state,
+                               Communicator& ranks, size_t num_slots)
+    : state_(state), ranks_(ranks) {
+  const SlotPlan plan = plan_slots(state.layout(), written_often(state.layout()), num_slots);
+  slot_of_unit_ = plan.slot_of_unit;
+  for (size_t elements : plan.elements) {
+    slots_.emplace_back().memory =
+        Tensor(context.device_memory, Category::communication, context.config.accumulation(),
+               {elements}, context.ranks->registered);
   }
-  SlotPlan plan = {.slot_of_unit = std::vector<size_t>(layout.units().size()),
-                   .elements = std::vector<size_t>(num_slots)};
-  size_t turn = 0, largest = 0;
-  for (size_t unit : order) {
-    const size_t elements = layout.unit(unit).padded_elements;
-    if (num_writes[unit] == 1) {
-      plan.slot_of_unit[unit] = turn++ % num_slots;
-      largest = std::max(largest, elements);
-    } else {
-      plan.slot_of_unit[unit] = plan.elements.size();
-      plan.elements.push_back(elements);
-    }
-  }
-  std::fill_n(plan.elements.begin(), num_slots, largest);
-  return plan;
 }
 
 Hooks GradientShards::hooks() {

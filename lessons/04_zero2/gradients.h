@@ -49,19 +49,14 @@ class GradientShards : public GradientSync {
     Work sum;
     std::unique_ptr<Event> kept;  // null: nothing was ever summed here
   };
-  // Which slot each unit uses, and how large the slots are.
-  struct SlotPlan {
-    std::vector<size_t> slot_of_unit, elements;
-  };
-  static SlotPlan plan_slots(const Layout& layout, size_t num_slots);
-  Slot& slot_of(size_t unit) { return slots_[plan_.slot_of_unit[unit]]; }
+  Slot& slot_of(size_t unit) { return slots_[slot_of_unit_[unit]]; }
   UnitView open(size_t unit);
   void close(size_t unit);
   // Has what is under way in the slot kept.
   void keep(Slot& slot);
 
   Communicator& ranks_;
-  SlotPlan plan_;
+  std::vector<size_t> slot_of_unit_;
   std::vector<Slot> slots_;
 };
 

@@ -20,80 +20,26 @@ void GatherOptions::add_to(CLI::App& app, const char* group) {
       ->group(group);
 }
 
-namespace {
-
-// Units that a walk reads in forward and in the classifier's pass again.
-std::vector<bool> read_by_classifier_too(const Layout& layout) {
-  std::vector<bool> in_forward(layout.units().size()), in_both(layout.units().size());
-  for (const Use& use : evaluation_walk(layout)) {
-    if (use.pass == Pass::forward) in_forward[use.unit] = true;
-    if (use.pass == Pass::classifier) in_both[use.unit] = in_forward[use.unit];
-  }
-  return in_both;
-}
-
-}  // namespace
-
-std::vector<UnitGatherer::Read> UnitGatherer::plan(const Layout& layout,
-                                                   const GatherOptions& options,
+std::vector<UnitGatherer::Read> UnitGatherer::plan(const GatherOptions& options,
                                                    const std::vector<Use>& walk) {
   std::vector<Read> reads;
   for (const Use& use : walk) {
-    if (use.reads_weights) reads.push_back({use});
-  }
-  // Does a unit stay from one read to its next one?
-  for (size_t i = 0; i < reads.size(); ++i) {
-    const auto reads_it_again = [&](const Read& later) {
-      return later.use.unit == reads[i].use.unit;
-    };
-    const auto next = std::find_if(reads.begin() + static_cast<std::ptrdiff_t>(i) + 1, reads.end(),
-                                   reads_it_again);
-    if (next == reads.end()) continue;
-    const bool stays = !options.reshard_after_forward ||
-                       (options.keep_embedding && next->use.pass == Pass::classifier);
-    reads[i].releases = next->gathers = !stays;
-  }
-  // Units that the classifier reads too have a slot each, before the others. These take turns: of
-  // prefetch + 1 neighbours no two share a slot. Units that stay until backward have one each.
-  const std::vector<bool> in_both = read_by_classifier_too(layout);
-  const auto num_own = static_cast<size_t>(std::ranges::count(in_both, true));
-  size_t turn = 0;
-  for (Read& read : reads) {
-    const size_t unit = read.use.unit;
-    if (!options.reshard_after_forward) {
-      read.slot = unit;
-    } else if (in_both[unit]) {
-      read.slot = static_cast<size_t>(
-          std::count(in_both.begin(), in_both.begin() + static_cast<std::ptrdiff_t>(unit), true));
-    } else {
-      read.slot = num_own + turn++ % (options.prefetch + 1);
-    }
+    if (!use.reads_weights) continue;
+    // Do the unit's weights stay from the read before to this one?
+    const auto before = std::find_if(reads.rbegin(), reads.rend(),
+                                     [&](const Read& read) { return read.use.unit == use.unit; });
+    const bool stays =
+        before != reads.rend() && (!options.reshard_after_forward ||
+                                   (options.keep_embedding && use.pass == Pass::classifier));
+    if (stays) before->releases = false;
+    reads.push_back({.use = use, .gathers = !stays});
   }
   return reads;
 }
 
-std::vector<size_t> UnitGatherer::slot_elements(const Layout& layout,
-                                                const GatherOptions& options) {
-  std::vector<size_t> elements;
-  size_t largest = 0;
-  const std::vector<bool> in_both = read_by_classifier_too(layout);
-  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const size_t padded = layout.unit(unit).padded_elements;
-    if (!options.reshard_after_forward || in_both[unit]) {
-      elements.push_back(padded);
-    } else {
-      largest = std::max(largest, padded);
-    }
-  }
-  if (options.reshard_after_forward) {
-    elements.resize(elements.size() + options.prefetch + 1, largest);
-  }
-  return elements;
-}
-
 Traffic UnitGatherer::traffic(const Layout& layout, const GatherOptions& options, DType dtype) {
   Traffic traffic;
-  for (const Read& read : plan(layout, options, training_walk(layout))) {
+  for (const Read& read : plan(options, training_walk(layout))) {
     if (!read.gathers) continue;
     ++traffic.calls;
     traffic.payload_bytes += layout.unit(read.use.unit).padded_elements * size_of(dtype);
@@ -104,7 +50,17 @@ Traffic UnitGatherer::traffic(const Layout& layout, const GatherOptions& options
 UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
                            const GatherOptions& options, MemorySource* source)
     : state_(state), ranks_(ranks), options_(options) {
-  for (size_t elements : slot_elements(state.layout(), options)) {
+  const Layout& layout = state.layout();
+  // What the classifier reads was read by an earlier operation, too. Without resharding all units
+  // stay from forward to backward.
+  std::vector<bool> has_own(layout.units().size(), !options.reshard_after_forward);
+  for (const Use& use : evaluation_walk(layout)) {
+    if (use.pass == Pass::classifier) has_own[use.unit] = true;
+  }
+  const size_t num_turns = options.reshard_after_forward ? options.prefetch + 1 : 0;
+  const SlotPlan plan = plan_slots(layout, has_own, num_turns);
+  slot_of_unit_ = plan.slot_of_unit;
+  for (size_t elements : plan.elements) {
     slots_.emplace_back().memory = Tensor(context.device_memory, Category::communication,
                                           state.parameters.dtype(), {elements}, source);
   }
@@ -112,7 +68,7 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Com
 
 Hooks UnitGatherer::hooks(const std::vector<Use>& walk) {
   check(num_taken() == 0, "the micro-batch before has not released its units");
-  reads_ = plan(state_.layout(), options_, walk);
+  reads_ = plan(options_, walk);
   current_ = next_ = 0;
   Hooks hooks;
   hooks.weights = [this](const Use& use) { return weights(use); };
@@ -124,18 +80,17 @@ size_t UnitGatherer::num_taken() const {
   return static_cast<size_t>(std::ranges::count(slots_, true, &Slot::taken));
 }
 
-TensorView UnitGatherer::memory_of(const Read& read) const {
-  const Unit& unit = state_.layout().unit(read.use.unit);
-  return slots_[read.slot].memory.view().rows(0, unit.padded_elements);
+TensorView UnitGatherer::memory_of(size_t unit) {
+  return slot_of(unit).memory.view().rows(0, state_.layout().unit(unit).padded_elements);
 }
 
 void UnitGatherer::start(const Read& read) {
   if (!read.gathers) return;
-  Slot& slot = slots_[read.slot];
-  slot.taken = true;
+  const size_t unit = read.use.unit;
+  slot_of(unit).taken = true;
   most_gathered_ = std::max(most_gathered_, num_taken());
-  slot.gather = gather(read.use.unit, memory_of(read),
-                       {.purpose = Purpose::parameter, .background = options_.prefetch > 0});
+  slot_of(unit).gather = gather(
+      unit, memory_of(unit), {.purpose = Purpose::parameter, .background = options_.prefetch > 0});
 }
 
 Work UnitGatherer::gather(size_t unit, TensorView whole, const CallOptions& options) {
@@ -147,18 +102,18 @@ ConstUnitView UnitGatherer::weights(const Use& use) {
   check(read.use == use, "the model uses its units in another order than its walk");
   for (; next_ < reads_.size() && next_ <= current_ + options_.prefetch; ++next_) {
     const Read& next = reads_[next_];
-    if (next.gathers && slots_[next.slot].taken) break;  // its slot is still in use
+    if (next.gathers && slot_of(next.use.unit).taken) break;  // its slot is still in use
     start(next);
   }
-  slots_[read.slot].gather.wait(state_.stream());
-  return {state_.layout().unit(use.unit), memory_of(read)};
+  slot_of(use.unit).gather.wait(state_.stream());
+  return {state_.layout().unit(use.unit), memory_of(use.unit)};
 }
 
 void UnitGatherer::done(const Use& use) {
   if (!use.reads_weights) return;
   const Read& read = reads_[current_];
   check(read.use == use, "the model ends its uses in another order than its walk");
-  if (read.releases) slots_[read.slot].taken = false;
+  if (read.releases) slot_of(use.unit).taken = false;
   ++current_;
 }
 

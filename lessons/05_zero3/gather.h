@@ -51,7 +51,6 @@ class UnitGatherer {
     Use use;
     bool gathers = true;   // false: the weights are still there from the read before
     bool releases = true;  // false: a later read finds them there
-    size_t slot = 0;
   };
   struct Slot {
     Tensor memory;
@@ -59,17 +58,17 @@ class UnitGatherer {
     bool taken = false;  // holds, or is about to hold, a unit that has not been released
   };
   // The reads of a walk, in order.
-  static std::vector<Read> plan(const Layout& layout, const GatherOptions& options,
-                                const std::vector<Use>& walk);
-  static std::vector<size_t> slot_elements(const Layout& layout, const GatherOptions& options);
+  static std::vector<Read> plan(const GatherOptions& options, const std::vector<Use>& walk);
 
   size_t num_taken() const;
-  TensorView memory_of(const Read& read) const;
+  Slot& slot_of(size_t unit) { return slots_[slot_of_unit_[unit]]; }
+  TensorView memory_of(size_t unit);
   void start(const Read& read);
   ConstUnitView weights(const Use& use);
   void done(const Use& use);
 
   GatherOptions options_;
+  std::vector<size_t> slot_of_unit_;
   std::vector<Slot> slots_;
 
   std::vector<Read> reads_;

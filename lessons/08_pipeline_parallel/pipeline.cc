@@ -49,7 +49,12 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
       gradient_sent_ = send(groups_.gradients(), model_.d_residual(slot), action.peer);
       return;
     case ActionKind::reduce_embedding:
-      return step.reduce_embedding();
+      for (size_t unit : layout_.shared_units()) {
+        groups_.embedding()
+            .all_reduce(stream, step.shared_gradient(unit), {.purpose = Purpose::gradient})
+            .wait(stream);
+      }
+      return;
   }
 }
 
@@ -82,12 +87,6 @@ void Pipeline::recv(Communicator& group, TensorView buffer, size_t from) {
 Work Pipeline::send(Communicator& group, ConstTensorView buffer, size_t to) {
   return group.send(context_.stream, buffer, to,
                     {.purpose = Purpose::activation, .background = true});
-}
-
-void reduce_embedding(const TrainerContext& context, TensorView gradient) {
-  context.ranks->groups->embedding()
-      .all_reduce(context.stream, gradient, {.purpose = Purpose::gradient})
-      .wait(context.stream);
 }
 
 void check_embeddings(const TrainerContext& context, const Layout& layout,

@@ -28,7 +28,9 @@ class Pipeline {
     size_t first_sequence;  // of the global batch, that this pipeline runs
     double token_weight;    // of one token's loss
     Hooks last_backward;    // for the last micro-batch's backward, in which gradients become final
-    std::function<void()> reduce_embedding;
+    // The gradient of a unit of which the first and the last stage have a copy each, to be summed
+    // over the two: the unit is used at both ends, and both copies get the same update.
+    std::function<TensorView(size_t unit)> shared_gradient;
   };
   // Adds the gradients of all micro-batches, and on the last stage their losses.
   void run(const Step& step);
@@ -53,11 +55,6 @@ class Pipeline {
   StageTimes times_;
   bool is_first_step_ = true;
 };
-
-// Sums the gradients of a unit of which the first and the last stage have a copy each, `gradient`
-// on this rank, over these two: the unit is used at both ends of the model, and both copies get the
-// same update. Returns when it is done.
-void reduce_embedding(const TrainerContext& context, TensorView gradient);
 
 // Throws Error unless the copies of such units are the same. Collective over the two stages.
 void check_embeddings(const TrainerContext& context, const Layout& layout,

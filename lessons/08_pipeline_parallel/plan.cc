@@ -49,23 +49,11 @@ Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFla
               .tensor_rank = grid.tensor_rank(),
               .tensor_size = grid.tensor_size}) {}
 
-void add_pipeline_traffic(Ledger::Entries& traffic, const RunConfig& config,
-                          const StageSchedule& stage, size_t shared_elements) {
-  const size_t message = config.micro_batch_size * config.model.sequence_length *
-                         config.model.hidden * size_of(config.dtype);
-  const auto add = [&](const TrafficKey& key, size_t bytes) {
-    Traffic& entry = traffic[key];
-    ++entry.calls;
-    entry.payload_bytes += bytes;
-  };
-  for (const Action& action : stage) {
-    if (is_send(action.kind)) add({Purpose::activation, Collective::send, Axis::pipeline}, message);
-    if (is_recv(action.kind)) add({Purpose::activation, Collective::recv, Axis::pipeline}, message);
-    if (action.kind == ActionKind::reduce_embedding) {
-      add({Purpose::gradient, Collective::all_reduce, Axis::embedding},
-          shared_elements * size_of(config.accumulation()));
-    }
-  }
+std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
+                              const PipelineFlags& flags) {
+  const PipelinePlan plan = plan_pipeline(config, grid, flags);
+  if (!flags.draw.empty()) write_drawing(flags.draw, plan);
+  return stages_text(config, plan);
 }
 
 }  // namespace ladder

@@ -37,10 +37,8 @@ struct Stage {
   Layout layout;
 };
 
-// Adds what a stage communicates: for each message of the schedule R C elements, an activation or
-// its gradient; and, where it reduces it, the gradient of the unit that first and last stage share,
-// of which this rank has `shared_elements`.
-void add_pipeline_traffic(Ledger::Entries& traffic, const RunConfig& config,
-                          const StageSchedule& stage, size_t shared_elements);
+// Lines for the header, and the file of --draw. UserError: it cannot be written.
+std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
+                              const PipelineFlags& flags);
 
 }  // namespace ladder

@@ -13,31 +13,13 @@ ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_
   return {.pipeline_size = num_ranks, .rank = rank};
 }
 
-Ledger::Entries PipelineTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                         const Flags& flags) {
-  const Stage stage(config, grid, flags);
-  size_t shared_elements = 0;
-  for (size_t unit : stage.layout.shared_units()) {
-    shared_elements += stage.layout.unit(unit).padded_elements;
-  }
-  Ledger::Entries traffic;
-  add_pipeline_traffic(traffic, config, stage.schedule(), shared_elements);
-  return traffic;
-}
-
 PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
-      drawing_(flags.draw),
       stage_(context.config, context.ranks->grid, flags),
       state_(context, stage_.layout, 0, {.gradients = {.source = context.ranks->registered}}),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_slots = stage_.num_slots()}),
       pipeline_(context, stage_.layout, model_, stage_.schedule()) {}
-
-void PipelineTrainer::initialize() {
-  if (!drawing_.empty() && stage_.index == 0) write_drawing(drawing_, stage_.plan);
-  state_.initialize();
-}
 
 StepResult PipelineTrainer::step() {
   const RunConfig& config = context_.config;
@@ -45,16 +27,14 @@ StepResult PipelineTrainer::step() {
   const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
-  const auto reduce_shared = [&] {
-    for (size_t unit : stage_.layout.shared_units()) {
-      reduce_embedding(context_, unit_in_flat(stage_.layout, unit, state_.gradients.view()));
-    }
+  const auto gradient = [&](size_t unit) {
+    return unit_in_flat(stage_.layout, unit, state_.gradients.view());
   };
   pipeline_.run({.number = state_.step,
                  .first_sequence = 0,
                  .token_weight = 1 / num_tokens,
                  .last_backward = {},
-                 .reduce_embedding = reduce_shared});
+                 .shared_gradient = gradient});
   const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // of the last stage
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
   const AdamWStep numbers = state_.optimizer.next_step(norm);

@@ -18,16 +18,18 @@ class PipelineTrainer {
   using Flags = PipelineFlags;
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // As add_pipeline_traffic().
   static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+                                 const Flags& flags) {
+    const Stage stage(config, grid, flags);
+    return pipeline_traffic(config, stage.layout, stage.schedule(), false);
+  }
   static std::string describe(const RunConfig& config, const ProcessGrid& grid,
                               const Flags& flags) {
-    return stages_text(config, plan_pipeline(config, grid, flags));
+    return describe_pipeline(config, grid, flags);
   }
 
   PipelineTrainer(const TrainerContext& context, const Flags& flags);
-  void initialize();
+  void initialize() { state_.initialize(); }
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
@@ -36,8 +38,7 @@ class PipelineTrainer {
 
  private:
   TrainerContext context_;
-  std::string drawing_;  // path of --draw
-  Stage stage_;          // which part of the model, and what it does when
+  Stage stage_;  // which part of the model, and what it does when
   ModelState state_;
   ModelRunner model_;
   Pipeline pipeline_;

@@ -7,47 +7,16 @@
 #include "common/train/report.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/buckets.h"
-#include "lessons/03_zero1/shards.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
 
 namespace {
 
-// Peers sum gradients in place, and with ZeRO-1 read parameters in place.
-ModelState::Places places(const ThreeDTrainer::Flags& flags, MemorySource* registered) {
-  const bool shards = flags.zero_stage == 1;
-  return {.parameters = {.source = shards ? registered : nullptr},
-          .gradients = {.source = registered},
-          .optimizer = {.is_sharded = shards}};
-}
-
-std::unique_ptr<GradientSync> make_sync(ModelState& state, Communicator& ranks, DType dtype,
-                                        const ThreeDTrainer::Flags& flags) {
-  if (flags.zero_stage == 1) return std::make_unique<ShardSync>(state, ranks);
-  return std::make_unique<BucketSync>(
-      state, ranks, make_buckets(state.layout(), dtype, flags.bucket_bytes), BucketSync::Options());
-}
-
 Stage checked_stage(const RunConfig& config, const ProcessGrid& grid,
                     const ThreeDTrainer::Flags& flags) {
   check_slices(config.model, grid.tensor_size);
   return Stage(config, grid, flags.pipeline);
-}
-
-// What ranks with the same part of the model communicate.
-void add_data_traffic(Ledger::Entries& traffic, const RunConfig& config, const Layout& layout,
-                      const ThreeDTrainer::Flags& flags) {
-  Traffic gradients = traffic_of_all_units(layout, config.accumulation());
-  if (flags.zero_stage == 1) {
-    traffic[{Purpose::gradient, Collective::reduce_scatter, Axis::data}] = gradients;
-    traffic[{Purpose::parameter, Collective::all_gather, Axis::data}] =
-        traffic_of_all_units(layout, config.dtype);
-  } else {
-    gradients.calls = make_buckets(layout, config.accumulation(), flags.bucket_bytes).size();
-    traffic[{Purpose::gradient, Collective::all_reduce, Axis::data}] = gradients;
-  }
 }
 
 }  // namespace
@@ -58,14 +27,7 @@ void ThreeDTrainer::Flags::add_to(CLI::App& app) {
                  "Ranks that split every large weight [1]")
       ->check(whole(1, 1'000'000))
       ->group(group);
-  app.add_option("--zero-stage", zero_stage,
-                 "What data-parallel ranks share: 0 nothing, 1 the optimizer's state [0]")
-      ->check(whole(0, 1))
-      ->group(group);
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are reduced in buckets of at least this size [25MiB]")
-      ->transform(byte_size())
-      ->group(group);
+  zero.add_to(app, group);
   pipeline.add_to(app);
 }
 
@@ -87,18 +49,15 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
 Ledger::Entries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
                                        const Flags& flags) {
   const Stage stage = checked_stage(config, grid, flags);
-  const Layout& layout = stage.layout;
-  size_t shared_elements = 0;
-  for (size_t unit : layout.shared_units()) {
-    shared_elements +=
-        flags.zero_stage == 1 ? shard_elements(layout, unit) : layout.unit(unit).padded_elements;
+  Ledger::Entries traffic =
+      pipeline_traffic(config, stage.layout, stage.schedule(), flags.zero.stage == 1);
+  if (grid.data_size > 1) {
+    traffic.merge(
+        zero_traffic(flags.zero, stage.layout, Axis::data, config.accumulation(), config.dtype));
   }
-  Ledger::Entries traffic;
-  add_pipeline_traffic(traffic, config, stage.schedule(), shared_elements);
-  if (grid.data_size > 1) add_data_traffic(traffic, config, layout, flags);
   if (grid.tensor_size > 1) {
     traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(config, layout, config.num_micro_batches(grid.data_size));
+        tensor_traffic(config, stage.layout, config.num_micro_batches(grid.data_size));
   }
   return traffic;
 }
@@ -118,31 +77,22 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
   }
-  if (grid.pipeline_size == 1) return text;
-  return text + stages_text(config, plan_pipeline(config, grid, flags.pipeline));
+  const std::string stages = describe_pipeline(config, grid, flags.pipeline);
+  return grid.pipeline_size == 1 ? text : text + stages;
 }
 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
-      drawing_(flags.pipeline.draw),
       stage_(checked_stage(context.config, context.ranks->grid, flags)),
       state_(context, stage_.layout, context.ranks->grid.data_rank(),
-             places(flags, context.ranks->registered)),
+             zero_places(flags.zero, context.ranks->registered)),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_slots = stage_.num_slots(),
               .tensor = tensor_parallel_on(context.ranks->groups->tensor()),
               .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr}),
       pipeline_(context, stage_.layout, model_, stage_.schedule()),
       share_(context.config, context.ranks->groups->data()),
-      sync_(
-          make_sync(state_, context.ranks->groups->data(), context.config.accumulation(), flags)) {}
-
-void ThreeDTrainer::initialize() {
-  if (!drawing_.empty() && context_.ranks->grid.rank == 0) {
-    write_drawing(drawing_, stage_.plan);
-  }
-  state_.initialize();
-}
+      sync_(make_zero_sync(flags.zero, state_, context.ranks->groups->data())) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;
@@ -150,17 +100,15 @@ StepResult ThreeDTrainer::step() {
   const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
-  const auto reduce_shared = [&] {
-    sync_->wait();  // the sum over the data axis first: it overlaps with backward
-    for (size_t unit : stage_.layout.shared_units()) {
-      reduce_embedding(context_, sync_->summed(unit));
-    }
+  const auto summed = [&](size_t unit) {
+    sync_->wait();  // the sum over the data axis comes first: it overlaps with backward
+    return sync_->summed(unit);
   };
   pipeline_.run({.number = state_.step,
                  .first_sequence = share_.first(),
                  .token_weight = 1 / num_tokens,
                  .last_backward = sync_->hooks(),
-                 .reduce_embedding = reduce_shared});
+                 .shared_gradient = summed});
   sync_->wait();
   // Ranks of the last stage have the loss, all ranks of a tensor group the same one.
   const double own_loss = model_.total_loss();

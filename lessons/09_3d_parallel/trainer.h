@@ -3,9 +3,8 @@
 
 #include <memory>
 
-#include "common/train/gradient_sync.h"
-#include "common/train/model_state.h"
 #include "lessons/02_ddp/data_parallel.h"
+#include "lessons/03_zero1/zero_flags.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
@@ -23,9 +22,8 @@ class ThreeDTrainer {
 
   struct Flags {
     size_t tensor_parallel_size = 1;
-    size_t zero_stage = 0;                   // 0: lesson 02's buckets; 1: lesson 03's shards
-    size_t bucket_bytes = size_t{25} << 20;  // of stage 0
     PipelineFlags pipeline;
+    ZeroFlags zero;
     void add_to(CLI::App& app);
     void check_files() const { pipeline.check_files(); }
   };
@@ -38,7 +36,7 @@ class ThreeDTrainer {
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
   ThreeDTrainer(const TrainerContext& context, const Flags& flags);
-  void initialize();
+  void initialize() { state_.initialize(); }
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
@@ -48,8 +46,7 @@ class ThreeDTrainer {
 
  private:
   TrainerContext context_;
-  std::string drawing_;  // path of --draw
-  Stage stage_;          // which part of the model, and what it does when
+  Stage stage_;  // which part of the model, and what it does when
   ModelState state_;
   ModelRunner model_;
   Pipeline pipeline_;

@@ -5,8 +5,6 @@
 #include "common/train/replicas.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/buckets.h"
-#include "lessons/03_zero1/shards.h"
 #include "lessons/10_mixed_precision/reduced_sync.h"
 
 namespace ladder {
@@ -22,13 +20,6 @@ DType reduce_dtype(const RunConfig& config, const MixedPrecisionTrainer::Flags& 
   return flags.reduce_dtype.value_or(config.accumulation());
 }
 
-ModelState::Places places(const MixedPrecisionTrainer::Flags& flags, MemorySource* registered) {
-  const bool shards = flags.zero_stage == 1;
-  return {.parameters = {.source = shards ? registered : nullptr},
-          .gradients = {.source = registered},
-          .optimizer = {.is_sharded = shards}};
-}
-
 // Empty where gradients are summed as they are.
 Tensor reduced_tensor(const TrainerContext& context, const Layout& layout,
                       const MixedPrecisionTrainer::Flags& flags) {
@@ -39,15 +30,8 @@ Tensor reduced_tensor(const TrainerContext& context, const Layout& layout,
 }
 
 std::unique_ptr<GradientSync> make_sync(ModelState& state, Communicator& ranks, TensorView reduced,
-                                        const MixedPrecisionTrainer::Flags& flags) {
-  std::unique_ptr<GradientSync> sync;
-  if (flags.zero_stage == 1) {
-    sync = std::make_unique<ShardSync>(state, ranks, reduced);
-  } else {
-    sync = std::make_unique<BucketSync>(
-        state, ranks, make_buckets(state.layout(), state.gradients.dtype(), flags.bucket_bytes),
-        BucketSync::Options{.gradients = reduced});
-  }
+                                        const ZeroFlags& flags) {
+  std::unique_ptr<GradientSync> sync = make_zero_sync(flags, state, ranks, reduced);
   if (reduced.empty()) return sync;
   return std::make_unique<ReducedSync>(state, reduced, std::move(sync));
 }
@@ -66,28 +50,14 @@ void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
   app.add_flag("--no-master-weights", no_master_weights,
                "Round the masters to --dtype after every update: what a model without them learns")
       ->group(group);
-  app.add_option("--zero-stage", zero_stage,
-                 "What data-parallel ranks share: 0 nothing, 1 the optimizer's state [0]")
-      ->check(whole(0, 1))
-      ->group(group);
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are reduced in buckets of at least this size [25MiB]")
-      ->transform(byte_size())
-      ->group(group);
+  zero.add_to(app, group);
   scale.add_to(app);
 }
 
 Ledger::Entries MixedPrecisionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
                                                const Flags& flags) {
-  const Layout layout(config.model, grid.data_size);
-  Traffic gradients = traffic_of_all_units(layout, reduce_dtype(config, flags));
-  if (flags.zero_stage == 1) {
-    return {
-        {{Purpose::gradient, Collective::reduce_scatter}, gradients},
-        {{Purpose::parameter, Collective::all_gather}, traffic_of_all_units(layout, config.dtype)}};
-  }
-  gradients.calls = make_buckets(layout, config.accumulation(), flags.bucket_bytes).size();
-  return {{{Purpose::gradient, Collective::all_reduce}, gradients}};
+  return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
+                      reduce_dtype(config, flags), config.dtype);
 }
 
 MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags)
@@ -95,11 +65,11 @@ MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, cons
       flags_(flags),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), places(flags, context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), zero_places(flags.zero, context.ranks->registered)),
       model_(context, layout_, state_.parameters, state_.gradients),
       share_(context.config, ranks_),
       reduced_(reduced_tensor(context, layout_, flags)),
-      sync_(make_sync(state_, ranks_, reduced_, flags)),
+      sync_(make_sync(state_, ranks_, reduced_, flags.zero)),
       scaler_(flags.scale, context.config.dtype == DType::fp16) {
   flags.scale.check();
 }

@@ -4,10 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "common/train/gradient_sync.h"
-#include "common/train/model_state.h"
 #include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
+#include "lessons/03_zero1/zero_flags.h"
 #include "lessons/10_mixed_precision/loss_scaler.h"
 
 namespace ladder {
@@ -25,8 +24,7 @@ class MixedPrecisionTrainer {
 
   struct Flags {
     LossScaleFlags scale = {};
-    size_t zero_stage = 0;                   // 0: lesson 02's buckets; 1: lesson 03's shards
-    size_t bucket_bytes = size_t{25} << 20;  // of stage 0
+    ZeroFlags zero = {};
     std::optional<DType> reduce_dtype = {};  // fp32, bf16 or fp16; none: that of the gradients
     bool no_master_weights = false;
     void add_to(CLI::App& app);

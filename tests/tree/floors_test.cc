@@ -27,20 +27,55 @@ std::vector<Include> includes_of(const std::string& text) {
   return includes;
 }
 
-// "07_tensor_parallel" of "lessons/07_tensor_parallel/main.cc". The names begin with two digits, so
-// their order as text is the order of the lessons.
+// "07_tensor_parallel" of "lessons/07_tensor_parallel/main.cc".
 std::string lesson_of(const std::string& path) {
   const size_t begin = std::string("lessons/").size();
   return path.substr(begin, path.find('/', begin) - begin);
 }
 
+// Which lessons each lesson adds its idea to, as the BUILD files declare it: lesson(parents =
+// [...]).
+using Parents = std::map<std::string, std::vector<std::string>>;
+
+Parents declared_parents(const std::vector<SourceFile>& files) {
+  static const std::regex kCall(R"re(\nlesson\((?:\s*parents\s*=\s*\[([^\]]*)\],?\s*)?\))re");
+  static const std::regex kName(R"re("([^"]+)")re");
+  Parents parents;
+  for (const auto& [path, text] : files) {
+    std::smatch call;
+    if (!is_under(path, "lessons/") || file_name(path) != "BUILD") continue;
+    if (!std::regex_search(text, call, kCall)) continue;
+    std::vector<std::string>& names = parents[lesson_of(path)];
+    const std::string list = call[1];
+    for (auto name = std::sregex_iterator(list.begin(), list.end(), kName);
+         name != std::sregex_iterator(); ++name) {
+      names.push_back((*name)[1]);
+    }
+  }
+  return parents;
+}
+
+// Is `other` the lesson itself, one of its parents, or one of theirs? Ends also where lessons are
+// their own ancestors, because a trail never comes back to a lesson that is on it.
+bool descends_from(const Parents& parents, const std::string& lesson, const std::string& other,
+                   std::set<std::string> trail = {}) {
+  if (lesson == other) return true;
+  const auto found = parents.find(lesson);
+  if (found == parents.end() || !trail.insert(lesson).second) return false;
+  return std::ranges::any_of(found->second, [&](const std::string& parent) {
+    return descends_from(parents, parent, other, trail);
+  });
+}
+
 // May `file` include `included`, both paths from the root?
-bool may_include(const std::string& file, const std::string& included) {
+bool may_include(const Parents& parents, const std::string& file, const std::string& included) {
   if (is_under(file, "tests/") || is_under(file, "tools/")) return true;
   if (is_under(included, "kernels/")) return true;
   if (is_under(included, "common/")) return !is_under(file, "kernels/");
   if (!is_under(included, "lessons/") || !is_under(file, "lessons/")) return false;
-  return lesson_of(included) <= lesson_of(file);
+  // Benchmarks compare a lesson with any other one; nothing is built on them.
+  if (file_name(file) == "benchmark.cc") return true;
+  return descends_from(parents, lesson_of(file), lesson_of(included));
 }
 
 // Where a system header may be used outside tests/ and tools/; empty = anywhere.
@@ -54,7 +89,8 @@ std::string home_of_system_header(const std::string& header) {
 
 // What is wrong with the includes of one file. `exists` tells which paths from the root exist.
 std::vector<std::string> floor_violations(const SourceFile& file,
-                                          const std::set<std::string>& exists) {
+                                          const std::set<std::string>& exists,
+                                          const Parents& parents) {
   static const std::regex kOurs("(kernels|common|lessons|tests|tools)/.*");
   std::vector<std::string> findings;
   for (const auto& [path, quoted] : includes_of(file.text)) {
@@ -66,8 +102,9 @@ std::vector<std::string> floor_violations(const SourceFile& file,
       findings.push_back(concat(file.path, ": <", path, "> is ours, write \"", path, "\""));
     } else if (quoted && !exists.contains(path)) {
       findings.push_back(concat(file.path, ": \"", path, "\" is no file, seen from the root"));
-    } else if (quoted && !may_include(file.path, path)) {
-      findings.push_back(concat(file.path, ": may not include ", path, ", it is a floor above"));
+    } else if (quoted && !may_include(parents, file.path, path)) {
+      findings.push_back(
+          concat(file.path, ": may not include ", path, ", it is a floor above or no ancestor"));
     }
   }
   return findings;
@@ -116,10 +153,11 @@ std::string first_cycle(const std::vector<SourceFile>& files) {
 std::vector<std::string> all_floor_violations(const std::vector<SourceFile>& files) {
   std::set<std::string> exists;
   for (const SourceFile& file : files) exists.insert(file.path);
+  const Parents parents = declared_parents(files);
   std::vector<std::string> findings;
   for (const SourceFile& file : files) {
     if (!is_cpp(file.path)) continue;
-    std::ranges::move(floor_violations(file, exists), std::back_inserter(findings));
+    std::ranges::move(floor_violations(file, exists, parents), std::back_inserter(findings));
   }
   return findings;
 }
@@ -133,6 +171,9 @@ TEST_CASE("every include keeps to the floors") {
   CHECK(first_cycle(files) == "");
 }
 
+constexpr const char* kTwoParents =
+    "\nlesson(\n    parents = [\n        \"02_y\",\n        \"03_z\",\n    ],\n)\n";
+
 // Puts `line` into an otherwise fine tree, in the file `path`.
 size_t violations_of(const std::string& path, const std::string& line) {
   return all_floor_violations({{"kernels/a.h", ""},
@@ -140,6 +181,12 @@ size_t violations_of(const std::string& path, const std::string& line) {
                                {"common/comm/a.h", ""},
                                {"lessons/01_x/a.h", ""},
                                {"lessons/02_y/a.h", ""},
+                               {"lessons/03_z/a.h", ""},
+                               {"lessons/04_w/a.h", ""},
+                               {"lessons/01_x/BUILD", "\nlesson()\n"},
+                               {"lessons/02_y/BUILD", "\nlesson(parents = [\"01_x\"])\n"},
+                               {"lessons/03_z/BUILD", "\nlesson(parents = [\"01_x\"])\n"},
+                               {"lessons/04_w/BUILD", kTwoParents},
                                {"tests/a.h", ""},
                                {"tools/a.h", ""},
                                {path, "#pragma once\n" + line + "\n"}})
@@ -157,6 +204,9 @@ TEST_CASE("the floors' checker lets good includes pass") {
       {"common/comm/b.cc", "#include <mpi.h>"},
       {"lessons/02_y/b.h", "#include \"lessons/01_x/a.h\""},
       {"lessons/02_y/b.h", "#include \"lessons/02_y/a.h\""},
+      {"lessons/04_w/b.h", "#include \"lessons/03_z/a.h\""},
+      {"lessons/04_w/b.h", "#include \"lessons/01_x/a.h\""},
+      {"lessons/02_y/benchmark.cc", "#include \"lessons/03_z/a.h\""},
       {"lessons/01_x/b.h", "// #include \"tests/a.h\""},
       {"tests/b.cc", "#include \"tools/a.h\""},
       {"tools/b.cc", "#include \"lessons/02_y/a.h\""},
@@ -174,6 +224,8 @@ TEST_CASE("the floors' checker finds bad includes") {
       {"common/b.cc", "#include \"tests/a.h\""},
       {"common/b.cc", "#include \"tools/a.h\""},
       {"lessons/01_x/b.h", "#include \"lessons/02_y/a.h\""},
+      {"lessons/03_z/b.h", "#include \"lessons/02_y/a.h\""},
+      {"lessons/02_y/benchmark.h", "#include \"lessons/03_z/a.h\""},
       {"lessons/01_x/b.h", "#include \"tests/a.h\""},
       {"lessons/01_x/b.h", "#include \"tools/a.h\""},
       {"lessons/01_x/b.h", "#include \"a.h\""},
@@ -189,6 +241,21 @@ TEST_CASE("the floors' checker finds bad includes") {
   }));
   CAPTURE(path, line);
   CHECK(violations_of(path, line) == 1);
+}
+
+TEST_CASE("every lesson declares parents that exist, and none descends from itself") {
+  const Parents parents = declared_parents(read_tree(source_root()));
+  CHECK(parents.size() >= 10);
+  CHECK(parents.at("01_single_gpu").empty());
+  for (const auto& [lesson, names] : parents) {
+    CAPTURE(lesson);
+    if (lesson != "00_collectives" && lesson != "01_single_gpu") CHECK(!names.empty());
+    for (const std::string& parent : names) {
+      CAPTURE(parent);
+      CHECK(parents.contains(parent));
+      CHECK(!descends_from(parents, parent, lesson));
+    }
+  }
 }
 
 TEST_CASE("the floors' checker finds cycles") {

@@ -117,9 +117,7 @@ Record train(const Golden& golden, DType dtype, const Way& way) {
       }
     }
     for (size_t rank = 0; rank < way.world_size; ++rank) {
-      square += grad_norm.squared_norm(stream(), rank, [&](size_t unit) {
-        return shard_in_flat(model.layout, unit, rank, ConstTensorView(model.gradients));
-      });
+      square += grad_norm.squared_norm(stream(), rank, model.gradients);
     }
     record[now + "loss"] = {loss};
     record[now + "grad_norm"] = {std::sqrt(square)};

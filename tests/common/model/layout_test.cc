@@ -54,10 +54,6 @@ TEST_CASE("parameters have their published names and shapes, in forward order") 
     }
   }
   CHECK(got == expected);
-  CHECK(layout.unit(layout.token_embedding()).name == "wte");
-  CHECK(layout.unit(layout.position_embedding()).name == "wpe");
-  CHECK(layout.unit(layout.block(2)).name == "h.2");
-  CHECK(layout.unit(layout.final_norm()).name == "ln_f");
 }
 
 TEST_CASE("matrices decay and begin random; vectors do not, and scales begin at 1") {
@@ -115,41 +111,54 @@ TEST_CASE("unit_of finds each parameter in the flat buffer") {
   }
 }
 
-TEST_CASE("the formulas for activations and workspace give what is allocated") {
+// Bytes that an object asks an arena for, in a category of its own.
+template <class Object>
+size_t bytes_of(Category category, const Layout& layout, DType dtype, size_t batch,
+                size_t tokens) {
+  Memory arena(DeviceType::cpu, "device", 0, no_memory());
+  const Object object(arena, layout, dtype, batch, tokens);
+  CHECK(arena.current().total() == arena.current()[category]);
+  return arena.current()[category];
+}
+
+TEST_CASE("activations and workspace take what the READMEs' formulas say") {
   const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16);
   const auto [batch, tokens] =
       GENERATE(table<size_t, size_t>({{1, 1}, {3, 7}, {1, 11}, {23, 11}, {24, 11}, {60, 11}}));
   const Gpt2Config config =
       GENERATE(Gpt2Config(kOdd), Gpt2Config{1, 1, 1, 1, 11}, Gpt2Config{5, 2, 64, 300, 11});
   CAPTURE(dtype, batch, tokens, config.hidden);
-  const size_t tensor_size = GENERATE(size_t{1}, size_t{2});
-  Memory arena(DeviceType::cpu, "device", 0);
-  if (config.num_heads % tensor_size != 0) return;
-  // A whole model, and its two stages.
-  const ModelPart part =
-      GENERATE(ModelPart{}, ModelPart{.end_unit = 3}, ModelPart{.first_unit = 3});
-  const Layout layout(config, 1, {part.first_unit, part.end_unit, tensor_size - 1, tensor_size});
-  {
-    const Activations activations(arena, layout, dtype, batch, tokens);
-    const size_t bytes = Activations::num_bytes(layout, dtype, batch, tokens);
-    CHECK(arena.current()[Category::activations] == bytes);
-    CHECK(arena.current().total() == bytes);
-  }
-  CHECK(arena.current().total() == 0);
-  const ModelWorkspace workspace(arena, layout, dtype, batch, tokens);
-  const size_t bytes = ModelWorkspace::num_bytes(layout, dtype, batch, tokens);
-  CHECK(arena.current()[Category::workspace] == bytes);
-  CHECK(arena.current().total() == bytes);
+  const size_t n = GENERATE(size_t{1}, size_t{2});
+  if (config.num_heads % n != 0) return;
+  // A whole model, and its two stages: the first has a block, the second the others.
+  const ModelPart part = GENERATE(ModelPart{}, ModelPart{.end = 3}, ModelPart{.first = 3});
+  const Layout layout(config, 1, {part.first, part.end, n - 1, n});
+  const size_t r = batch * tokens, c = config.hidden, nh = config.num_heads / n;
+  const size_t l = part.first == 3 ? config.num_layers - 1 : part.end == 3 ? 1 : config.num_layers;
+  const size_t last = part.end == 3 ? 0 : 1;
+  if (l == 0 && last == 0) return;
+  const size_t x = size_of(dtype), a = size_of(accumulation_dtype(dtype));
+  CHECK(bytes_of<Activations>(Category::activations, layout, dtype, batch, tokens) ==
+        r * (l * ((4 * c + 12 * c / n) * x + (nh + 4) * a) + c * x + last * (c * x + 2 * a)));
+  // What ranks sum is in numbers of a: R C of x, rounded up to a whole number of a.
+  const size_t k = std::min<size_t>(r, 256), v = (config.vocab_size + n - 1) / n;
+  const size_t slice = n == 2 ? config.vocab_size - v : v;
+  const size_t narrow = (r * c * x + a - 1) / a * a;
+  const size_t logits = k * slice * (a + (x == a ? 0 : x));
+  CHECK(bytes_of<ModelWorkspace>(Category::workspace, layout, dtype, batch, tokens) ==
+        narrow + r * (c * x + 4 * c / n * x + nh * a) + last * ((r + 3 * k) * a + logits));
 }
 
 TEST_CASE("the formula for activations, written out") {
   // Two layers of hidden 3, one head, six tokens: 6 (3 * (16 * 2 + 2) + 2 * (1 + 4) + 2).
   const Layout layout({2, 1, 3, 10, 6}, 1);
-  const auto activations = [](const Layout& of) {
-    return Activations::num_bytes(of, DType::fp64, 1, 6) / 8;
+  const auto activations = [](const Layout& of, DType dtype = DType::fp64) {
+    return bytes_of<Activations>(Category::activations, of, dtype, 1, 6) /
+           (dtype == DType::fp64 ? 8 : 1);
   };
-  const auto workspace = [](const Layout& of) {
-    return ModelWorkspace::num_bytes(of, DType::fp64, 1, 6) / 8;
+  const auto workspace = [](const Layout& of, DType dtype = DType::fp64) {
+    return bytes_of<ModelWorkspace>(Category::workspace, of, dtype, 1, 6) /
+           (dtype == DType::fp64 ? 8 : 1);
   };
   CHECK(activations(layout) == 6 * (102 + 10 + 2));
   // And of the workspace: 6 (6 * 3 + 1 + 1) and six rows of logits.
@@ -158,15 +167,73 @@ TEST_CASE("the formula for activations, written out") {
   const Layout half({1, 2, 4, 10, 6}, 1, {.tensor_rank = 1, .tensor_size = 2});
   CHECK(activations(half) == 6 * ((4 + 6) * 4 + 1 + 4 + 4 + 4 + 2));
   CHECK(workspace(half) == 6 * (4 * 4 + 1) + 6 + 6 * (5 + 3));
-  // A stage of one block behind another: no final norm, no logits.
-  const Layout stage({2, 2, 4, 10, 6}, 1, {.first_unit = 3, .end_unit = 4});
+  // A stage of one block after another: no final norm, no logits.
+  const Layout stage({2, 2, 4, 10, 6}, 1, {.first = 3, .end = 4});
   CHECK(activations(stage) == 6 * (16 * 4 + 2 + 4 + 4));
   CHECK(workspace(stage) == 6 * (6 * 4 + 2));
-  // In bf16 two bytes for what the hidden size counts, four for row numbers, logits too; besides
+  // In bf16 two bytes for what the hidden size counts, four for statistics, logits too; besides
   // the gradients of logits in two.
-  CHECK(Activations::num_bytes(layout, DType::bf16, 1, 6) == 6 * (102 * 2 + (10 + 2) * 4));
-  CHECK(ModelWorkspace::num_bytes(layout, DType::bf16, 1, 6) ==
-        6 * (18 * 2 + 2 * 4) + 6 * 13 * 4 + 6 * 10 * 2);
+  CHECK(activations(layout, DType::bf16) == 6 * (102 * 2 + (10 + 2) * 4));
+  CHECK(workspace(layout, DType::bf16) == 6 * (18 * 2 + 2 * 4) + 6 * 13 * 4 + 6 * 10 * 2);
+}
+
+TEST_CASE("a part holds the units that its operations use") {
+  const auto names = [](const Layout& layout) {
+    std::string text;
+    for (const Unit& unit : layout.units()) text += concat(text.empty() ? "" : " ", unit.name);
+    return text;
+  };
+  // Operations: wte, wpe, h.0, h.1, h.2, ln_f, classifier.
+  const Layout first(kOdd, 1, {.end = 3}), middle(kOdd, 1, {.first = 3, .end = 4}),
+      last(kOdd, 1, {.first = 4}), whole(kOdd, 1);
+  CHECK(names(first) == "wte wpe h.0");
+  CHECK(names(middle) == "h.1");
+  CHECK(names(last) == "wte h.2 ln_f");
+  CHECK(names(Layout(kOdd, 1, {.end = 1})) == "wte");
+  // The token embedding is the first stage's; the last stage has a copy, which nobody counts.
+  CHECK(first.shared_units() == std::vector<size_t>{0});
+  CHECK(last.shared_units() == std::vector<size_t>{0});
+  CHECK(middle.shared_units().empty());
+  CHECK(whole.shared_units().empty());
+  CHECK((first.unit(0).is_shared && !first.unit(0).is_copy));
+  CHECK((last.unit(0).is_shared && last.unit(0).is_copy));
+  CHECK(first.unit(0).parameters[0].counted);
+  CHECK(!last.unit(0).parameters[0].counted);
+  CHECK(last.unit(1).parameters[0].counted);
+  // Units and blocks of a part are numbered from 0.
+  CHECK(last.operations().front().unit == 1);
+  CHECK(last.operations().front().index == 0);
+  CHECK(last.operations().back().unit == 0);
+  CHECK_THROWS_AS(Layout(kOdd, 1, {.first = 7}), Error);
+}
+
+TEST_CASE("of tensors that tensor parallelism splits a rank holds its slice") {
+  const Gpt2Config config = {1, 2, 4, 5, 3};
+  const auto shapes = [&](size_t rank) {
+    std::string text;
+    const Layout layout(config, 1, {.tensor_rank = rank, .tensor_size = 2});
+    for (const Unit& unit : layout.units()) {
+      for (const Parameter& p : unit.parameters) {
+        if (p.split) text += concat(p.name, to_string(p.shape), p.runs.first, " ");
+      }
+    }
+    return text;
+  };
+  // Rows of the vocabulary: 3 and 2. Of q, k and v each rank has 2 of 4 columns.
+  CHECK(shapes(0) == "wte.weight(3, 4)0 h.0.attn.c_attn.weight(4, 6)0 h.0.attn.c_attn.bias(6)0 "
+                     "h.0.attn.c_proj.weight(2, 4)0 h.0.mlp.c_fc.weight(4, 8)0 "
+                     "h.0.mlp.c_fc.bias(8)0 h.0.mlp.c_proj.weight(8, 4)0 ");
+  CHECK(shapes(1) == "wte.weight(2, 4)12 h.0.attn.c_attn.weight(4, 6)2 h.0.attn.c_attn.bias(6)2 "
+                     "h.0.attn.c_proj.weight(2, 4)8 h.0.mlp.c_fc.weight(4, 8)8 "
+                     "h.0.mlp.c_fc.bias(8)8 h.0.mlp.c_proj.weight(8, 4)32 ");
+  // What is not split is counted once, by the first rank; both have room for the larger slice.
+  const Layout zero(config, 1, {.tensor_rank = 0, .tensor_size = 2});
+  const Layout one(config, 1, {.tensor_rank = 1, .tensor_size = 2});
+  CHECK(zero.unit(1).parameters[0].counted);
+  CHECK(!one.unit(1).parameters[0].counted);
+  CHECK(one.unit(0).parameters[0].counted);
+  CHECK(one.unit(0).parameters[0].first_row() == 3);
+  CHECK(zero.num_elements() == one.num_elements());
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ TEST_CASE("a smaller micro-batch in larger memory gives the same bits") {
 
   CHECK_THROWS_AS(exact.activations.resize(2, 11), Error);
   exact.activations.resize(21, 1);  // the same number of tokens
-  CHECK(exact.activations.block(0).logsumexp.shape() == Shape{21, 2, 1});
+  CHECK(exact.activations.block(0)[BlockActivation::logsumexp].shape() == Shape{21, 2, 1});
 }
 
 TEST_CASE("logits are those of the classifier") {
@@ -163,28 +163,25 @@ TEST_CASE("logits are those of the classifier") {
 struct HookRecord {
   explicit HookRecord(TestModel& model)
       : hooks{.weights =
-                  [this, &model](size_t unit, Pass pass) {
-                    calls.push_back(concat("weights ", unit, " ", name_of(pass)));
-                    return unit_of<ConstTensorView>(model.layout, unit, model.parameters);
+                  [this, &model](const Use& use) {
+                    calls.push_back(concat("weights ", use.unit, " ", name_of(use.pass)));
+                    return unit_of<ConstTensorView>(model.layout, use.unit, model.parameters);
                   },
               .gradient =
-                  [this, &model](size_t unit) {
-                    gradients.push_back(unit);
-                    return unit_of<TensorView>(model.layout, unit, model.gradients);
+                  [this, &model](const Use& use) {
+                    gradients.push_back(use.unit);
+                    return unit_of<TensorView>(model.layout, use.unit, model.gradients);
                   },
               .done =
-                  [this](size_t unit, Pass pass) {
-                    calls.push_back(concat("done ", unit, " ", name_of(pass)));
+                  [this](const Use& use) {
+                    calls.push_back(concat("done ", use.unit, " ", name_of(use.pass)));
+                    walked.push_back(use);
                   }} {}
-
-  static const char* name_of(Pass pass) {
-    if (pass == Pass::classifier) return "classifier";
-    return pass == Pass::forward ? "forward" : "backward";
-  }
 
   Hooks hooks;
   std::vector<std::string> calls;
   std::vector<size_t> gradients;
+  std::vector<Use> walked;
 };
 
 TEST_CASE("hooks are called unit by unit, in the same order on every micro-batch") {
@@ -203,6 +200,7 @@ TEST_CASE("hooks are called unit by unit, in the same order on every micro-batch
   model.accumulate(tokens.all(), targets.all(), 1.0 / 21, first.hooks);
   CHECK(first.calls == expected);
   CHECK(first.gradients == std::vector<size_t>{0, 4, 3, 2, 1, 0});
+  CHECK(first.walked == training_walk(model.layout));
   model.accumulate(tokens.all(), targets.all(), 1.0 / 21, second.hooks);
   CHECK(second.calls == first.calls);
   CHECK(second.gradients == first.gradients);
@@ -220,8 +218,8 @@ TEST_CASE("done alone is called just so") {
   const Tokens tokens(3, 7, 11, "tokens");
   std::vector<size_t> finished;
   Hooks hooks;
-  hooks.done = [&](size_t unit, Pass pass) {
-    if (pass == Pass::backward) finished.push_back(unit);
+  hooks.done = [&](const Use& use) {
+    if (use.gradient_is_final) finished.push_back(use.unit);
   };
   model.accumulate(tokens.all(), tokens.all(), 1, hooks);
   CHECK(finished == std::vector<size_t>{4, 3, 2, 1, 0});

@@ -1,0 +1,48 @@
+#include "lessons/03_zero1/zero_flags.h"
+
+#include "common/train/options.h"
+#include "common/train/validators.h"
+#include "lessons/02_ddp/buckets.h"
+#include "lessons/03_zero1/shards.h"
+
+namespace ladder {
+
+void ZeroFlags::add_to(CLI::App& app, const char* group) {
+  app.add_option(
+         "--zero-stage", stage,
+         concat("What data-parallel ranks share: 0 nothing, 1 the optimizer's state [", stage, "]"))
+      ->check(whole(0, 1))
+      ->group(group);
+  app.add_option("--bucket-bytes", bucket_bytes,
+                 "At stage 0 gradients are reduced in buckets of at least this size [25MiB]")
+      ->transform(byte_size())
+      ->group(group);
+}
+
+ModelState::Places zero_places(const ZeroFlags& flags, MemorySource* registered) {
+  return {.parameters = {.source = flags.stage == 1 ? registered : nullptr},
+          .gradients = {.source = registered},
+          .optimizer = {.is_sharded = flags.stage == 1}};
+}
+
+std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState& state,
+                                             Communicator& ranks, TensorView gradients) {
+  if (flags.stage == 1) return std::make_unique<ShardSync>(state, ranks, gradients);
+  return std::make_unique<BucketSync>(
+      state, ranks, make_buckets(state.layout(), state.gradients.dtype(), flags.bucket_bytes),
+      BucketSync::Options{.gradients = gradients});
+}
+
+Ledger::Entries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
+                             DType gathered) {
+  Traffic gradients = traffic_of_all_units(layout, reduced);
+  if (flags.stage == 1) {
+    return {{{Purpose::gradient, Collective::reduce_scatter, axis}, gradients},
+            {{Purpose::parameter, Collective::all_gather, axis},
+             traffic_of_all_units(layout, gathered)}};
+  }
+  gradients.calls = make_buckets(layout, accumulation_dtype(gathered), flags.bucket_bytes).size();
+  return {{{Purpose::gradient, Collective::all_reduce, axis}, gradients}};
+}
+
+}  // namespace ladder

@@ -1,0 +1,113 @@
+// Who holds and who owns what of the model, for every way to spread it over ranks.
+#include "common/train/slices.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr Gpt2Config kConfig = {
+    .num_layers = 2, .num_heads = 2, .hidden = 6, .vocab_size = 11, .sequence_length = 5};
+
+// How often each element of each full tensor is in the slices.
+using Counts = std::map<std::string, std::vector<int>>;
+
+void count(Counts& counts, const std::vector<Slice>& slices) {
+  for (const Slice& slice : slices) {
+    std::vector<int>& of_tensor = counts[slice.parameter->name];
+    of_tensor.resize(slice.parameter->full_shape.num_elements());
+    for_runs_in(*slice.parameter, slice.first, slice.first + slice.view.num_elements(),
+                [&](size_t, size_t at, size_t n) {
+                  for (size_t i = at; i < at + n; ++i) ++of_tensor.at(i);
+                });
+  }
+}
+
+// A buffer of no memory: nobody looks into it.
+TensorView buffer_of(const Layout& layout, bool is_sharded) {
+  const size_t elements = layout.num_elements() / (is_sharded ? layout.world_size() : 1);
+  return TensorView(no_memory().allocate(elements * 8), DType::fp64, DeviceType::cpu, {elements});
+}
+
+void check_all_are(const Counts& counts, int times) {
+  const ModelDescription model = describe(kConfig);
+  size_t num_tensors = 0;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      CAPTURE(parameter.name);
+      ++num_tensors;
+      const auto found = counts.find(parameter.name);
+      REQUIRE(found != counts.end());
+      CHECK(found->second == std::vector<int>(parameter.shape.num_elements(), times));
+    }
+  }
+  CHECK(counts.size() == num_tensors);
+}
+
+TEST_CASE("every element of the model has one owner") {
+  const size_t data = GENERATE(1, 2, 3, 8), tensor = GENERATE(1, 2);
+  // Operations: wte, wpe, h.0, h.1, ln_f, classifier.
+  const std::vector<size_t> cut = GENERATE(std::vector<size_t>{0}, std::vector<size_t>{0, 3},
+                                           std::vector<size_t>{0, 1, 2, 3, 4});
+  const bool is_sharded = GENERATE(false, true);
+  CAPTURE(data, tensor, cut, is_sharded);
+  Counts owned;
+  for (size_t stage = 0; stage < cut.size(); ++stage) {
+    const size_t end = stage + 1 < cut.size() ? cut[stage + 1] : ModelPart::kToTheEnd;
+    for (size_t t = 0; t < tensor; ++t) {
+      const Layout layout(kConfig, data, {cut[stage], end, t, tensor});
+      for (size_t rank = 0; rank < data; ++rank) {
+        count(owned, owned_slices(layout, rank, buffer_of(layout, is_sharded)));
+      }
+    }
+  }
+  check_all_are(owned, 1);
+}
+
+TEST_CASE("a whole buffer holds all elements, one of shards those of its rank") {
+  const size_t data = GENERATE(1, 3);
+  const Layout layout(kConfig, data);
+  Counts whole, shards;
+  for (size_t rank = 0; rank < data; ++rank) {
+    count(whole, held_slices(layout, rank, buffer_of(layout, false)));
+    count(shards, held_slices(layout, rank, buffer_of(layout, true)));
+  }
+  check_all_are(whole, static_cast<int>(data));
+  check_all_are(shards, 1);
+}
+
+TEST_CASE("slices lie where the layout says") {
+  const Layout layout(kConfig, 2);
+  const TensorView flat = buffer_of(layout, false), shards = buffer_of(layout, true);
+  const char* const begin = static_cast<const char*>(flat.data());
+  for (const Slice& slice : held_slices(layout, 1, flat)) {
+    const auto at = static_cast<size_t>(static_cast<const char*>(slice.view.data()) - begin) / 8;
+    bool found = false;
+    for (const Unit& unit : layout.units()) {
+      for (const Parameter& parameter : unit.parameters) {
+        if (&parameter == slice.parameter) found = at == unit.offset + parameter.offset;
+      }
+    }
+    CHECK(found);
+    CHECK(slice.first == 0);
+  }
+  // Rank 1's shards begin half-way through each unit, one after the other in a buffer of shards.
+  const std::vector<Slice> in_flat = owned_slices(layout, 1, flat);
+  const std::vector<Slice> in_shards = owned_slices(layout, 1, shards);
+  REQUIRE(in_flat.size() == in_shards.size());
+  CHECK(in_shards.front().view.data() == shards.data());
+  CHECK(in_flat.front().view.data() ==
+        flat.rows(layout.unit(0).padded_elements / 2, 1).data());
+  for (size_t i = 0; i < in_flat.size(); ++i) {
+    CHECK(in_flat[i].parameter == in_shards[i].parameter);
+    CHECK(in_flat[i].first == in_shards[i].first);
+    CHECK(in_flat[i].view.num_elements() == in_shards[i].view.num_elements());
+  }
+}
+
+}  // namespace
+}  // namespace ladder
