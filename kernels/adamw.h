@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -56,5 +56,30 @@ constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
 // `grad` is only read: after the update it still holds what backward produced.
 void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
            ConstTensorView grad, const AdamWStep& step);
+
+// Costs (kernel.h).
+inline Cost adamw_cost(ConstTensorView param) {
+  return moving_cost(14 * number_of(param.num_elements()), {param, param, param, param},
+                     {param, param, param});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::adamw) adamw;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::adamw) adamw;
+}  // namespace cuda
+
+inline void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
+                  ConstTensorView grad, const AdamWStep& step) {
+  const ArgumentCheck expect("adamw", stream, "param", param, 1, ArgumentCheck::kAccumulation);
+  expect("exp_avg", exp_avg, param.shape());
+  expect("exp_avg_sq", exp_avg_sq, param.shape());
+  expect("grad", grad, param.shape());
+  check(step.step >= 1, "adamw: step is 1-based");
+  run_body(cpu::adamw, cuda::adamw, stream, param, exp_avg, exp_avg_sq, grad, step);
+}
 
 }  // namespace ladder

@@ -25,7 +25,7 @@ void run_case(benchmark::State& state, const BenchmarkCase& c, DeviceType device
   BenchmarkTensors tensors(device);
   const double limit = measure(c.limit, tensors.stream);
   set_tf32(c.limit == Limit::tf32);
-  const std::function<void()> kernel = c.prepare(tensors);
+  const auto [kernel, cost] = c.prepare(tensors);
   kernel();
   tensors.stream.synchronize();
   double seconds = 0;
@@ -35,7 +35,8 @@ void run_case(benchmark::State& state, const BenchmarkCase& c, DeviceType device
     seconds += one;
   }
   set_tf32(false);
-  const double rate = c.work * static_cast<double>(state.iterations()) / seconds;
+  const double work = c.limit == Limit::bandwidth ? cost.bytes() : cost.product_flops;
+  const double rate = work * static_cast<double>(state.iterations()) / seconds;
   state.counters[c.limit == Limit::bandwidth ? "GB/s" : "GFLOP/s"] = 1e-9 * rate;
   state.counters["of_limit"] = rate / limit;
 }

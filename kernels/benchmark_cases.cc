@@ -25,10 +25,10 @@ struct Cases {
   DType x;            // of the arguments, and in the names unless it is fp32
   std::vector<BenchmarkCase> all;
 
-  void add(const std::string& name, Limit limit, double work,
-           std::function<std::function<void()>(BenchmarkTensors&)> prepare) {
+  void add(const std::string& name, Limit limit,
+           std::function<BenchmarkCase::Call(BenchmarkTensors&)> prepare) {
     const std::string suffix = x == DType::fp32 ? "" : concat("/", name_of(x));
-    all.push_back({name + suffix, limit, work, std::move(prepare)});
+    all.push_back({name + suffix, limit, std::move(prepare)});
   }
 };
 
@@ -36,13 +36,13 @@ void add_matmul(Cases& cases, const std::string& name, DType out_type, size_t m,
                 MatmulOptions options) {
   const DType x = cases.x;
   const Limit limit = x == DType::fp64 ? Limit::fp64 : Limit::fp32;
-  cases.add("matmul/" + name, limit, 2.0 * static_cast<double>(m * n * k),
-            [=](BenchmarkTensors& make) {
-              const TensorView out = make({m, n}, out_type);
-              const TensorView a = make(options.transpose_a ? Shape{k, m} : Shape{m, k}, x);
-              const TensorView b = make(options.transpose_b ? Shape{n, k} : Shape{k, n}, x);
-              return [=, &make] { matmul(make.stream, out, a, b, options); };
-            });
+  cases.add("matmul/" + name, limit, [=](BenchmarkTensors& make) {
+    const TensorView out = make({m, n}, out_type);
+    const TensorView a = make(options.transpose_a ? Shape{k, m} : Shape{m, k}, x);
+    const TensorView b = make(options.transpose_b ? Shape{n, k} : Shape{k, n}, x);
+    return BenchmarkCase::Call{[=, &make] { matmul(make.stream, out, a, b, options); },
+                               matmul_cost(out, a, b, options)};
+  });
 }
 
 void add_matmuls(Cases& cases) {
@@ -63,110 +63,119 @@ void add_matmuls(Cases& cases) {
 void add_attention(Cases& cases) {
   const size_t B = cases.B, T = cases.T;
   const DType x = cases.x;
-  // Half of the scores are masked: 2 products forward, 5 backward, over T^2 / 2.
-  const double product = 2.0 * static_cast<double>(B * T * T / 2 * C);
-  cases.add("attention_forward", Limit::fp32, 2 * product, [=](BenchmarkTensors& make) {
+  cases.add("attention_forward", Limit::fp32, [=](BenchmarkTensors& make) {
     const TensorView out = make({B, T, C}, x), lse = make({B, NH, T}), qkv = make({B, T, 3 * C}, x);
-    return [=, &make] { attention_forward(make.stream, out, lse, qkv); };
+    return BenchmarkCase::Call{[=, &make] { attention_forward(make.stream, out, lse, qkv); },
+                               attention_forward_cost(out, lse, qkv)};
   });
-  cases.add("attention_backward", Limit::fp32, 5 * product, [=](BenchmarkTensors& make) {
+  cases.add("attention_backward", Limit::fp32, [=](BenchmarkTensors& make) {
     const TensorView out = make({B, T, C}, x), lse = make({B, NH, T}), qkv = make({B, T, 3 * C}, x);
     const TensorView dqkv = make({B, T, 3 * C}, x), dot = make({B, NH, T}),
                      dout = make({B, T, C}, x);
     attention_forward(make.stream, out, lse, qkv);
-    return [=, &make] { attention_backward(make.stream, dqkv, dot, dout, out, lse, qkv); };
+    return BenchmarkCase::Call{
+        [=, &make] { attention_backward(make.stream, dqkv, dot, dout, out, lse, qkv); },
+        attention_backward_cost(dqkv, dout, out, lse, qkv)};
   });
 }
 
-// Kernels that are bound by memory. `passes`: how often (R, C) elements are read or written.
-void add_rows(Cases& cases, const std::string& name, double passes, size_t columns,
-              const std::function<std::function<void()>(BenchmarkTensors&)>& prepare) {
-  cases.add(name, Limit::bandwidth,
-            passes * static_cast<double>(size_of(cases.x) * cases.R * columns), prepare);
-}
-
+// Kernels that are bound by memory.
 void add_memory_bound(Cases& cases) {
   const size_t B = cases.B, T = cases.T, R = cases.R;
   const DType x = cases.x;
-  add_rows(cases, "layernorm_forward", 2, C, [=](BenchmarkTensors& make) {
+  cases.add("layernorm_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, C}, x), mean = make({R}), rstd = make({R}),
                      in = make({R, C}, x);
     const TensorView weight = make({C}, x), bias = make({C}, x);
-    return [=, &make] { layernorm_forward(make.stream, out, mean, rstd, in, weight, bias); };
+    return BenchmarkCase::Call{
+        [=, &make] { layernorm_forward(make.stream, out, mean, rstd, in, weight, bias); },
+        layernorm_forward_cost(out, mean, weight)};
   });
-  add_rows(cases, "layernorm_backward", 4, C, [=](BenchmarkTensors& make) {
+  cases.add("layernorm_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView din = make({R, C}, x), dw = make({C}), db = make({C}), dout = make({R, C}, x);
     const TensorView in = make({R, C}, x), weight = make({C}, x), mean = make({R}),
                      rstd = make({R});
-    return
-        [=, &make] { layernorm_backward(make.stream, din, dw, db, dout, in, weight, mean, rstd); };
+    return BenchmarkCase::Call{
+        [=, &make] { layernorm_backward(make.stream, din, dw, db, dout, in, weight, mean, rstd); },
+        layernorm_backward_cost(din, dw, weight, mean)};
   });
-  add_rows(cases, "gelu_forward", 2, 4 * C, [=](BenchmarkTensors& make) {
+  cases.add("gelu_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, 4 * C}, x), in = make({R, 4 * C}, x);
-    return [=, &make] { gelu_forward(make.stream, out, in); };
+    return BenchmarkCase::Call{[=, &make] { gelu_forward(make.stream, out, in); },
+                               gelu_forward_cost(out)};
   });
-  add_rows(cases, "gelu_backward", 3, 4 * C, [=](BenchmarkTensors& make) {
+  cases.add("gelu_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView din = make({R, 4 * C}, x), dout = make({R, 4 * C}, x),
                      in = make({R, 4 * C}, x);
-    return [=, &make] { gelu_backward(make.stream, din, dout, in); };
+    return BenchmarkCase::Call{[=, &make] { gelu_backward(make.stream, din, dout, in); },
+                               gelu_backward_cost(din)};
   });
-  add_rows(cases, "add_bias", 2, 4 * C, [=](BenchmarkTensors& make) {
+  cases.add("add_bias", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, 4 * C}, x), bias = make({4 * C}, x);
-    return [=, &make] { add_bias(make.stream, out, bias); };
+    return BenchmarkCase::Call{[=, &make] { add_bias(make.stream, out, bias); },
+                               add_bias_cost(out, bias)};
   });
-  add_rows(cases, "bias_backward", 1, 4 * C, [=](BenchmarkTensors& make) {
+  cases.add("bias_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView dbias = make({4 * C}), dout = make({R, 4 * C}, x);
-    return [=, &make] { bias_backward(make.stream, dbias, dout); };
+    return BenchmarkCase::Call{[=, &make] { bias_backward(make.stream, dbias, dout); },
+                               bias_backward_cost(dbias, dout)};
   });
-  add_rows(cases, "add_residual", 3, C, [=](BenchmarkTensors& make) {
+  cases.add("add_residual", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, C}, x), in = make({R, C}, x), bias = make({C}, x);
-    return [=, &make] { add_residual(make.stream, out, in, out, bias); };
+    return BenchmarkCase::Call{[=, &make] { add_residual(make.stream, out, in, out, bias); },
+                               add_residual_cost(out, bias)};
   });
-  add_rows(cases, "embedding_forward", 2, C, [=](BenchmarkTensors& make) {
+  cases.add("embedding_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({B, T, C}, x), tokens = make.tokens({B, T}),
                      table = make({V, C}, x);
-    return [=, &make] { embedding_forward(make.stream, out, tokens, table); };
+    return BenchmarkCase::Call{[=, &make] { embedding_forward(make.stream, out, tokens, table); },
+                               embedding_forward_cost(out, tokens)};
   });
-  add_rows(cases, "embedding_backward", 3, C, [=](BenchmarkTensors& make) {
+  cases.add("embedding_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView dout = make({B, T, C}, x), tokens = make.tokens({B, T}), table = make({V, C});
-    return [=, &make] { embedding_backward(make.stream, table, tokens, dout); };
+    return BenchmarkCase::Call{[=, &make] { embedding_backward(make.stream, table, tokens, dout); },
+                               embedding_backward_cost(table, tokens, dout)};
   });
 }
 
 void add_large(Cases& cases) {
   const size_t P = cases.P;
   constexpr size_t kRows = 256;
-  cases.add(
-      "softmax_cross_entropy", Limit::bandwidth, 5.0 * 4 * kRows * V, [=](BenchmarkTensors& make) {
-        const TensorView logits = make({kRows, V}), targets = make.tokens({kRows});
-        const TensorView maximum = make({kRows}), total = make({kRows}), target = make({kRows});
-        const TensorView losses = make({kRows});
-        return [=, &make] {
-          softmax_maximum(make.stream, maximum, logits);
-          softmax_exponentials(make.stream, logits, total, target, targets, maximum, 0);
-          cross_entropy(make.stream, losses, logits, logits, total, target, targets, 0, 1);
-        };
-      });
-  cases.add("adamw", Limit::bandwidth, 28.0 * static_cast<double>(P), [=](BenchmarkTensors& make) {
+  cases.add("softmax_cross_entropy", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView logits = make({kRows, V}), targets = make.tokens({kRows});
+    const TensorView maximum = make({kRows}), total = make({kRows}), target = make({kRows});
+    const TensorView losses = make({kRows});
+    Cost cost = softmax_maximum_cost(maximum, logits);
+    cost += softmax_exponentials_cost(logits, total);
+    cost += cross_entropy_cost(losses, logits, logits);
+    const auto run = [=, &make] {
+      softmax_maximum(make.stream, maximum, logits);
+      softmax_exponentials(make.stream, logits, total, target, targets, maximum, 0);
+      cross_entropy(make.stream, losses, logits, logits, total, target, targets, 0, 1);
+    };
+    return BenchmarkCase::Call{run, cost};
+  });
+  cases.add("adamw", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView p = make({P}), m = make({P});
     const TensorView v = make({P}), g = make({P});
     fill(make.stream, v, 1);
-    return [=, &make] { adamw(make.stream, p, m, v, g, AdamWStep{.learning_rate = 1e-3}); };
+    return BenchmarkCase::Call{
+        [=, &make] { adamw(make.stream, p, m, v, g, AdamWStep{.learning_rate = 1e-3}); },
+        adamw_cost(p)};
   });
-  cases.add("round_to_bf16", Limit::bandwidth, 6.0 * static_cast<double>(P),
-            [=](BenchmarkTensors& make) {
-              const TensorView out = make({P}, DType::bf16), in = make({P});
-              return [=, &make] { cast(make.stream, out, in); };
-            });
-  cases.add("squared_norm", Limit::bandwidth, 4.0 * static_cast<double>(P),
-            [=](BenchmarkTensors& make) {
-              const TensorView in = make({P}), out = make({1}, DType::fp64);
-              const TensorView workspace = make({sum_workspace_elements(P)}, DType::fp64);
-              return [=, &make] { squared_norm(make.stream, out, workspace, in); };
-            });
-  cases.add("fill", Limit::bandwidth, 4.0 * static_cast<double>(P), [=](BenchmarkTensors& make) {
+  cases.add("round_to_bf16", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView out = make({P}, DType::bf16), in = make({P});
+    return BenchmarkCase::Call{[=, &make] { cast(make.stream, out, in); }, cast_cost(out, in)};
+  });
+  cases.add("squared_norm", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView in = make({P}), out = make({1}, DType::fp64);
+    const TensorView workspace = make({sum_workspace_elements(P)}, DType::fp64);
+    return BenchmarkCase::Call{[=, &make] { squared_norm(make.stream, out, workspace, in); },
+                               squared_norm_cost(in)};
+  });
+  cases.add("fill", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({P});
-    return [=, &make] { fill(make.stream, out, 0); };
+    return BenchmarkCase::Call{[=, &make] { fill(make.stream, out, 0); }, fill_cost(out)};
   });
 }
 

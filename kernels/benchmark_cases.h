@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernel.h"
 #include "kernels/machine_limits.h"
 
 namespace ladder {
@@ -28,9 +29,13 @@ class BenchmarkTensors {
 struct BenchmarkCase {
   std::string name;
   Limit limit;
-  double work;  // FLOP, or bytes read and written, of one call
-  // Makes the arguments and returns the call, which is asynchronous on the tensors' stream.
-  std::function<std::function<void()>(BenchmarkTensors&)> prepare;
+  // A call of the kernel, asynchronous on the tensors' stream, and what it costs.
+  struct Call {
+    std::function<void()> run;
+    Cost cost;
+  };
+  // Makes the arguments.
+  std::function<Call(BenchmarkTensors&)> prepare;
 };
 
 // Each kernel in fp32 and bf16, in the shapes of GPT-2 124M on `batch` sequences of `tokens`

@@ -11,7 +11,7 @@
 // of them; only the gradient is rounded. So x is fp32 or fp64 here.
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -37,5 +37,87 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
 // losses (R) = log(sum) - target_logit: step 3 where no gradient is wanted.
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit);
+
+// Costs (kernel.h).
+inline Cost softmax_maximum_cost(ConstTensorView maximum, ConstTensorView logits) {
+  return moving_cost(number_of(logits.num_elements()), {logits}, {maximum});
+}
+inline Cost softmax_exponentials_cost(ConstTensorView logits, ConstTensorView sum) {
+  return moving_cost(3 * number_of(logits.num_elements()), {logits, sum, sum}, {logits, sum, sum});
+}
+inline Cost cross_entropy_cost(ConstTensorView losses, ConstTensorView dlogits,
+                               ConstTensorView exponentials) {
+  return moving_cost(2 * number_of(dlogits.num_elements()), {exponentials, losses, losses},
+                     {dlogits, losses});
+}
+inline Cost cross_entropy_loss_cost(ConstTensorView losses) {
+  return moving_cost(2 * number_of(losses.num_elements()), {losses, losses}, {losses});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::softmax_maximum) softmax_maximum;
+decltype(ladder::softmax_exponentials) softmax_exponentials;
+decltype(ladder::cross_entropy) cross_entropy;
+decltype(ladder::cross_entropy_loss) cross_entropy_loss;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::softmax_maximum) softmax_maximum;
+decltype(ladder::softmax_exponentials) softmax_exponentials;
+decltype(ladder::cross_entropy) cross_entropy;
+decltype(ladder::cross_entropy_loss) cross_entropy_loss;
+}  // namespace cuda
+
+inline void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits) {
+  const ArgumentCheck expect("softmax_maximum", stream, "logits", logits, 2,
+                             ArgumentCheck::kAccumulation);
+  expect("maximum", maximum, {logits.shape()[0]});
+  check(logits.shape()[1] > 0, "softmax_maximum: no columns");
+  run_body(cpu::softmax_maximum, cuda::softmax_maximum, stream, maximum, logits);
+}
+
+inline void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
+                                 TensorView target_logit, ConstTensorView targets,
+                                 ConstTensorView maximum, size_t first) {
+  const ArgumentCheck expect("softmax_exponentials", stream, "logits", logits, 2,
+                             ArgumentCheck::kAccumulation);
+  const Shape rows = {logits.shape()[0]};
+  expect("sum", sum, rows);
+  expect("target_logit", target_logit, rows);
+  expect("targets", targets, DType::int32, rows);
+  expect("maximum", maximum, rows);
+  run_body(cpu::softmax_exponentials, cuda::softmax_exponentials, stream, logits, sum, target_logit,
+           targets, maximum, first);
+}
+
+inline void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
+                          ConstTensorView exponentials, ConstTensorView sum,
+                          ConstTensorView target_logit, ConstTensorView targets, size_t first,
+                          double loss_scale) {
+  const ArgumentCheck expect("cross_entropy", stream, "exponentials", exponentials, 2,
+                             ArgumentCheck::kAccumulation);
+  const Shape rows = {exponentials.shape()[0]};
+  expect("losses", losses, rows);
+  if (exponentials.dtype() == DType::fp32) {
+    expect("dlogits", dlogits, {DType::fp32, DType::bf16, DType::fp16}, exponentials.shape());
+  } else {
+    expect("dlogits", dlogits, exponentials.shape());
+  }
+  expect("sum", sum, rows);
+  expect("target_logit", target_logit, rows);
+  expect("targets", targets, DType::int32, rows);
+  run_body(cpu::cross_entropy, cuda::cross_entropy, stream, losses, dlogits, exponentials, sum,
+           target_logit, targets, first, loss_scale);
+}
+
+inline void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
+                               ConstTensorView target_logit) {
+  const ArgumentCheck expect("cross_entropy_loss", stream, "losses", losses, 1,
+                             ArgumentCheck::kAccumulation);
+  expect("sum", sum, losses.shape());
+  expect("target_logit", target_logit, losses.shape());
+  run_body(cpu::cross_entropy_loss, cuda::cross_entropy_loss, stream, losses, sum, target_logit);
+}
 
 }  // namespace ladder

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -23,5 +23,68 @@ void cast(Stream& stream, TensorView out, ConstTensorView in);
 // multiplication of an integer by a rounded factor (random.h), so the same bits everywhere. In bf16
 // and fp16 fp32's numbers, rounded.
 void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, double deviation);
+
+// Costs (kernel.h).
+inline Cost fill_cost(ConstTensorView out) { return moving_cost(0, {}, {out}); }
+inline Cost add_cost(ConstTensorView out) {
+  return moving_cost(number_of(out.num_elements()), {out, out}, {out});
+}
+inline Cost scale_cost(ConstTensorView out) {
+  return moving_cost(number_of(out.num_elements()), {out}, {out});
+}
+inline Cost cast_cost(ConstTensorView out, ConstTensorView in) {
+  return moving_cost(0, {in}, {out});
+}
+inline Cost fill_normal_cost(ConstTensorView out) {
+  return moving_cost(number_of(out.num_elements()), {}, {out});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::fill) fill;
+decltype(ladder::add) add;
+decltype(ladder::scale) scale;
+decltype(ladder::cast) cast;
+decltype(ladder::fill_normal) fill_normal;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::fill) fill;
+decltype(ladder::add) add;
+decltype(ladder::scale) scale;
+decltype(ladder::cast) cast;
+decltype(ladder::fill_normal) fill_normal;
+}  // namespace cuda
+
+inline void fill(Stream& stream, TensorView out, double value) {
+  const ArgumentCheck expect("fill", stream, "out", out, 0);
+  run_body(cpu::fill, cuda::fill, stream, out, value);
+}
+
+inline void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b) {
+  const ArgumentCheck expect("add", stream, "out", out, 0);
+  expect("a", a, out.shape());
+  expect("b", b, out.shape());
+  run_body(cpu::add, cuda::add, stream, out, a, b);
+}
+
+inline void scale(Stream& stream, TensorView out, ConstTensorView in, double factor) {
+  const ArgumentCheck expect("scale", stream, "out", out, 0);
+  expect("in", in, out.shape());
+  run_body(cpu::scale, cuda::scale, stream, out, in, factor);
+}
+
+inline void cast(Stream& stream, TensorView out, ConstTensorView in) {
+  const ArgumentCheck expect_out("cast", stream, "out", out, 0);
+  const ArgumentCheck expect_in("cast", stream, "in", in, 0);
+  expect_in("in", in, out.shape());
+  run_body(cpu::cast, cuda::cast, stream, out, in);
+}
+
+inline void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first,
+                        double deviation) {
+  const ArgumentCheck expect("fill_normal", stream, "out", out, 0);
+  run_body(cpu::fill_normal, cuda::fill_normal, stream, out, key, first, deviation);
+}
 
 }  // namespace ladder

@@ -1,7 +1,7 @@
 // Token and position embedding. Letters and rules: kernels/matmul.h.
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -26,5 +26,85 @@ void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstT
 // dtable[t, :] += sum over b, in order, of dout[b, t, :].
 //   dout x; dtable a
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout);
+
+// Costs (kernel.h).
+// Of a table only the rows that tokens name are touched: as many elements as `out` has.
+inline Cost embedding_forward_cost(ConstTensorView out, ConstTensorView tokens) {
+  return moving_cost(0, {out, tokens}, {out});
+}
+inline Cost embedding_backward_cost(ConstTensorView dtable, ConstTensorView tokens,
+                                    ConstTensorView dout) {
+  Cost cost = moving_cost(number_of(dout.num_elements()), {dout, tokens}, {});
+  const double rows = number_of(dout.num_elements() * size_of(dtable.dtype()));
+  cost.bytes_read += rows;
+  cost.bytes_written += rows;
+  return cost;
+}
+inline Cost position_forward_cost(ConstTensorView out, ConstTensorView table) {
+  return moving_cost(number_of(out.num_elements()), {out, table}, {out});
+}
+inline Cost position_backward_cost(ConstTensorView dtable, ConstTensorView dout) {
+  return moving_cost(number_of(dout.num_elements()), {dout, dtable}, {dtable});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::embedding_forward) embedding_forward;
+decltype(ladder::embedding_backward) embedding_backward;
+decltype(ladder::position_forward) position_forward;
+decltype(ladder::position_backward) position_backward;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::embedding_forward) embedding_forward;
+decltype(ladder::embedding_backward) embedding_backward;
+decltype(ladder::position_forward) position_forward;
+decltype(ladder::position_backward) position_backward;
+}  // namespace cuda
+
+// (rows, columns of `out`) with the rows that a table says it has.
+inline Shape table_shape(const ConstTensorView& table, const ConstTensorView& out) {
+  return {table.shape().num_dims() > 0 ? table.shape()[0] : 0, out.shape()[2]};
+}
+
+inline void check_positions(const char* kernel, const char* argument, const ConstTensorView& table,
+                            const ConstTensorView& out) {
+  if (table.shape()[0] < out.shape()[1]) {
+    fail(concat(kernel, ": argument `", argument, "` has ", table.shape()[0],
+                " positions, the sequence ", out.shape()[1]));
+  }
+}
+
+inline void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
+                              ConstTensorView table, size_t first) {
+  const ArgumentCheck expect("embedding_forward", stream, "out", out, 3);
+  expect("tokens", tokens, DType::int32, {out.shape()[0], out.shape()[1]});
+  expect("table", table, table_shape(table, out));
+  run_body(cpu::embedding_forward, cuda::embedding_forward, stream, out, tokens, table, first);
+}
+
+inline void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
+                               ConstTensorView dout, size_t first) {
+  const ArgumentCheck expect("embedding_backward", stream, "dout", dout, 3);
+  expect.accumulated("dtable", dtable, table_shape(dtable, dout));
+  expect("tokens", tokens, DType::int32, {dout.shape()[0], dout.shape()[1]});
+  run_body(cpu::embedding_backward, cuda::embedding_backward, stream, dtable, tokens, dout, first);
+}
+
+inline void position_forward(Stream& stream, TensorView out, ConstTensorView in,
+                             ConstTensorView table) {
+  const ArgumentCheck expect("position_forward", stream, "out", out, 3);
+  expect("in", in, out.shape());
+  expect("table", table, table_shape(table, out));
+  check_positions("position_forward", "table", table, out);
+  run_body(cpu::position_forward, cuda::position_forward, stream, out, in, table);
+}
+
+inline void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
+  const ArgumentCheck expect("position_backward", stream, "dout", dout, 3);
+  expect.accumulated("dtable", dtable, table_shape(dtable, dout));
+  check_positions("position_backward", "dtable", dtable, dout);
+  run_body(cpu::position_backward, cuda::position_backward, stream, dtable, dout);
+}
 
 }  // namespace ladder

@@ -6,7 +6,7 @@
 //   derivative = gate + in * gate * (1 - gate) * w'
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -18,5 +18,38 @@ void gelu_forward(Stream& stream, TensorView out, ConstTensorView in);
 
 // din = dout * the derivative at `in`. Any shape. din may be dout.
 void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView in);
+
+// Costs (kernel.h).
+inline Cost gelu_forward_cost(ConstTensorView out) {
+  return moving_cost(8 * number_of(out.num_elements()), {out}, {out});
+}
+inline Cost gelu_backward_cost(ConstTensorView din) {
+  return moving_cost(14 * number_of(din.num_elements()), {din, din}, {din});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::gelu_forward) gelu_forward;
+decltype(ladder::gelu_backward) gelu_backward;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::gelu_forward) gelu_forward;
+decltype(ladder::gelu_backward) gelu_backward;
+}  // namespace cuda
+
+inline void gelu_forward(Stream& stream, TensorView out, ConstTensorView in) {
+  const ArgumentCheck expect("gelu_forward", stream, "out", out, 0);
+  expect("in", in, out.shape());
+  run_body(cpu::gelu_forward, cuda::gelu_forward, stream, out, in);
+}
+
+inline void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,
+                          ConstTensorView in) {
+  const ArgumentCheck expect("gelu_backward", stream, "din", din, 0);
+  expect("dout", dout, din.shape());
+  expect("in", in, din.shape());
+  run_body(cpu::gelu_backward, cuda::gelu_backward, stream, din, dout, in);
+}
 
 }  // namespace ladder

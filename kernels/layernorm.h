@@ -1,7 +1,7 @@
 // Layer normalization [Ba16]. Letters and rules: kernels/matmul.h.
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -25,5 +25,57 @@ void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorVi
 void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
                         ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
                         ConstTensorView mean, ConstTensorView rstd);
+
+// Costs (kernel.h).
+inline Cost layernorm_forward_cost(ConstTensorView out, ConstTensorView mean,
+                                   ConstTensorView weight) {
+  return moving_cost(8 * number_of(out.num_elements()), {out, weight, weight}, {out, mean, mean});
+}
+inline Cost layernorm_backward_cost(ConstTensorView din, ConstTensorView dweight,
+                                    ConstTensorView weight, ConstTensorView mean) {
+  return moving_cost(16 * number_of(din.num_elements()),
+                     {din, din, din, dweight, dweight, weight, mean, mean},
+                     {din, dweight, dweight});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::layernorm_forward) layernorm_forward;
+decltype(ladder::layernorm_backward) layernorm_backward;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::layernorm_forward) layernorm_forward;
+decltype(ladder::layernorm_backward) layernorm_backward;
+}  // namespace cuda
+
+inline void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorView rstd,
+                              ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
+  const ArgumentCheck expect("layernorm_forward", stream, "out", out, 2);
+  const size_t rows = out.shape()[0], n = out.shape()[1];
+  expect.accumulated("mean", mean, {rows});
+  expect.accumulated("rstd", rstd, {rows});
+  expect("in", in, {rows, n});
+  expect("weight", weight, {n});
+  expect("bias", bias, {n});
+  run_body(cpu::layernorm_forward, cuda::layernorm_forward, stream, out, mean, rstd, in, weight,
+           bias);
+}
+
+inline void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
+                               ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
+                               ConstTensorView mean, ConstTensorView rstd) {
+  const ArgumentCheck expect("layernorm_backward", stream, "din", din, 2);
+  const size_t rows = din.shape()[0], n = din.shape()[1];
+  expect.accumulated("dweight", dweight, {n});
+  expect.accumulated("dbias", dbias, {n});
+  expect("dout", dout, {rows, n});
+  expect("in", in, {rows, n});
+  expect("weight", weight, {n});
+  expect.accumulated("mean", mean, {rows});
+  expect.accumulated("rstd", rstd, {rows});
+  run_body(cpu::layernorm_backward, cuda::layernorm_backward, stream, din, dweight, dbias, dout, in,
+           weight, mean, rstd);
+}
 
 }  // namespace ladder

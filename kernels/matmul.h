@@ -12,7 +12,7 @@
 // it is stored. What is summed over rows, and what backward needs to full precision, is of a.
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -53,5 +53,62 @@ void add_bias(Stream& stream, TensorView out, ConstTensorView bias);
 // dbias (C) += sum over rows of dout (R, C), in an order that is independent of the threads.
 //   dout x; dbias a
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout);
+
+// Costs (kernel.h).
+inline Cost matmul_cost(ConstTensorView out, ConstTensorView a, ConstTensorView b,
+                        MatmulOptions options = {}) {
+  const size_t k = a.shape()[options.transpose_a ? 0 : 1];
+  Cost cost = moving_cost(0, {a, b}, {out});
+  if (options.accumulate) cost += moving_cost(number_of(out.num_elements()), {out}, {});
+  cost.product_flops = 2 * number_of(out.num_elements()) * number_of(k);
+  return cost;
+}
+inline Cost add_bias_cost(ConstTensorView out, ConstTensorView bias) {
+  return moving_cost(number_of(out.num_elements()), {out, bias}, {out});
+}
+inline Cost bias_backward_cost(ConstTensorView dbias, ConstTensorView dout) {
+  return moving_cost(number_of(dout.num_elements()), {dbias, dout}, {dbias});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::matmul) matmul;
+decltype(ladder::add_bias) add_bias;
+decltype(ladder::bias_backward) bias_backward;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::matmul) matmul;
+decltype(ladder::add_bias) add_bias;
+decltype(ladder::bias_backward) bias_backward;
+decltype(ladder::set_tf32) set_tf32;
+}  // namespace cuda
+
+inline void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                   MatmulOptions options) {
+  const ArgumentCheck expect("matmul", stream, "a", a, 2);
+  const size_t m = a.shape()[options.transpose_a ? 1 : 0];
+  const size_t k = a.shape()[options.transpose_a ? 0 : 1];
+  // b has one free extent, the columns of the product; what b says of it binds out.
+  const size_t n = b.shape().num_dims() == 2 ? b.shape()[options.transpose_b ? 0 : 1] : 0;
+  expect("b", b, options.transpose_b ? Shape{n, k} : Shape{k, n});
+  expect("out", out, {a.dtype(), accumulation_dtype(a.dtype())}, {m, n});
+  check(m > 0 && n > 0 && k > 0, "matmul: an extent is zero");
+  run_body(cpu::matmul, cuda::matmul, stream, out, a, b, options);
+}
+
+inline void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
+  const ArgumentCheck expect("add_bias", stream, "out", out, 2);
+  expect("bias", bias, {out.shape()[1]});
+  run_body(cpu::add_bias, cuda::add_bias, stream, out, bias);
+}
+
+inline void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout) {
+  const ArgumentCheck expect("bias_backward", stream, "dout", dout, 2);
+  expect.accumulated("dbias", dbias, {dout.shape()[1]});
+  run_body(cpu::bias_backward, cuda::bias_backward, stream, dbias, dout);
+}
+
+inline void set_tf32(bool on) { cuda::set_tf32(on); }
 
 }  // namespace ladder

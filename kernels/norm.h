@@ -1,7 +1,7 @@
 // Sums with a fixed order. Rules: kernels/matmul.h.
 #pragma once
 
-#include "kernels/runtime/stream.h"
+#include "kernels/kernel.h"
 
 namespace ladder {
 
@@ -20,5 +20,43 @@ void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTen
 
 // out (1) fp64 = sum over i of in[i], every element widened to fp64 first. The same arguments.
 void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in);
+
+// Costs (kernel.h).
+inline Cost squared_norm_cost(ConstTensorView in) {
+  return moving_cost(2 * number_of(in.num_elements()), {in}, {});
+}
+inline Cost sum_cost(ConstTensorView in) {
+  return moving_cost(number_of(in.num_elements()), {in}, {});
+}
+
+// Bodies, and entries that check what these are given.
+namespace cpu {
+decltype(ladder::squared_norm) squared_norm;
+decltype(ladder::sum) sum;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::squared_norm) squared_norm;
+decltype(ladder::sum) sum;
+}  // namespace cuda
+
+inline void check_sum(const char* kernel, const Stream& stream, const ConstTensorView& out,
+                      const ConstTensorView& workspace, const ConstTensorView& in) {
+  const ArgumentCheck expect(kernel, stream, "in", in, 1, ArgumentCheck::kAccumulation);
+  expect("out", out, DType::fp64, {1});
+  const size_t needed = sum_workspace_elements(in.num_elements());
+  const size_t given = workspace.shape().num_dims() == 1 ? workspace.shape()[0] : 0;
+  expect("workspace", workspace, DType::fp64, {std::max(needed, given)});
+}
+
+inline void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
+  check_sum("squared_norm", stream, out, workspace, in);
+  run_body(cpu::squared_norm, cuda::squared_norm, stream, out, workspace, in);
+}
+
+inline void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
+  check_sum("sum", stream, out, workspace, in);
+  run_body(cpu::sum, cuda::sum, stream, out, workspace, in);
+}
 
 }  // namespace ladder

@@ -1,11 +1,9 @@
 #include "kernels/adamw.h"
 
-#include "kernels/cpu/bodies.h"
-
 namespace ladder::cpu {
 
-void adamw(TensorView param, TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grad,
-           const AdamWStep& step) {
+void adamw(Stream&, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
+           ConstTensorView grad, const AdamWStep& step) {
   const size_t n = param.num_elements();
   dispatch_accumulation(param.dtype(), [&](auto zero) {
     using T = decltype(zero);

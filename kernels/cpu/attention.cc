@@ -1,5 +1,6 @@
+#include "kernels/attention.h"
+
 #include "kernels/cpu/attention_tile.h"
-#include "kernels/cpu/bodies.h"
 
 namespace ladder::cpu {
 namespace {
@@ -166,7 +167,7 @@ void for_blocks(size_t tokens, size_t size, size_t num_heads, Body body) {
 
 }  // namespace
 
-void attention_forward(TensorView out, TensorView logsumexp, ConstTensorView qkv) {
+void attention_forward(Stream&, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], hidden = out.shape()[2];
   const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
   dispatch_float(out.dtype(), [&](auto zero) {
@@ -185,7 +186,7 @@ void attention_forward(TensorView out, TensorView logsumexp, ConstTensorView qkv
   });
 }
 
-void attention_backward(TensorView dqkv, TensorView row_dot, ConstTensorView dout,
+void attention_backward(Stream&, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], hidden = out.shape()[2];
   const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;

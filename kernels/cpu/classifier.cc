@@ -1,12 +1,13 @@
+#include "kernels/classifier.h"
+
 #include <cmath>
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/map.h"
 #include "kernels/cpu/math.h"
 #include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
-void softmax_maximum(TensorView maximum, ConstTensorView logits) {
+void softmax_maximum(Stream&, TensorView maximum, ConstTensorView logits) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
   dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -17,7 +18,7 @@ void softmax_maximum(TensorView maximum, ConstTensorView logits) {
   });
 }
 
-void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_logit,
+void softmax_exponentials(Stream&, TensorView logits, TensorView sum, TensorView target_logit,
                           ConstTensorView targets, ConstTensorView maximum, size_t first) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
   dispatch_accumulation(logits.dtype(), [&](auto zero) {
@@ -39,11 +40,11 @@ void softmax_exponentials(TensorView logits, TensorView sum, TensorView target_l
   });
 }
 
-void cross_entropy(TensorView losses, TensorView dlogits, ConstTensorView exponentials,
+void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, ConstTensorView exponentials,
                    ConstTensorView sum, ConstTensorView target_logit, ConstTensorView targets,
                    size_t first, double loss_scale) {
   const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
-  cross_entropy_loss(losses, sum, target_logit);
+  cpu::cross_entropy_loss(stream, losses, sum, target_logit);
   dispatch_float(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
@@ -62,7 +63,8 @@ void cross_entropy(TensorView losses, TensorView dlogits, ConstTensorView expone
   });
 }
 
-void cross_entropy_loss(TensorView losses, ConstTensorView sum, ConstTensorView target_logit) {
+void cross_entropy_loss(Stream&, TensorView losses, ConstTensorView sum,
+                        ConstTensorView target_logit) {
   const size_t rows = losses.num_elements();
   dispatch_accumulation(losses.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -1,11 +1,11 @@
 #include "kernels/elementwise.h"
+#include "kernels/residual.h"
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/map.h"
 #include "kernels/runtime/random.h"
 
 namespace ladder::cpu {
-void fill(TensorView out, double value) {
+void fill(Stream&, TensorView out, double value) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
@@ -16,7 +16,7 @@ void fill(TensorView out, double value) {
   });
 }
 
-void add(TensorView out, ConstTensorView a, ConstTensorView b) {
+void add(Stream&, TensorView out, ConstTensorView a, ConstTensorView b) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map([](auto x, auto y) { return x + y; }, out.num_elements(), out.as<T>(), a.as<T>(),
@@ -24,7 +24,7 @@ void add(TensorView out, ConstTensorView a, ConstTensorView b) {
   });
 }
 
-void scale(TensorView out, ConstTensorView in, double factor) {
+void scale(Stream&, TensorView out, ConstTensorView in, double factor) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto f = static_cast<Accumulate<T>>(factor);
@@ -32,7 +32,7 @@ void scale(TensorView out, ConstTensorView in, double factor) {
   });
 }
 
-void cast(TensorView out, ConstTensorView in) {
+void cast(Stream&, TensorView out, ConstTensorView in) {
   const size_t n = out.num_elements();
   dispatch_float(out.dtype(), [&](auto out_zero) {
     dispatch_float(in.dtype(), [&](auto in_zero) {
@@ -46,7 +46,7 @@ void cast(TensorView out, ConstTensorView in) {
   });
 }
 
-void fill_normal(TensorView out, uint64_t key, uint64_t first, double deviation) {
+void fill_normal(Stream&, TensorView out, uint64_t key, uint64_t first, double deviation) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
@@ -60,7 +60,7 @@ void fill_normal(TensorView out, uint64_t key, uint64_t first, double deviation)
   });
 }
 
-void add_residual(TensorView out, ConstTensorView residual, ConstTensorView update,
+void add_residual(Stream&, TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -1,12 +1,13 @@
+#include "kernels/embedding.h"
+
 #include <algorithm>
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/map.h"
 #include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
 
-void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView table,
+void embedding_forward(Stream&, TensorView out, ConstTensorView tokens, ConstTensorView table,
                        size_t first) {
   const size_t rows = tokens.num_elements(), words = table.shape()[0], n = table.shape()[1];
   dispatch_float(out.dtype(), [&](auto zero) {
@@ -26,7 +27,7 @@ void embedding_forward(TensorView out, ConstTensorView tokens, ConstTensorView t
   });
 }
 
-void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorView dout,
+void embedding_backward(Stream&, TensorView dtable, ConstTensorView tokens, ConstTensorView dout,
                         size_t first) {
   constexpr size_t kColumns = 64;  // a thread has columns to itself: no two write the same element
   const size_t rows = tokens.num_elements(), words = dtable.shape()[0], n = dtable.shape()[1];
@@ -48,7 +49,7 @@ void embedding_backward(TensorView dtable, ConstTensorView tokens, ConstTensorVi
   });
 }
 
-void position_forward(TensorView out, ConstTensorView in, ConstTensorView table) {
+void position_forward(Stream&, TensorView out, ConstTensorView in, ConstTensorView table) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], n = out.shape()[2];
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -57,7 +58,7 @@ void position_forward(TensorView out, ConstTensorView in, ConstTensorView table)
   });
 }
 
-void position_backward(TensorView dtable, ConstTensorView dout) {
+void position_backward(Stream&, TensorView dtable, ConstTensorView dout) {
   const size_t batch = dout.shape()[0], tokens = dout.shape()[1], n = dout.shape()[2];
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);

@@ -1,12 +1,11 @@
 #include "kernels/gelu.h"
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/map.h"
 #include "kernels/cpu/math.h"
 
 namespace ladder::cpu {
 
-void gelu_forward(TensorView out, ConstTensorView in) {
+void gelu_forward(Stream&, TensorView out, ConstTensorView in) {
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
@@ -20,7 +19,7 @@ void gelu_forward(TensorView out, ConstTensorView in) {
   });
 }
 
-void gelu_backward(TensorView din, ConstTensorView dout, ConstTensorView in) {
+void gelu_backward(Stream&, TensorView din, ConstTensorView dout, ConstTensorView in) {
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {
@@ -69,8 +68,8 @@ void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dwei
 
 }  // namespace
 
-void layernorm_forward(TensorView out, TensorView mean, TensorView rstd, ConstTensorView in,
-                       ConstTensorView weight, ConstTensorView bias) {
+void layernorm_forward(Stream&, TensorView out, TensorView mean, TensorView rstd,
+                       ConstTensorView in, ConstTensorView weight, ConstTensorView bias) {
   const size_t rows = in.shape()[0], n = in.shape()[1];
   dispatch_float(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -83,9 +82,9 @@ void layernorm_forward(TensorView out, TensorView mean, TensorView rstd, ConstTe
   });
 }
 
-void layernorm_backward(TensorView din, TensorView dweight, TensorView dbias, ConstTensorView dout,
-                        ConstTensorView in, ConstTensorView weight, ConstTensorView mean,
-                        ConstTensorView rstd) {
+void layernorm_backward(Stream&, TensorView din, TensorView dweight, TensorView dbias,
+                        ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
+                        ConstTensorView mean, ConstTensorView rstd) {
   constexpr size_t kColumns = 64;
   const size_t rows = in.shape()[0], n = in.shape()[1];
   dispatch_float(in.dtype(), [&](auto zero) {

@@ -1,12 +1,13 @@
+#include "kernels/matmul.h"
+
 #include <algorithm>
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {
 
-void matmul(TensorView out, ConstTensorView a, ConstTensorView b, MatmulOptions options) {
+void matmul(Stream&, TensorView out, ConstTensorView a, ConstTensorView b, MatmulOptions options) {
   const size_t m = out.shape()[0], n = out.shape()[1];
   const size_t k = a.shape()[options.transpose_a ? 0 : 1];
   dispatch_float(a.dtype(), [&](auto zero) {
@@ -21,7 +22,7 @@ void matmul(TensorView out, ConstTensorView a, ConstTensorView b, MatmulOptions 
   });
 }
 
-void add_bias(TensorView out, ConstTensorView bias) {
+void add_bias(Stream&, TensorView out, ConstTensorView bias) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const o = out.as<T>();
@@ -30,7 +31,7 @@ void add_bias(TensorView out, ConstTensorView bias) {
   });
 }
 
-void bias_backward(TensorView dbias, ConstTensorView dout) {
+void bias_backward(Stream&, TensorView dbias, ConstTensorView dout) {
   constexpr size_t kColumns = 256;  // a thread's share of the columns, summed in its L1 cache
   constexpr size_t kRows = 64;      // rows are summed in groups, so that rounding grows slowly
   const size_t rows = dout.shape()[0], n = dout.shape()[1];

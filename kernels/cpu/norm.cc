@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/bodies.h"
 #include "kernels/cpu/lanes.h"
 
 namespace ladder::cpu {
@@ -60,11 +59,11 @@ void sum_in_blocks(TensorView out, TensorView workspace, ConstTensorView in, Ter
 
 }  // namespace
 
-void squared_norm(TensorView out, TensorView workspace, ConstTensorView in) {
+void squared_norm(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
   sum_in_blocks(out, workspace, in, [](const Doubles& x) { return x * x; });
 }
 
-void sum(TensorView out, TensorView workspace, ConstTensorView in) {
+void sum(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
   sum_in_blocks(out, workspace, in, [](const Doubles& x) { return x; });
 }
 

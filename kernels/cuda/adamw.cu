@@ -1,6 +1,5 @@
 #include "kernels/adamw.h"
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/pack.h"
 
 namespace ladder::cuda {

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "kernels/cuda/attention_tile.h"
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/launch.h"
 
 namespace ladder::cuda {

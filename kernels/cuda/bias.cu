@@ -1,4 +1,5 @@
-#include "kernels/cuda/bodies.h"
+#include "kernels/matmul.h"
+
 #include "kernels/cuda/map.h"
 
 namespace ladder::cuda {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/map.h"
 #include "kernels/vocabulary.h"
 

@@ -1,6 +1,6 @@
 #include "kernels/elementwise.h"
+#include "kernels/residual.h"
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/map.h"
 #include "kernels/runtime/random.h"
 

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/map.h"
 
 namespace ladder::cuda {

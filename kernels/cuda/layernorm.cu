@@ -1,6 +1,5 @@
 #include "kernels/layernorm.h"
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pack.h"
 

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <map>
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/runtime/cuda.h"
 
 namespace ladder::cuda {

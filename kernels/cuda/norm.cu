@@ -1,6 +1,5 @@
 #include "kernels/norm.h"
 
-#include "kernels/cuda/bodies.h"
 #include "kernels/cuda/warp.h"
 
 namespace ladder::cuda {

@@ -1,0 +1,64 @@
+// The description of the model against what its kernels cost.
+#include "common/model/description.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/model/layout.h"
+#include "kernels/attention.h"
+#include "kernels/matmul.h"
+
+namespace ladder::testing {
+namespace {
+
+// A tensor of no memory: its shape is all that costs depend on.
+TensorView view(const Shape& shape, DType dtype = DType::fp32) {
+  return TensorView(no_memory().allocate(shape.num_elements() * 8), dtype, DeviceType::cpu, shape);
+}
+
+double product_flops(size_t rows, size_t in, size_t out) {
+  return matmul_cost(view({rows, out}), view({rows, in}), view({in, out})).product_flops;
+}
+
+TEST_CASE("operations cost what the products of their kernels cost") {
+  const size_t b = 2, t = 8, c = 12, nh = 3, v = 30, rows = b * t;
+  const ModelDescription model = describe({2, nh, c, v, t});
+  // As is usual, attention counts also the half of the scores that no query sees and no kernel
+  // computes.
+  const Cost attention =
+      attention_forward_cost(view({b, t, c}), view({b, nh, t}), view({b, t, 3 * c}));
+  const double block = product_flops(rows, c, 3 * c) + 2 * attention.product_flops +
+                       product_flops(rows, c, c) + product_flops(rows, c, 4 * c) +
+                       product_flops(rows, 4 * c, c);
+  for (const Operation& operation : model.operations) {
+    const double expected = operation.kind == OperationKind::block ? block
+                            : operation.kind == OperationKind::classifier
+                                ? product_flops(rows, c, v)
+                                : 0;
+    CHECK(operation.forward_flops * static_cast<double>(rows) == expected);
+  }
+}
+
+TEST_CASE("a product costs two operations for each pair of factors, and every argument once") {
+  const Cost cost = matmul_cost(view({3, 5}), view({3, 7}, DType::bf16), view({7, 5}, DType::bf16));
+  CHECK(cost.product_flops == 2 * 3 * 5 * 7);
+  CHECK(cost.bytes_read == 2 * (3 * 7 + 7 * 5));
+  CHECK(cost.bytes_written == 4 * 3 * 5);
+  const Cost more = matmul_cost(view({3, 5}), view({7, 3}), view({7, 5}),
+                                {.transpose_a = true, .transpose_b = false, .accumulate = true});
+  CHECK(more.product_flops == 2 * 3 * 5 * 7);
+  CHECK(more.bytes_read == 4 * (3 * 7 + 7 * 5 + 3 * 5));
+}
+
+TEST_CASE("attention's cost grows with the square of the sequence, backward with five products") {
+  const auto forward = [](size_t t) {
+    return attention_forward_cost(view({1, t, 4}), view({1, 2, t}), view({1, t, 12}));
+  };
+  CHECK(forward(10).product_flops == 2 * 2 * 10 * 10 / 2 * 4);
+  CHECK(forward(20).product_flops == 4 * forward(10).product_flops);
+  const Cost backward = attention_backward_cost(
+      view({1, 10, 12}), view({1, 10, 4}), view({1, 10, 4}), view({1, 2, 10}), view({1, 10, 12}));
+  CHECK(2 * backward.product_flops == 5 * forward(10).product_flops);
+}
+
+}  // namespace
+}  // namespace ladder::testing
