@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "common/io/svg.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -72,21 +73,6 @@ std::string text_of(const Box& box, size_t columns, size_t digits) {
   return concat("[", number, std::string(columns - number.size() - 2, ' '), "]");
 }
 
-const char* const kSvgStyle =
-    "<style>text{font-family:sans-serif;font-size:12px;fill:#222}"
-    ".title{font-size:16px;font-weight:bold}.number{text-anchor:middle}"
-    ".idle{fill:#eeeeee}.forward{fill:#8fc1e3;stroke:#ffffff}"
-    ".backward{fill:#f5b26b;stroke:#ffffff}</style>\n";
-
-std::string svg_rect(const char* kind, double x, double y, double width, double height) {
-  return concat("<rect class=\"", kind, "\" x=\"", x, "\" y=\"", y, "\" width=\"", width,
-                "\" height=\"", height, "\"/>\n");
-}
-
-std::string svg_text(double x, double y, const std::string& text, const char* kind = "label") {
-  return concat("<text class=\"", kind, "\" x=\"", x, "\" y=\"", y, "\">", text, "</text>\n");
-}
-
 }  // namespace
 
 std::string draw_text(const Schedule& schedule, const Timeline& timeline) {
@@ -117,31 +103,27 @@ std::string draw_svg(const std::string& name, const Schedule& schedule, const Ti
   const Bubble bubble = bubble_of(schedule, timeline);
   const double bottom = kTop + kRow * static_cast<double>(schedule.size());
   const auto top_of = [&](size_t stage) { return kTop + kRow * static_cast<double>(stage); };
-  std::string svg = concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ",
-                           kLeft + kWidth + 90, " ", bottom + 32, "\">\n", kSvgStyle,
-                           "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-  svg += svg_text(10, 26,
-                  concat(name, "; stages: ", schedule.size(), "; micro-batches: ",
-                         num_micro_batches(schedule), "; bubble: ", percent(bubble.overall, 1)),
-                  "title");
+  Svg svg(kLeft + kWidth + 90, bottom + 32);
+  svg.text(10, 26,
+           concat(name, "; stages: ", schedule.size(), "; micro-batches: ",
+                  num_micro_batches(schedule), "; bubble: ", percent(bubble.overall, 1)),
+           {.size = 16, .bold = true});
   for (size_t s = 0; s < schedule.size(); ++s) {
-    svg += svg_text(10, top_of(s) + 19, concat("stage ", s)) +
-           svg_rect("idle", kLeft, top_of(s), kWidth, kBox) +
-           svg_text(kLeft + kWidth + 8, top_of(s) + 19, "idle " + percent(bubble.idle[s], 0));
+    svg.text(10, top_of(s) + 19, concat("stage ", s));
+    svg.rect(Colour::idle, kLeft, top_of(s), kWidth, kBox);
+    svg.text(kLeft + kWidth + 8, top_of(s) + 19, "idle " + percent(bubble.idle[s], 0));
   }
   for (const Box& box : boxes_of(schedule, timeline)) {
     const double x = kLeft + box.begin * scale, width = (box.end - box.begin) * scale;
-    svg += svg_rect(box.is_forward ? "forward" : "backward", x, top_of(box.stage), width, kBox);
+    svg.rect(box.is_forward ? Colour::forward : Colour::backward, x, top_of(box.stage), width,
+             kBox);
     if (width < kDigit * static_cast<double>(box.number.size()) + 2) continue;
-    svg += svg_text(x + width / 2, top_of(box.stage) + 19, box.number, "number");
+    svg.text(x + width / 2, top_of(box.stage) + 19, box.number, {.anchor = Svg::Anchor::middle});
   }
-  svg += svg_rect("forward", kLeft, bottom + 6, 14, 14) +
-         svg_text(kLeft + 20, bottom + 18, "forward") +
-         svg_rect("backward", kLeft + 90, bottom + 6, 14, 14) +
-         svg_text(kLeft + 110, bottom + 18, "backward") +
-         svg_rect("idle", kLeft + 190, bottom + 6, 14, 14) +
-         svg_text(kLeft + 210, bottom + 18, "idle");
-  return svg + "</svg>\n";
+  double x = svg.legend(kLeft, bottom + 6, Colour::forward, "forward");
+  x = svg.legend(x, bottom + 6, Colour::backward, "backward");
+  svg.legend(x, bottom + 6, Colour::idle, "idle");
+  return svg.str();
 }
 
 }  // namespace ladder

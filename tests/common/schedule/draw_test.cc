@@ -80,12 +80,12 @@ TEST_CASE("the SVG has a box for each forward and backward, all stages, and says
   CHECK(count_of(svg, "<rect class=\"forward\"") == 12 + 1);  // and one that explains the colour
   CHECK(count_of(svg, "<rect class=\"backward\"") == 12 + 1);
   CHECK(count_of(svg, "<rect class=\"idle\"") == 3 + 1);
-  CHECK(count_of(svg, "class=\"number\"") == 24);
+  CHECK(count_of(svg, "text-anchor=\"middle\"") == 24);
   for (const char* label : {">stage 0<", ">stage 1<", ">stage 2<", ">idle 33 %<"}) {
     CHECK_THAT(svg, Contains(label));
   }
   // The last box of stage 0 ends where the row does: x + width = 70 + 960.
-  CHECK(count_of(svg, "x=\"923.333\" y=\"44\" width=\"106.667\"") == 1);
+  CHECK(count_of(svg, "x=\"923.33\" y=\"44\" width=\"106.67\"") == 1);
 }
 
 TEST_CASE("the SVG leaves out numbers that do not fit") {
@@ -95,7 +95,7 @@ TEST_CASE("the SVG leaves out numbers that do not fit") {
     return stage == 0 ? 1e-3 : 1.0;
   };
   const std::string svg = draw_svg("uneven", schedule, simulate(schedule, costs));
-  CHECK(count_of(svg, "class=\"number\"") == 4);
+  CHECK(count_of(svg, "text-anchor=\"middle\"") == 4);
 }
 
 }  // namespace

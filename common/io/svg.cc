@@ -1,0 +1,119 @@
+#include "common/io/svg.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+struct Shade {
+  const char *name, *light, *dark;
+};
+
+// In the order of Colour.
+constexpr std::array<Shade, 10> kShades = {{{"parameters", "#4f8fcd", "#5b9bd8"},
+                                            {"gradients", "#e8964a", "#d9883e"},
+                                            {"optimizer", "#7fb26f", "#6fa35f"},
+                                            {"activations", "#b58cc9", "#a67cbb"},
+                                            {"communication", "#d66a6a", "#cc5f5f"},
+                                            {"workspace", "#a7a7a7", "#8c8c8c"},
+                                            {"forward", "#8fc1e3", "#4d88b0"},
+                                            {"backward", "#f5b26b", "#b87b36"},
+                                            {"idle", "#e6e6e6", "#3a3f45"},
+                                            {"plain", "#dfe7ef", "#39424d"}}};
+
+const Shade& shade_of(Colour colour) { return kShades.at(static_cast<size_t>(colour)); }
+
+// At most two digits after the point, so that pictures do not change with the last bit of a number.
+std::string number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", value);
+  std::string result = text.data();
+  result.erase(result.find_last_not_of('0') + 1);
+  if (result.back() == '.') result.pop_back();
+  return result == "-0" ? "0" : result;
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '&') {
+      result += "&amp;";
+    } else if (c == '<') {
+      result += "&lt;";
+    } else if (c == '>') {
+      result += "&gt;";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string style() {
+  std::string light, dark;
+  for (const Shade& shade : kShades) {
+    light += concat(".", shade.name, "{fill:", shade.light, "}");
+    dark += concat(".", shade.name, "{fill:", shade.dark, "}");
+  }
+  return concat("<style>text{font-family:sans-serif;fill:#222}line{stroke:#222}.head{fill:#222}",
+                "rect{stroke:#fff;stroke-width:1}", light,
+                "@media(prefers-color-scheme:dark){text{fill:#ddd}line{stroke:#ddd}",
+                ".head{fill:#ddd}rect{stroke:#111}", dark, "}</style>\n");
+}
+
+}  // namespace
+
+Svg::Svg(double width, double height) : width_(width), height_(height) {}
+
+void Svg::rect(Colour colour, double x, double y, double width, double height,
+               std::string_view tip) {
+  body_ += concat("<rect class=\"", shade_of(colour).name, "\" x=\"", number(x), "\" y=\"",
+                  number(y), "\" width=\"", number(width), "\" height=\"", number(height), "\"");
+  body_ +=
+      tip.empty() ? std::string("/>\n") : concat("><title>", escaped(tip), "</title></rect>\n");
+}
+
+void Svg::text(double x, double y, std::string_view what, const TextStyle& text_style) {
+  const char* const anchor = text_style.anchor == Anchor::start    ? "start"
+                             : text_style.anchor == Anchor::middle ? "middle"
+                                                                   : "end";
+  body_ += concat("<text x=\"", number(x), "\" y=\"", number(y), "\" font-size=\"", text_style.size,
+                  "\" text-anchor=\"", anchor, "\"", text_style.bold ? " font-weight=\"bold\"" : "",
+                  ">", escaped(what), "</text>\n");
+}
+
+void Svg::line(double x1, double y1, double x2, double y2) {
+  body_ += concat("<line x1=\"", number(x1), "\" y1=\"", number(y1), "\" x2=\"", number(x2),
+                  "\" y2=\"", number(y2), "\"/>\n");
+}
+
+void Svg::arrow(double x1, double y1, double x2, double y2) {
+  constexpr double kHead = 7, kHalfWidth = 3;
+  line(x1, y1, x2, y2);
+  const double length = std::hypot(x2 - x1, y2 - y1);
+  if (length == 0) return;
+  const double dx = (x2 - x1) / length, dy = (y2 - y1) / length;
+  const double bx = x2 - kHead * dx, by = y2 - kHead * dy;
+  body_ += concat("<polygon class=\"head\" points=\"", number(x2), ",", number(y2), " ",
+                  number(bx - kHalfWidth * dy), ",", number(by + kHalfWidth * dx), " ",
+                  number(bx + kHalfWidth * dy), ",", number(by - kHalfWidth * dx), "\"/>\n");
+}
+
+double Svg::legend(double x, double y, Colour colour, std::string_view name) {
+  constexpr double kSquare = 12, kLetter = 6.5, kGap = 18;
+  rect(colour, x, y, kSquare, kSquare);
+  text(x + kSquare + 5, y + kSquare - 2, name);
+  return x + kSquare + 5 + kLetter * static_cast<double>(name.size()) + kGap;
+}
+
+std::string Svg::str() const {
+  return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(width_), " ",
+                number(height_), "\" width=\"", number(width_), "\">\n", style(), body_,
+                "</svg>\n");
+}
+
+}  // namespace ladder
