@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/io/printable.h"
+
 namespace ladder {
 namespace {
 

@@ -34,10 +34,6 @@ struct SafetensorsEntry {
 std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> file,
                                                        const std::string& path);
 
-// `text` in double quotes, in printable ASCII and of bounded length: names from files, for
-// messages.
-std::string quoted_name(std::string_view name);
-
 // Reads tensors of a file, which it keeps mapped.
 class SafetensorsReader {
  public:

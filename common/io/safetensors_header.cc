@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "common/io/printable.h"
 #include "common/io/safetensors.h"
 
 namespace ladder {
@@ -228,13 +229,6 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte
   });
   check_coverage(entries, file.size() - 8 - text.size(), path);
   return entries;
-}
-
-std::string quoted_name(std::string_view name) {
-  constexpr size_t kMaxBytes = 100;
-  const bool cut = name.size() > kMaxBytes;
-  const std::string shown(name.substr(0, kMaxBytes));
-  return Json(cut ? shown + "..." : shown).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace ladder

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "common/io/printable.h"
 #include "common/io/safetensors.h"
 
 namespace ladder {
