@@ -28,6 +28,9 @@ constexpr Format kFormats[] = {
     {"GGUF"sv, "a GGUF file, as llama.cpp reads; take the model's safetensors file instead"},
     {"\x89HDF\r\n\x1a\n"sv, "an HDF5 file; take the model's safetensors file instead"},
     {"\x93NUMPY"sv, "a NumPy array"},
+    {"\x7f"
+     "ELF"sv,
+     "a program"},
     {"\x1f\x8b"sv, "compressed by gzip; unpack it first"},
     {"\x88\xd8\x34\x01"sv, "a token shard of llm.c, which is for --data"},
     {"\xc6\xd7\x34\x01"sv,

@@ -1,5 +1,7 @@
 #include "common/train/command_line.h"
 
+#include <limits>
+
 #include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/train/validators.h"
@@ -7,12 +9,14 @@
 namespace ladder {
 namespace {
 
-// CLI11 takes 010 for eight and 0x10 for sixteen.
+// CLI11 takes 010 for eight, 0x10 for sixteen and 0x1p3 for eight again.
 void require_decimal(CLI::App& app) {
+  constexpr double kLargest = std::numeric_limits<double>::max();
   for (CLI::Option* option : app.get_options()) {
+    // CLI11's names for the types of numbers. byte_size() has made 64MiB a plain number by then.
     const std::string type = option->get_type_name();
-    // CLI11's names for whole numbers; after byte_size(), which makes 64MiB a plain number.
     if (type == "INT" || type == "UINT") option->check(decimal());
+    if (type == "FLOAT") option->check(real(-kLargest, kLargest));
   }
 }
 
@@ -37,6 +41,16 @@ std::string unexpected(const CLI::App& app) {
     list += (list.empty() ? "" : " ") + word;
   }
   return flags.empty() ? "words that belong to no flag: " + words : "no such flag: " + flags;
+}
+
+// What CLI11 says of a flag that has no value, or is there twice, in clearer words.
+std::string flag_fault(const std::string& text) {
+  const std::string flag = text.substr(0, text.find(": "));
+  const std::string too_many = ": At Most 1 required but received ";
+  if (text.ends_with(" missing")) return flag + ": its value is missing";
+  if (!text.starts_with(flag + too_many)) return text;
+  return concat(flag, ": given ", text.substr(flag.size() + too_many.size()),
+                " times, expected once");
 }
 
 // What CLI11 says of the file of --config, which it calls an INI.
@@ -66,7 +80,7 @@ std::string parse_command_line(CLI::App& app, int argc, const char* const* argv)
   } catch (const CLI::ConfigError& error) {
     refuse(config_fault(config->as<std::string>(), error.what()));
   } catch (const CLI::ParseError& error) {
-    refuse(error.what());
+    refuse(flag_fault(error.what()));
   }
   return config->empty() ? "" : config->as<std::string>();
 }

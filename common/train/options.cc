@@ -34,7 +34,8 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
   add("--vocab", raw.vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
   add("--sequence-length", raw.sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
-  add("--init", raw.config.init, "Start from the weights in this safetensors file")->check(path());
+  add("--init", raw.config.init, "Start from the weights in this safetensors file, or from a dump")
+      ->check(path());
 }
 
 void add_training_flags(CLI::App& app, RawOptions& raw) {
@@ -44,7 +45,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
     return app.add_option(name, value, text)->group("Training");
   };
   add("--data", config.data,
-      "Any text file (bytes are tokens), a .bin token shard, or a folder of these shards "
+      "Any text file (bytes are tokens), a token shard, or a folder of .bin shards "
       "[built-in King James text]")
       ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")

@@ -215,7 +215,8 @@ std::vector<FileDifference> compare_paths(const std::string& a, const std::strin
   } else if (a_is_folder != b_is_folder) {
     throw UserError(concat("cannot compare a file with a folder: ", a, " and ", b));
   } else {
-    const std::string name = fs::path(a).filename(), b_name = fs::path(b).filename();
+    const std::string name = one_line(fs::path(a).filename().string());
+    const std::string b_name = one_line(fs::path(b).filename().string());
     const size_t step =
         step_of_dump(name) == step_of_dump(b_name) ? step_of_dump(name).value_or(0) : 0;
     DumpComparer comparer(options);

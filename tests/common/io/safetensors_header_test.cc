@@ -169,6 +169,10 @@ TEST_CASE("a file of another format is said to be what it is") {
   check_format("GGUF\3\0\0\0"s, "a GGUF file, as llama.cpp reads");
   check_format("\x89HDF\r\n\x1a\n", "an HDF5 file");
   check_format("\x93NUMPY\1", "a NumPy array");
+  check_format(
+      "\x7f"
+      "ELF\2\1\1",
+      "a program");
   check_format("\x1f\x8b\x08", "compressed by gzip; unpack it first");
   const auto number = [](int32_t magic) {
     return std::string(reinterpret_cast<const char*>(&magic), 4);

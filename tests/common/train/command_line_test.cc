@@ -103,6 +103,25 @@ TEST_CASE("whole numbers are decimal, whatever checks a flag has") {
   }
 }
 
+TEST_CASE("other numbers are decimal and finite") {
+  for (const std::string value : {"0x1p3", "inf", "-inf", "nan", "1e400", "1.5x", "+1.5", "1,5"}) {
+    CHECK_THAT(fault("--real " + value),
+               Catch::StartsWith("--real: '" + value + "' is not a number"));
+  }
+  CHECK_THAT(fault_of_file("real = inf\n"), Catch::StartsWith("--real: 'inf' is not a number"));
+  CHECK(parse("--real -1.5e-300").real == -1.5e-300);
+}
+
+TEST_CASE("a flag has one value, once") {
+  CHECK(fault("--size") == "--size: its value is missing; see --help");
+  CHECK(fault("--size 1 --text") == "--text: its value is missing; see --help");
+  CHECK(fault("--size 1 --text x --size 2 --size 3") ==
+        "--size: given 3 times, expected once; see --help");
+  CHECK(fault_of_file("size = 1\nsize = 2\n") ==
+        "--size: given 2 times, expected once; see --help");
+  CHECK_THAT(fault("--on=perhaps"), Catch::Contains("--on") && Catch::Contains("perhaps"));
+}
+
 TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
   for (const std::string value : {"010", "0x10", "010KiB", "0x1KiB", "00", "1KiB2"}) {
     CHECK(fault("--bytes " + value) ==
