@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -49,15 +50,33 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
   file_.write(line.dump() + "\n");
 }
 
-DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) {
-  const auto refuse = [&](const std::string& why) {
-    throw UserError(concat("--dump ", path, ": ", why));
-  };
+namespace {
+
+[[noreturn]] void refuse_dump(const std::string& path, const std::string& why) {
+  throw UserError(concat("--dump ", path, ": ", why));
+}
+
+}  // namespace
+
+DumpFolder::DumpFolder(const std::string& path) {
   std::error_code error;
+  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    made_.push_back(at);
+  }
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path)) {
-    refuse(concat("cannot make this folder: ", error ? error.message() : "it is a file"));
+    refuse_dump(path,
+                concat("cannot make this folder: ", error ? error.message() : "it is a file"));
   }
+}
+
+DumpFolder::~DumpFolder() {
+  for (const std::string& folder : made_) rmdir(folder.c_str());
+}
+
+DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : DumpFolder(path) {
+  const auto refuse = [&](const std::string& why) { refuse_dump(path, why); };
+  std::error_code error;
   folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder_.is_open()) refuse(concat("cannot be read: ", std::strerror(errno)));
   if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/io/descriptor.h"
 #include "common/io/line_file.h"
@@ -47,8 +48,16 @@ class DumpFolder {
   // can be made in it; another run is writing there; it has the dump of a step beyond `num_steps`,
   // which would stay among this run's. Dumps of earlier steps will be replaced one by one.
   DumpFolder(const std::string& path, int64_t num_steps);
+  // Removes the folders that it has made, if nothing is in them.
+  ~DumpFolder();
+  DumpFolder(const DumpFolder&) = delete;
+  DumpFolder& operator=(const DumpFolder&) = delete;
 
  private:
+  // Makes the folder and those above it, as far as they are missing.
+  explicit DumpFolder(const std::string& path);
+
+  std::vector<std::string> made_;  // by the constructor, from the deepest up
   Descriptor folder_;
 };
 

@@ -114,11 +114,23 @@ TEST_CASE("metrics of a run without a step do not replace those of one that had 
   CHECK_THROWS_AS(MetricsFile(folder.path()), UserError);
 }
 
-TEST_CASE("a dump folder is made where it is missing, and left empty") {
+TEST_CASE("a dump folder is made where it is missing, and goes again if nothing comes into it") {
   const TestFolder folder;
-  { const DumpFolder dump(folder / "a/b/c", 1); }
-  CHECK(folder.list("a/b/c").empty());
+  {
+    const DumpFolder dump(folder / "a/b/c", 1);
+    CHECK(folder.list("a/b/c").empty());
+  }
+  CHECK(folder.list().empty());
+  fs::create_directory(folder / "a");
+  {
+    const DumpFolder dump(folder / "a/b/c/", 1);
+    CHECK(folder.list("a/b/c").empty());
+    folder.write("a/b/x", "");
+  }
+  CHECK(folder.list("a/b") == std::vector<std::string>{"x"});
+  fs::create_directory(folder / "a/b/c");
   { const DumpFolder dump(folder / "a/b/c", 1); }  // there already
+  CHECK(folder.list("a/b/c").empty());
   folder.write("a/b/c/step_000001.safetensors", "old");
   { const DumpFolder dump(folder / "a/b/c", 1); }
   CHECK(lines_of(folder / "a/b/c/step_000001.safetensors") == std::vector<std::string>{"old"});
@@ -150,6 +162,31 @@ TEST_CASE("a dump folder has one run at a time") {
   CHECK(dump_refusal(folder / "dump") == "");
 }
 
+TEST_CASE("where one output cannot be written, nothing is left of the others") {
+  const TestFolder folder;
+  RunConfig config;
+  config.dump = folder / "new/dump";
+  config.trace = folder / "trace";
+  const auto fault = [&](const std::vector<NamedFile>& more) {
+    std::string text;
+    try {
+      const OutputFiles files(config, more);
+    } catch (const UserError& error) {
+      text = error.what();
+    }
+    CHECK(folder.list().empty());
+    return text;
+  };
+  CHECK(fault({{"--draw", folder / "drawing"}, {"--plot", ""}}) == "");
+  CHECK_THAT(fault({{"--draw", folder / "none/drawing"}}), Catch::StartsWith("--draw "));
+  config.metrics = folder / "none/metrics";
+  CHECK_THAT(fault({}), Catch::StartsWith("--metrics "));
+  config.metrics = folder / "new/dump/metrics";  // in the folder that --dump makes
+  CHECK(fault({}) == "");
+  config.trace = folder / "none/trace";
+  CHECK_THAT(fault({}), Catch::StartsWith("--trace "));
+}
+
 TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {
   const TestFolder folder;
   folder.write("step_000003.safetensors", "");
@@ -173,6 +210,7 @@ TEST_CASE("a dump folder that cannot be is the user's error") {
   CHECK_THAT(dump_refusal(folder / "taken"), Catch::Contains("it is a folder"));
   // Nobody, root included, makes files there.
   CHECK_THAT(dump_refusal("/proc/self"), Catch::StartsWith("--dump /proc/self: "));
+  CHECK(folder.list() == std::vector<std::string>{"file", "taken"});
 }
 
 // A tensor whose elements tell kind and place: kind + i / 1024.
