@@ -30,12 +30,12 @@ Descriptor open_stream(const std::string& path) {
 
 LineFile::LineFile(const std::string& path) : path_(path) {
   struct stat status;
-  if (stat(path.c_str(), &status) != 0) {
-    file_.emplace(path);
-  } else if (const std::optional<int> ours = standard_stream_of(status)) {
+  const bool is_there = stat(path.c_str(), &status) == 0;
+  const std::optional<int> ours = is_there ? standard_stream_of(status) : std::nullopt;
+  if (ours) {
     stream_ = Descriptor(fcntl(*ours, F_DUPFD_CLOEXEC, 0));
     if (!stream_.is_open()) fail(concat(path, ": cannot be opened: ", std::strerror(errno)));
-  } else if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode)) {
+  } else if (is_there && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))) {
     stream_ = open_stream(path);
   } else {
     file_.emplace(path);

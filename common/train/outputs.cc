@@ -85,9 +85,9 @@ DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : DumpFolder(
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename();
     if (step_of_dump(name).value_or(0) > static_cast<size_t>(num_steps)) {
-      refuse(concat("has ", quoted_name(name), " of a longer run, which would stay among the ",
-                    num_steps, num_steps == 1 ? " step" : " steps",
-                    " of this one; remove it, or name another folder"));
+      refuse(concat("has dumps of a longer run, such as ", quoted_name(name),
+                    ", which would stay among the ", num_steps, num_steps == 1 ? " step" : " steps",
+                    " of this one; remove them, or name another folder"));
     }
   }
   try {

@@ -194,9 +194,9 @@ TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {
   folder.write("step_9.safetensors", "");                       // not called like a dump
   CHECK(dump_refusal(folder.path(), 3) == "");
   CHECK(dump_refusal(folder.path(), 2) ==
-        concat("--dump ", folder.path(),
-               ": has \"step_000003.safetensors\" of a longer run, which ",
-               "would stay among the 2 steps of this one; remove it, or name another folder"));
+        concat("--dump ", folder.path(), ": has dumps of a longer run, such as ",
+               "\"step_000003.safetensors\", which would stay among the 2 steps of this one; ",
+               "remove them, or name another folder"));
   CHECK_THAT(dump_refusal(folder.path(), 1), Catch::Contains("among the 1 step of this one"));
 }
 
