@@ -19,9 +19,6 @@ struct LessonInfo {
   Precisions precisions = Precisions::bf16;
 };
 
-// For flags that take a number of bytes, such as 64MiB: checks it and makes it the plain number.
-CLI::Validator byte_size();
-
 // Where a run takes place, as far as flags depend on it.
 struct Ranks {
   bool distributed = false;  // the lesson is made for several ranks

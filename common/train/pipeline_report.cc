@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 #include "common/io/file.h"
 #include "common/schedule/cut.h"
@@ -52,8 +51,7 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
 
 void write_drawing(const std::string& path, const PipelinePlan& plan) {
   PartialFile file(path);
-  const std::string svg = draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule));
-  file.write(std::as_bytes(std::span(svg)));
+  file.write(draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule)));
   file.commit();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "common/io/printable.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -68,7 +69,8 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   if (grid.world_size() > 1) {
     text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }
-  text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
+  text += concat("  data     ", one_line(corpus.name()), ", ", with_commas(corpus.num_tokens()),
+                 " tokens\n");
   text += "  memory   " + by_category(prediction.device);
   // Without offloading the host has but a little room to work in.
   if (prediction.host.total() > prediction.host[Category::workspace]) {

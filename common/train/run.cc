@@ -6,10 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <optional>
 
 #include "common/comm/grid_groups.h"
-#include "common/model/weights.h"
+#include "common/io/printable.h"
+#include "common/io/standard_streams.h"
+#include "common/train/inputs.h"
 #include "common/train/outputs.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
@@ -21,11 +24,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Corpus open_corpus(const RunConfig& config) {
-  Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
-  corpus.require(config.model.vocab_size, config.model.sequence_length);
-  return corpus;
-}
+constexpr const char* kOutOfHostMemory =
+    "the system refused memory for what is not counted in any category, such as texts and lists; "
+    "this machine, or a limit (ulimit -v, a container's), has too little for this run";
 
 // Runs before anything else, so that relative paths are the user's also under `bazel run`.
 void change_to_users_folder() {
@@ -65,10 +66,11 @@ struct Run::State {
   using Visit = std::function<void(TensorKind, const TensorSink&)>;
 
   void say(const std::string& text) const {
-    if (grid.rank == 0) std::cout << text << std::flush;
+    if (grid.rank == 0) print(text);
   }
   void print_progress(int64_t step, const StepResult& result, double step_ms) const;
   void dump(int64_t step, const StepResult& result, const Visit& visit) const;
+  void write_trace();
   void sample(const Visit& visit) const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
@@ -82,8 +84,7 @@ struct Run::State {
   Stream stream;
   size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
-  std::optional<MetricsFile> metrics;
-  std::optional<PartialFile> trace_file;      // on rank 0
+  std::optional<OutputFiles> files;           // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
   bool has_axes = false;
@@ -93,12 +94,14 @@ struct Run::State {
 };
 
 Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-         const Prediction& prediction, const std::string& description, bool has_axes) {
+         const Prediction& prediction, const std::string& description, bool has_axes,
+         const std::vector<NamedFile>& more_outputs) {
   if (config.device_memory == 0) config.device_memory = job.free_device_memory();
   state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
-  if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  // One rank looks at all numbers: the others read the same file.
+  if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
   s.has_axes = has_axes;
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
@@ -107,11 +110,10 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
     s.trace->observe(job.communicator());
   }
   if (grid.rank != 0) return;
-  if (!s.config.trace.empty()) s.trace_file.emplace(s.config.trace);
-  if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
-  if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
-  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication())
-            << description << std::flush;
+  check_distinct(s.config, s.corpus, more_outputs);
+  s.files.emplace(s.config, more_outputs);
+  print(header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication()) +
+        description);
 }
 
 Run::~Run() { state_->job.communicator().use_staging({}); }
@@ -151,13 +153,12 @@ void Run::State::print_progress(int64_t step, const StepResult& result, double s
   const double seconds = seconds_since(begin);
   const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
   const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  std::cout << (on_terminal ? "\r" : "")
-            << format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
-                      static_cast<int>(std::to_string(num_steps).size()),
-                      static_cast<long long>(step), static_cast<long long>(num_steps), result.loss,
-                      result.grad_norm, with_commas(static_cast<uint64_t>(rate)).c_str(),
-                      clock_text(left).c_str())
-            << (on_terminal ? "   " : "\n") << std::flush;
+  say((on_terminal ? "\r" : "") +
+      format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
+             static_cast<int>(std::to_string(num_steps).size()), static_cast<long long>(step),
+             static_cast<long long>(num_steps), result.loss, result.grad_norm,
+             with_commas(static_cast<uint64_t>(rate)).c_str(), clock_text(left).c_str()) +
+      (on_terminal ? "   " : "\n"));
 }
 
 MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
@@ -211,14 +212,14 @@ void Run::train_and_report(const TrainerCalls& calls) {
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
     }
-    if (s.metrics) {
-      s.metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
+    if (s.files && s.files->metrics) {
+      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
     }
   }
   if (calls.check_replicas) calls.check_replicas();
-  if (s.metrics) s.metrics->finish();
+  if (s.files && s.files->metrics) s.files->metrics->finish();
   s.job.communicator().ledger();  // spans of operations on a device become known by it
-  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
+  if (s.trace) s.write_trace();
   const std::string report = calls.report ? calls.report() : std::string();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
@@ -236,6 +237,14 @@ void Run::State::dump(int64_t step, const StepResult& result, const Visit& visit
   for (TensorKind kind : kDumpedKinds) visit(kind, [](const Parameter&, ConstTensorView) {});
 }
 
+void Run::State::write_trace() {
+  const size_t left_out =
+      ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+  if (left_out == 0) return;
+  say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
+             " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
+}
+
 void Run::State::sample(const Visit& visit) const {
   if (grid.rank != 0) return visit(TensorKind::param, [](const Parameter&, ConstTensorView) {});
   Memory memory(DeviceType::cpu, "host", config.host_memory);
@@ -243,6 +252,7 @@ void Run::State::sample(const Visit& visit) const {
 }
 
 int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
+  prepare_standard_streams();
   const size_t launched = Job::num_launched();
   if (!distributed && launched > 1) {
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
@@ -256,15 +266,16 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   try {
     change_to_users_folder();
     body(job);
-    check(std::cout.flush().good(), "standard output could not be written to the end");
+    print("");  // what was printed without looking, such as the help, could not be written either
     return 0;
   } catch (const UserError& error) {
-    std::cout << std::flush;
-    job.fail(concat("error: ", error.what()), 2);
+    job.fail("error: " + one_line(error.what()), 2);
     return 2;
+  } catch (const std::bad_alloc&) {
+    job.fail(concat("error: ", job.prefix(), kOutOfHostMemory), 1);
+    return 1;
   } catch (const std::exception& error) {
-    std::cout << std::flush;
-    job.fail(concat("error: ", job.prefix(), error.what()), 1);
+    job.fail(printable(concat("error: ", job.prefix(), error.what())), 1);
     return 1;
   }
 }

@@ -3,8 +3,10 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/comm/job.h"
+#include "common/train/named_files.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -23,9 +25,11 @@ struct TrainerCalls {
 class Run {
  public:
   // `description`: for the header. `has_axes`: the trainer wants groups along the axes of the grid.
+  // `more_outputs`: files that the trainer will write on rank 0.
   // UserError: data, weights or output paths that cannot be used.
   Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-      const Prediction& prediction, const std::string& description, bool has_axes);
+      const Prediction& prediction, const std::string& description, bool has_axes,
+      const std::vector<NamedFile>& more_outputs);
   ~Run();
 
   // Called once, before training. Throws OutOfMemory.
@@ -90,10 +94,9 @@ int run(int argc, char** argv) {
     if constexpr (requires { T::describe(*config, grid, flags); }) {
       if (job.rank() == 0) description = T::describe(*config, grid, flags);
     }
-    if constexpr (requires { flags.check_files(); }) {
-      if (job.rank() == 0) flags.check_files();
-    }
-    Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>);
+    std::vector<NamedFile> outputs;
+    if constexpr (requires { flags.outputs(); }) outputs = flags.outputs();
+    Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>, outputs);
     try {
       T trainer(surroundings.context(), flags);
       TrainerCalls calls = {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 #include <vector>
 
+#include "common/io/printable.h"
 #include "common/model/gpt2.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
@@ -34,38 +34,6 @@ int32_t draw_token(std::span<const double> logits, double temperature, size_t to
   const double drawn = static_cast<double>(word >> 11) * 0x1p-53 * total;  // [0, total)
   const auto at = std::upper_bound(cumulative.begin(), cumulative.end() - 1, drawn);
   return order[static_cast<size_t>(at - cumulative.begin())];
-}
-
-namespace {
-
-// Bytes of the well-formed UTF-8 character that `text` begins with, 0 if it begins with none or
-// with one that controls. [RFC 3629]
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t length = byte(0) < 0xC2 ? 0 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
-  if (length == 0 || byte(0) > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if (byte(i) >> 6 != 2) return 0;
-  }
-  // Too long a form, a surrogate, beyond the last character; and U+0080 to U+009F.
-  const bool bad = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) >= 0xA0) ||
-                   (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) >= 0x90) ||
-                   (byte(0) == 0xC2 && byte(1) < 0xA0);
-  return bad ? 0 : length;
-}
-
-}  // namespace
-
-std::string printable(const std::string& bytes) {
-  std::string text;
-  for (size_t i = 0; i < bytes.size();) {
-    const char c = bytes[i];
-    const size_t length = utf8_length(std::string_view(bytes).substr(i));
-    const bool prints = length > 0 || (c >= ' ' && c <= '~') || c == '\n' || c == '\t';
-    text += prints ? bytes.substr(i, std::max<size_t>(length, 1)) : "?";
-    i += std::max<size_t>(length, 1);
-  }
-  return text;
 }
 
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,

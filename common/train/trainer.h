@@ -55,8 +55,8 @@ struct TrainerContext {
 
 // A trainer is a class with
 //   kLesson                  its name and description
-//   Flags                    its own options: void add_to(CLI::App&); optional: check_files(),
-//                            UserError where rank 0 cannot write the files they name
+//   Flags                    its own options: void add_to(CLI::App&); optional: outputs(),
+//                            the files (NamedFile) that they name for rank 0 to write
 //   predict                  static: bytes by category, before anything is allocated
 //   a constructor            allocates and initializes
 //   StepResult step()        one optimizer step on the next global batch

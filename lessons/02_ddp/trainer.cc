@@ -1,5 +1,6 @@
 #include "lessons/02_ddp/trainer.h"
 
+#include "common/train/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

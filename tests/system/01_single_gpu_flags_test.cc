@@ -81,6 +81,13 @@ TEST_CASE("01: absurd numbers") {
   }
 }
 
+TEST_CASE("01: numbers that C would read otherwise") {
+  for (const std::string value : {"010", "0x10"}) {
+    check_bad_flags({"--model", "nano", "--steps", value}, {"--steps", value});
+    check_bad_flags({"--model", "nano", "--device-memory", value}, {"--device-memory", value});
+  }
+}
+
 TEST_CASE("01: zero where there must be something") {
   const std::string flag = GENERATE(
       "--layers", "--heads", "--hidden", "--vocab", "--sequence-length", "--global-batch-size",
@@ -108,10 +115,12 @@ TEST_CASE("01: a file of flags is read as strictly as flags") {
   const auto check_bad_file = [&](const std::string& text, const std::string& mention) {
     check_bad_flags({"--config", inputs.write("run.toml", text)}, {mention});
   };
-  check_bad_file("no-such-flag = 3\n", "--config: no such flag: no-such-flag");
+  check_bad_file("no-such-flag = 3\n", "no such flag: no-such-flag");
   check_bad_file("model = \"nano\"\nsteps = -1\n", "-1");
   check_bad_file("model = \"gpt5\"\n", "gpt5");
+  check_bad_file("model = \"nano\"\nsteps = 010\n", "--steps: '010'");
   check_bad_flags({"--config", inputs.path() / "missing.toml"}, {"missing.toml"});
+  check_bad_flags({"--config", "/dev/zero"}, {"--config: /dev/zero", "a device"});
 }
 
 TEST_CASE("01: more than one rank, by the environment that mpirun sets") {

@@ -29,7 +29,8 @@ TEST_CASE("08: stages that cannot be") {
   refuse(2, {"--dtype", "fp16"}, {"--dtype fp16: " + kProgram, "take 10_mixed_precision"});
   refuse(2, {"--stage-layers", "1,2,1"}, {"--stage-layers 1,2,1", "3 stages", "2 stages"});
   refuse(3, {"--stage-layers", "2,0,2"}, {"--stage-layers 2,0,2", "only the first and the last"});
-  for (const std::string value : {"a,b", "-1,5", "1.5,2.5", "", "99999999999999999999,1"}) {
+  for (const std::string value :
+       {"a,b", "-1,5", "1.5,2.5", "", "99999999999999999999,1", "2,,2", "2,2,"}) {
     refuse(2, {"--stage-layers=" + value}, {"--stage-layers"});
   }
   for (const std::string value : {"xyz", "0", "GPIPE"}) {

@@ -123,7 +123,10 @@ TEST_CASE("10: a loss scale that never fits ends training with the step, on all 
         {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
     CAPTURE(flags);
     check_one_error(result, mentions);
-    CHECK(folder.files() == std::vector<std::string>{});
+    CHECK(folder.files() == std::vector<std::string>{"m.jsonl"});
+    const std::vector<Json> steps = metrics_of(folder);  // up to the one that ended training
+    CHECK(!steps.empty());
+    for (const Json& step : steps) CHECK(step.at("skipped") == true);
   };
   check_end({"--loss-scale", "1e20"},
             {"step 20: 20 steps in a row have overflowed at a loss scale of 1e+20", "dtype bf16"});

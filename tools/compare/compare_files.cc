@@ -1,7 +1,6 @@
 #include "tools/compare/compare_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iomanip>
 #include <limits>
@@ -9,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "common/io/dump_name.h"
+#include "common/io/printable.h"
 #include "common/io/safetensors.h"
 
 namespace ladder {
@@ -18,19 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxLines = 20;
 
-// The step in "step_NNNNNN.safetensors"; nothing for other names.
-std::optional<size_t> step_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
-  if (name.size() < kPrefix.size() + 6 + kSuffix.size()) return {};
-  const char* const begin = name.data() + kPrefix.size();
-  const char* const end = name.data() + name.size() - kSuffix.size();
-  size_t step = 0;
-  const auto [rest, error] = std::from_chars(begin, end, step);
-  if (error != std::errc() || rest != end) return {};
-  return step;
-}
-
 // Steps and names of the dumps in a folder, in order.
 using Steps = std::set<std::pair<size_t, std::string>>;
 
@@ -39,7 +27,7 @@ Steps steps_in(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (const std::optional<size_t> step = step_of(name)) steps.emplace(*step, name);
+    if (const std::optional<size_t> step = step_of_dump(name)) steps.emplace(*step, name);
   }
   if (error) throw UserError(concat(folder, ": cannot be read: ", error.message()));
   if (steps.empty()) {
@@ -227,8 +215,10 @@ std::vector<FileDifference> compare_paths(const std::string& a, const std::strin
   } else if (a_is_folder != b_is_folder) {
     throw UserError(concat("cannot compare a file with a folder: ", a, " and ", b));
   } else {
-    const std::string name = fs::path(a).filename(), b_name = fs::path(b).filename();
-    const size_t step = step_of(name) == step_of(b_name) ? step_of(name).value_or(0) : 0;
+    const std::string name = one_line(fs::path(a).filename().string());
+    const std::string b_name = one_line(fs::path(b).filename().string());
+    const size_t step =
+        step_of_dump(name) == step_of_dump(b_name) ? step_of_dump(name).value_or(0) : 0;
     DumpComparer comparer(options);
     files.push_back(
         compare_files(step, name == b_name ? name : name + " / " + b_name, a, b, comparer));

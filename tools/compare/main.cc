@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 
+#include "common/io/printable.h"
 #include "tools/compare/compare_files.h"
 
 namespace {
@@ -51,10 +52,10 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const ladder::UserError& error) {
-    std::cerr << "compare: " << error.what() << "\n";
+    std::cerr << "compare: " << ladder::one_line(error.what()) << "\n";
     return 2;
   } catch (const std::exception& error) {
-    std::cerr << "compare: " << error.what() << "\n";
+    std::cerr << "compare: " << ladder::one_line(error.what()) << "\n";
     return 1;
   }
 }

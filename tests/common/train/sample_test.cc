@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "common/io/printable.h"
 #include "common/model/weights.h"
 
 namespace ladder {
@@ -126,21 +127,6 @@ TEST_CASE("a sample does not depend on its length: it goes on where the shorter 
   CHECK(longer.substr(0, 12) == sample(config));
   config.sample_tokens = 1;
   CHECK(longer.substr(0, 1) == sample(config));
-}
-
-TEST_CASE("bytes that do not print come as question marks") {
-  CHECK(printable("a b\tc\n~") == "a b\tc\n~");
-  CHECK(printable(std::string("\0\x1b[31m\x7f\r", 8)) == "??[31m??");
-  const std::string characters = "\u00e9\u20ac\U0001F600\u00a0";
-  CHECK(printable(characters) == characters);
-  // U+009B begins a command as Escape does; the others are no UTF-8.
-  for (const std::string two : {"\xc2\x9b", "\xc0\xaf", "\xc3(", "\x80\xff", "\xf5\x80"}) {
-    CHECK(printable(two) == (two == "\xc3(" ? "?(" : "??"));
-  }
-  CHECK(printable("\xe0\x80\x80") == "???");       // too long a form
-  CHECK(printable("\xed\xa0\x80") == "???");       // a surrogate
-  CHECK(printable("\xf4\x90\x80\x80") == "????");  // beyond the last
-  CHECK(printable("x\xe2\x82") == "x??");          // cut off
 }
 
 TEST_CASE("a sample prints, whatever the model draws") {

@@ -167,6 +167,21 @@ TEST_CASE("the program applies the key-bias rule to the steps of folders") {
   CHECK(run(arguments).status == 1);
 }
 
+TEST_CASE("names of files do not command the terminal") {
+  const Folder folder("names");
+  folder.put("a\x1b[31m", {{"x\x1b[31m", {1}}});
+  folder.put("b\x1b[31m", {{"x\x1b[31m", {2}}});
+  const auto run_with = [&](const char* other) {
+    return run(concat("'", folder / "a\x1b[31m", "' '", folder / other, "'"));
+  };
+  const Outcome differs = run_with("b\x1b[31m");
+  CHECK(differs.status == 1);
+  CHECK_THAT(differs.text, Catch::Contains("a\\x1b[31m") && !Catch::Contains("\x1b"));
+  const Outcome missing = run_with("none\x1b[31m");
+  CHECK(missing.status == 2);
+  CHECK_THAT(missing.text, Catch::Contains("none\\x1b[31m") && !Catch::Contains("\x1b"));
+}
+
 TEST_CASE("wrong usage and damaged files are exit status 2") {
   using Catch::Contains;
   const Folder folder("usage");
