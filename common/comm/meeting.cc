@@ -10,26 +10,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-bool same(const Meeting::Call& a, const Meeting::Call& b) {
-  return a.collective == b.collective && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.peer == b.peer && a.elements == b.elements;
-}
-
 }  // namespace
 
-std::string to_string(const Meeting::Call& call) {
-  std::string text(name_of(call.collective));
-  if (call.collective == Collective::barrier) return text;
-  if (call.reduction == Reduction::max) text += " (max)";
-  text += concat(" of ", call.elements, " ", name_of(call.dtype));
-  if (call.collective == Collective::broadcast || call.collective == Collective::reduce) {
-    text += concat(" with root ", call.peer);
-  }
-  return text;
-}
-
-Meeting::Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>& given_up)
-    : timeout_seconds_(timeout_seconds), given_up_(given_up) {
+Meeting::Meeting(MPI_Comm comm, const std::vector<std::string>& names, double timeout_seconds,
+                 const std::atomic<bool>& given_up)
+    : names_(names), timeout_seconds_(timeout_seconds), given_up_(given_up) {
   int rank = 0, size = 0;
   mpi_check(MPI_Comm_rank(comm, &rank));
   mpi_check(MPI_Comm_size(comm, &size));
@@ -76,10 +61,10 @@ template <class MarkOf>
 void Meeting::fail_late(MarkOf mark_of, const char* what) const {
   std::string late;
   for (size_t r = 0; r < slots_.size(); ++r) {
-    if (mark_of(*slots_[r]) < count_) late += concat(late.empty() ? "" : ", ", r);
+    if (mark_of(*slots_[r]) < count_) late += concat(late.empty() ? "" : ", ", names_[r]);
   }
   fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
-              timeout_seconds_, " s rank ", late, " of the group did not ", what));
+              timeout_seconds_, " s ", late, " did not ", what));
 }
 
 void Meeting::enter(const Call& call) {
@@ -88,15 +73,11 @@ void Meeting::enter(const Call& call) {
   meet(
       [this](Slot & slot) -> auto& { return slot.entries[count_ % 2].number; }, "arrive");
   for (size_t r = 0; r < slots_.size(); ++r) {
-    if (same(call, call_of(r))) continue;
-    fail(concat("collective number ", count_, " differs: rank ", rank_, " of the group calls ",
-                to_string(call), ", rank ", r, " calls ", to_string(call_of(r))));
+    require_same_call(count_, names_, rank_, call, r, call_of(r));
   }
 }
 
-const Meeting::Call& Meeting::call_of(size_t rank) const {
-  return slots_[rank]->entries[count_ % 2].call;
-}
+const Call& Meeting::call_of(size_t rank) const { return slots_[rank]->entries[count_ % 2].call; }
 
 void Meeting::leave() {
   meet(

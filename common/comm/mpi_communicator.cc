@@ -21,6 +21,11 @@ Slice slice_of(size_t count, size_t parts, size_t index) {
   return {first, std::min(each, count - first)};
 }
 
+Messages::Options message_options(const MpiOptions& options) {
+  return {.timeout_seconds = options.timeout_seconds,
+          .synchronous_sends = options.synchronous_sends};
+}
+
 }  // namespace
 
 struct MpiCommunicator::Setup {
@@ -62,7 +67,10 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
       comm_(setup.comm),
       world_(setup.world),
       node_memory_(setup.node_memory),
-      options_(setup.options) {
+      options_(setup.options),
+      names_(world_.names_of(comm_)),
+      messages_(comm_, names_, message_options(options_), given_up()),
+      transfers_(comm_, names_, message_options(options_), given_up()) {
   if (node_memory_ == nullptr) return;
   // Which rank of the node is each member? Undefined for members elsewhere.
   MPI_Group members, node;
@@ -75,7 +83,7 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
   MPI_Group_free(&node);
   if (std::count(node_ranks.begin(), node_ranks.end(), MPI_UNDEFINED) > 0) return;
   for (int r : node_ranks) node_ranks_.push_back(static_cast<size_t>(r));
-  meeting_ = std::make_unique<Meeting>(comm_, options_.timeout_seconds, given_up());
+  meeting_ = std::make_unique<Meeting>(comm_, names_, options_.timeout_seconds, given_up());
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -89,16 +97,18 @@ MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
-Meeting::Call MpiCommunicator::describe(const Request& request) const {
-  Meeting::Call call;
+Call MpiCommunicator::describe(const Request& request) const {
+  Call call;
   call.collective = request.collective;
   call.reduction = request.reduction;
   call.peer = request.peer;
-  if (request.in.empty()) return call;
-  call.dtype = request.in.dtype();
-  call.elements = std::max(request.in.num_elements(), request.out.num_elements());
+  const ConstTensorView view = request.in.empty() ? request.out : request.in;
+  if (view.empty()) return call;
+  call.dtype = view.dtype();
+  call.elements = view.num_elements();
+  if (!request.out.empty()) call.elements = std::max(call.elements, request.out.num_elements());
   if (node_memory_ == nullptr) return call;
-  if (const auto place = node_memory_->find(request.in.data())) {
+  if (const auto place = node_memory_->find(view.data())) {
     call.registered = true;
     call.allocation = place->allocation;
     call.offset = place->offset;
@@ -108,58 +118,43 @@ Meeting::Call MpiCommunicator::describe(const Request& request) const {
 
 void MpiCommunicator::execute(const Request& request) {
   check(!given_up(), "given up after an error");
+  Operation operation(request, describe(request));
   if (request.collective == Collective::send || request.collective == Collective::recv) {
-    return execute_by_messages(request);
+    return send_or_recv(operation);
   }
-  const Meeting::Call call = describe(request);
   if (!meeting_) {
-    if (options_.check_collectives) check_over_mpi(call);
-    return execute_by_messages(request);
+    if (options_.check_collectives || options_.timeout_seconds > 0)
+      compare_by_messages(operation.call);
+    return execute_by_messages(operation);
   }
-  meeting_->enter(call);
+  meeting_->enter(operation.call);
   bool shared = true;
   for (size_t r = 0; r < size(); ++r) shared = shared && meeting_->call_of(r).registered;
-  if (!shared) return execute_by_messages(request);
-  execute_shared(request);
+  if (!shared) return execute_by_messages(operation);
+  execute_shared(operation);
   meeting_->leave();
 }
 
 void MpiCommunicator::compare(const Request& request) {
-  const Meeting::Call call = describe(request);
+  const Call call = describe(request);
   if (meeting_) {
     meeting_->enter(call);
   } else {
-    check_over_mpi(call);
-  }
-}
-
-void MpiCommunicator::check_over_mpi(const Meeting::Call& call) {
-  const std::string own = to_string(call);
-  constexpr int kLength = 96;
-  std::vector<char> all(kLength * size(), '\0');
-  std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1), &all[kLength * rank()]);
-  MPI_Request started;
-  mpi_check(
-      MPI_Iallgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_, &started));
-  finish({&started, 1});
-  for (size_t r = 0; r < size(); ++r) {
-    const std::string theirs(&all[kLength * r]);
-    if (theirs == &all[kLength * rank()]) continue;
-    fail(concat("a collective differs: rank ", rank(), " of the group calls ", own, ", rank ", r,
-                " calls ", theirs));
+    compare_by_messages(call);
   }
 }
 
 TensorView MpiCommunicator::peer_memory(const Request& request, size_t peer, size_t first,
                                         size_t count) {
-  const Meeting::Call& call = meeting_->call_of(peer);
+  const Call& call = meeting_->call_of(peer);
   char* const base =
       static_cast<char*>(node_memory_->at({call.allocation, call.offset}, node_ranks_[peer]));
   const DType dtype = request.in.dtype();
   return TensorView(base + first * size_of(dtype), dtype, DeviceType::cpu, {count});
 }
 
-void MpiCommunicator::execute_shared(const Request& request) {
+void MpiCommunicator::execute_shared(Operation& operation) {
+  const Request& request = operation.request;
   const size_t n = request.in.num_elements(), bytes = size_of(request.in.dtype());
   // The same slice of every rank's buffer, in rank order.
   const auto slices = [&]<class View>(std::vector<View>& views, size_t first, size_t count) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <numeric>
 
 #include "kernels/runtime/check.h"
 
@@ -30,6 +31,8 @@ MpiWorld::MpiWorld() {
   size_ = static_cast<size_t>(size);
   node_size_ = static_cast<size_t>(node_size);
 
+  find_names();
+
   int node_rank = 0, unit = 0;
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
@@ -41,17 +44,38 @@ MpiWorld::MpiWorld() {
   mpi_check(MPI_Barrier(node_));
 }
 
+void MpiWorld::find_names() {
+  constexpr size_t kLength = MPI_MAX_PROCESSOR_NAME;
+  std::vector<char> hosts(kLength * size_, '\0');
+  int length = 0;
+  mpi_check(MPI_Get_processor_name(&hosts[kLength * rank_], &length));
+  mpi_check(
+      MPI_Allgather(MPI_IN_PLACE, 0, MPI_CHAR, hosts.data(), kLength, MPI_CHAR, MPI_COMM_WORLD));
+  for (size_t r = 0; r < size_; ++r) {
+    names_.push_back(concat("rank ", r, " on ", &hosts[kLength * r]));
+  }
+}
+
 MpiWorld::~MpiWorld() {
   MPI_Win_free(&window_);
   MPI_Comm_free(&node_);
   MPI_Finalize();
 }
 
-std::string MpiWorld::name() const {
-  char host[MPI_MAX_PROCESSOR_NAME];
-  int length = 0;
-  mpi_check(MPI_Get_processor_name(host, &length));
-  return concat("rank ", rank_, " on ", std::string(host, static_cast<size_t>(length)));
+std::vector<std::string> MpiWorld::names_of(MPI_Comm group) const {
+  int size = 0;
+  mpi_check(MPI_Comm_size(group, &size));
+  std::vector<int> members(static_cast<size_t>(size)), ranks(members.size());
+  std::iota(members.begin(), members.end(), 0);
+  MPI_Group ours, all;
+  mpi_check(MPI_Comm_group(group, &ours));
+  mpi_check(MPI_Comm_group(MPI_COMM_WORLD, &all));
+  mpi_check(MPI_Group_translate_ranks(ours, size, members.data(), all, ranks.data()));
+  MPI_Group_free(&ours);
+  MPI_Group_free(&all);
+  std::vector<std::string> names;
+  for (int rank : ranks) names.push_back(names_[static_cast<size_t>(rank)]);
+  return names;
 }
 
 bool MpiWorld::first_to_fail() { return failures_->fetch_add(1) == 0; }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <source_location>
 #include <string>
+#include <vector>
 
 namespace ladder {
 
@@ -29,7 +30,9 @@ class MpiWorld {
   size_t node_rank() const { return node_rank_; }
   MPI_Comm node() const { return node_; }
   // "rank 3 on hostname"
-  std::string name() const;
+  const std::string& name() const { return names_[rank_]; }
+  // The same of the ranks of a group.
+  std::vector<std::string> names_of(MPI_Comm group) const;
 
   // True for the first rank of this machine that calls it, and false for the others: they fail
   // because the first did, and need not say so too.
@@ -41,7 +44,10 @@ class MpiWorld {
   [[noreturn]] static void abort(int status);
 
  private:
+  void find_names();
+
   size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0;
+  std::vector<std::string> names_;  // of all ranks
   MPI_Comm node_ = MPI_COMM_NULL;
   MPI_Win window_ = MPI_WIN_NULL;
   std::atomic<int>* failures_ = nullptr;  // shared by the node
