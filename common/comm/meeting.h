@@ -18,10 +18,14 @@ namespace ladder {
 // that names both instead of hanging or adding up the wrong numbers.
 class Meeting {
  public:
+  struct Limits {
+    double timeout_seconds = 0;   // of a wait for other ranks; 0 = for ever
+    double sleep_seconds = 0.01;  // of a sleep that nobody ends
+  };
   // Collective over `comm`, whose ranks are all on one machine and have these `names`, such as
-  // "rank 3 on hostname". timeout_seconds: 0 = wait for ever. Waits end with an Error once
-  // `given_up` is set. Names and `given_up` must outlive this.
-  Meeting(MPI_Comm comm, const std::vector<std::string>& names, double timeout_seconds,
+  // "rank 3 on hostname". Waits end with an Error once `given_up` is set. Names and `given_up` must
+  // outlive this.
+  Meeting(MPI_Comm comm, const std::vector<std::string>& names, const Limits& limits,
           const std::atomic<bool>& given_up);
   ~Meeting();
   Meeting(const Meeting&) = delete;
@@ -58,7 +62,7 @@ class Meeting {
   std::vector<Slot*> slots_;
   size_t rank_ = 0;
   uint64_t count_ = 0;
-  double timeout_seconds_;
+  Limits limits_;
   const std::atomic<bool>& given_up_;
 };
 

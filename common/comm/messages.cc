@@ -6,6 +6,7 @@
 #include <exception>
 #include <thread>
 
+#include "common/comm/delay.h"
 #include "common/comm/mpi_world.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
@@ -89,6 +90,7 @@ void Messages::transfer(const Call& call, const MessageLabel& label, std::span<c
   std::vector<MPI_Request> requests;  // of `out`, then of what has come of `in`
   requests.reserve(out.size() + in.size());
   const auto start = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
+  maybe_delay("messages: before they are sent");
   for (const Part& part : out) {
     mpi_check(start(part.data, static_cast<int>(part.bytes), MPI_BYTE, static_cast<int>(part.peer),
                     tag_of(label), comm_, &requests.emplace_back()));
@@ -125,6 +127,7 @@ bool Messages::try_receive(const Call& call, const MessageLabel& label, const Pa
   mpi_check(
       MPI_Improbe(static_cast<int>(part.peer), MPI_ANY_TAG, comm_, &has_come, &message, &status));
   if (!has_come) return false;
+  maybe_delay("messages: between probe and receive");
   mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes));
   if (static_cast<size_t>(bytes) != part.bytes || status.MPI_TAG != tag_of(label)) {
     fail_unexpected(call, label, part, status);

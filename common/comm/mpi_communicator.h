@@ -23,6 +23,9 @@ struct MpiOptions {
   // Seconds after which the ranks that are late are named in an error; 0 = wait for ever. Compares
   // calls as check_collectives does, so that all ranks know who has come.
   double timeout_seconds = 0;
+  // Of a rank that waits for others in shared memory, before it looks again though nobody has woken
+  // it: long in tests, where a wake-up that is lost has to show.
+  double longest_sleep_seconds = 0.01;
   // send() returns only when its recv has begun, whatever MPI could buffer: for tests.
   bool synchronous_sends = false;
 };
@@ -39,9 +42,6 @@ class MpiCommunicator final : public Communicator {
   ~MpiCommunicator() override;
 
   std::unique_ptr<Communicator> split(size_t color) override;
-
-  // Bytes that this rank has read from and written to peers' memory, counted where they move.
-  size_t shared_bytes() const { return shared_bytes_; }
 
  private:
   struct Setup;
@@ -62,7 +62,7 @@ class MpiCommunicator final : public Communicator {
     size_t moved = 0;    // bytes that this rank has moved to or from peers
   };
 
-  void execute(const Request& request) override;
+  size_t execute(const Request& request) override;
   void compare(const Request& request) override;
   Call describe(const Request& request) const;
   void compare_by_messages(const Call& own);
@@ -74,6 +74,7 @@ class MpiCommunicator final : public Communicator {
   }
   // The registered `in` of a peer: elements [first, first + count).
   TensorView peer_memory(const Request& request, size_t peer, size_t first, size_t count);
+  void meet_and_execute(Operation& operation);
   void execute_shared(Operation& operation);
 
   // Calls body(first, count) for pieces that cover [0, n), one after the other; once where n is 0.
@@ -107,7 +108,6 @@ class MpiCommunicator final : public Communicator {
   Messages messages_, transfers_;
   uint64_t num_compared_ = 0;
   std::vector<char> staging_;
-  std::atomic<size_t> shared_bytes_ = 0;
 };
 
 }  // namespace ladder

@@ -5,6 +5,7 @@
 #include <new>
 #include <numeric>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -40,6 +41,7 @@ MpiWorld::MpiWorld() {
   mpi_check(MPI_Win_allocate_shared(node_rank == 0 ? 64 : 0, 1, MPI_INFO_NULL, node_, &failures_,
                                     &window_));
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));
+  maybe_delay("world: before its window is used");
   if (node_rank == 0) new (failures_) std::atomic<int>(0);
   mpi_check(MPI_Barrier(node_));
 }

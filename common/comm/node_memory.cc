@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -128,14 +129,17 @@ void* NodeMemory::allocate(size_t bytes) {
   Allocation allocation;
   {
     SharedFile file(own.key, SharedFile::make);
+    maybe_delay("node memory: before its size is set");
     file.resize(own.bytes);
     mpi_check(MPI_Allgather(&own, 2, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, world_.node()));
+    maybe_delay("node memory: before the others' is opened");
     for (const Ours& one : all) {
       allocation.push_back({SharedFile(one.key, SharedFile::open).map(one.bytes), one.bytes});
     }
     mpi_check(MPI_Barrier(world_.node()));  // all have opened them: no names any more
   }
   char* const memory = allocation[node_rank_].begin;
+  maybe_delay("node memory: before it is zeroed");
   touch(memory, bytes);
   const std::lock_guard lock(mutex_);
   allocations_.push_back(std::move(allocation));

@@ -220,9 +220,10 @@ void Run::train_and_report(const TrainerCalls& calls) {
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
   const std::string report = calls.report ? calls.report() : std::string();
+  const Ledger::Entries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
-                            num_steps, config.threads, s.job.node_size()) +
+        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
+                            s.job.node_size()) +
         report);
   if (config.sample_tokens > 0) s.sample(calls.visit);
 }

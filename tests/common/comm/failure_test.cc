@@ -34,7 +34,9 @@ struct Told {
 // what. After it the group is of no more use: all ranks destroy it together, as always.
 void require_mismatch(NodeMemory* node_memory, Ranks& ranks, size_t odd, const Told& usual,
                       const Told& other) {
-  const auto all = MpiCommunicator::make_world(world(), node_memory, {.check_collectives = true});
+  // Who does not see the difference waits for the others, and fails by that.
+  const auto all = MpiCommunicator::make_world(world(), node_memory,
+                                               {.check_collectives = true, .timeout_seconds = 10});
   const bool is_odd = all->rank() == odd;
   const Told& mine = is_odd ? other : usual;
   const std::string error = error_of([&] { mine.call(*all, ranks).wait(ranks.stream); });
