@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace ladder::testing {
 
@@ -9,5 +11,8 @@ namespace ladder::testing {
 // follows from the seed, the rank, the place and how often it was passed. Of the first passes of a
 // place every second one waits, later one in 64. Seed 0: no delays.
 void set_delays(uint64_t seed, uint64_t rank);
+
+// From here on, whoever passes this place calls `action` there; an empty one ends that.
+void set_action(const std::string& place, std::function<void()> action);
 
 }  // namespace ladder::testing

@@ -22,7 +22,7 @@ size_t Job::num_launched() {
   return 1;
 }
 
-Job::Job() {
+void Job::join() {
   if (num_launched() > 1) world_.emplace();
 }
 
@@ -105,7 +105,7 @@ void Job::fail(const std::string& message, int status) {
     // The first one is about to end this rank too; only if it cannot, this one does.
     std::this_thread::sleep_for(std::chrono::seconds(5));
   }
-  if (world_) MpiWorld::abort(status);
+  if (num_launched() > 1) MpiWorld::abort(status);
 }
 
 }  // namespace ladder

@@ -24,8 +24,8 @@ class Job {
   // included; 1 if it was started alone.
   static size_t num_launched();
 
-  // Joins the other ranks, if there are any.
-  Job();
+  // Joins the other ranks, if there are any. REQUIRES: called once, before all that follows.
+  void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }
   size_t size() const { return world_ ? world_->size() : 1; }

@@ -16,8 +16,7 @@ Meeting::Meeting(MPI_Comm comm, const std::vector<std::string>& names, const Lim
   mpi_check(MPI_Comm_rank(comm, &rank));
   mpi_check(MPI_Comm_size(comm, &size));
   rank_ = static_cast<size_t>(rank);
-  void* own = nullptr;
-  mpi_check(MPI_Win_allocate_shared(2 * sizeof(Slot), 1, MPI_INFO_NULL, comm, &own, &window_));
+  allocate_window(comm, 2 * sizeof(Slot), window_);
   for (int r = 0; r < size; ++r) {
     MPI_Aint bytes = 0;
     int unit = 0;

@@ -1,21 +1,51 @@
 #include "common/comm/mpi_world.h"
 
+#include <sys/statvfs.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <numeric>
 
 #include "common/comm/delay.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/memory.h"
 
 namespace ladder {
 
-void mpi_check(int result, std::source_location where) {
-  if (result == MPI_SUCCESS) return;
+namespace {
+
+std::string error_text(int result) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(result, text, &length);
-  fail(std::string(text, static_cast<size_t>(length)), where);
+  return std::string(text, static_cast<size_t>(length));
+}
+
+}  // namespace
+
+void mpi_check(int result, std::source_location where) {
+  if (result != MPI_SUCCESS) fail(error_text(result), where);
+}
+
+std::string room_for_sharing() {
+  struct statvfs status;
+  if (statvfs("/dev/shm", &status) != 0) return concat("nothing known: ", std::strerror(errno));
+  return concat(human_bytes(status.f_bavail * status.f_frsize), " and ", status.f_favail,
+                " files more");
+}
+
+void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window) {
+  void* begin = nullptr;
+  const int result = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, comm,
+                                             &begin, &window);
+  if (result != MPI_SUCCESS) {
+    fail(concat("shared memory of ", bytes, " bytes cannot be made (", error_text(result),
+                "); /dev/shm has ", room_for_sharing()));
+  }
+  return begin;
 }
 
 MpiWorld::MpiWorld() {
@@ -38,8 +68,7 @@ MpiWorld::MpiWorld() {
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
   node_rank_ = static_cast<size_t>(node_rank);
-  mpi_check(MPI_Win_allocate_shared(node_rank == 0 ? 64 : 0, 1, MPI_INFO_NULL, node_, &failures_,
-                                    &window_));
+  allocate_window(node_, node_rank == 0 ? 64 : 0, window_);
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));
   maybe_delay("world: before its window is used");
   if (node_rank == 0) new (failures_) std::atomic<int>(0);
@@ -94,7 +123,9 @@ void MpiWorld::check_same(const std::string& text) const {
 }
 
 void MpiWorld::abort(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized) MPI_Abort(MPI_COMM_WORLD, status);  // else mpirun ends those that wait for us
   std::_Exit(status);  // MPI_Abort does not return, but its declaration does not say so
 }
 

@@ -14,6 +14,14 @@ namespace ladder {
 // Throws Error with MPI's own text unless `result` is MPI_SUCCESS.
 void mpi_check(int result, std::source_location where = std::source_location::current());
 
+// A window of memory that the ranks of `comm`, all on one machine, share: `bytes` of this rank's,
+// whose begin is returned. Collective. Throws Error, with what is left in /dev/shm, where there is
+// no room.
+void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window);
+
+// What /dev/shm has left: "12 MiB and 7 files more", or why that is not known.
+std::string room_for_sharing();
+
 // MPI_Init_thread to MPI_Finalize. One object in a program, made in main's thread.
 class MpiWorld {
  public:

@@ -255,6 +255,7 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   }
   Job job;
   try {
+    job.join();
     change_to_users_folder();
     body(job);
     check(std::cout.flush().good(), "standard output could not be written to the end");

@@ -21,6 +21,7 @@ def mpi_test(name, srcs, deps, ranks = 8, size = "medium", delays = [], **kwargs
         name = name + "_program",
         testonly = True,
         srcs = srcs,
+        visibility = ["//tests:__subpackages__"],
         deps = deps + ["//tests:mpi_main"],
     )
     _run(name, name + "_program", ranks, [], size, kwargs)
