@@ -26,13 +26,6 @@ void Job::join() {
   if (num_launched() > 1) world_.emplace();
 }
 
-void Job::check_same_flags(int argc, const char* const* argv) const {
-  if (!world_) return;
-  std::string flags;
-  for (int i = 1; i < argc; ++i) flags += concat(i == 1 ? "" : " ", argv[i]);
-  world_->check_same(flags);
-}
-
 Job::Sharing Job::find_sharing(DeviceType device) const {
   const size_t ranks = node_size();
   if (device == DeviceType::cpu) return {.num_devices = 0, .ranks_on_device = ranks};
@@ -106,6 +99,12 @@ void Job::fail(const std::string& message, int status) {
     std::this_thread::sleep_for(std::chrono::seconds(5));
   }
   if (num_launched() > 1) MpiWorld::abort(status);
+}
+
+void Job::refuse(const std::string& mistake) {
+  if (rank() == 0) return fail("error: " + mistake, 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  fail(concat("error: ", prefix(), mistake), 2);
 }
 
 }  // namespace ladder

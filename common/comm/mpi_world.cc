@@ -111,17 +111,6 @@ std::vector<std::string> MpiWorld::names_of(MPI_Comm group) const {
 
 bool MpiWorld::first_to_fail() { return failures_->fetch_add(1) == 0; }
 
-void MpiWorld::check_same(const std::string& text) const {
-  uint64_t length = text.size();
-  mpi_check(MPI_Bcast(&length, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
-  std::string first = text;
-  first.resize(length);
-  mpi_check(MPI_Bcast(first.data(), static_cast<int>(length), MPI_CHAR, 0, MPI_COMM_WORLD));
-  if (first == text) return;
-  throw UserError(concat("rank ", rank_, " was started with other flags than rank 0: `", text,
-                         "` and `", first, "`"));
-}
-
 void MpiWorld::abort(int status) {
   int initialized = 0;
   MPI_Initialized(&initialized);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <source_location>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window);
 
 // What /dev/shm has left: "12 MiB and 7 files more", or why that is not known.
 std::string room_for_sharing();
+
+// What all ranks must agree on, such as {"--seed", "1"}.
+struct Setting {
+  std::string name, value;
+};
 
 // MPI_Init_thread to MPI_Finalize. One object in a program, made in main's thread.
 class MpiWorld {
@@ -45,14 +51,26 @@ class MpiWorld {
   // True for the first rank of this machine that calls it, and false for the others: they fail
   // because the first did, and need not say so too.
   bool first_to_fail();
-  // Throws UserError on ranks whose `text` is not that of rank 0. Collective.
-  void check_same(const std::string& text) const;
+  // Throws UserError on all ranks where a rank has other settings than rank 0, with the first of
+  // them that differs, both values and both ranks. Collective; messages have a fixed size until it
+  // is known how long the ranks' texts are, so that it does not matter how much they differ.
+  void require_same(const std::vector<Setting>& settings) const;
+  // Have all ranks the same text? Collective.
+  bool all_same(const std::string& text) const;
 
   // Ends all ranks at once with `status`. Whoever calls it first has said why on standard error.
   [[noreturn]] static void abort(int status);
 
  private:
   void find_names();
+  // The length and the hash of each rank's text.
+  struct Summary {
+    uint64_t length, hash;
+    friend bool operator==(const Summary&, const Summary&) = default;
+  };
+  std::vector<Summary> summaries_of(const std::string& text) const;
+  // The text of rank `from`, which has this length.
+  std::string text_of(size_t from, const std::string& own, uint64_t length) const;
 
   size_t rank_ = 0, size_ = 1, node_size_ = 1, node_rank_ = 0;
   std::vector<std::string> names_;  // of all ranks

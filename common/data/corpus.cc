@@ -119,6 +119,14 @@ void Corpus::append_shard(const std::string& path) {
   shards_.push_back({path, std::move(file), tokens, begin, begin + count});
 }
 
+std::vector<std::string> Corpus::files() const {
+  std::vector<std::string> paths;
+  for (const Shard& shard : shards_) {
+    if (shard.file) paths.push_back(shard.path);
+  }
+  return paths;
+}
+
 int32_t Corpus::token(size_t index) const {
   const auto shard = std::upper_bound(shards_.begin(), shards_.end() - 1, index,
                                       [](size_t i, const Shard& s) { return i < s.end; });

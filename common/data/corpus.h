@@ -49,6 +49,8 @@ class Corpus {
 
   // Whether tokens are bytes of a text, which can be printed.
   bool is_text() const { return is_text_; }
+  // The files that the tokens are read from; none of the text that is compiled in.
+  std::vector<std::string> files() const;
   // Where the tokens come from: the path, or "King James text (built in)".
   const std::string& name() const { return name_; }
 

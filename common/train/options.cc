@@ -268,7 +268,8 @@ CLI::Validator byte_size() {
 
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
                                        const Ranks& ranks,
-                                       const std::function<void(CLI::App&)>& add_flags) {
+                                       const std::function<void(CLI::App&)>& add_flags,
+                                       const std::function<void(CLI::App&)>& parsed) {
   CLI::App app(lesson.description, lesson.name);
   RawOptions raw;
   app.set_config("--config", "", "Read flags from this file: lines such as `steps = 100`");
@@ -287,6 +288,7 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
   } catch (const CLI::ParseError& error) {
     throw UserError(one_line(error.what()) + "; see --help");
   }
+  if (parsed) parsed(app);
   return resolve(raw, lesson, ranks);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <optional>
+#include <thread>
 
 #include "common/comm/grid_groups.h"
 #include "common/model/weights.h"
@@ -99,6 +100,7 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   State& s = *state_;
   set_num_threads(s.config.threads);
   if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  require_same_inputs(job, s.config, s.corpus);
   s.has_axes = has_axes;
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
@@ -246,11 +248,12 @@ void Run::State::sample(const Visit& visit) const {
 int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
   const size_t launched = Job::num_launched();
   if (!distributed && launched > 1) {
+    // The first one says it for all; another one where rank 0 is of another lesson and does not.
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    if (rank == nullptr || std::atoi(rank) == 0) {
-      std::cerr << "error: " << lesson.name << " runs on one rank, mpirun started " << launched
-                << "; for several ranks take 02_ddp" << std::endl;
-    }
+    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
+    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
+                        "; for several ranks take 02_ddp\n");
     return 2;
   }
   Job job;
@@ -262,7 +265,7 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
     return 0;
   } catch (const UserError& error) {
     std::cout << std::flush;
-    job.fail(concat("error: ", error.what()), 2);
+    job.refuse(error.what());
     return 2;
   } catch (const std::exception& error) {
     std::cout << std::flush;
