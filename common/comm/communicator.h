@@ -45,6 +45,10 @@ class Communicator {
   DeviceType device() const { return device_; }  // where buffers may lie beside the host
   // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
+  // The ledger's entries, with the moved bytes of collectives those of all ranks of their group
+  // together; of sends, this rank's. A group's ranks do not share them out equally. Is not counted
+  // itself. REQUIRES: nothing is in flight. Collective over the ranks of all groups.
+  Ledger::Entries group_entries();
 
   // Called after every operation but barriers, in the thread that ran it; for one queued on a
   // device when its times become known. REQUIRES: none runs now.
@@ -107,7 +111,8 @@ class Communicator {
   // enqueue(), all others to execute().
   Communicator(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queued = false);
   // Runs the operation to its end in the calling thread. One at a time, but for a recv and a send.
-  virtual void execute(const Request& request) = 0;
+  // Returns the bytes that this rank has moved (Traffic::moved_bytes), counted where they move.
+  virtual size_t execute(const Request& request) = 0;
   // Queues an operation on device memory. Asynchronous.
   virtual void enqueue(const Request& request, Stream& queue);
   // split() where split_axis() calls it.
@@ -115,7 +120,9 @@ class Communicator {
   // Throws unless all ranks of the group make the same call. Collective.
   virtual void compare(const Request&) {}
   // The same two, of a communicator that this one is built on.
-  static void execute_on(Communicator& other, const Request& request) { other.execute(request); }
+  static size_t execute_on(Communicator& other, const Request& request) {
+    return other.execute(request);
+  }
   static void compare_on(Communicator& other, const Request& request) { other.compare(request); }
 
   // Ends the worker; to be called by destructors of classes that implement execute. While an
@@ -127,8 +134,8 @@ class Communicator {
  private:
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
   Work run_in_thread(Stream& stream, const Request& request, CallOptions options);
-  Work run_on_queue(Stream& stream, const Request& request, Purpose purpose);
-  double execute_and_observe(const Request& request, Purpose purpose);
+  Work run_on_queue(Stream& stream, const Request& request, size_t payload_bytes, Purpose purpose);
+  Traffic execute_and_observe(const Request& request, Purpose purpose);
   TrafficKey key_of(const Request& request, Purpose purpose) const;
 
   size_t rank_, size_;

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
@@ -21,6 +22,7 @@ class Started final : public Work::State {
     } catch (...) {
       thrown = std::current_exception();
     }
+    maybe_delay("worker: before the end is told");
     const std::lock_guard lock(mutex_);
     error_ = std::move(thrown);
     done_ = true;
@@ -67,6 +69,7 @@ Work Worker::start(Kind kind, std::function<void()> task, std::function<void(dou
     tasks_.push_back({kind, [state, body = std::move(task)] { state->run(body); }});
     if (kind == Kind::other) ++num_others_;
   }
+  maybe_delay("worker: a task is queued");
   changed_.notify_all();
   return Work(state);
 }
@@ -88,7 +91,9 @@ void Worker::loop() {
     if (tasks_.empty()) return;
     const Task& task = tasks_.front();  // stays where it is while others are added
     lock.unlock();
+    maybe_delay("worker: before a task");
     task.body();
+    maybe_delay("worker: after a task");
     lock.lock();
     if (task.kind == Kind::other) --num_others_;
     tasks_.pop_front();

@@ -242,7 +242,8 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
 
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
                                        const Ranks& ranks,
-                                       const std::function<void(CLI::App&)>& add_flags) {
+                                       const std::function<void(CLI::App&)>& add_flags,
+                                       const std::function<void(CLI::App&)>& parsed) {
   CLI::App app(lesson.description, lesson.name);
   RawOptions raw;
   add_model_flags(app, raw);
@@ -257,6 +258,7 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
     if (ranks.rank == 0) print(app.help());
     return std::nullopt;
   }
+  if (parsed) parsed(app);
   return resolve(raw, lesson, ranks);
 }
 

@@ -1,6 +1,7 @@
 #include "common/train/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
@@ -101,6 +102,38 @@ std::string memory_table(const Prediction& prediction, const Memory& device, con
   return text;
 }
 
+namespace {
+
+// One row of the table, for what was communicated in all steps.
+struct CommunicationRow {
+  std::string predicted = "-", measured;  // bytes of one rank in one step
+  bool differs;
+};
+
+std::string rounded(double bytes) {
+  return with_commas(static_cast<uint64_t>(std::llround(bytes)));
+}
+
+CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic,
+                                   const Traffic* predicted, size_t size, size_t num_steps) {
+  // Of sends each rank has its own; what a collective moves its ranks share out.
+  const double ranks = key.collective == Collective::send ? 1 : static_cast<double>(size);
+  const double moved = static_cast<double>(traffic.moved_bytes) / ranks;
+  CommunicationRow row;
+  row.measured =
+      traffic.by_formula ? "by formula" : rounded(moved / static_cast<double>(num_steps));
+  // Nobody predicts control traffic.
+  row.differs = predicted == nullptr && key.purpose != Purpose::control;
+  if (predicted == nullptr) return row;
+  const Traffic all_steps = predicted->times(num_steps);
+  const size_t bytes = group_bytes(key.collective, size, all_steps.payload_bytes);
+  row.predicted = rounded(wire_bytes(key.collective, size, predicted->payload_bytes));
+  row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved_bytes != bytes);
+  return row;
+}
+
+}  // namespace
+
 std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size) {
@@ -117,23 +150,15 @@ std::string communication_table(const Prediction& prediction, const Ledger::Entr
   const double steps = static_cast<double>(num_steps);
   bool hides = false;
   for (const auto& [key, traffic] : rows) {
-    const auto bytes = [&, &key = key](size_t payload) {
-      return with_commas(
-          static_cast<uint64_t>(wire_bytes(key.collective, grid.size(key.axis), payload)));
-    };
-    const auto predicted = prediction.step.find(key);
-    const bool is_predicted = predicted != prediction.step.end();
-    // Nobody predicts control traffic.
-    const bool differs = is_predicted
-                             ? traffic != predicted->second.times(static_cast<size_t>(num_steps))
-                             : key.purpose != Purpose::control;
+    const auto found = prediction.step.find(key);
+    const Traffic* const predicted = found == prediction.step.end() ? nullptr : &found->second;
+    const CommunicationRow row = communication_row(key, traffic, predicted, grid.size(key.axis),
+                                                   static_cast<size_t>(num_steps));
     const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
     hides = hides || hidden > 0;
     text += format("  %-*s %16s %16s %10.2f %10.2f%s\n", width, name_of(key).c_str(),
-                   is_predicted ? bytes(predicted->second.payload_bytes).c_str() : "-",
-                   bytes(traffic.payload_bytes / static_cast<size_t>(num_steps)).c_str(),
-                   1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps,
-                   differs ? "  differs" : "");
+                   row.predicted.c_str(), row.measured.c_str(), 1e3 * exposed / steps,
+                   1e3 * std::max(0.0, hidden) / steps, row.differs ? "  differs" : "");
   }
   if (hides &&
       node_size * (static_cast<size_t>(threads) + 1) > static_cast<size_t>(num_available_cores())) {

@@ -14,9 +14,11 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                         const Corpus& corpus, const Prediction& prediction,
                         const std::string& communication);
 
-// What a step communicates, predicted and measured, in bytes that this rank puts on the wire, by
-// axis, purpose and operation, and the time it took: exposed (waited for) and hidden (beside
-// computation). `communicated`: in all steps together.
+// What a step communicates, by axis, purpose and operation: predicted and measured bytes that one
+// rank moves, and the time it took, exposed (waited for) and hidden (beside computation). Measured
+// are the bytes counted where they move, of a collective the mean over the ranks of its group;
+// where NCCL moves them nobody counts, and the table says "by formula". `communicated`: in all
+// steps together, as Communicator::group_entries() gives it.
 std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size);

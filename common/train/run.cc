@@ -8,6 +8,7 @@
 #include <iostream>
 #include <new>
 #include <optional>
+#include <thread>
 
 #include "common/comm/grid_groups.h"
 #include "common/io/printable.h"
@@ -100,8 +101,9 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
   state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
-  // One rank looks at all numbers: the others read the same file.
+  // One rank looks at all numbers: the others' file is the same.
   if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
+  require_same_inputs(job, s.config, s.corpus);
   s.has_axes = has_axes;
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
@@ -221,9 +223,10 @@ void Run::train_and_report(const TrainerCalls& calls) {
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) s.write_trace();
   const std::string report = calls.report ? calls.report() : std::string();
+  const Ledger::Entries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
-                            num_steps, config.threads, s.job.node_size()) +
+        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
+                            s.job.node_size()) +
         report);
   if (config.sample_tokens > 0) s.sample(calls.visit);
 }
@@ -255,21 +258,23 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   prepare_standard_streams();
   const size_t launched = Job::num_launched();
   if (!distributed && launched > 1) {
+    // The first one says it for all; another one where rank 0 is of another lesson and does not.
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    if (rank == nullptr || std::atoi(rank) == 0) {
-      std::cerr << "error: " << lesson.name << " runs on one rank, mpirun started " << launched
-                << "; for several ranks take 02_ddp" << std::endl;
-    }
+    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
+    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
+                        "; for several ranks take 02_ddp\n");
     return 2;
   }
   Job job;
   try {
+    job.join();
     change_to_users_folder();
     body(job);
     print("");  // what was printed without looking, such as the help, could not be written either
     return 0;
   } catch (const UserError& error) {
-    job.fail("error: " + one_line(error.what()), 2);
+    job.refuse(one_line(error.what()));
     return 2;
   } catch (const std::bad_alloc&) {
     job.fail(concat("error: ", job.prefix(), kOutOfHostMemory), 1);

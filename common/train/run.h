@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/comm/job.h"
+#include "common/train/alike.h"
 #include "common/train/named_files.h"
 #include "common/train/trainer.h"
 
@@ -67,7 +68,7 @@ concept Arranges = requires(const typename T::Flags& flags) {
 template <Trainer T>
 int run(int argc, char** argv) {
   return run_guarded(T::kLesson, is_distributed<T>(), [&](Job& job) {
-    job.check_same_flags(argc, argv);
+    job.require_same(settings_of_program(T::kLesson.name, argc, argv));
     typename T::Flags flags;
     ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
     const Ranks ranks = {is_distributed<T>(),
@@ -81,8 +82,9 @@ int run(int argc, char** argv) {
                          },
                          job.size(),
                          [&] { return grid.pipeline_size; }};
-    const std::optional<RunConfig> config =
-        parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
+    const std::optional<RunConfig> config = parse_options(
+        T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); },
+        [&](CLI::App& app) { job.require_same(settings_of_flags(app)); });
     if (!config) return;  // --help
     job.connect({.device = config->device,
                  .transport = config->communication,

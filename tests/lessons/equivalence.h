@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -48,11 +49,9 @@ struct Record {
   std::vector<StepResult> results;
   std::vector<std::map<std::string, std::vector<double>>> tensors;
   MemoryUse device_peak, host_peak;
+  ProcessGrid grid;
   Prediction prediction;
-  Ledger::Entries communicated;
-  // That a rank moved on the tensor axis in shared memory, the mean over its group: slices of small
-  // vectors are whole cache lines, the last rank's shorter.
-  double tensor_shared_bytes = 0;
+  Ledger::Entries communicated;  // moved bytes of collectives: of all ranks of the group
 };
 
 inline const char* prefix_of_kind(TensorKind kind) {
@@ -77,6 +76,7 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
   Stream stream(config.device);
   Record record;
+  record.grid = grid;
   record.prediction = T::predict(config, grid, flags);
   T trainer({config, grid, corpus, device, host, stream, &group, registered, nullptr,
              groups ? &*groups : nullptr},
@@ -96,17 +96,27 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   }
   record.device_peak = device.peak();
   record.host_peak = host.peak();
-  record.communicated = group.ledger().entries();
-  if (groups) {
-    Communicator& tensor = groups->tensor();
-    const auto* mpi = dynamic_cast<const MpiCommunicator*>(&tensor);
-    double bytes = mpi != nullptr ? static_cast<double>(mpi->shared_bytes()) : 0;
-    Stream on_host(DeviceType::cpu);
-    const TensorView view(&bytes, DType::fp64, DeviceType::cpu, {1});
-    tensor.all_reduce(on_host, view, {}).wait(on_host);
-    record.tensor_shared_bytes = bytes / static_cast<double>(tensor.size());
-  }
+  record.communicated = group.group_entries();
   return record;
+}
+
+// Peak memory of every category and what each axis communicates are as predicted, to the byte, and
+// so are the bytes that have moved between the ranks, counted where they move.
+inline void require_as_predicted(const Record& record) {
+  CHECK(record.device_peak == record.prediction.device);
+  CHECK(record.host_peak == record.prediction.host);
+  size_t num_lines = 0;
+  for (const auto& [key, measured] : record.communicated) {
+    if (key.purpose == Purpose::control) continue;
+    INFO(name_of(key));
+    REQUIRE(record.prediction.step.count(key) == 1);
+    const Traffic predicted = record.prediction.step.at(key).times(kSteps);
+    CHECK(measured == predicted);
+    CHECK(measured.moved_bytes ==
+          group_bytes(key.collective, record.grid.size(key.axis), predicted.payload_bytes));
+    ++num_lines;
+  }
+  CHECK(num_lines == record.prediction.step.size());
 }
 
 // What is compared how. Gradients and moments: max |difference| <= tolerance * largest element.

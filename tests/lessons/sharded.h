@@ -74,27 +74,12 @@ void require_same_bits(DType dtype, size_t ranks, Accumulation accumulation,
   }
 }
 
-// Peak memory of every category and what a step communicates are as predicted, to the byte, and so
-// is what the shared-memory path counts where it moves the bytes. Returns the record.
+// Memory and communication are as predicted. Returns the record.
 template <Trainer T>
 Record require_predicted(const RunConfig& config, Groups& groups,
                          const typename T::Flags& flags = {}) {
   Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
-  CHECK(record.device_peak == record.prediction.device);
-  CHECK(record.host_peak == record.prediction.host);
-  double on_the_wire = 0;
-  for (const auto& [key, measured] : groups.group->ledger().entries()) {
-    if (key.purpose == Purpose::control) continue;
-    INFO(name_of(key));
-    const Traffic predicted = record.prediction.step.at(key);
-    CHECK(measured.calls == kSteps * predicted.calls);
-    CHECK(measured.payload_bytes == kSteps * predicted.payload_bytes);
-    on_the_wire += wire_bytes(key.collective, groups.group->size(), measured.payload_bytes);
-  }
-  CHECK(groups.group->ledger().entries().size() >= record.prediction.step.size());
-  if (const auto* mpi = dynamic_cast<const MpiCommunicator*>(groups.group.get())) {
-    CHECK(static_cast<double>(mpi->shared_bytes()) == on_the_wire);
-  }
+  require_as_predicted(record);
   return record;
 }
 template <Trainer T>

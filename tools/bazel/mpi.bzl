@@ -9,17 +9,26 @@ MPI_TAGS = [
     "local",
 ]
 
-def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
+def mpi_test(name, srcs, deps, ranks = 8, size = "medium", delays = [], **kwargs):
     """A Catch2 test whose cases run on `ranks` MPI ranks at once, with tests/mpi_main.cc as main.
 
     The sources define test cases only. Cases take what they need of the ranks by splitting.
+
+    `delays`: names of cases that also run with ranks held back at places where they might race, as
+    NAME_delays, once for each of a few seeds; ["*"] for all.
     """
     native.cc_binary(
         name = name + "_program",
         testonly = True,
         srcs = srcs,
+        visibility = ["//tests:__subpackages__"],
         deps = deps + ["//tests:mpi_main"],
     )
+    _run(name, name + "_program", ranks, [], size, kwargs)
+    if delays:
+        _run(name + "_delays", name + "_program", ranks, delays, size, kwargs)
+
+def _run(name, program, ranks, delayed_cases, size, kwargs):
     native.sh_test(
         name = name,
         size = size,
@@ -27,10 +36,10 @@ def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
         args = [
             "$(location //tools:mpirun)",
             str(ranks),
-            "$(location :%s_program)" % name,
-        ],
+            "$(location :%s)" % program,
+        ] + ["'%s'" % case for case in delayed_cases],
         data = [
-            ":%s_program" % name,
+            ":" + program,
             "//tools:mpirun",
         ],
         tags = MPI_TAGS,

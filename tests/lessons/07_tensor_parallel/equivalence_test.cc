@@ -20,7 +20,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
       for (size_t micro_batch : {1, 24}) {  // of 16 rows, and of 384: two blocks of the classifier
         INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
         require_split_run<TensorParallelTrainer>(oracle, split_config(dtype, micro_batch), ranks,
-                                                 ranks, {});
+                                                 {});
       }
     }
   }
@@ -29,7 +29,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   const Record exact = record_oracle(split_config(DType::fp64, 24));
   for (size_t ranks : {2, 4}) {
-    require_split_low_precision<TensorParallelTrainer>(exact, ranks, ranks, {});
+    require_split_low_precision<TensorParallelTrainer>(exact, ranks, {});
   }
 }
 
@@ -38,7 +38,7 @@ TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
   config.model.vocab_size = 250;  // 32 a rank, 26 on the last
   config.model.num_heads = 8;
   const Record record =
-      require_split_run<TensorParallelTrainer>(record_oracle(config), config, 8, 8, {});
+      require_split_run<TensorParallelTrainer>(record_oracle(config), config, 8, {});
   CHECK(record.results.size() == kSteps);
 }
 

@@ -23,7 +23,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
         for (size_t micro_batch : {3, 12}) {  // 8 micro-batches, and 2: fewer than stages
           INFO(name_of(dtype) << ", " << ranks << " ranks, " << name_of(kind) << ", micro-batch "
                               << micro_batch);
-          require_split_run<PipelineTrainer>(oracle, split_config(dtype, micro_batch), ranks, 1,
+          require_split_run<PipelineTrainer>(oracle, split_config(dtype, micro_batch), ranks,
                                              {.schedule = kind});
         }
       }
@@ -34,7 +34,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   const Record exact = record_oracle(split_config(DType::fp64, 24));
   for (size_t ranks : {2, 4}) {
-    require_split_low_precision<PipelineTrainer>(exact, ranks, 1, {});
+    require_split_low_precision<PipelineTrainer>(exact, ranks, {});
   }
 }
 
@@ -44,10 +44,10 @@ TEST_CASE("stages of any shape: only the embedding, only the head, one unit each
   const Record oracle = record_oracle(config);
   for (const std::vector<size_t>& layers :
        {std::vector<size_t>{0, 5}, {5, 0}, {4, 1}, {0, 3, 2, 0}, {1, 1, 1, 2}}) {
-    require_split_run<PipelineTrainer>(oracle, config, layers.size(), 1, {.stage_layers = layers});
+    require_split_run<PipelineTrainer>(oracle, config, layers.size(), {.stage_layers = layers});
   }
   // 8 units on 8 stages: one has the token embedding alone, the next the position embedding.
-  require_split_run<PipelineTrainer>(oracle, config, 8, 1, {});
+  require_split_run<PipelineTrainer>(oracle, config, 8, {});
 }
 
 TEST_CASE("all schedules give the same bits, and those of accumulation on one rank but for wte") {

@@ -40,7 +40,7 @@ void for_arrangements(Body body) {
             if (pipeline == 1 && kind != ScheduleKind::one_f_one_b) continue;
             INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
                         << zero_stage << ", " << name_of(kind));
-            body(ranks, tensor, flags_for(tensor, pipeline, zero_stage, kind));
+            body(ranks, flags_for(tensor, pipeline, zero_stage, kind));
           }
         }
       }
@@ -50,16 +50,16 @@ void for_arrangements(Body body) {
 
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
-  for_arrangements([&](size_t ranks, size_t tensor, const ThreeDTrainer::Flags& flags) {
+  for_arrangements([&](size_t ranks, const ThreeDTrainer::Flags& flags) {
     // 3 micro-batches or more on every pipeline.
-    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, tensor, flags);
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, flags);
   });
 }
 
 TEST_CASE("in fp32 too") {
   const Record oracle = record_oracle(split_config(DType::fp32, 24));
   for (size_t zero_stage : {0, 1}) {
-    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp32, 3), 8, 2,
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp32, 3), 8,
                                      flags_for(2, 2, zero_stage));
   }
 }
@@ -67,7 +67,7 @@ TEST_CASE("in fp32 too") {
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   const Record exact = record_oracle(split_config(DType::fp64, 24));
   for (size_t zero_stage : {0, 1}) {
-    require_split_low_precision<ThreeDTrainer>(exact, 8, 2, flags_for(2, 2, zero_stage));
+    require_split_low_precision<ThreeDTrainer>(exact, 8, flags_for(2, 2, zero_stage));
   }
 }
 
