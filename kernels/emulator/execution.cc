@@ -128,7 +128,7 @@ void Execution::run_thread(Thread& thread) {
   running_ = &thread;
   coordinates.thread = thread.index;
   try {
-    call_.run(call_.kernel);
+    call_.run();
   } catch (const Abandoned&) {
   } catch (const std::exception& e) {
     if (!abandoning_) failure_ = concat("thread ", text_of(thread.index), ": ", e.what());

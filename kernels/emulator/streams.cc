@@ -1,0 +1,221 @@
+#include "kernels/emulator/streams.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernels/emulator/host_state.h"
+#include "kernels/runtime/check.h"
+
+// Either waits for the marks, or runs the work.
+struct Task {
+  std::vector<ladder::emulator::StreamMark> after;
+  std::function<void()> work;
+};
+
+struct CUstream_st {
+  bool waits_for_default;       // false: cudaStreamNonBlocking
+  bool alive = true;            // not destroyed
+  std::deque<Task> tasks = {};  // that have not run
+  size_t num_run = 0;
+
+  size_t num_given() const { return num_run + tasks.size(); }
+};
+
+namespace ladder::emulator {
+namespace {
+
+using Stream = std::shared_ptr<CUstream_st>;
+
+StreamOrder order_of_environment() {
+  const char* const value = std::getenv("LADDER_EMULATOR_STREAMS");
+  if (value == nullptr || std::string_view(value) == "immediate") return StreamOrder::immediate;
+  if (std::string_view(value) == "deferred") return StreamOrder::deferred;
+  throw UserError(
+      concat("LADDER_EMULATOR_STREAMS=", value, ": expected immediate (the default) or deferred"));
+}
+
+// The streams of the process, and the order in which they run. All under one lock, which work may
+// take again: it runs within.
+struct Scheduler {
+  StreamOrder order = order_of_environment();
+  Stream standard = std::make_shared<CUstream_st>(true);  // the default stream
+  std::vector<Stream> streams = {standard};               // alive, or with tasks
+  Stream early;                                           // or none
+  std::uint64_t num_waits = 0;                            // of the host
+  std::recursive_mutex mutex;
+};
+
+Scheduler& scheduler() {
+  static auto* const all = new Scheduler;  // never destroyed: static objects may use streams
+  return *all;
+}
+
+Stream find(cudaStream_t handle) {
+  Scheduler& all = scheduler();
+  if (handle == nullptr) return all.standard;
+  const auto found = std::ranges::find(all.streams, handle, &Stream::get);
+  return found == all.streams.end() || !(*found)->alive ? nullptr : *found;
+}
+
+Stream require_stream(cudaStream_t handle) {
+  Stream stream = find(handle);
+  check(stream != nullptr, "not a live stream of the emulator");
+  return stream;
+}
+
+void forget_finished() {
+  std::erase_if(scheduler().streams, [](const Stream& s) { return !s->alive && s->tasks.empty(); });
+}
+
+void drop_everything() {
+  for (const Stream& stream : scheduler().streams) {
+    stream->num_run = stream->num_given();
+    stream->tasks.clear();
+  }
+}
+
+// Recursion ends: what a task waits for was given before it, and a stream whose front waits for
+// another one has run all that the other could wait for.
+void advance(CUstream_st& stream, size_t count) {
+  while (stream.num_run < count) {
+    Task task = std::move(stream.tasks.front());
+    for (const StreamMark& mark : task.after) advance(*mark.stream, mark.count);
+    if (task.work) task.work();
+    stream.tasks.pop_front();
+    ++stream.num_run;
+  }
+}
+
+// The host's way to advance(): with what follows from an error.
+void force(const Stream& stream, size_t count) {
+  try {
+    advance(*stream, count);
+  } catch (...) {
+    drop_everything();
+    throw;
+  }
+}
+
+void force_all() {
+  // Those that are destroyed meanwhile stay: this is a copy.
+  for (const Stream& stream : std::vector(scheduler().streams)) force(stream, stream->num_given());
+}
+
+// Draws the early stream, none every second time.
+void draw_early_stream() {
+  Scheduler& all = scheduler();
+  if (all.order == StreamOrder::immediate) return;
+  std::uint64_t x = ++all.num_waits * 0x9e3779b97f4a7c15;  // the mixing of SplitMix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  x ^= x >> 31;
+  all.early = x % 2 == 0 ? nullptr : all.streams[x / 2 % all.streams.size()];
+  if (all.early != nullptr) force(all.early, all.early->num_given());
+}
+
+void add(const Stream& stream, Task task) {
+  Scheduler& all = scheduler();
+  stream->tasks.push_back(std::move(task));
+  if (all.order == StreamOrder::immediate || stream == all.early) {
+    force(stream, stream->num_given());
+  }
+}
+
+// The default stream and those that are not cudaStreamNonBlocking wait for each other.
+void order_with_default(const Stream& stream) {
+  Scheduler& all = scheduler();
+  if (stream != all.standard) {
+    if (stream->waits_for_default) add(stream, {{{all.standard, all.standard->num_given()}}, {}});
+    return;
+  }
+  std::vector<StreamMark> marks;
+  for (const Stream& other : all.streams) {
+    if (other->waits_for_default && other != stream) marks.push_back({other, other->num_given()});
+  }
+  if (!marks.empty()) add(stream, {std::move(marks), {}});
+}
+
+}  // namespace
+
+StreamOrder stream_order() { return scheduler().order; }
+
+void set_stream_order(StreamOrder order) {
+  const std::lock_guard lock(scheduler().mutex);
+  force_all();
+  scheduler().order = order;
+  scheduler().early = nullptr;
+}
+
+bool is_stream(cudaStream_t stream) {
+  const std::lock_guard lock(scheduler().mutex);
+  return find(stream) != nullptr;
+}
+
+StreamMark give(cudaStream_t handle, std::function<void()> work) {
+  const std::lock_guard lock(scheduler().mutex);
+  const Stream stream = require_stream(handle);
+  order_with_default(stream);
+  add(stream, {{}, std::move(work)});
+  return {stream, stream->num_given()};
+}
+
+void give_wait(cudaStream_t handle, const StreamMark& mark) {
+  const std::lock_guard lock(scheduler().mutex);
+  const Stream stream = require_stream(handle);
+  if (!has_passed(mark)) add(stream, {{mark}, {}});
+}
+
+StreamMark mark_of(cudaStream_t handle) {
+  const std::lock_guard lock(scheduler().mutex);
+  const Stream stream = require_stream(handle);
+  return {stream, stream->num_given()};
+}
+
+bool has_passed(const StreamMark& mark) {
+  const std::lock_guard lock(scheduler().mutex);
+  return mark.stream->num_run >= mark.count;
+}
+
+void run_to(const StreamMark& mark) {
+  const std::lock_guard lock(scheduler().mutex);
+  force(mark.stream, mark.count);
+  forget_finished();
+  draw_early_stream();
+}
+
+void run_towards(const StreamMark& mark) {
+  const std::lock_guard lock(scheduler().mutex);
+  force(mark.stream, std::min(mark.count, mark.stream->num_run + 1));
+}
+
+void run_all_streams() {
+  const std::lock_guard lock(scheduler().mutex);
+  force_all();
+  forget_finished();
+  draw_early_stream();
+}
+
+cudaStream_t make_stream(bool waits_for_default_stream) {
+  const std::lock_guard lock(scheduler().mutex);
+  return scheduler()
+      .streams.emplace_back(std::make_shared<CUstream_st>(waits_for_default_stream))
+      .get();
+}
+
+bool destroy_stream(cudaStream_t handle) {
+  const std::lock_guard lock(scheduler().mutex);
+  const Stream stream = find(handle);
+  if (handle == nullptr || stream == nullptr) return false;
+  stream->alive = false;
+  if (scheduler().early == stream) scheduler().early = nullptr;
+  forget_finished();
+  return true;
+}
+
+}  // namespace ladder::emulator
