@@ -169,11 +169,13 @@ TEST_CASE("staged: the bits of ranks on the CPU, whatever the size of the stagin
     to_device(whole, inputs);
     to_device(sharded, inputs);
     all->all_reduce(ranks.stream, whole, {}).wait(ranks.stream);
+    ranks.stream.synchronize();
     CHECK(same(whole));
     const size_t n = kElements / all->size();
     const TensorView shard = sharded.elements(all->rank() * n, {n});
     all->reduce_scatter(ranks.stream, shard, sharded, {}).wait(ranks.stream);
     all->all_gather(ranks.stream, sharded, shard, {}).wait(ranks.stream);
+    ranks.stream.synchronize();
     CHECK(same(sharded));
     ranks.release(*all, {whole, sharded});
   }

@@ -127,6 +127,7 @@ TEST_CASE("sends and receives of one group need no order, also to oneself and ne
   }
   require_elements<float>(in, [](size_t) { return 0; });  // nothing yet
   REQUIRE(ncclGroupEnd() == ncclSuccess);
+  s.ranks.stream.synchronize();
   require_elements<float>(in, [&](size_t i) {
     return value(i / kElements, static_cast<size_t>(s.me) * kElements + i % kElements);
   });
