@@ -23,12 +23,6 @@ PinnedMemory& pinned_memory() {
   return *memory;
 }
 
-bool overlap(const void* a, const void* b, size_t bytes) {
-  const char* const x = static_cast<const char*>(a);
-  const char* const y = static_cast<const char*>(b);
-  return x < y + bytes && y < x + bytes;
-}
-
 // May `bytes` be read or written at `pointer`, as memory of the device or of the host?
 bool is_range(const void* pointer, size_t bytes, bool device) {
   const Arena& arena = Arena::instance();
@@ -74,7 +68,8 @@ cudaError_t make_copy(void* destination, const void* source, size_t bytes, cudaM
   const bool from_device =
       side(kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice, source);
   const bool fine = is_range(destination, bytes, to_device) &&
-                    is_range(source, bytes, from_device) && !overlap(destination, source, bytes);
+                    is_range(source, bytes, from_device) &&
+                    !overlap({destination, bytes}, {source, bytes});
   if (!fine) return cudaErrorInvalidValue;
   copy.emplace(destination, source, bytes, to_device, from_device);
   return cudaSuccess;

@@ -117,7 +117,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!is_stream(stream) || !find_record(event, before)) {
     return note(cudaErrorInvalidResourceHandle);
   }
-  record->mark = give(stream, [record] { record->passed = std::chrono::steady_clock::now(); });
+  const auto pass = [record] { record->passed = std::chrono::steady_clock::now(); };
+  record->mark = give(stream, pass, Range());
   const std::lock_guard lock(events().mutex);
   event->last = record;
   return cudaSuccess;

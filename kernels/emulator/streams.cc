@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 struct Task {
   std::vector<ladder::emulator::StreamMark> after;
   std::function<void()> work;
+  std::optional<ladder::emulator::Range> writes = {};  // unknown if empty
 };
 
 struct CUstream_st {
@@ -92,14 +94,37 @@ void advance(CUstream_st& stream, size_t count) {
   }
 }
 
-// The host's way to advance(): with what follows from an error.
-void force(const Stream& stream, size_t count) {
+bool may_write(const Task& task, const Range& range) {
+  if (!task.work) return false;
+  return !task.writes || overlap(*task.writes, range);
+}
+
+// Runs the tasks up to the last that may write the range, and all that later ones wait for.
+void advance_for(CUstream_st& stream, const Range& range) {
+  const auto last = std::find_if(stream.tasks.rbegin(), stream.tasks.rend(),
+                                 [&](const Task& task) { return may_write(task, range); });
+  const auto rest = static_cast<size_t>(last - stream.tasks.rbegin());
+  advance(stream, stream.num_given() - rest);
+  // By number: what runs here may come back to this stream.
+  for (size_t at = stream.num_run; at < stream.num_given(); at = std::max(at + 1, stream.num_run)) {
+    const std::vector<StreamMark> after = stream.tasks[at - stream.num_run].after;
+    for (const StreamMark& mark : after) advance(*mark.stream, mark.count);
+  }
+}
+
+// Calls body(), which advances streams for the host: with what follows from an error.
+template <class Body>
+void force(Body body) {
   try {
-    advance(*stream, count);
+    body();
   } catch (...) {
     drop_everything();
     throw;
   }
+}
+
+void force(const Stream& stream, size_t count) {
+  force([&] { advance(*stream, count); });
 }
 
 void force_all() {
@@ -143,6 +168,11 @@ void order_with_default(const Stream& stream) {
 
 }  // namespace
 
+bool overlap(const Range& a, const Range& b) {
+  const auto *x = static_cast<const char*>(a.begin), *y = static_cast<const char*>(b.begin);
+  return x < y + b.bytes && y < x + a.bytes;
+}
+
 StreamOrder stream_order() { return scheduler().order; }
 
 void set_stream_order(StreamOrder order) {
@@ -150,6 +180,7 @@ void set_stream_order(StreamOrder order) {
   force_all();
   scheduler().order = order;
   scheduler().early = nullptr;
+  scheduler().num_waits = 0;
 }
 
 bool is_stream(cudaStream_t stream) {
@@ -157,11 +188,11 @@ bool is_stream(cudaStream_t stream) {
   return find(stream) != nullptr;
 }
 
-StreamMark give(cudaStream_t handle, std::function<void()> work) {
+StreamMark give(cudaStream_t handle, std::function<void()> work, std::optional<Range> writes) {
   const std::lock_guard lock(scheduler().mutex);
   const Stream stream = require_stream(handle);
   order_with_default(stream);
-  add(stream, {{}, std::move(work)});
+  add(stream, {{}, std::move(work), writes});
   return {stream, stream->num_given()};
 }
 
@@ -187,6 +218,12 @@ void run_to(const StreamMark& mark) {
   force(mark.stream, mark.count);
   forget_finished();
   draw_early_stream();
+}
+
+void run_for(cudaStream_t handle, const Range& read) {
+  const std::lock_guard lock(scheduler().mutex);
+  const Stream stream = require_stream(handle);
+  force([&] { advance_for(*stream, read); });
 }
 
 void run_towards(const StreamMark& mark) {

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "kernels/emulator/host_api.h"
 
@@ -42,8 +43,16 @@ struct StreamMark {
 // run yet is then dropped, as on a GPU that has failed.
 // REQUIRES of every stream: is_stream().
 
-// Gives the stream work to run. Returns the mark behind it.
-StreamMark give(cudaStream_t stream, std::function<void()> work);
+// Device memory; none, if `bytes` is 0.
+struct Range {
+  const void* begin = nullptr;
+  size_t bytes = 0;
+};
+bool overlap(const Range& a, const Range& b);
+
+// Gives the stream work to run. Returns the mark behind it. `writes`, where the caller knows it, is
+// all the device memory that the work writes.
+StreamMark give(cudaStream_t stream, std::function<void()> work, std::optional<Range> writes = {});
 // What the stream is given from now on runs behind the mark.
 void give_wait(cudaStream_t stream, const StreamMark& mark);
 // Behind all that the stream has been given so far.
@@ -52,6 +61,9 @@ StreamMark mark_of(cudaStream_t stream);
 bool has_passed(const StreamMark& mark);
 // Runs what has to run so that the stream has passed the mark: the host waits.
 void run_to(const StreamMark& mark);
+// Runs what has to run so that `read` holds what the stream would find there. Work that is known to
+// write elsewhere may wait, what it waits for by events may not.
+void run_for(cudaStream_t stream, const Range& read);
 // Runs one thing on the way there. So a host that asks again and again whether a stream has passed
 // a mark is told so in the end.
 void run_towards(const StreamMark& mark);

@@ -1,6 +1,7 @@
 // NCCL's calls: what they check, groups, and how communicators come to be.
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -10,7 +11,6 @@
 #include "common/comm/emulator/operation.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
-#include "kernels/emulator/streams.h"
 #include "kernels/runtime/cuda.h"
 
 namespace ladder::emulator {
@@ -218,12 +218,21 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void*
   return guarded([&] {
     require(comm != nullptr && handle != nullptr, "an argument is null");
     require(Arena::instance().holds(buffer, bytes), "the buffer is not device memory");
-    *handle = buffer;
+    auto registration = std::make_shared<NcclRegistration>(Range{buffer, bytes});
+    *handle = registration.get();
+    comm->registrations.push_back(std::move(registration));
   });
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  return guarded([&] { require(comm != nullptr && handle != nullptr, "an argument is null"); });
+  return guarded([&] {
+    require(comm != nullptr && handle != nullptr, "an argument is null");
+    const auto found =
+        std::ranges::find(comm->registrations, handle, &std::shared_ptr<NcclRegistration>::get);
+    require(found != comm->registrations.end(), "no such registration");
+    (*found)->ended = true;
+    comm->registrations.erase(found);
+  });
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,

@@ -9,7 +9,6 @@
 
 #include "kernels/collective.h"
 #include "kernels/emulator/arena.h"
-#include "kernels/emulator/streams.h"
 
 namespace ladder::emulator {
 namespace {
@@ -111,37 +110,37 @@ void exchange_piece(Exchange& exchange, size_t first, size_t n) {
   }
 }
 
-void require_allocated(const NcclOperation& o) {
-  const Arena& arena = Arena::instance();
-  const size_t unit = size_of(o.type);
-  if ((o.send_count == 0 || arena.holds(o.send, o.send_count * unit)) &&
-      (o.recv_count == 0 || arena.holds(o.recv, o.recv_count * unit))) {
-    return;
-  }
-  throw Error(
-      concat("NCCL's ", name_of(o.call), ": a buffer was freed before its stream came to it"));
-}
-
-// Begins: once the stream has run what it was given before.
+// Begins: once what it sends is there.
 Exchange begin(const NcclOperation& o) {
-  run_to(mark_of(o.stream));
   const size_t unit = size_of(o.type);
-  Exchange exchange = {o, Bytes(o.send_count * unit), Bytes(o.recv_count * unit)};
-  require_allocated(o);
+  const Range from = {o.send, o.send_count * unit}, to = {o.recv, o.recv_count * unit};
+  run_for(o.stream, from);
+  Exchange exchange = {o, Bytes(from.bytes), Bytes(to.bytes)};
+  for (const auto& registration : o.comm->registrations) {
+    if (overlap(registration->buffer, from) || overlap(registration->buffer, to)) {
+      exchange.registrations.push_back(registration);
+    }
+  }
   const DeviceAccess access;
-  if (o.send_count > 0) std::memcpy(exchange.sent.data(), o.send, exchange.sent.size());
+  if (from.bytes > 0) std::memcpy(exchange.sent.data(), from.begin, from.bytes);
   return exchange;
 }
 
 // Ends, when the stream comes to it.
 void store(const Exchange& exchange) {
-  const auto& [o, sent, received] = exchange;
-  require_allocated(o);
+  const auto& [o, sent, received, registrations] = exchange;
+  const auto require = [&o](bool fine, const char* otherwise) {
+    if (fine) return;
+    throw Error(concat("NCCL's ", name_of(o.call), " of ", o.count, " elements: ", otherwise,
+                       " before it had ended"));
+  };
+  const Arena& arena = Arena::instance();
+  require(sent.empty() || arena.holds(o.send, sent.size()), "a buffer was freed");
+  require(received.empty() || arena.holds(o.recv, received.size()), "a buffer was freed");
+  for (const auto& r : registrations) require(!r->ended, "a buffer was deregistered");
   const DeviceAccess access;
-  if (!sent.empty() && std::memcmp(o.send, sent.data(), sent.size()) != 0) {
-    throw Error(concat("NCCL's ", name_of(o.call), " of ", o.count,
-                       " elements: what it sends was written before it had ended"));
-  }
+  require(sent.empty() || std::memcmp(o.send, sent.data(), sent.size()) == 0,
+          "what it sends was written");
   if (!received.empty()) std::memcpy(o.recv, received.data(), received.size());
 }
 
@@ -187,7 +186,9 @@ void run_operations(std::span<const NcclOperation> operations) {
   }
   exchange_messages(messages);
   for (const auto& exchange : exchanges) {
-    give(exchange->operation.stream, [exchange] { store(*exchange); });
+    const NcclOperation& o = exchange->operation;
+    give(
+        o.stream, [exchange] { store(*exchange); }, Range{o.recv, exchange->received.size()});
   }
 }
 

@@ -15,13 +15,23 @@
 #include <atomic>
 #include <cstddef>
 #include <future>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "kernels/emulator/streams.h"
+
+// A buffer that was registered with a communicator.
+struct NcclRegistration {
+  ladder::emulator::Range buffer;
+  bool ended = false;
+};
+
 struct ncclComm {
   MPI_Comm mpi;
   int rank, size;
+  std::vector<std::shared_ptr<NcclRegistration>> registrations = {};
   std::vector<std::future<void>> sends = {};  // under way
   std::atomic<bool> aborted = false;
 };
@@ -52,10 +62,11 @@ struct NcclFailure {
 using Bytes = std::vector<char>;
 
 // An operation under way: what the send buffer held when it began, what the receive buffer will
-// hold when it ends.
+// hold when it ends, and which registrations it uses.
 struct Exchange {
   NcclOperation operation;
   Bytes sent, received;
+  std::vector<std::shared_ptr<NcclRegistration>> registrations = {};
 };
 
 // Throws NcclFailure unless the MPI call succeeded.

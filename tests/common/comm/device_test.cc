@@ -217,6 +217,20 @@ TEST_CASE("NCCL: registered memory is zero-filled device memory of every communi
   }
 }
 
+TEST_CASE("NCCL: registered memory is zero-filled at once, and freed after what was queued on it") {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  Ranks ranks(*device);
+  NcclMemory memory(*device);
+  const auto all = nccl_world(ranks, &memory);
+  for (int round = 0; round < 5; ++round) {
+    const Tensor x(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
+    require_elements<float>(x, [](size_t) { return 0; });
+    all->all_reduce(ranks.stream, x, {.background = true}).wait(ranks.stream);
+  }
+  ranks.stream.synchronize();
+}
+
 // While an exception unwinds the stack a communicator must not wait for a peer that never comes. On
 // host memory, whose operations can be given up within a process that goes on.
 TEST_CASE("an error ends background operations beside the device") {
