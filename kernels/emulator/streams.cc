@@ -49,7 +49,8 @@ struct Scheduler {
   Stream standard = std::make_shared<CUstream_st>(true);  // the default stream
   std::vector<Stream> streams = {standard};               // alive, or with tasks
   Stream early;                                           // or none
-  std::uint64_t num_waits = 0;                            // of the host
+  std::uint64_t num_draws = 0;                            // of the early stream
+  std::uint64_t waits_left = 0;                           // of the host, until the next draw
   std::recursive_mutex mutex;
 };
 
@@ -132,14 +133,17 @@ void force_all() {
   for (const Stream& stream : std::vector(scheduler().streams)) force(stream, stream->num_given());
 }
 
-// Draws the early stream, none every second time.
+// After a wait of the host: draws the early stream, none every second time, and for how many waits.
+// What must not run early may have to stay undone for one wait to show, or for hundreds.
 void draw_early_stream() {
   Scheduler& all = scheduler();
   if (all.order == StreamOrder::immediate) return;
-  std::uint64_t x = ++all.num_waits * 0x9e3779b97f4a7c15;  // the mixing of SplitMix64
+  if (all.waits_left > 0) return static_cast<void>(--all.waits_left);
+  std::uint64_t x = ++all.num_draws * 0x9e3779b97f4a7c15;  // the mixing of SplitMix64
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   x ^= x >> 31;
+  all.waits_left = std::uint64_t{1} << (x >> 32) % 9;
   all.early = x % 2 == 0 ? nullptr : all.streams[x / 2 % all.streams.size()];
   if (all.early != nullptr) force(all.early, all.early->num_given());
 }
@@ -180,7 +184,7 @@ void set_stream_order(StreamOrder order) {
   force_all();
   scheduler().order = order;
   scheduler().early = nullptr;
-  scheduler().num_waits = 0;
+  scheduler().num_draws = scheduler().waits_left = 0;
 }
 
 bool is_stream(cudaStream_t stream) {

@@ -5,8 +5,9 @@
 // emulator can be told to have none. In the order `deferred`
 // - a call only writes down what it asks for. It runs when the host waits for it, and then no more
 //   runs than what it depends on: earlier work of its stream, and what that waits for by events;
-// - to show what comes too early as well, now and then one of the streams, drawn by fixed random
-//   numbers each time the host waits, is the early one: it runs what it is given at once.
+// - to show what comes too early as well, one of the streams is the early one for a while: it runs
+//   what it is given at once. It is drawn by fixed random numbers where the host waits, and half of
+//   the time there is none.
 // Take two pieces of work, A and B, that are not ordered. A runs first when its stream is the early
 // one and B's is not, B the other way round: whichever order breaks the program comes up, and with
 // the same numbers in every run, if one thread makes all calls.
