@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "kernels/emulator/fault.h"
@@ -99,8 +100,24 @@ void* Arena::allocate(size_t bytes) {
   return begin_ + offset;
 }
 
+void* Arena::reserve(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const int protection = open_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+  void* const begin =
+      mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (begin == MAP_FAILED) fail(concat("cannot reserve ", bytes, " bytes of addresses"));
+  madvise(begin, bytes, MADV_NOHUGEPAGE);
+  reserved_.emplace(begin, bytes);
+  return begin;
+}
+
 bool Arena::release(void* pointer) {
   const std::lock_guard lock(mutex_);
+  if (const auto found = reserved_.find(pointer); found != reserved_.end()) {
+    munmap(pointer, found->second);
+    reserved_.erase(found);
+    return true;
+  }
   if (!contains(pointer)) return false;
   const auto found = allocations_.find(static_cast<size_t>(static_cast<char*>(pointer) - begin_));
   if (found == allocations_.end()) return false;
@@ -111,13 +128,25 @@ bool Arena::release(void* pointer) {
   return true;
 }
 
+bool Arena::is_reserved(const void* pointer, size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const auto next = reserved_.upper_bound(pointer);
+  if (next == reserved_.begin()) return false;
+  const auto& [begin, size] = *std::prev(next);
+  const auto inside =
+      static_cast<size_t>(static_cast<const char*>(pointer) - static_cast<const char*>(begin));
+  return inside <= size && bytes <= size - inside;
+}
+
 bool Arena::contains(const void* pointer) const {
+  if (is_reserved(pointer, 0)) return true;
   const auto at = reinterpret_cast<std::uintptr_t>(pointer);
   const auto begin = reinterpret_cast<std::uintptr_t>(begin_);
   return at >= begin && at < begin + kFirst + total_;
 }
 
 bool Arena::holds(const void* pointer, size_t bytes) const {
+  if (is_reserved(pointer, bytes)) return true;
   if (!contains(pointer)) return false;
   const std::lock_guard lock(mutex_);
   const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - begin_);
@@ -148,10 +177,12 @@ size_t Arena::in_use() const {
 }
 
 void Arena::protect(int protection) {
-  if (end_ == kFirst) return;
-  if (mprotect(begin_ + kFirst, round_up(end_ - kFirst, kHugePage), protection) != 0) {
+  const auto protect_range = [protection](const void* begin, size_t bytes) {
+    if (bytes == 0 || mprotect(const_cast<void*>(begin), bytes, protection) == 0) return;
     fail(concat("mprotect of device memory failed: ", std::strerror(errno)));
-  }
+  };
+  protect_range(begin_ + kFirst, round_up(end_ - kFirst, kHugePage));
+  for (const auto& [begin, bytes] : reserved_) protect_range(begin, bytes);
 }
 
 void Arena::extend(size_t end) {
