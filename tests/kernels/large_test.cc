@@ -74,6 +74,9 @@ class Reserved {
   DeviceType device_ = place().device;
   size_t bytes_;
   void* begin_;
+#ifdef LADDER_CUDA_EMULATOR
+  emulator::DeviceAccess access_;  // all the time: to fence so many pages off takes long
+#endif
 };
 
 // A large tensor, and its end as a tensor of its own: both hold the same values.
