@@ -19,8 +19,9 @@ namespace ladder::emulator {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kGap = 256;                      // at least, behind every allocation
-constexpr size_t kHugePage = size_t{2} << 20;     // the range is opened in steps of this
+constexpr size_t kReservedGap = size_t{16} << 30;  // on either side of reserved memory
+constexpr size_t kGap = 256;                       // at least, behind every allocation
+constexpr size_t kHugePage = size_t{2} << 20;      // the range is opened in steps of this
 constexpr size_t kFirst = kHugePage;              // what lies before the first allocation is closed
 constexpr std::uint32_t kUndefined = 0xfff5fff5;  // NaN as float, twice as double, and as 16 bits
 
@@ -102,19 +103,20 @@ void* Arena::allocate(size_t bytes) {
 
 void* Arena::reserve(size_t bytes) {
   const std::lock_guard lock(mutex_);
-  const int protection = open_ > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
-  void* const begin =
-      mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (begin == MAP_FAILED) fail(concat("cannot reserve ", bytes, " bytes of addresses"));
+  void* const mapped = mmap(nullptr, bytes + 2 * kReservedGap, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) fail(concat("cannot reserve ", bytes, " bytes of addresses"));
+  void* const begin = static_cast<char*>(mapped) + kReservedGap;
   madvise(begin, bytes, MADV_NOHUGEPAGE);
   reserved_.emplace(begin, bytes);
+  if (open_ > 0) protect(PROT_READ | PROT_WRITE);
   return begin;
 }
 
 bool Arena::release(void* pointer) {
   const std::lock_guard lock(mutex_);
   if (const auto found = reserved_.find(pointer); found != reserved_.end()) {
-    munmap(pointer, found->second);
+    munmap(static_cast<char*>(pointer) - kReservedGap, found->second + 2 * kReservedGap);
     reserved_.erase(found);
     return true;
   }

@@ -31,7 +31,8 @@ class Arena {
   // nullptr where no room is left. REQUIRES: bytes > 0.
   void* allocate(size_t bytes);
   // As much memory as you like, more than the machine has: zeros that take no room until they are
-  // written. Not counted, and not between gaps. For tests with tensors of more than 2^32 elements.
+  // written. Not counted. For tests with tensors of more than 2^32 elements: 16 GiB on either side
+  // are closed, as far as an index goes astray that was cut to 32 bits.
   void* reserve(size_t bytes);
   // False if neither of the two returned `pointer`, or it was released before.
   bool release(void* pointer);

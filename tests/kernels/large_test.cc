@@ -51,14 +51,16 @@ class Reserved {
       return;
     }
 #endif
-    begin_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    REQUIRE(begin_ != MAP_FAILED);
+    void* const mapped = mmap(nullptr, bytes + 2 * kGap, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    begin_ = static_cast<char*>(mapped) + kGap;
+    REQUIRE(mprotect(begin_, bytes, PROT_READ | PROT_WRITE) == 0);
     madvise(begin_, bytes, MADV_NOHUGEPAGE);
   }
   ~Reserved() {
     if (device_ == DeviceType::cpu) {
-      munmap(begin_, bytes_);
+      munmap(static_cast<char*>(begin_) - kGap, bytes_ + 2 * kGap);
     } else {
 #ifdef LADDER_CUDA_EMULATOR
       emulator::Arena::instance().release(begin_);
@@ -71,6 +73,9 @@ class Reserved {
   void* begin() const { return begin_; }
 
  private:
+  // Closed, on either side: as far as an index goes astray that was cut to 32 bits.
+  static constexpr size_t kGap = size_t{16} << 30;
+
   DeviceType device_ = place().device;
   size_t bytes_;
   void* begin_;
@@ -78,6 +83,12 @@ class Reserved {
   emulator::DeviceAccess access_;  // all the time: to fence so many pages off takes long
 #endif
 };
+
+// Other numbers with every call.
+Values new_values(DType dtype, size_t n) {
+  static int number = 0;
+  return random_values(dtype, n, concat("large ", ++number));
+}
 
 // A large tensor, and its end as a tensor of its own: both hold the same values.
 class Pair {
@@ -90,7 +101,7 @@ class Pair {
     stream().synchronize();
   }
   Pair(DType dtype, const Shape& large, const Shape& end)
-      : Pair(dtype, large, end, random_values(dtype, end.num_elements(), "large")) {}
+      : Pair(dtype, large, end, new_values(dtype, end.num_elements())) {}
 
   TensorView large() const { return large_; }
   TensorView end() const { return end_; }
