@@ -11,7 +11,6 @@
 #include "common/comm/emulator/operation.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
-#include "kernels/runtime/cuda.h"
 
 namespace ladder::emulator {
 namespace {

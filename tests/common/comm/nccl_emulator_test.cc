@@ -6,8 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/emulator/streams.h"
 #include "tests/common/comm/ranks.h"
+
+#ifdef LADDER_CUDA_EMULATOR
+#include "kernels/emulator/streams.h"
+#endif
 
 namespace ladder::testing {
 namespace {
