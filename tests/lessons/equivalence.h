@@ -73,7 +73,8 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
     grid = T::arrange(flags, group.size(), group.rank());
     groups.emplace(group, grid);
   }
-  Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
+  Memory device(config.device, "device", 0);
+  Memory host(DeviceType::cpu, "host", 0, host_memory_for(config.device));
   Stream stream(config.device);
   Record record;
   record.grid = grid;

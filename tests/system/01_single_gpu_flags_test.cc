@@ -41,6 +41,9 @@ TEST_CASE("01: devices that this build or machine does not have name the ways ou
     check_bad_flags({"--model", "nano", "--device", "cuda"},
                     {"--device cuda: this build has no CUDA", "--config=cuda", "--device cpu",
                      "--device emulator"});
+    check_user_error(run_single_gpu({"--model", "nano", "--device", "emulator"},
+                                    {.environment = {{"LADDER_EMULATOR_STREAMS", "late"}}}),
+                     {"LADDER_EMULATOR_STREAMS=late", "immediate", "deferred"});
     return;
   }
   check_bad_flags({"--model", "nano", "--device", "emulator"},

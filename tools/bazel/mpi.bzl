@@ -9,10 +9,21 @@ MPI_TAGS = [
     "local",
 ]
 
-def mpi_test(name, srcs, deps, ranks = 8, size = "medium", delays = [], **kwargs):
+def mpi_test(
+        name,
+        srcs,
+        deps,
+        ranks = 8,
+        size = "medium",
+        delays = [],
+        streams = ["immediate"],
+        **kwargs):
     """A Catch2 test whose cases run on `ranks` MPI ranks at once, with tests/mpi_main.cc as main.
 
     The sources define test cases only. Cases take what they need of the ranks by splitting.
+
+    `streams` are the orders of the emulator's streams (kernels/emulator/streams.h) that the cases
+    run in: the test of the first one has the name, those of others also say the order.
 
     `delays`: names of cases that also run with ranks held back at places where they might race, as
     NAME_delays, once for each of a few seeds; ["*"] for all.
@@ -24,11 +35,13 @@ def mpi_test(name, srcs, deps, ranks = 8, size = "medium", delays = [], **kwargs
         visibility = ["//tests:__subpackages__"],
         deps = deps + ["//tests:mpi_main"],
     )
-    _run(name, name + "_program", ranks, [], size, kwargs)
+    for order in streams:
+        test = name if order == streams[0] else "%s_%s" % (name, order)
+        _run(test, name + "_program", ranks, [], size, order, kwargs)
     if delays:
-        _run(name + "_delays", name + "_program", ranks, delays, size, kwargs)
+        _run(name + "_delays", name + "_program", ranks, delays, size, streams[0], kwargs)
 
-def _run(name, program, ranks, delayed_cases, size, kwargs):
+def _run(name, program, ranks, delayed_cases, size, order, kwargs):
     native.sh_test(
         name = name,
         size = size,
@@ -42,6 +55,7 @@ def _run(name, program, ranks, delayed_cases, size, kwargs):
             ":" + program,
             "//tools:mpirun",
         ],
+        env = {"LADDER_EMULATOR_STREAMS": order},
         tags = MPI_TAGS,
         **kwargs
     )

@@ -169,7 +169,8 @@ TEST_CASE("NCCL: what has been sent arrives whatever its sender does next") {
     const bool sends = all.rank() % 2 == 0;
     if (sends) {
       all.send(ranks.stream, buffers.out, all.rank() + 1, kForeground).wait(ranks.stream);
-      if (ranks.stream.device() == DeviceType::emulator) Ranks::guard_everything(buffers.out);
+      ranks.stream.synchronize();
+      Ranks::guard_everything(buffers.out);
     } else {
       all.recv(ranks.stream, buffers.in, all.rank() - 1, kForeground).wait(ranks.stream);
     }
