@@ -177,10 +177,7 @@ TEST_CASE("10: bf16 and fp16 learn what fp32 learns") {
                       "--sequence-length", "64", "--global-batch-size", "4", "--sample", "0",
                       "--evaluate-every", "300", "--evaluate-batches", "32"});
     require_success(result);
-    const std::string label = "step 300  validation loss ";
-    const size_t at = result.out.find(label);
-    REQUIRE(at != std::string::npos);
-    return std::stod(result.out.substr(at + label.size()));
+    return std::stod(validation_loss(result.out, "step 300"));
   };
   const double fp32 = learned("fp32"), bf16 = learned("bf16"), fp16 = learned("fp16");
   CAPTURE(fp32, bf16, fp16);
