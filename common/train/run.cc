@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -11,6 +10,7 @@
 #include "common/comm/grid_groups.h"
 #include "common/model/weights.h"
 #include "common/train/outputs.h"
+#include "common/train/progress.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
 #include "kernels/runtime/clock.h"
@@ -67,7 +67,7 @@ struct Run::State {
   void say(const std::string& text) const {
     if (grid.rank == 0) std::cout << text << std::flush;
   }
-  void print_progress(int64_t step, const StepResult& result, double step_ms) const;
+  void print_progress(const MetricsFile::Step& line) const;
   void dump(int64_t step, const StepResult& result, const Visit& visit) const;
   void sample(const Visit& visit) const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
@@ -140,34 +140,19 @@ std::string Run::report(const OutOfMemory& error) const {
   return out_of_memory_text(error, state_->config, state_->prediction);
 }
 
-void Run::State::print_progress(int64_t step, const StepResult& result, double step_ms) const {
-  if (grid.rank != 0) return;
+void Run::State::print_progress(const MetricsFile::Step& line) const {
   const int64_t num_steps = config.optimizer.num_steps;
-  const int64_t lines = 20;  // off a terminal, about so many in all
-  if (!on_terminal && step != 1 && step != num_steps &&
-      step * lines / num_steps == (step - 1) * lines / num_steps) {
-    return;
-  }
-  const double seconds = seconds_since(begin);
-  const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
-  const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  std::cout << (on_terminal ? "\r" : "")
-            << format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
-                      static_cast<int>(std::to_string(num_steps).size()),
-                      static_cast<long long>(step), static_cast<long long>(num_steps), result.loss,
-                      result.grad_norm, with_commas(static_cast<uint64_t>(rate)).c_str(),
-                      clock_text(left).c_str())
-            << (on_terminal ? "   " : "\n") << std::flush;
+  if (!on_terminal && !is_reported(line.step, num_steps)) return;
+  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
+  const std::string text =
+      progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
+  say(on_terminal ? "\r" + text + "   " : text + "\n");
 }
 
 MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
                                       double step_ms) const {
-  MetricsFile::Step line = {step, result, step_ms, 0, std::nullopt, std::nullopt};
-  line.tokens_per_second = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  if (config.peak_flops > 0) {
-    line.mfu = line.tokens_per_second * config.model.flops_per_token() / config.peak_flops;
-  }
-  return line;
+  const double rate = tokens_per_second(config, step_ms);
+  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
 }
 
 void Run::train(const TrainerCalls& calls) {
@@ -192,17 +177,10 @@ void Run::train_and_report(const TrainerCalls& calls) {
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
-    const double step_ms = Event::elapsed_ms(before, after);
-    s.print_progress(step, result, step_ms);
-    const bool diverged = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
-    if (diverged && !result.skipped) {
-      throw Error(concat("step ", step, ": loss ", result.loss, ", gradient norm ",
-                         result.grad_norm,
-                         ": training has diverged; try a smaller "
-                         "--learning-rate or longer --warmup-steps"));
-    }
+    MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    s.print_progress(line);
+    check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, calls.visit);
-    MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       s.job.communicator().count_as_control(true);
       line.validation_loss = calls.evaluate(config.evaluate_batches);
@@ -210,6 +188,7 @@ void Run::train_and_report(const TrainerCalls& calls) {
       s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
+      check_not_diverged(step, *line.validation_loss);
     }
     if (s.metrics) {
       s.metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());

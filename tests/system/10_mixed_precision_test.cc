@@ -134,6 +134,19 @@ TEST_CASE("10: a loss scale that never fits ends training with the step, on all 
              "a smaller --min-loss-scale"});
 }
 
+// The first update makes every weight about 100, and what fp16 computes of them is infinite: a
+// smaller loss scale would not help.
+TEST_CASE("10: a loss that is not finite ends training, though its gradients overflow too") {
+  const Scratch folder;
+  const ProcessResult result =
+      run_ranks(2,
+                command({"--dtype", "fp16", "--learning-rate", "100", "--warmup-steps", "0",
+                         "--zero-stage", "1", "--metrics", "m.jsonl"}),
+                {.folder = folder.path()});
+  check_one_error(result, {"step 2: loss ", "nan", "training has diverged"});
+  CHECK(folder.files() == std::vector<std::string>{});
+}
+
 TEST_CASE("10: a killed rank ends all ranks") {
   check_killed_rank(2, {lesson_path(kProgram), "--model", "nano", "--dtype", "fp16"}, SIGKILL,
                     "9 (Killed)");

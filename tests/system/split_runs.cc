@@ -77,7 +77,9 @@ StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& progr
                                       const std::map<std::string, std::string>& more) {
   const Scratch folder;
   folder.write("zero.safetensors", zero_weights(kFourLayers).text());
-  std::string config = "init = zero.safetensors\nmetrics = metrics\nno-shared-memory = true\n";
+  std::string config =
+      "init = zero.safetensors\nmetrics = metrics\nno-shared-memory = true\n"
+      "peak-flops = 1e9\n";
   for (size_t i = 0; i < kSplitRun.size(); i += 2) {
     config += kSplitRun[i].substr(2) + " = " + kSplitRun[i + 1] + "\n";
   }
@@ -94,6 +96,11 @@ StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& progr
   for (std::string line; std::getline(lines, line);) {
     const Json metrics = Json::parse(line);
     CHECK(metrics.contains("validation_loss"));
+    // A product and a quotient of doubles, each rounded once or twice.
+    const double rate = metrics.at("tokens_per_second"),
+                 peak = 1e9 * static_cast<double>(num_ranks);
+    CHECK(metrics.at("mfu").get<double>() ==
+          Approx(rate * flops_per_token(kFourLayers) / peak).epsilon(8 * 0x1p-53));
     StepTraffic& step = steps.emplace_back();
     for (const auto& [key, traffic] : metrics.at("collectives").items()) {
       if (key.find("control.") != std::string::npos) continue;
