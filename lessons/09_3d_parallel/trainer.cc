@@ -148,8 +148,8 @@ std::string ThreeDTrainer::report() {
   if (replica_.context.grid.pipeline_size == 1) return {};
   const size_t micro_batches =
       replica_.context.config.num_micro_batches(replica_.context.grid.data_size);
-  return bubble_text(replica_.context.groups->activations(), stage_.plan, pipeline_.times(),
-                     micro_batches);
+  Communicator& stages = replica_.context.groups->activations();
+  return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()), micro_batches);
 }
 
 }  // namespace ladder
