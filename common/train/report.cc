@@ -56,15 +56,16 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   const Gpt2Config& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
-  text += concat("  model    ", config.model_name, ": ", model.num_layers, " layers, ",
-                 model.num_heads, " heads, hidden ", model.hidden, ", vocabulary ",
+  text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
+                 counted(model.num_heads, "head"), ", hidden ", model.hidden, ", vocabulary ",
                  with_commas(model.vocab_size), ", sequence length ", model.sequence_length, "; ",
                  with_commas(model.num_parameters()), " parameters\n");
-  text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
-                 " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
-                 "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
+  text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
+                 counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
+                 with_commas(config.tokens_per_step()),
+                 config.tokens_per_step() == 1 ? " token a step\n" : " tokens a step\n");
   text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
-                 config.threads, config.threads == 1 ? " thread\n" : " threads\n");
+                 counted(config.threads, "thread"), "\n");
   if (grid.world_size() > 1) {
     text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }

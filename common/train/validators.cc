@@ -51,8 +51,7 @@ CLI::Validator path() {
 
 void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks) {
   if (size == 0 || size == num_ranks) return;
-  throw UserError(concat(flag, " ", size, " on ", num_ranks, num_ranks == 1 ? " rank" : " ranks",
-                         "; start ", size,
+  throw UserError(concat(flag, " ", size, " on ", counted(num_ranks, "rank"), "; start ", size,
                          " of them, or take 09_3d_parallel, which splits the batch too"));
 }
 

@@ -25,7 +25,7 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
   const size_t pipeline = std::max<size_t>(flags.pipeline.pipeline_parallel_size, 1);
   if (num_ranks % (tensor * pipeline) != 0) {
     throw UserError(concat("--tensor-parallel-size ", tensor, " times --pipeline-parallel-size ",
-                           pipeline, " does not divide the ", num_ranks, " ranks; ",
+                           pipeline, " does not divide ", counted(num_ranks, "rank"), "; ",
                            (num_ranks / (tensor * pipeline) + 1) * tensor * pipeline,
                            " ranks would do"));
   }

@@ -268,11 +268,11 @@ bool print_report(std::ostream& out, const std::vector<FileDifference>& files,
                                ? concat("within relative tolerance ", options.tolerance)
                                : std::string("bitwise");
   if (passes) {
-    out << "EQUAL " << kind << ": " << count.tensors << " tensors in " << files.size()
-        << " file(s)\n";
+    out << "EQUAL " << kind << ": " << count.tensors << " tensors in "
+        << counted(files.size(), "file") << "\n";
   } else {
     out << "DIFFERENT (" << kind << "): " << count.failing << " of " << count.tensors
-        << " tensors in " << files.size() << " file(s)";
+        << " tensors in " << counted(files.size(), "file");
     if (num_unmatched > 0) out << ", " << num_unmatched << " of them on one side only";
     out << "\n";
   }

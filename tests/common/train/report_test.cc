@@ -186,6 +186,14 @@ TEST_CASE("the header says what will run and what it needs") {
                  !Contains("workspace"));
   CHECK(line_with(text, {"  host  "}) == "none");
 
+  RunConfig least = config;
+  least.model.num_layers = least.model.num_heads = least.model.sequence_length = 1;
+  least.global_batch_size = least.micro_batch_size = 1;
+  const std::string ones = header_text({"00_test", "Tests."}, least, {}, corpus, prediction, "");
+  CHECK_THAT(line_with(ones, {"model"}), Contains(": 1 layer, 1 head, hidden"));
+  CHECK_THAT(line_with(ones, {"batch"}),
+             Contains("1 sequence a step, 1 micro-batch of 1; 1 token a step"));
+
   prediction.device[Category::parameters] = 0;
   prediction.host[Category::optimizer] = 2 << 20;
   prediction.host[Category::workspace] = 1 << 20;

@@ -75,6 +75,8 @@ TEST_CASE("sizes that do not divide are refused, with one that does") {
                     "split among so many ranks; 2 would do");
   model.vocab_size = 9;  // 3 a rank: nothing is left for the fourth
   CHECK_THROWS_WITH(check_slices(model, 4), Contains("vocabulary of 9") && Contains("2 would do"));
+  model.num_heads = 1;
+  CHECK_THROWS_WITH(check_slices(model, 2), Contains(" 1 head and a vocabulary of 9 tokens"));
   CHECK_THROWS_WITH(TensorParallelTrainer::arrange({.tensor_parallel_size = 4}, 2, 0),
                     "--tensor-parallel-size 4 on 2 ranks; start 4 of them, or take 09_3d_parallel, "
                     "which splits the batch too");

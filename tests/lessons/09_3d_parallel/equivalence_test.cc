@@ -114,6 +114,8 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
                     Contains("--tensor-parallel-size 2") &&
                         Contains("--pipeline-parallel-size 3") && Contains("8 ranks") &&
                         Contains("12 ranks would do"));
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 1), 1, 0),
+                    Contains("does not divide 1 rank; 2 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
   CHECK((grid.pipeline_rank() == 1 && grid.data_rank() == 0 && grid.tensor_rank() == 1));

@@ -125,7 +125,7 @@ TEST_CASE("the program compares folders") {
   a.put(kStep2, {{"x", {1}}});
   CHECK(run(both).status == 1);
   CHECK_THAT(run(both).text, Contains("step_000002.safetensors: only in A") &&
-                                 Contains("0 of 1 tensors in 2 file(s), 1 of them on one side"));
+                                 Contains("0 of 1 tensors in 2 files, 1 of them on one side"));
   CHECK(run(b.path() + " " + a.path()).status == 1);
   CHECK_THAT(run(b.path() + " " + a.path()).text, Contains("step_000002.safetensors: only in B"));
   b.put(kStep2, {{"x", {2}}});
