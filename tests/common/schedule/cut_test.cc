@@ -52,8 +52,12 @@ TEST_CASE("--stage-layers counts blocks; embeddings are first, the final norm is
 
 TEST_CASE("--stage-layers that cannot be names the numbers and what can") {
   const auto [layers, stages, found] = GENERATE(table<Cut, size_t, std::string>({
-      {{5, 3, 3}, 3, "5,3,3: 11 layers on 3 stages; the model has 12 layers, the pipeline 3 stages"},
-      {{5, 3, 4}, 4, "5,3,4: 12 layers on 3 stages; the model has 12 layers, the pipeline 4 stages"},
+      {{5, 3, 3},
+       3,
+       "5,3,3: 11 layers on 3 stages; the model has 12 layers, the pipeline 3 stages"},
+      {{5, 3, 4},
+       4,
+       "5,3,4: 12 layers on 3 stages; the model has 12 layers, the pipeline 4 stages"},
       {{5, 3, 3, 1}, 2, "12 layers on 4 stages; the model has 12 layers, the pipeline 2 stages"},
       {{6, 0, 6}, 3, "6,0,6: 12 layers on 3 stages"},
       {{}, 2, ": 0 layers on 0 stages"},
