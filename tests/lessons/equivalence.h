@@ -16,6 +16,7 @@
 #include "common/train/run.h"
 #include "common/train/sample.h"
 #include "lessons/01_single_gpu/trainer.h"
+#include "tests/lessons/session.h"
 #include "tests/mpi_main.h"
 #include "tools/compare/compare.h"
 
@@ -88,8 +89,7 @@ void record_tensors(T& trainer, TensorKind kind, Record& record) {
 
 // What the model writes, as a run samples it: the likeliest, and drawn by chance.
 template <Trainer T>
-std::vector<std::string> samples_of(T& trainer, RunConfig config, const Corpus& corpus,
-                                    bool is_first) {
+std::vector<std::string> samples_of(T& trainer, RunConfig config, bool is_first) {
   std::vector<std::string> samples;
   const auto visit = [&](TensorKind kind, const TensorSink& sink) { trainer.visit(kind, sink); };
   config.sample_tokens = 24;
@@ -97,7 +97,7 @@ std::vector<std::string> samples_of(T& trainer, RunConfig config, const Corpus& 
     config.temperature = temperature;
     Memory memory(DeviceType::cpu, "host", 0);
     if (is_first) {
-      samples.push_back(sample_text(config, corpus.is_text(), memory, visit));
+      samples.push_back(sample_text(config, true, memory, visit));
     } else {
       visit(TensorKind::param, [](const Parameter&, ConstTensorView) {});
     }
@@ -111,20 +111,11 @@ std::vector<std::string> samples_of(T& trainer, RunConfig config, const Corpus& 
 template <Trainer T>
 Record record_run(const RunConfig& config, Communicator& group, MemorySource* registered,
                   const typename T::Flags& flags = {}) {
-  static const Corpus corpus = Corpus::king_james();
-  ProcessGrid grid = {.data_size = group.size(), .rank = group.rank()};
-  std::optional<GridGroups> groups;
-  if constexpr (Arranges<T>) {
-    grid = T::arrange(flags, group.size(), group.rank());
-    groups.emplace(group, grid);
-  }
-  Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
-  Stream stream(config.device);
+  Session<T> session(config, group, registered, flags);
+  T& trainer = *session.trainer;
+  std::optional<GridGroups>& groups = session.groups;
   Record record;
-  record.prediction = T::predict(config, grid, flags);
-  T trainer({config, grid, corpus, device, host, stream, &group, registered, nullptr,
-             groups ? &*groups : nullptr},
-            flags);
+  record.prediction = T::predict(config, session.grid, flags);
   const auto count_shared_bytes = [&](double sign) {
     record.shared_bytes += sign * shared_bytes_of(group);
     if (groups) record.tensor_shared_bytes += sign * shared_bytes_of(groups->tensor());
@@ -139,14 +130,14 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   for (int step = 0; step < kSteps; ++step) {
     record.results.push_back(trainer.step());
     record.tensors.emplace_back();
+    if (step == 0) evaluate(2);  // it leaves all tensors as they are, too
     for (TensorKind kind : kDumpedKinds) record_tensors(trainer, kind, record);
-    if (step == 0) evaluate(2);
   }
   evaluate(1);
   count_shared_bytes(1);
-  record.samples = samples_of(trainer, config, corpus, group.rank() == 0);
-  record.device_peak = device.peak();
-  record.host_peak = host.peak();
+  record.samples = samples_of(trainer, config, group.rank() == 0);
+  record.device_peak = session.device.peak();
+  record.host_peak = session.host.peak();
   record.communicated = group.ledger().entries();
   if (groups) {
     Communicator& tensor = groups->tensor();

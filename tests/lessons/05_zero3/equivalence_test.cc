@@ -87,15 +87,10 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
 TEST_CASE("no more units are gathered at a time than promised; evaluation changes nothing") {
   Groups groups(2);
   const RunConfig config = equivalence_config(DType::fp64, 3);
-  const ProcessGrid grid = {.data_size = groups.group->size(), .rank = groups.group->rank()};
-  const Corpus corpus = Corpus::king_james();
   for (const GatherOptions& gather : kVariants) {
     INFO("prefetch " << gather.prefetch << (gather.keep_embedding ? " keep embedding" : ""));
-    Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
-    Stream stream(config.device);
-    Zero3Trainer trainer(
-        {config, grid, corpus, device, host, stream, groups.group.get(), &groups.node_memory},
-        {gather});
+    Session<Zero3Trainer> session(config, *groups.group, &groups.node_memory, {gather});
+    Zero3Trainer& trainer = *session.trainer;
     trainer.step();
     const double loss = trainer.evaluate(1);
     CHECK(trainer.evaluate(1) == loss);

@@ -85,6 +85,20 @@ TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   CHECK(found.front().find("loss") != std::string::npos);
 }
 
+TEST_CASE("evaluations are not in the times that the bubble is computed from") {
+  Groups groups(4);
+  Session<PipelineTrainer> session(split_config(DType::fp32, 3), *groups.group, nullptr);
+  PipelineTrainer& trainer = *session.trainer;
+  trainer.step();
+  trainer.evaluate(1);
+  CHECK(trainer.report().empty());  // the first step is not either
+  trainer.step();
+  const std::string report = trainer.report();
+  CHECK_THAT(report, Contains("bubble of 1f1b"));
+  trainer.evaluate(1);
+  CHECK(trainer.report() == report);
+}
+
 TEST_CASE("activations are those of the micro-batches in flight") {
   const RunConfig config = split_config(DType::fp32, 1);  // 24 micro-batches of 16 rows
   const auto activations = [&](ScheduleKind kind, size_t stage) {
