@@ -4,7 +4,6 @@
 
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 

@@ -5,7 +5,6 @@
 #include "common/train/report.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/data_parallel.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
@@ -139,9 +138,9 @@ void ThreeDTrainer::visit(TensorKind kind, const TensorSink& sink) {
 
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *replica_.context.groups;
-  check_copies(replica_, groups.data());
-  check_copies(replica_, groups.tensor(), [](const Parameter& p) { return !p.split; });
-  check_embeddings(replica_);
+  check_copies(replica_, {{groups.data()},
+                          {groups.tensor(), [](const Parameter& p) { return !p.split; }},
+                          embedding_copies(groups)});
 }
 
 std::string ThreeDTrainer::report() {

@@ -3,6 +3,7 @@
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 
 namespace ladder {
@@ -51,6 +52,10 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
     CHECK(device[Category::optimizer] == 2 * p / ranks);
     CHECK(device[Category::communication] == 0);
   }
+}
+
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<Zero1Trainer>();
 }
 
 }  // namespace

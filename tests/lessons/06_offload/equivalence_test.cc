@@ -3,6 +3,7 @@
 
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/06_offload/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 
 namespace ladder {
@@ -71,6 +72,10 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
       CHECK(device[Category::communication] == e + 3 * u + gathered);
     }
   }
+}
+
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<OffloadTrainer>();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "lessons/08_pipeline_parallel/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 
 namespace ladder {
@@ -141,6 +142,14 @@ TEST_CASE("layouts that cannot be are refused, with one that can") {
   CHECK_THROWS_WITH(PipelineTrainer::arrange({.pipeline_parallel_size = 4}, 2, 0),
                     "--pipeline-parallel-size 4 on 2 ranks; start 4 of them, or take "
                     "09_3d_parallel, which splits the batch too");
+}
+
+TEST_CASE("a token embedding that differs on one of its two stages is found, and the ranks named") {
+  const RunConfig config = split_config(DType::fp32, 3);
+  for (size_t ranks : {2, 4}) {
+    require_culprits_named<PipelineTrainer>(
+        config, ranks, [&](const ProcessGrid& grid) { return Stage(config, grid, {}).layout; });
+  }
 }
 
 }  // namespace
