@@ -4,6 +4,7 @@
 #include "lessons/02_ddp/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -60,6 +61,10 @@ TEST_CASE("memory and communication are as predicted") {
 
 TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
   require_culprits_named<DdpTrainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<DdpTrainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

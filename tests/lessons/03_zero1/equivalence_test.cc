@@ -5,6 +5,7 @@
 #include "lessons/03_zero1/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -56,6 +57,10 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
 
 TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
   require_culprits_named<Zero1Trainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<Zero1Trainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

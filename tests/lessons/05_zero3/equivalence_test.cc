@@ -5,6 +5,7 @@
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -102,6 +103,10 @@ TEST_CASE("no more units are gathered at a time than promised; evaluation change
     CHECK(trainer.most_gathered() <= promised);
     CHECK(trainer.most_gathered() >= std::min(promised, units) - 1);
   }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<Zero3Trainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -100,6 +101,12 @@ TEST_CASE("rank 0 alone is given tensors, in full") {
                            CHECK(groups.group->rank() == 0);
                            CHECK(tensor.shape() == parameter.full_shape);
                          });
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  RunConfig config = split_config(DType::fp32, 12);
+  config.model.vocab_size = 250;  // 63 a rank, 61 on the last
+  require_weights_from_file<TensorParallelTrainer>(config, 4);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -150,6 +151,10 @@ TEST_CASE("a token embedding that differs on one of its two stages is found, and
     require_culprits_named<PipelineTrainer>(
         config, ranks, [&](const ProcessGrid& grid) { return Stage(config, grid, {}).layout; });
   }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<PipelineTrainer>(split_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

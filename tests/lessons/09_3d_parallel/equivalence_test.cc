@@ -9,6 +9,7 @@
 #include "lessons/09_3d_parallel/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -138,6 +139,13 @@ TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank
           [&](const ProcessGrid& grid) { return Stage(config, grid, flags.pipeline).layout; },
           flags);
     }
+  }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  for (size_t zero_stage : {0, 1}) {
+    require_weights_from_file<ThreeDTrainer>(split_config(DType::fp32, 2), 8,
+                                             flags_for(2, 2, zero_stage));
   }
 }
 
