@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,12 @@
 namespace ladder::testing {
 
 // A file of weights for --init that this process alone uses; removed with the object. In fp32, and
-// nearly all of them numbers that bf16 and fp16 do not have.
+// nearly all of them numbers that bf16 and fp16 do not have. `adjust` may change a tensor's.
 class WeightsOnDisk {
  public:
-  explicit WeightsOnDisk(const Gpt2Config& model) {
+  using Adjust = std::function<void(const std::string& name, std::vector<float>& values)>;
+  explicit WeightsOnDisk(
+      const Gpt2Config& model, const Adjust& adjust = [](const auto&, auto&) {}) {
     const char* const folder = std::getenv("TEST_TMPDIR");
     path_ = concat(folder != nullptr ? folder : "/tmp", "/weights_", getpid(), ".safetensors");
     const Layout layout(model, 1);
@@ -33,10 +37,10 @@ class WeightsOnDisk {
     SafetensorsWriter writer(path_, tensors);
     for_parameters_in(
         layout, 0, layout.num_elements(), [&](const Parameter& p, size_t begin, size_t, size_t) {
-          const std::vector<float> values = values_of(p, begin);
+          std::vector<float>& values = values_[p.name] = values_of(p, begin);
+          adjust(p.name, values);
           writer.write(
               ConstTensorView(values.data(), DType::fp32, DeviceType::cpu, {values.size()}));
-          values_[p.name] = values;
         });
     writer.finish();
   }

@@ -6,10 +6,12 @@
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "lessons/10_mixed_precision/trainer.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/watched_memory.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -182,6 +184,85 @@ TEST_CASE("every step is that of the reference, whatever overflows") {
         if (dtype == DType::bf16) CHECK(num_skipped == 0);
         if (dtype == DType::fp16) CHECK((num_skipped >= 3 && num_skipped <= 9));
       }
+    }
+  }
+}
+
+// Masters are the file's own numbers; only what the model computes with is rounded.
+TEST_CASE("with weights from a file the first step is that of the reference too") {
+  RunConfig config = config_of(DType::bf16, 6);
+  const WeightsOnDisk file(config.model);
+  config.init = file.path();
+  for (size_t zero_stage : {0, 1}) {
+    INFO("ZeRO-" << zero_stage);
+    Groups groups(4);
+    Comparison comparison(config, *groups.group, {.zero = {.stage = zero_stage}});
+    comparison.check_parameters();
+    comparison.step();
+    comparison.step();
+  }
+}
+
+// Of each shard's gradients the largest.
+std::vector<double> largest_by_shard(const Layout& layout, const Flat& gradients) {
+  std::vector<double> largest(layout.world_size());
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    for (size_t i = 0; i < layout.unit(unit).padded_elements; ++i) {
+      double& most = largest[i / shard_elements(layout, unit)];
+      most = std::max<double>(most, std::abs(gradients[layout.unit(unit).offset + i]));
+    }
+  }
+  return largest;
+}
+
+// Weights whose largest gradient is one of the final norm's, in the shards of rank `owner` of four:
+// the norm has 32 weights and 32 biases, a quarter of them in each shard. Little flows through the
+// norm, so that all other gradients are small, and the space, the most frequent byte, alone has an
+// embedding in column `j`: the gradient of bias j is what the model gives the space too little.
+// That of weight j is as many times larger as the column is above the others, behind the norm: by
+// the position embedding, for the first two ranks.
+WeightsOnDisk::Adjust gradient_in_shard(size_t owner) {
+  return [owner](const std::string& name, std::vector<float>& values) {
+    const size_t columns = 32, j = owner % 2 == 0 ? 3 : 20;
+    if (name == "ln_f.weight") std::ranges::fill(values, 0.01f);
+    if (name == "wte.weight") values[' ' * columns + j] = 1;
+    for (size_t i = j; name == "wpe.weight" && owner < 2 && i < values.size(); i += columns) {
+      values[i] = 1;
+    }
+  };
+}
+
+TEST_CASE("an infinity in the shards of one rank alone, whichever it is, skips the step on all") {
+  constexpr size_t kRanks = 4;
+  Groups groups(kRanks);
+  RunConfig config = config_of(DType::bf16, 6);
+  for (size_t owner = 0; owner < kRanks; ++owner) {
+    const WeightsOnDisk file(config.model, gradient_in_shard(owner));
+    config.init = file.path();
+    Flat masters;
+    const MixedReference exact(config, kRanks, DType::fp32), reduced(config, kRanks, DType::fp16);
+    for_parameters_in(exact.layout(), 0, exact.layout().num_elements(),
+                      [&](const Parameter& p, size_t begin, size_t, size_t) {
+                        masters.resize(begin);  // padding before it
+                        masters.insert(masters.end(), file.values(p.name).begin(),
+                                       file.values(p.name).end());
+                      });
+    masters.resize(exact.layout().num_elements());
+    // The largest is 10 % beyond fp16. This scale is no power of two, and gradients are rounded
+    // otherwise than with the scale of 1: by 2 % at most, some roundings of 2^-8.
+    const std::vector<double> shards =
+        largest_by_shard(exact.layout(), exact.gradients(masters, 1, 1).sum);
+    const double scale = 1.1 * 65520 / *std::ranges::max_element(shards);
+    const std::vector<double> overflowing =
+        largest_by_shard(exact.layout(), reduced.gradients(masters, 1, scale).sum);
+    for (size_t zero_stage : {0, 1}) {
+      INFO("in the shards of rank " << owner << ", ZeRO-" << zero_stage);
+      for (size_t r = 0; r < kRanks; ++r) REQUIRE(std::isinf(overflowing[r]) == (r == owner));
+      Comparison comparison(config, *groups.group,
+                            {.scale = {.loss_scale = scale},
+                             .zero = {.stage = zero_stage},
+                             .reduce_dtype = DType::fp16});
+      CHECK(comparison.step());
     }
   }
 }
