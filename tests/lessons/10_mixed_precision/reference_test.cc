@@ -85,7 +85,8 @@ class Comparison {
     if (!expected.finite) {
       CHECK_FALSE(std::isfinite(result.grad_norm));
       for (TensorKind kind : {TensorKind::param, TensorKind::exp_avg, TensorKind::exp_avg_sq}) {
-        CHECK(after.at(kind) == state(kind));
+        const bool is_same = after.at(kind) == state(kind);
+        CHECK(is_same);
       }
       return;
     }
