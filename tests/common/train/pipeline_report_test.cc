@@ -26,6 +26,7 @@ TEST_CASE("the bubble by the clock, by the measured times, and by the formula") 
                  Contains("(p-1)/(m+p-1) = 33.3 %"));
   // The slowest stage's time counts: 12 of 2 x 12 seconds.
   CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 12}}, 2), Contains("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 12}, even}, 2), Contains("50.0 % of the wall time"));
   // The second stage takes twice as long, so an action of its forward 2, of its backward 4: its
   // last forward ends at 5, its backwards at 9 and 13, those of the first at 11 and 15. Of 2 x 15
   // seconds 6 and 12 are busy.
