@@ -52,6 +52,7 @@ struct Record {
   std::map<std::string, Shape> shapes;
   std::vector<double> validation_losses;  // after the first step and after the last
   std::vector<std::string> samples;       // at the end, on the group's rank 0
+  bool same_on_all_ranks = true;          // losses, norms and learning rates, to the bit
   MemoryUse device_peak, host_peak;
   Prediction prediction;
   Ledger::Entries communicated;
@@ -59,6 +60,11 @@ struct Record {
   // axis the mean over its group: slices of small vectors are whole cache lines, the last rank's
   // shorter.
   double shared_bytes = 0, tensor_shared_bytes = 0;
+
+  // A tensor after a step, as it was given to the record: so that parts of it can be told.
+  ConstTensorView view(const std::string& name, size_t step) const {
+    return {tensors.at(step).at(name).data(), DType::fp64, DeviceType::cpu, shapes.at(name)};
+  }
 };
 
 inline const char* prefix_of_kind(TensorKind kind) {
@@ -105,6 +111,18 @@ std::vector<std::string> samples_of(T& trainer, RunConfig config, bool is_first)
   return samples;
 }
 
+// Whether all ranks of the group have the same numbers.
+inline bool same_on_all(Communicator& group, std::vector<double> numbers) {
+  const size_t count = numbers.size();
+  for (size_t i = 0; i < count; ++i) numbers.push_back(-numbers[i]);
+  Stream host(DeviceType::cpu);
+  const TensorView view(numbers.data(), DType::fp64, DeviceType::cpu, {numbers.size()});
+  group.all_reduce(host, view, {Purpose::control, Reduction::max}).wait(host);
+  bool same = true;  // the largest is the smallest
+  for (size_t i = 0; i < count; ++i) same = same && numbers[i] == -numbers[count + i];
+  return same;
+}
+
 // Runs a trainer for kSteps, with an evaluation of two batches after the first, which must not
 // disturb the others, and of one batch after the last. Collective over `group`, and where
 // `registered` is given over the node.
@@ -139,6 +157,11 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   record.device_peak = session.device.peak();
   record.host_peak = session.host.peak();
   record.communicated = group.ledger().entries();
+  std::vector<double> numbers = record.validation_losses;
+  for (const StepResult& r : record.results) {
+    numbers.insert(numbers.end(), {r.loss, r.grad_norm, r.learning_rate});
+  }
+  record.same_on_all_ranks = same_on_all(group, numbers);
   if (groups) {
     Communicator& tensor = groups->tensor();
     Stream on_host(DeviceType::cpu);
@@ -168,39 +191,39 @@ inline std::vector<std::string> differences(const Record& a, const Record& b, co
   DumpComparer comparer({.tolerance = bounds.tolerance,
                          .learning_rate = optimizer.learning_rate,
                          .epsilon = optimizer.epsilon});
-  const auto view = [&](const std::string& name, const std::vector<double>& values) {
-    const auto shape = a.shapes.find(name);
-    const ConstTensorView flat(values.data(), DType::fp64, DeviceType::cpu, {values.size()});
-    const bool has_shape = shape != a.shapes.end() && shape->second.num_elements() == values.size();
-    return has_shape ? flat.reshape(shape->second) : flat;
-  };
   for (size_t s = 0; s < kSteps; ++s) {
-    const auto judge = [&](const std::string& name, const std::vector<double>& x,
-                           const std::vector<double>& y) {
-      const TensorDifference d = comparer.compare(s + 1, name, view(name, x), view(name, y));
+    const auto judge = [&](const std::string& name, ConstTensorView x, ConstTensorView y) {
+      const TensorDifference d = comparer.compare(s + 1, name, x, y);
       const bool is_param = name.starts_with("param.") && d.num_not_finite == 0;
       if (d.passes || (is_param && d.max_absolute <= bounds.param_allowance)) return;
       found.push_back(concat("step ", s + 1, ": ", name, ": max relative ", d.max_relative, " ",
                              d.part, " ", d.remark));
     };
-    judge("loss", {a.results[s].loss}, {b.results[s].loss});
-    judge("grad_norm", {a.results[s].grad_norm}, {b.results[s].grad_norm});
+    const auto judge_number = [&](const std::string& name, const double& x, const double& y) {
+      const auto view = [](const double& number) {
+        return ConstTensorView(&number, DType::fp64, DeviceType::cpu, {1});
+      };
+      judge(name, view(x), view(y));
+    };
+    judge_number("loss", a.results[s].loss, b.results[s].loss);
+    judge_number("grad_norm", a.results[s].grad_norm, b.results[s].grad_norm);
     if (a.tensors[s].size() != b.tensors[s].size()) found.push_back("another number of tensors");
     for (TensorKind kind : kDumpedKinds) {
       for (const auto& [name, values] : a.tensors[s]) {
         if (!name.starts_with(prefix_of_kind(kind))) continue;
-        const auto other = b.tensors[s].find(name);
-        if (other == b.tensors[s].end()) {
+        if (!b.tensors[s].contains(name)) {
           found.push_back(concat("step ", s + 1, ": ", name, " is missing"));
         } else {
-          judge(name, values, other->second);
+          judge(name, a.view(name, s), b.view(name, s));
         }
       }
     }
-    if (s == 0) judge("validation_loss", {a.validation_losses[0]}, {b.validation_losses[0]});
-    if (s == kSteps - 1)
-      judge("validation_loss", {a.validation_losses[1]}, {b.validation_losses[1]});
+    if (s == 0 || s == kSteps - 1) {
+      const size_t i = s == 0 ? 0 : 1;
+      judge_number("validation_loss", a.validation_losses[i], b.validation_losses[i]);
+    }
   }
+  if (!b.same_on_all_ranks) found.push_back("ranks report other losses or norms");
   if (bounds.param_allowance == 0 && a.samples != b.samples) found.push_back("other samples");
   return found;
 }
@@ -220,9 +243,9 @@ inline Bounds bounds_for(DType dtype) {
   // of it is small. Measured over all layouts: 2.5e-13 at most.
   if (dtype == DType::fp64) return {.tolerance = 1e-11};
   // fp32: 384 terms in another order differ by at most 384 * 2^-24 = 2.3e-5 of the sum of their
-  // sizes; the largest element's terms do not cancel much, so ten times that is taken. AdamW moves
-  // an element by about the learning rate a step, whichever sign rounding gives to a gradient that
-  // is next to nothing.
+  // sizes; the terms of a part's largest element do not cancel much, so ten times that is taken
+  // (measured: 1.3e-4 at most). AdamW moves an element by about the learning rate a step, whichever
+  // sign rounding gives to a gradient that is next to nothing.
   return {.tolerance = 2.3e-4, .param_allowance = 2 * kSteps * OptimizerConfig().learning_rate};
 }
 
@@ -230,19 +253,18 @@ inline Bounds bounds_for(DType dtype) {
 // bit of numbers just above a power of two; twice that at most.
 inline double typical_rounding(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : 0x1p-12; }
 
-// The largest |difference| of a tensor after a step, relative to its largest element; NaN if any
-// is.
+// How two runs' tensors of a name differ after a step.
+inline TensorDifference difference_of(const Record& a, const Record& b, const std::string& name,
+                                      size_t step) {
+  return compare_values(name, a.view(name, step), b.view(name, step), 1);
+}
+
+// The largest |difference| of a tensor, in each of its parts relative to the part's largest
+// element; NaN if any is.
 inline double tensor_error(const Record& exact, const Record& rounded, const std::string& name,
                            size_t step = 0) {
-  const std::vector<double>& a = exact.tensors[step].at(name);
-  const std::vector<double>& b = rounded.tensors[step].at(name);
-  double difference = 0, largest = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(a[i] - b[i])) return std::nan("");
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    largest = std::max(largest, std::abs(a[i]));
-  }
-  return difference / largest;
+  const TensorDifference difference = difference_of(exact, rounded, name, step);
+  return difference.num_not_finite > 0 ? std::nan("") : difference.max_relative;
 }
 
 // What a run in bf16 or fp16 has that is not near `exact`, lesson 01's run in fp64, on rank 0.
@@ -251,8 +273,9 @@ inline std::vector<std::string> low_precision_differences(const Record& exact,
                                                           const RunConfig& config) {
   // A number passes about 40 roundings of u on its way through two blocks and back. They add up
   // like a random walk, sqrt(40) u = 6 u of its own size; elements that are sums of cancelling
-  // terms lose more against the largest: a factor of 10. The first moment is the gradient, clipped
-  // by the norm, which has less than its error; the second its square: twice that.
+  // terms lose more against the largest of their part: a factor of 10. The first moment is the
+  // gradient, clipped by the norm, which has less than its error; the second its square: twice
+  // that.
   const double u = typical_rounding(config.dtype);
   // A parameter begins rounded (weights beside 1 are below 0.15) and moves by the learning rate at
   // most, whichever sign rounding gives to a gradient that is next to nothing.
@@ -268,7 +291,8 @@ inline std::vector<std::string> low_precision_differences(const Record& exact,
     } else if (name.starts_with("param.")) {
       double largest = 0;
       for (double value : values) largest = std::max(largest, std::abs(value));
-      require(name, tensor_error(exact, rounded, name, kSteps - 1) * largest, u * largest + moved);
+      require(name, difference_of(exact, rounded, name, kSteps - 1).max_absolute,
+              u * largest + moved);
     } else {
       require(name, tensor_error(exact, rounded, name),
               name.starts_with("grad.") ? 60 * u : 120 * u);
