@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include "common/comm/delay.h"
@@ -45,13 +46,24 @@ class Started final : public Work::State {
   std::exception_ptr error_;
 };
 
+std::thread start_thread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    fail(concat("no thread could be started for operations in the background: ",
+                error.code().message(),
+                "; the system limits threads (ulimit -u, a container's limit of processes) and the "
+                "memory of their stacks (ulimit -v)"));
+  }
+}
+
 }  // namespace
 
 Worker::Worker(DeviceType device)
-    : thread_([this, device, number = selected_device(device)] {
+    : thread_(start_thread([this, device, number = selected_device(device)] {
         select_device(device, number);
         loop();
-      }) {}
+      })) {}
 
 Worker::~Worker() {
   {

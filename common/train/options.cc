@@ -159,7 +159,7 @@ Transport parse_communication(const std::string& name, DeviceType device) {
 
 // "4 ranks", or "2 data-parallel ranks (of 4)": those that share the global batch.
 std::string sharers(size_t data_size, size_t num_ranks) {
-  return data_size == num_ranks ? concat(data_size, " ranks")
+  return data_size == num_ranks ? counted(data_size, "rank")
                                 : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
 }
 
@@ -214,7 +214,8 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
   config.micro_batch_size =
       raw.micro_batch_size.value_or(default_micro_batch(global / data_size, ranks.num_stages()));
   if (global / data_size % config.micro_batch_size != 0) {
-    const std::string of_rank = concat("the ", global / data_size, " sequences of a rank (");
+    const std::string of_rank =
+        concat("the ", counted(global / data_size, "sequence"), " of a rank (");
     throw UserError(
         concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
                data_size > 1 ? of_rank : "", "--global-batch-size ", global,

@@ -26,7 +26,7 @@ class MetricsFile {
     int64_t step;
     StepResult result;
     double step_ms, tokens_per_second;
-    std::optional<double> mfu;              // model FLOP/s used, as a fraction of the device's peak
+    std::optional<double> mfu;              // flops_utilization() in progress.h
     std::optional<double> validation_loss;  // where this step was followed by an evaluation
   };
   // `communicated`: all so far; the line says what this step added.

@@ -38,9 +38,10 @@ std::string clock_text(double seconds) {
 
 namespace {
 
-// "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n"
-std::string by_category(const MemoryUse& use) {
+// "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n". Rank 0 speaks, so another is named.
+std::string by_category(const MemoryUse& use, size_t rank) {
   std::string text = concat(human_bytes(use.total()), " predicted");
+  if (rank != 0) text += concat(" on rank ", rank, ", which needs most");
   const char* separator = ": ";
   for (Category category : kCategories) {
     if (use[category] == 0) continue;
@@ -53,29 +54,30 @@ std::string by_category(const MemoryUse& use) {
 }  // namespace
 
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction,
+                        const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication) {
   const Gpt2Config& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
-  text += concat("  model    ", config.model_name, ": ", model.num_layers, " layers, ",
-                 model.num_heads, " heads, hidden ", model.hidden, ", vocabulary ",
+  text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
+                 counted(model.num_heads, "head"), ", hidden ", model.hidden, ", vocabulary ",
                  with_commas(model.vocab_size), ", sequence length ", model.sequence_length, "; ",
                  with_commas(model.num_parameters()), " parameters\n");
-  text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
-                 " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
-                 "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
+  text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
+                 counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
+                 with_commas(config.tokens_per_step()),
+                 config.tokens_per_step() == 1 ? " token a step\n" : " tokens a step\n");
   text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
-                 config.threads, config.threads == 1 ? " thread\n" : " threads\n");
+                 counted(config.threads, "thread"), "\n");
   if (grid.world_size() > 1) {
     text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }
   text += concat("  data     ", one_line(corpus.name()), ", ", with_commas(corpus.num_tokens()),
                  " tokens\n");
-  text += "  memory   " + by_category(prediction.device);
+  text += "  memory   " + by_category(memory.device, memory.device_rank);
   // Without offloading the host has but a little room to work in.
-  if (prediction.host.total() > prediction.host[Category::workspace]) {
-    text += "  host     " + by_category(prediction.host);
+  if (memory.host.total() > memory.host[Category::workspace]) {
+    text += "  host     " + by_category(memory.host, memory.host_rank);
   }
   return text;
 }

@@ -4,14 +4,15 @@
 #include <cstdint>
 #include <string>
 
+#include "common/train/needed_memory.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
 
-// The lines before training: model, batch, device, data, memory that will be needed.
+// The lines before training: model, batch, device, data, memory that the largest rank will need.
 // `communication`: how ranks communicate, in words.
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction,
+                        const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication);
 
 // What a step communicates, by axis, purpose and operation: predicted and measured bytes that one

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -15,6 +14,7 @@
 #include "common/io/standard_streams.h"
 #include "common/train/inputs.h"
 #include "common/train/outputs.h"
+#include "common/train/progress.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
 #include "kernels/runtime/clock.h"
@@ -69,7 +69,7 @@ struct Run::State {
   void say(const std::string& text) const {
     if (grid.rank == 0) print(text);
   }
-  void print_progress(int64_t step, const StepResult& result, double step_ms) const;
+  void print_progress(const MetricsFile::Step& line) const;
   void dump(int64_t step, const StepResult& result, const Visit& visit) const;
   void write_trace();
   void sample(const Visit& visit) const;
@@ -111,10 +111,11 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
     s.trace.emplace();
     s.trace->observe(job.communicator());
   }
+  const NeededMemory memory = largest_memory(prediction, job.communicator());
   if (grid.rank != 0) return;
   check_distinct(s.config, s.corpus, more_outputs);
   s.files.emplace(s.config, more_outputs);
-  print(header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication()) +
+  print(header_text(s.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
         description);
 }
 
@@ -144,33 +145,19 @@ std::string Run::report(const OutOfMemory& error) const {
   return out_of_memory_text(error, state_->config, state_->prediction);
 }
 
-void Run::State::print_progress(int64_t step, const StepResult& result, double step_ms) const {
-  if (grid.rank != 0) return;
+void Run::State::print_progress(const MetricsFile::Step& line) const {
   const int64_t num_steps = config.optimizer.num_steps;
-  const int64_t lines = 20;  // off a terminal, about so many in all
-  if (!on_terminal && step != 1 && step != num_steps &&
-      step * lines / num_steps == (step - 1) * lines / num_steps) {
-    return;
-  }
-  const double seconds = seconds_since(begin);
-  const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
-  const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  say((on_terminal ? "\r" : "") +
-      format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
-             static_cast<int>(std::to_string(num_steps).size()), static_cast<long long>(step),
-             static_cast<long long>(num_steps), result.loss, result.grad_norm,
-             with_commas(static_cast<uint64_t>(rate)).c_str(), clock_text(left).c_str()) +
-      (on_terminal ? "   " : "\n"));
+  if (!on_terminal && !is_reported(line.step, num_steps)) return;
+  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
+  const std::string text =
+      progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
+  say(on_terminal ? "\r" + text + "   " : text + "\n");
 }
 
 MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
                                       double step_ms) const {
-  MetricsFile::Step line = {step, result, step_ms, 0, std::nullopt, std::nullopt};
-  line.tokens_per_second = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  if (config.peak_flops > 0) {
-    line.mfu = line.tokens_per_second * config.model.flops_per_token() / config.peak_flops;
-  }
-  return line;
+  const double rate = tokens_per_second(config, step_ms);
+  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
 }
 
 void Run::train(const TrainerCalls& calls) {
@@ -195,17 +182,10 @@ void Run::train_and_report(const TrainerCalls& calls) {
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
-    const double step_ms = Event::elapsed_ms(before, after);
-    s.print_progress(step, result, step_ms);
-    const bool diverged = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
-    if (diverged && !result.skipped) {
-      throw Error(concat("step ", step, ": loss ", result.loss, ", gradient norm ",
-                         result.grad_norm,
-                         ": training has diverged; try a smaller "
-                         "--learning-rate or longer --warmup-steps"));
-    }
+    MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    s.print_progress(line);
+    check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, calls.visit);
-    MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       s.job.communicator().count_as_control(true);
       line.validation_loss = calls.evaluate(config.evaluate_batches);
@@ -213,6 +193,7 @@ void Run::train_and_report(const TrainerCalls& calls) {
       s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
+      check_not_diverged(step, *line.validation_loss);
     }
     if (s.files && s.files->metrics) {
       s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());

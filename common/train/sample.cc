@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -36,25 +37,64 @@ int32_t draw_token(std::span<const double> logits, double temperature, size_t to
   return order[static_cast<size_t>(at - cumulative.begin())];
 }
 
+namespace {
+
+// The flat buffer of the whole model, made of the tensors that `visit` hands over.
+Tensor collected_parameters(const Layout& layout, DType dtype, Memory& memory, Stream& stream,
+                            const std::function<void(TensorKind, const TensorSink&)>& visit) {
+  Tensor flat(memory, Category::parameters, dtype, {layout.num_elements()});
+  // They are placed by name: a Parameter's offset is that in the layout of the rank that holds it,
+  // which may be a part of the model.
+  std::map<std::string, TensorView> places;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      places[p.name] = flat.view().elements(unit.offset + p.offset, p.shape);
+    }
+  }
+  visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView value) {
+    const auto place = places.find(parameter.name);
+    if (place == places.end()) {
+      fail(concat("sample: ", parameter.name, " came twice, or the model has no such tensor"));
+    }
+    cast(stream, place->second, value);
+    places.erase(place);
+  });
+  if (!places.empty()) fail(concat("sample: ", places.begin()->first, " did not come"));
+  return flat;
+}
+
+// What a sample continues. A text begins after a line break. Where the vocabulary has none, which
+// is so for token shards and for data of control bytes alone, it is the last token: GPT-2's own
+// vocabulary marks the end of a document with it.
+int32_t first_token(bool is_text, size_t vocab_size) {
+  const bool has_line_break = is_text && vocab_size > static_cast<size_t>('\n');
+  return has_line_break ? '\n' : static_cast<int32_t>(vocab_size - 1);
+}
+
+// The tokens as text where they are bytes, else as numbers. The vocabulary may be larger than a
+// text needs (--model gpt2 has 50,257 tokens): a token from 256 on stands for no byte.
+std::string text_of(std::span<const int32_t> tokens, bool is_text) {
+  std::string text;
+  for (int32_t token : tokens) {
+    if (is_text) {
+      text += token < 256 ? static_cast<char>(token) : '?';
+    } else {
+      text += concat(text.empty() ? "" : " ", token);
+    }
+  }
+  return is_text ? printable(text) : text;
+}
+
+}  // namespace
+
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
                         const std::function<void(TensorKind, const TensorSink&)>& visit) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
-  const Tensor parameters(memory, Category::parameters, config.dtype, {layout.num_elements()});
-  size_t unit = 0, index = 0;  // of the parameter that comes next, in layout order
-  visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView value) {
-    const size_t offset = layout.unit(unit).offset + parameter.offset;
-    cast(stream, parameters.view().elements(offset, value.shape()), value);
-    if (++index == layout.unit(unit).parameters.size()) {
-      ++unit;
-      index = 0;
-    }
-  });
+  const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
   const Gpt2 model(layout, parameters, TensorView());
 
-  // A line break begins a text; GPT-2's own vocabulary has a token for it, the last.
-  std::vector<int32_t> tokens = {is_text ? '\n'
-                                         : static_cast<int32_t>(config.model.vocab_size - 1)};
+  std::vector<int32_t> tokens = {first_token(is_text, config.model.vocab_size)};
   const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
@@ -75,15 +115,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
     tokens.push_back(draw_token(host, config.temperature, config.top_k, word));
   }
 
-  std::string text;
-  for (auto token = tokens.begin() + 1; token != tokens.end(); ++token) {
-    if (is_text) {
-      text += static_cast<char>(*token);
-    } else {
-      text += concat(text.empty() ? "" : " ", *token);
-    }
-  }
-  return is_text ? printable(text) : text;
+  return text_of(std::span(tokens).subspan(1), is_text);
 }
 
 }  // namespace ladder

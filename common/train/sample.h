@@ -12,8 +12,10 @@ namespace ladder {
 // Collects the parameters from `visit` into `memory`, runs the model on the CPU, and returns
 // config.sample_tokens tokens, drawn one after the other from softmax(logits / temperature) over
 // the top_k likeliest: as text where tokens are bytes, else as numbers. The same for the same
-// parameters and seed. The context is the last sequence_length tokens.
-// Text is printable(): a model that has learned little draws any byte.
+// parameters and seed. The context is the last sequence_length tokens. `visit` may hand the tensors
+// over in any order. Throws Error unless each comes once.
+// Text is printable(): a model that has learned little draws any byte. A token that is no byte comes
+// as '?'.
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
                         const std::function<void(TensorKind, const TensorSink&)>& visit);
 

@@ -34,7 +34,9 @@ struct StepResult {
 
 enum class TensorKind { param, grad, exp_avg, exp_avg_sq };
 
-// Receives one full tensor of the model in host memory, valid during the call.
+// Receives one full tensor of the model in host memory, valid during the call. The Parameter is as
+// the rank that holds it (or a slice of it) knows it: its name and full_shape are the model's, its
+// offset and shape may be those of a part.
 using TensorSink = std::function<void(const Parameter&, ConstTensorView)>;
 
 // What a trainer works with. All outlive it.

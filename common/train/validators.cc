@@ -117,8 +117,7 @@ CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<
 
 void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks) {
   if (size == 0 || size == num_ranks) return;
-  throw UserError(concat(flag, " ", size, " on ", num_ranks, num_ranks == 1 ? " rank" : " ranks",
-                         "; start ", size,
+  throw UserError(concat(flag, " ", size, " on ", counted(num_ranks, "rank"), "; start ", size,
                          " of them, or take 09_3d_parallel, which splits the batch too"));
 }
 

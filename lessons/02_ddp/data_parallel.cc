@@ -1,7 +1,7 @@
 #include "lessons/02_ddp/data_parallel.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace ladder {
 
@@ -11,9 +11,10 @@ double sum_over(Communicator& group, double number) {
   return number;
 }
 
-void check_copies(Replica& replica, Communicator& group,
-                  const std::function<bool(const Parameter&)>& which) {
-  // FNV-1a over the bits of every parameter, in layout order.
+namespace {
+
+// FNV-1a over the bits of the parameters, in layout order.
+uint64_t hash_of(Replica& replica, const std::function<bool(const Parameter&)>& which) {
   uint64_t hash = 0xCBF29CE484222325;
   replica.staging.visit(
       replica.parameters, [&](const Parameter& parameter, ConstTensorView tensor) {
@@ -21,15 +22,43 @@ void check_copies(Replica& replica, Communicator& group,
         const unsigned char* const bytes = static_cast<const unsigned char*>(tensor.data());
         for (size_t i = 0; i < tensor.num_bytes(); ++i) hash = (hash ^ bytes[i]) * 0x100000001B3;
       });
+  return hash;
+}
+
+// "the parameters of rank 5 differ from those of rank 4"; "" where there is no difference.
+std::string difference_of(Replica& replica, const Copies& copies) {
+  struct Copy {
+    uint64_t hash, rank;
+  };
+  constexpr size_t kNumbers = sizeof(Copy) / sizeof(int32_t);
+  Communicator& group = copies.group;
+  std::vector<Copy> found(group.size());
+  found[group.rank()] = {hash_of(replica, copies.which), replica.context.grid.rank};
   Stream host(DeviceType::cpu);
-  std::vector<int32_t> hashes(2 * group.size());
-  std::memcpy(&hashes[2 * group.rank()], &hash, sizeof hash);
-  const TensorView all(hashes.data(), DType::int32, DeviceType::cpu, {hashes.size()});
-  group.all_gather(host, all, all.rows(2 * group.rank(), 2), {}).wait(host);
-  for (size_t r = 1; r < group.size(); ++r) {
-    if (std::memcmp(&hashes[2 * r], hashes.data(), sizeof hash) == 0) continue;
-    fail(concat("the parameters of rank ", r, " differ from those of rank 0"));
+  const TensorView all(found.data(), DType::int32, DeviceType::cpu, {kNumbers * group.size()});
+  group.all_gather(host, all, all.rows(kNumbers * group.rank(), kNumbers), {}).wait(host);
+  // The copy that most ranks have; of several the first rank's.
+  const Copy usual = *std::ranges::max_element(found, {}, [&](const Copy& copy) {
+    return std::ranges::count(found, copy.hash, &Copy::hash);
+  });
+  std::string ranks;
+  for (const Copy& copy : found) {
+    if (copy.hash != usual.hash) ranks += concat(ranks.empty() ? "" : " and ", "rank ", copy.rank);
   }
+  return ranks.empty()
+             ? ""
+             : concat("the parameters of ", ranks, " differ from those of rank ", usual.rank);
+}
+
+}  // namespace
+
+void check_copies(Replica& replica, const std::vector<Copies>& all) {
+  std::string differences;
+  for (const Copies& copies : all) {
+    const std::string difference = difference_of(replica, copies);
+    if (!difference.empty()) differences += concat(differences.empty() ? "" : "; ", difference);
+  }
+  if (!differences.empty()) fail(differences);
 }
 
 double DataParallel::norm() const { return std::sqrt(sum_over(world_, replica_.squared_norm())); }

@@ -9,11 +9,15 @@ namespace ladder {
 // The sum of a number over the ranks of a group, in rank order.
 double sum_over(Communicator& group, double number);
 
-// Throws Error, naming the rank, unless the parameters that `which` picks are the same to the bit
-// on all ranks of the group.
-void check_copies(
-    Replica& replica, Communicator& group,
-    const std::function<bool(const Parameter&)>& which = [](const Parameter&) { return true; });
+// The parameters that `which` picks are copies on all ranks of the group.
+struct Copies {
+  Communicator& group;
+  std::function<bool(const Parameter&)> which = [](const Parameter&) { return true; };
+};
+// Throws Error unless all copies are the same to the bit, naming the ranks (by their number in the
+// world) whose copies are not those of most. Collective over all groups: a rank looks at each of
+// them before it throws, since its peers on one axis may have found nothing on another.
+void check_copies(Replica& replica, const std::vector<Copies>& all);
 
 // A rank's replica, and the ranks that share the global batch with it: rank r of N runs the r-th
 // N-th of the rows.

@@ -33,7 +33,7 @@ class DdpTrainer {
   StepResult step();
   double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
   void visit(TensorKind kind, const TensorSink& sink);
-  void check_replicas() { check_copies(replica_, world_); }
+  void check_replicas() { check_copies(replica_, {{world_}}); }
 
  private:
   DdpTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);

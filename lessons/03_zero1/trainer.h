@@ -30,7 +30,7 @@ class Zero1Trainer {
   StepResult step();
   double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
   void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
-  void check_replicas() { check_copies(replica_, world_); }
+  void check_replicas() { check_copies(replica_, {{world_}}); }
 
  private:
   Zero1Trainer(const TrainerContext& context, const Layout& layout);

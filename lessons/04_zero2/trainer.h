@@ -32,7 +32,7 @@ class Zero2Trainer {
   StepResult step();
   double evaluate(size_t num_batches) { return ranks_.evaluate(num_batches); }
   void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
-  void check_replicas() { check_copies(replica_, world_); }
+  void check_replicas() { check_copies(replica_, {{world_}}); }
 
  private:
   Zero2Trainer(const TrainerContext& context, const Layout& layout);

@@ -43,6 +43,9 @@ class OffloadTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   void visit(TensorKind kind, const TensorSink& sink) { collector_.visit(kind, sink); }
+  void check_replicas() {
+    if (flags_.zero_stage == 2) check_copies(replica_, {{world_}});
+  }
 
  private:
   OffloadTrainer(const TrainerContext& context, const Layout& layout, const Flags& flags);

@@ -62,8 +62,8 @@ StepResult TensorParallelTrainer::step() {
 }
 
 void TensorParallelTrainer::check_replicas() {
-  check_copies(replica_, replica_.context.groups->tensor(),
-               [](const Parameter& parameter) { return !parameter.split; });
+  check_copies(replica_, {{replica_.context.groups->tensor(),
+                           [](const Parameter& parameter) { return !parameter.split; }}});
 }
 
 }  // namespace ladder

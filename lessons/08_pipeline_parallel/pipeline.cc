@@ -1,7 +1,6 @@
 #include "lessons/08_pipeline_parallel/pipeline.h"
 
 #include "kernels/runtime/clock.h"
-#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
@@ -103,10 +102,9 @@ void reduce_embedding(Replica& replica, TensorView gradient) {
       .wait(stream);
 }
 
-void check_embeddings(Replica& replica) {
-  if (!replica.layout.is_token_embedding(0)) return;
-  check_copies(replica, replica.context.groups->embedding(),
-               [](const Parameter& parameter) { return parameter.name == "wte.weight"; });
+Copies embedding_copies(GridGroups& groups) {
+  return {groups.embedding(),
+          [](const Parameter& parameter) { return parameter.name == "wte.weight"; }};
 }
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 #include "common/comm/grid_groups.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/01_single_gpu/replica.h"
+#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
@@ -51,7 +52,7 @@ class Pipeline {
 // it is done.
 void reduce_embedding(Replica& replica, TensorView gradient);
 
-// Throws Error unless the two copies of the token embedding are the same. Collective.
-void check_embeddings(Replica& replica);
+// The token embedding of the first stage and the last, for check_copies().
+Copies embedding_copies(GridGroups& groups);
 
 }  // namespace ladder

@@ -4,7 +4,6 @@
 
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/data_parallel.h"
 
 namespace ladder {
 
@@ -62,7 +61,7 @@ double PipelineTrainer::evaluate(size_t num_batches) {
 }
 
 std::string PipelineTrainer::report() {
-  return bubble_text(*replica_.context.world, stage_.plan, pipeline_.times(),
+  return bubble_text(stage_.plan, times_of_stages(*replica_.context.world, pipeline_.times()),
                      replica_.context.config.num_micro_batches(1));
 }
 

@@ -34,7 +34,7 @@ class PipelineTrainer {
   void visit(TensorKind kind, const TensorSink& sink) {
     collector_.visit([&](const TensorSink& own) { replica_.visit(kind, own); }, sink);
   }
-  void check_replicas() { check_embeddings(replica_); }
+  void check_replicas() { check_copies(replica_, {embedding_copies(*replica_.context.groups)}); }
   std::string report();
 
  private:

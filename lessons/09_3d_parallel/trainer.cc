@@ -5,7 +5,6 @@
 #include "common/train/report.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/02_ddp/data_parallel.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
@@ -25,7 +24,7 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
   const size_t pipeline = std::max<size_t>(flags.pipeline.pipeline_parallel_size, 1);
   if (num_ranks % (tensor * pipeline) != 0) {
     throw UserError(concat("--tensor-parallel-size ", tensor, " times --pipeline-parallel-size ",
-                           pipeline, " does not divide the ", num_ranks, " ranks; ",
+                           pipeline, " does not divide ", counted(num_ranks, "rank"), "; ",
                            (num_ranks / (tensor * pipeline) + 1) * tensor * pipeline,
                            " ranks would do"));
   }
@@ -139,17 +138,17 @@ void ThreeDTrainer::visit(TensorKind kind, const TensorSink& sink) {
 
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *replica_.context.groups;
-  check_copies(replica_, groups.data());
-  check_copies(replica_, groups.tensor(), [](const Parameter& p) { return !p.split; });
-  check_embeddings(replica_);
+  check_copies(replica_, {{groups.data()},
+                          {groups.tensor(), [](const Parameter& p) { return !p.split; }},
+                          embedding_copies(groups)});
 }
 
 std::string ThreeDTrainer::report() {
   if (replica_.context.grid.pipeline_size == 1) return {};
   const size_t micro_batches =
       replica_.context.config.num_micro_batches(replica_.context.grid.data_size);
-  return bubble_text(replica_.context.groups->activations(), stage_.plan, pipeline_.times(),
-                     micro_batches);
+  Communicator& stages = replica_.context.groups->activations();
+  return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()), micro_batches);
 }
 
 }  // namespace ladder

@@ -52,23 +52,28 @@ std::string shape_text(const SafetensorsEntry& entry) {
   return "(" + text + ")";
 }
 
+// A matrix keeps its shape; what has more dimensions than a tensor of the model may have is
+// compared as a row of numbers.
+Shape shape_of(const SafetensorsEntry& entry) {
+  if (entry.shape.size() == 2) return {entry.shape[0], entry.shape[1]};
+  return {entry.num_elements()};
+}
+
 // Keeps the tensor in memory of its own, since in the file it may lie at an odd address; what is
 // not fp32 is compared in fp64.
 class LoadedTensor {
  public:
   LoadedTensor(const SafetensorsReader& reader, const SafetensorsEntry& entry)
       : dtype_(entry.dtype == "F32" ? DType::fp32 : DType::fp64),
-        num_elements_(entry.num_elements()),
-        memory_(num_elements_ + 1) {
-    reader.read(entry, {memory_.data(), dtype_, DeviceType::cpu, {num_elements_}});
+        shape_(shape_of(entry)),
+        memory_(shape_.num_elements() + 1) {
+    reader.read(entry, {memory_.data(), dtype_, DeviceType::cpu, shape_});
   }
-  ConstTensorView view() const {
-    return {memory_.data(), dtype_, DeviceType::cpu, {num_elements_}};
-  }
+  ConstTensorView view() const { return {memory_.data(), dtype_, DeviceType::cpu, shape_}; }
 
  private:
   DType dtype_;
-  size_t num_elements_;
+  Shape shape_;
   std::vector<double> memory_;
 };
 
@@ -144,6 +149,8 @@ struct Count {
   }
 };
 
+std::string in_brackets(const std::string& text) { return text.empty() ? "" : "  (" + text + ")"; }
+
 using Line = std::pair<const FileDifference*, const TensorDifference*>;
 
 void print_lines(std::ostream& out, std::vector<Line> lines, size_t max_lines) {
@@ -171,7 +178,7 @@ void print_lines(std::ostream& out, std::vector<Line> lines, size_t max_lines) {
     column(tensor->max_absolute, 9);
     column(tensor->max_relative, 9);
     column(tensor->max_ulp, 20);
-    out << file->name << (tensor->remark.empty() ? "" : "  (" + tensor->remark + ")") << "\n";
+    out << file->name << in_brackets(tensor->part) << in_brackets(tensor->remark) << "\n";
   }
   if (shown < lines.size()) out << "... and " << lines.size() - shown << " more (--all)\n";
   out << "\n";
@@ -190,11 +197,8 @@ void print_summary(std::ostream& out, const FileDifference& file) {
       << " different";
   if (count.identical < count.tensors) {
     out << "; worst " << quoted_name(count.worst->name);
-    if (count.worst->remark.empty()) {
-      out << ", max rel " << count.worst->max_relative;
-    } else {
-      out << " (" << count.worst->remark << ")";
-    }
+    if (count.worst->max_relative > 0) out << ", max rel " << count.worst->max_relative;
+    out << in_brackets(count.worst->part) << in_brackets(count.worst->remark);
   }
   out << "\n";
 }
@@ -258,11 +262,11 @@ bool print_report(std::ostream& out, const std::vector<FileDifference>& files,
                                ? concat("within relative tolerance ", options.tolerance)
                                : std::string("bitwise");
   if (passes) {
-    out << "EQUAL " << kind << ": " << count.tensors << " tensors in " << files.size()
-        << " file(s)\n";
+    out << "EQUAL " << kind << ": " << count.tensors << " tensors in "
+        << counted(files.size(), "file") << "\n";
   } else {
     out << "DIFFERENT (" << kind << "): " << count.failing << " of " << count.tensors
-        << " tensors in " << files.size() << " file(s)";
+        << " tensors in " << counted(files.size(), "file");
     if (num_unmatched > 0) out << ", " << num_unmatched << " of them on one side only";
     out << "\n";
   }

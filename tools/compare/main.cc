@@ -19,8 +19,10 @@ int run(int argc, char** argv) {
   bool all = false;
   app.add_option("A", a, "folder with step_000001.safetensors, ..., or a file")->required();
   app.add_option("B", b, "the other one")->required();
-  app.add_option("--tolerance", options.tolerance,
-                 "allowed difference, relative to the tensor's largest element; 0: same bits")
+  app.add_option(
+         "--tolerance", options.tolerance,
+         "allowed difference, relative to the largest element of the tensor, or of its part "
+         "where it has some: rows of the embeddings, query, key and value; 0: same bits")
       ->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "the runs', for the key-bias rule")
       ->capture_default_str();

@@ -199,12 +199,12 @@ TEST_CASE("out of memory: all categories, who asked, what to try") {
 }
 
 TEST_CASE("the header says what will run and what it needs") {
-  Prediction prediction;
-  prediction.device[Category::parameters] = 3 << 20;
-  prediction.device[Category::gradients] = 1 << 20;
+  NeededMemory needed;
+  needed.device[Category::parameters] = 3 << 20;
+  needed.device[Category::gradients] = 1 << 20;
   RunConfig config = nano_run();
   const Corpus corpus = Corpus::king_james();
-  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
+  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
   CHECK_THAT(text, Contains("00_test: Tests."));
   CHECK_THAT(line_with(text, {"model"}),
              Contains("nano: 2 layers, 2 heads, hidden 32, vocabulary 256, sequence length 32") &&
@@ -219,16 +219,29 @@ TEST_CASE("the header says what will run and what it needs") {
                  !Contains("workspace"));
   CHECK(line_with(text, {"  host  "}) == "none");
 
-  prediction.device[Category::parameters] = 0;
-  prediction.host[Category::optimizer] = 2 << 20;
-  prediction.host[Category::workspace] = 1 << 20;
+  RunConfig least = config;
+  least.model.num_layers = least.model.num_heads = least.model.sequence_length = 1;
+  least.global_batch_size = least.micro_batch_size = 1;
+  const std::string ones = header_text({"00_test", "Tests."}, least, {}, corpus, needed, "");
+  CHECK_THAT(line_with(ones, {"model"}), Contains(": 1 layer, 1 head, hidden"));
+  CHECK_THAT(line_with(ones, {"batch"}),
+             Contains("1 sequence a step, 1 micro-batch of 1; 1 token a step"));
+
+  needed.device[Category::parameters] = 0;
+  needed.host[Category::optimizer] = 2 << 20;
+  needed.host[Category::workspace] = 1 << 20;
   const std::string offloaded =
-      header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
+      header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
   CHECK_THAT(line_with(offloaded, {"  memory "}),
              Contains(human_bytes(1 << 20) + " predicted: gradients " + human_bytes(1 << 20)));
   CHECK_THAT(line_with(offloaded, {"  host  "}),
              Contains(human_bytes(3 << 20) + " predicted: optimizer " + human_bytes(2 << 20) +
                       ", workspace " + human_bytes(1 << 20)));
+
+  needed.device_rank = 3;
+  CHECK_THAT(line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""),
+                       {"  memory "}),
+             Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -87,15 +88,10 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
 TEST_CASE("no more units are gathered at a time than promised; evaluation changes nothing") {
   Groups groups(2);
   const RunConfig config = equivalence_config(DType::fp64, 3);
-  const ProcessGrid grid = {.data_size = groups.group->size(), .rank = groups.group->rank()};
-  const Corpus corpus = Corpus::king_james();
   for (const GatherOptions& gather : kVariants) {
     INFO("prefetch " << gather.prefetch << (gather.keep_embedding ? " keep embedding" : ""));
-    Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
-    Stream stream(config.device);
-    Zero3Trainer trainer(
-        {config, grid, corpus, device, host, stream, groups.group.get(), &groups.node_memory},
-        {gather});
+    Session<Zero3Trainer> session(config, *groups.group, &groups.node_memory, {gather});
+    Zero3Trainer& trainer = *session.trainer;
     trainer.step();
     const double loss = trainer.evaluate(1);
     CHECK(trainer.evaluate(1) == loss);
@@ -107,6 +103,10 @@ TEST_CASE("no more units are gathered at a time than promised; evaluation change
     CHECK(trainer.most_gathered() <= promised);
     CHECK(trainer.most_gathered() >= std::min(promised, units) - 1);
   }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<Zero3Trainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/06_offload/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -70,6 +72,17 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
       }
       CHECK(device[Category::communication] == e + 3 * u + gathered);
     }
+  }
+}
+
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<OffloadTrainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  for (const OffloadTrainer::Flags& flags :
+       {OffloadTrainer::Flags(), stage3(false), stage3(true)}) {
+    require_weights_from_file<OffloadTrainer>(equivalence_config(DType::fp32, 3), 4, flags);
   }
 }
 

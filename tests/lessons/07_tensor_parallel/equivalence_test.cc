@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "lessons/07_tensor_parallel/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -75,29 +77,36 @@ TEST_CASE("sizes that do not divide are refused, with one that does") {
                     "split among so many ranks; 2 would do");
   model.vocab_size = 9;  // 3 a rank: nothing is left for the fourth
   CHECK_THROWS_WITH(check_slices(model, 4), Contains("vocabulary of 9") && Contains("2 would do"));
+  model.num_heads = 1;
+  CHECK_THROWS_WITH(check_slices(model, 2), Contains(" 1 head and a vocabulary of 9 tokens"));
   CHECK_THROWS_WITH(TensorParallelTrainer::arrange({.tensor_parallel_size = 4}, 2, 0),
                     "--tensor-parallel-size 4 on 2 ranks; start 4 of them, or take 09_3d_parallel, "
                     "which splits the batch too");
 }
 
-TEST_CASE("copies that differ are found") {
-  Groups groups(8);
-  RunConfig config = split_config(DType::fp32, 24);
-  config.model.num_heads = 8;
-  const ProcessGrid grid = TensorParallelTrainer::arrange({}, 8, groups.group->rank());
-  GridGroups axes(*groups.group, grid);
-  const Corpus corpus = Corpus::king_james();
-  Memory device(DeviceType::cpu, "device", 0), host(DeviceType::cpu, "host", 0);
-  Stream stream(DeviceType::cpu);
-  const TrainerContext context = {config, grid,           corpus,  device,  host,
-                                  stream, &*groups.group, nullptr, nullptr, &axes};
-  TensorParallelTrainer trainer(context, {});
-  trainer.step();
-  CHECK_NOTHROW(trainer.check_replicas());
-  trainer.visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView tensor) {
-    CHECK(groups.group->rank() == 0);
-    CHECK(tensor.shape() == parameter.full_shape);
-  });
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  const RunConfig config = split_config(DType::fp32, 24);
+  for (size_t ranks : {2, 4}) {
+    require_culprits_named<TensorParallelTrainer>(config, ranks, [&](const ProcessGrid& grid) {
+      return Layout(config.model, 1, {.tensor_rank = grid.tensor_rank(), .tensor_size = ranks});
+    });
+  }
+}
+
+TEST_CASE("rank 0 alone is given tensors, in full") {
+  Groups groups(4);
+  Session<TensorParallelTrainer> session(split_config(DType::fp32, 24), *groups.group, nullptr);
+  session.trainer->visit(TensorKind::param,
+                         [&](const Parameter& parameter, ConstTensorView tensor) {
+                           CHECK(groups.group->rank() == 0);
+                           CHECK(tensor.shape() == parameter.full_shape);
+                         });
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  RunConfig config = split_config(DType::fp32, 12);
+  config.model.vocab_size = 250;  // 63 a rank, 61 on the last
+  require_weights_from_file<TensorParallelTrainer>(config, 4);
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "lessons/08_pipeline_parallel/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -85,6 +87,20 @@ TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   CHECK(found.front().find("loss") != std::string::npos);
 }
 
+TEST_CASE("evaluations are not in the times that the bubble is computed from") {
+  Groups groups(4);
+  Session<PipelineTrainer> session(split_config(DType::fp32, 3), *groups.group, nullptr);
+  PipelineTrainer& trainer = *session.trainer;
+  trainer.step();
+  trainer.evaluate(1);
+  CHECK(trainer.report().empty());  // the first step is not either
+  trainer.step();
+  const std::string report = trainer.report();
+  CHECK_THAT(report, Contains("bubble of 1f1b"));
+  trainer.evaluate(1);
+  CHECK(trainer.report() == report);
+}
+
 TEST_CASE("activations are those of the micro-batches in flight") {
   const RunConfig config = split_config(DType::fp32, 1);  // 24 micro-batches of 16 rows
   const auto activations = [&](ScheduleKind kind, size_t stage) {
@@ -127,6 +143,18 @@ TEST_CASE("layouts that cannot be are refused, with one that can") {
   CHECK_THROWS_WITH(PipelineTrainer::arrange({.pipeline_parallel_size = 4}, 2, 0),
                     "--pipeline-parallel-size 4 on 2 ranks; start 4 of them, or take "
                     "09_3d_parallel, which splits the batch too");
+}
+
+TEST_CASE("a token embedding that differs on one of its two stages is found, and the ranks named") {
+  const RunConfig config = split_config(DType::fp32, 3);
+  for (size_t ranks : {2, 4}) {
+    require_culprits_named<PipelineTrainer>(
+        config, ranks, [&](const ProcessGrid& grid) { return Stage(config, grid, {}).layout; });
+  }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<PipelineTrainer>(split_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Lesson 09 computes what lesson 01 computes, for every arrangement of up to 8 ranks.
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
@@ -6,7 +7,9 @@
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -114,9 +117,36 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
                     Contains("--tensor-parallel-size 2") &&
                         Contains("--pipeline-parallel-size 3") && Contains("8 ranks") &&
                         Contains("12 ranks would do"));
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 1), 1, 0),
+                    Contains("does not divide 1 rank; 2 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
   CHECK((grid.pipeline_rank() == 1 && grid.data_rank() == 0 && grid.tensor_rank() == 1));
+}
+
+// Each axis alone, with three ranks or more where there can be, and all together.
+TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank named") {
+  RunConfig config = split_config(DType::fp32, 1);
+  config.model.num_layers = 2;
+  for (const auto& [ranks, tensor, pipeline] :
+       std::vector<std::array<size_t, 3>>{{4, 1, 1}, {4, 4, 1}, {4, 1, 4}, {8, 2, 2}, {8, 2, 1}}) {
+    for (size_t zero_stage : {0, 1}) {
+      INFO(tensor << " tensor x " << pipeline << " pipeline, " << ranks << " ranks, ZeRO-"
+                  << zero_stage);
+      const ThreeDTrainer::Flags flags = flags_for(tensor, pipeline, zero_stage);
+      require_culprits_named<ThreeDTrainer>(
+          config, ranks,
+          [&](const ProcessGrid& grid) { return Stage(config, grid, flags.pipeline).layout; },
+          flags);
+    }
+  }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  for (size_t zero_stage : {0, 1}) {
+    require_weights_from_file<ThreeDTrainer>(split_config(DType::fp32, 2), 8,
+                                             flags_for(2, 2, zero_stage));
+  }
 }
 
 }  // namespace

@@ -113,6 +113,25 @@ TEST_CASE("tensors of other shapes differ, even with as many elements") {
   CHECK(run((folder / "c") + " " + (folder / "c")).status == 0);
 }
 
+TEST_CASE("the rows of an embedding in a file are compared each by its own size") {
+  const Folder folder("rows");
+  const auto put = [&](const std::string& file, const std::string& name, double last) {
+    SafetensorsWriter writer(folder / file, {{name, DType::fp64, {2, 2}}});
+    writer.write(view(Doubles{100, 50, 1, last}));
+    writer.finish();
+  };
+  put("a", "wte.weight", 1);
+  put("b", "wte.weight", 1.25);
+  const std::string both = (folder / "a") + " " + (folder / "b");
+  CHECK(run(both + " --tolerance 0.2").status == 0);
+  const Outcome differs = run(both + " --tolerance 0.1");
+  CHECK(differs.status == 1);
+  CHECK_THAT(differs.text, Catch::Contains("max rel 2.00e-01  (row 1)"));
+  put("a", "h.0.mlp.c_fc.weight", 1);
+  put("b", "h.0.mlp.c_fc.weight", 1.25);
+  CHECK(run(both + " --tolerance 0.1").status == 0);
+}
+
 TEST_CASE("the program compares folders") {
   using Catch::Contains;
   const Folder a("folder_a"), b("folder_b"), empty("folder_empty"), file("folder_file");
@@ -125,7 +144,7 @@ TEST_CASE("the program compares folders") {
   a.put(kStep2, {{"x", {1}}});
   CHECK(run(both).status == 1);
   CHECK_THAT(run(both).text, Contains("step_000002.safetensors: only in A") &&
-                                 Contains("0 of 1 tensors in 2 file(s), 1 of them on one side"));
+                                 Contains("0 of 1 tensors in 2 files, 1 of them on one side"));
   CHECK(run(b.path() + " " + a.path()).status == 1);
   CHECK_THAT(run(b.path() + " " + a.path()).text, Contains("step_000002.safetensors: only in B"));
   b.put(kStep2, {{"x", {2}}});

@@ -1,0 +1,21 @@
+// The memory of the rank that needs most: where ranks hold different parts of a model, its is the
+// one that a machine must have.
+#pragma once
+
+#include <cstddef>
+
+#include "common/comm/communicator.h"
+#include "common/train/trainer.h"
+
+namespace ladder {
+
+// Predicted peak bytes by category, and the ranks whose they are.
+struct NeededMemory {
+  MemoryUse device, host;
+  size_t device_rank = 0, host_rank = 0;
+};
+
+// Of all ranks' predictions those with the largest totals; of equal ones the first. Collective.
+NeededMemory largest_memory(const Prediction& prediction, Communicator& world);
+
+}  // namespace ladder
