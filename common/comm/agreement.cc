@@ -40,12 +40,19 @@ std::string describe(const Setting& odd, const std::string& odd_rank, const Sett
 
 }  // namespace
 
-std::vector<MpiWorld::Summary> MpiWorld::summaries_of(const std::string& text) const {
-  std::vector<Summary> all(size_);
-  all[rank_] = {text.size(), random_key(text.size(), text)};
-  mpi_check(
-      MPI_Allgather(MPI_IN_PLACE, 0, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, MPI_COMM_WORLD));
+std::vector<uint64_t> MpiWorld::all_gather(const std::vector<uint64_t>& own) const {
+  const auto count = static_cast<int>(own.size());
+  std::vector<uint64_t> all(size_ * own.size());
+  mpi_check(MPI_Allgather(own.data(), count, MPI_UINT64_T, all.data(), count, MPI_UINT64_T,
+                          MPI_COMM_WORLD));
   return all;
+}
+
+std::vector<MpiWorld::Summary> MpiWorld::summaries_of(const std::string& text) const {
+  const std::vector<uint64_t> all = all_gather({text.size(), random_key(text.size(), text)});
+  std::vector<Summary> summaries;
+  for (size_t r = 0; r < size_; ++r) summaries.push_back({all[2 * r], all[2 * r + 1]});
+  return summaries;
 }
 
 std::string MpiWorld::text_of(size_t from, const std::string& own, uint64_t length) const {

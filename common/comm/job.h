@@ -39,6 +39,10 @@ class Job {
   }
   // Have all ranks the same text? Collective.
   bool all_same(const std::string& text) const { return !world_ || world_->all_same(text); }
+  // The numbers of rank 0, of rank 1, ... REQUIRES: all have as many. Collective.
+  std::vector<uint64_t> all_gather(const std::vector<uint64_t>& own) const {
+    return world_ ? world_->all_gather(own) : own;
+  }
   // Selects this rank's device, which must come before whatever else is done with it, and makes the
   // group of all ranks. UserError: a transport that the devices cannot have. Collective.
   void connect(const ConnectOptions& options);

@@ -57,6 +57,8 @@ class MpiWorld {
   void require_same(const std::vector<Setting>& settings) const;
   // Have all ranks the same text? Collective.
   bool all_same(const std::string& text) const;
+  // The numbers of rank 0, of rank 1, ... REQUIRES: all have as many. Collective.
+  std::vector<uint64_t> all_gather(const std::vector<uint64_t>& own) const;
 
   // Ends all ranks at once with `status`. Whoever calls it first has said why on standard error.
   [[noreturn]] static void abort(int status);

@@ -1,25 +1,20 @@
 #include "common/train/needed_memory.h"
 
-#include <vector>
+#include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace ladder {
 namespace {
 
 // `own` of the rank where its total is largest, and that rank.
-std::pair<MemoryUse, size_t> largest(const MemoryUse& own, Communicator& world) {
-  // A row for each rank, which the others leave empty. fp64 holds whole numbers below 2^53.
-  const size_t width = kCategories.size();
-  std::vector<double> rows(world.size() * width);
-  for (size_t i = 0; i < width; ++i) {
-    rows[world.rank() * width + i] = static_cast<double>(own.bytes[i]);
-  }
-  Stream host(DeviceType::cpu);
-  const TensorView view(rows.data(), DType::fp64, DeviceType::cpu, {rows.size()});
-  world.all_reduce(host, view, {.purpose = Purpose::control}).wait(host);
+std::pair<MemoryUse, size_t> largest(const MemoryUse& own, const AllGather& all_gather) {
+  const size_t width = own.bytes.size();
+  const std::vector<uint64_t> rows = all_gather({own.bytes.begin(), own.bytes.end()});
   std::pair<MemoryUse, size_t> found;
-  for (size_t rank = 0; rank < world.size(); ++rank) {
+  for (size_t rank = 0; rank < rows.size() / width; ++rank) {
     MemoryUse use;
-    for (size_t i = 0; i < width; ++i) use.bytes[i] = static_cast<size_t>(rows[rank * width + i]);
+    std::copy_n(rows.data() + rank * width, width, use.bytes.data());
     if (use.total() > found.first.total()) found = {use, rank};
   }
   return found;
@@ -27,10 +22,10 @@ std::pair<MemoryUse, size_t> largest(const MemoryUse& own, Communicator& world) 
 
 }  // namespace
 
-NeededMemory largest_memory(const Prediction& prediction, Communicator& world) {
+NeededMemory largest_memory(const Prediction& prediction, const AllGather& all_gather) {
   NeededMemory needed;
-  std::tie(needed.device, needed.device_rank) = largest(prediction.device, world);
-  std::tie(needed.host, needed.host_rank) = largest(prediction.host, world);
+  std::tie(needed.device, needed.device_rank) = largest(prediction.device, all_gather);
+  std::tie(needed.host, needed.host_rank) = largest(prediction.host, all_gather);
   return needed;
 }
 

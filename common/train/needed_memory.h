@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
 
-#include "common/comm/communicator.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -15,7 +17,10 @@ struct NeededMemory {
   size_t device_rank = 0, host_rank = 0;
 };
 
+// The numbers of all ranks, from those of this one: Job::all_gather.
+using AllGather = std::function<std::vector<uint64_t>(const std::vector<uint64_t>&)>;
+
 // Of all ranks' predictions those with the largest totals; of equal ones the first. Collective.
-NeededMemory largest_memory(const Prediction& prediction, Communicator& world);
+NeededMemory largest_memory(const Prediction& prediction, const AllGather& all_gather);
 
 }  // namespace ladder

@@ -111,7 +111,8 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
     s.trace.emplace();
     s.trace->observe(job.communicator());
   }
-  const NeededMemory memory = largest_memory(prediction, job.communicator());
+  const NeededMemory memory =
+      largest_memory(prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
   check_distinct(s.config, s.corpus, more_outputs);
   s.files.emplace(s.config, more_outputs);

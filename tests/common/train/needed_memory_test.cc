@@ -3,22 +3,21 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/comm/mpi_communicator.h"
 #include "tests/mpi_main.h"
 
 namespace ladder::testing {
 namespace {
 
 TEST_CASE("the largest totals of all ranks, with the ranks whose they are") {
-  const auto ranks = MpiCommunicator::make_world(world(), nullptr, {});
-  for (size_t device_rank = 0; device_rank < ranks->size(); ++device_rank) {
-    const size_t host_rank = (device_rank + 1) % ranks->size();
+  const auto all_gather = [](const auto& own) { return world().all_gather(own); };
+  for (size_t device_rank = 0; device_rank < world().size(); ++device_rank) {
+    const size_t host_rank = (device_rank + 1) % world().size();
     Prediction own;
     // The totals decide, not a category: the others have more activations.
-    own.device[Category::parameters] = ranks->rank() == device_rank ? (size_t{1} << 52) + 1 : 10;
-    own.device[Category::activations] = ranks->rank() == device_rank ? 5 : 6;
-    own.host[Category::optimizer] = ranks->rank() == host_rank ? 100 : 99;
-    const NeededMemory needed = largest_memory(own, *ranks);
+    own.device[Category::parameters] = world().rank() == device_rank ? (size_t{1} << 52) + 1 : 10;
+    own.device[Category::activations] = world().rank() == device_rank ? 5 : 6;
+    own.host[Category::optimizer] = world().rank() == host_rank ? 100 : 99;
+    const NeededMemory needed = largest_memory(own, all_gather);
     CHECK(needed.device_rank == device_rank);
     CHECK(needed.device[Category::parameters] == (size_t{1} << 52) + 1);
     CHECK(needed.device[Category::activations] == 5);
@@ -27,7 +26,7 @@ TEST_CASE("the largest totals of all ranks, with the ranks whose they are") {
   }
   Prediction same;
   same.device[Category::parameters] = 7;
-  CHECK(largest_memory(same, *ranks).device_rank == 0);
+  CHECK(largest_memory(same, all_gather).device_rank == 0);
 }
 
 }  // namespace
