@@ -1,6 +1,7 @@
 // The shared main of tests that run under mpirun: every rank runs the same cases in the same order
 // and rank 0 reports. The first failed assertion, on whichever rank, is printed with its rank and
-// ends all ranks, since the others would wait for that rank for ever.
+// ends all ranks, since the others would wait for that rank for ever. --delays SEED holds ranks
+// back at some places (delays.h).
 #define CATCH_CONFIG_RUNNER
 #include "tests/mpi_main.h"
 
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "kernels/runtime/check.h"
+#include "tests/delays.h"
 
 namespace ladder::testing {
 namespace {
@@ -63,9 +65,16 @@ extern "C" const char* __tsan_default_suppressions() {
 
 int main(int argc, char** argv) {
   ladder::testing::the_world().emplace();
+  const size_t rank = ladder::testing::world().rank();
   Catch::Session session;
-  if (ladder::testing::world().rank() != 0) session.configData().outputFilename = "/dev/null";
-  const int status = session.run(argc, argv);
+  uint64_t seed = 0;
+  session.cli(session.cli() | Catch::clara::Opt(seed, "seed")["--delays"]("hold ranks back"));
+  int status = session.applyCommandLine(argc, argv);
+  if (status == 0) {
+    if (rank != 0) session.configData().outputFilename = "/dev/null";
+    ladder::testing::set_delays(seed, rank);
+    status = session.run();
+  }
   ladder::testing::the_world().reset();
   return status;
 }

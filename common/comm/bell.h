@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -22,17 +23,26 @@ class Bell {
  public:
   // Wakes all that sleep; a system call only if there are any.
   void ring() {
+    maybe_delay("ring: before looking for sleepers");
     if (sleepers_ == 0) return;
+    maybe_delay("ring: sleepers seen");
     ++rings_;
     syscall(SYS_futex, &rings_, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   }
 
-  // Sleeps until a ring, but at most `limit`, and not at all where done(). Returns done().
+  // Sleeps until a ring, but at most `limit` seconds, and not at all where done(). Returns done().
   template <class Done>
-  bool sleep_unless(Done done, timespec limit = {0, 10'000'000}) {
+  bool sleep_unless(Done done, double limit) {
+    const auto seconds = static_cast<time_t>(limit);
+    const timespec time = {seconds,
+                           static_cast<long>(1e9 * (limit - static_cast<double>(seconds)))};
     ++sleepers_;
+    maybe_delay("sleep: counted as sleeper");
     const uint32_t seen = rings_;
-    if (!done()) syscall(SYS_futex, &rings_, FUTEX_WAIT, seen, &limit, nullptr, 0);
+    maybe_delay("sleep: rings read");
+    const bool sleeps = !done();
+    maybe_delay("sleep: asked whether done");
+    if (sleeps) syscall(SYS_futex, &rings_, FUTEX_WAIT, seen, &time, nullptr, 0);
     --sleepers_;
     return done();
   }

@@ -6,6 +6,7 @@
 // take turns on a core are counted in full. Printed: medians over the rounds, of times and of
 // ratios within one round, so that what else the machine does in the meantime strikes all alike.
 // Below some 10 MB the memory limit is that of a cache, and what is measured is latency.
+// --no-shared-memory measures the same operations by messages.
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -145,10 +146,37 @@ std::vector<Contest> contests(const Bench& bench) {
         mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_FLOAT, memory, count(n / bench.ranks.size()),
                                 MPI_FLOAT, MPI_COMM_WORLD));
       }};
-  return {all_reduce, reduce_scatter, all_gather};
+  // There and back between two ranks.
+  const auto ping_pong = [&bench](const auto& send, const auto& recv) {
+    const size_t me = bench.ranks.rank(), peer = me ^ 1;
+    if (peer >= bench.ranks.size()) return;
+    if (me % 2 == 0) send(peer);
+    recv(peer);
+    if (me % 2 == 1) send(peer);
+  };
+  const Contest send_recv = {
+      "send_recv",
+      [&bench, ping_pong](size_t n) {
+        const TensorView x = bench.shared.elements(0, {n});
+        ping_pong([&](size_t to) { bench.ranks.send(bench.stream, x, to, {}).wait(bench.stream); },
+                  [&](size_t r) { bench.ranks.recv(bench.stream, x, r, {}).wait(bench.stream); });
+      },
+      all_gather.limit,
+      [memory, ping_pong](size_t n) {
+        ping_pong(
+            [&](size_t to) {
+              mpi_check(MPI_Send(memory, count(n), MPI_FLOAT, count(to), 0, MPI_COMM_WORLD));
+            },
+            [&](size_t from) {
+              mpi_check(MPI_Recv(memory, count(n), MPI_FLOAT, count(from), 0, MPI_COMM_WORLD,
+                                 MPI_STATUS_IGNORE));
+            });
+      }};
+  return {all_reduce, reduce_scatter, all_gather, send_recv};
 }
 
 std::string size_text(size_t bytes) {
+  if (bytes < 1024) return concat(bytes, " B");
   if (bytes < 1000000) return concat(bytes / 1024, " KB");
   return bytes % 1000000 == 0 ? concat(bytes / 1000000, " MB") : concat(bytes >> 20, " MiB");
 }
@@ -162,7 +190,8 @@ void print_row(const char* name, size_t bytes, const Result& result) {
 
 struct Options {
   size_t ranks = 2;
-  std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather"};
+  std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather", "send_recv"};
+  bool no_shared_memory = false;
   std::vector<size_t> sizes = {size_t{4} << 10, size_t{1} << 20, size_t{64} << 20, 500000000};
 };
 
@@ -175,8 +204,9 @@ Options parse_options(int argc, const char* const* argv) {
   app.add_option("--operation", options.operations, "Which collectives")
       ->check(CLI::IsMember(options.operations))
       ->delimiter(',');
+  app.add_flag("--no-shared-memory", options.no_shared_memory, "By messages");
   app.add_option("--size", options.sizes, "Bytes of the whole vector: 64MiB,500MB")
-      ->transform(CLI::AsSizeValue(true) & CLI::Range(size_t{4096}, size_t{4} << 30))
+      ->transform(CLI::AsSizeValue(true) & CLI::Range(size_t{512}, size_t{4} << 30))
       ->delimiter(',');
   try {
     app.parse(argc, argv);
@@ -222,7 +252,8 @@ void run_all(const Options& options) {
   Stream stream(DeviceType::cpu);
   Memory memory(DeviceType::cpu, "device", 0);
   NodeMemory node_memory(world);
-  const auto ranks = MpiCommunicator::make_world(world, &node_memory);
+  const auto ranks =
+      MpiCommunicator::make_world(world, options.no_shared_memory ? nullptr : &node_memory);
   const Shape shape = {std::ranges::max(sizes) / sizeof(float)};
   const Tensor shared(memory, Category::communication, DType::fp32, shape, &node_memory);
   const Tensor own(memory, Category::workspace, DType::fp32, shape);

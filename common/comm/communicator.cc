@@ -1,5 +1,7 @@
 #include "common/comm/communicator.h"
 
+#include <set>
+
 #include "common/comm/device_queue.h"
 #include "common/comm/worker.h"
 #include "kernels/runtime/check.h"
@@ -20,6 +22,33 @@ const Ledger& Communicator::ledger() const {
   }
   if (account_->queue_) account_->queue_->resolve();
   return account_->ledger_;
+}
+
+Ledger::Entries Communicator::group_entries() {
+  Ledger::Entries entries = ledger().entries();
+  std::vector<Communicator*> groups = {this};
+  groups.insert(groups.end(), axes_.begin(), axes_.end());
+  std::set<Axis> summed;
+  for (Communicator* const group : groups) {
+    if (group->size_ == 1 || !summed.insert(group->axis_).second) continue;
+    // A place for every key on this axis, since a rank may have keys that another has not.
+    double moved[kNumPurposes][kNumCollectives] = {};
+    const auto place_of = [&](const TrafficKey& key) -> double& {
+      return moved[static_cast<size_t>(key.purpose)][static_cast<size_t>(key.collective)];
+    };
+    const auto is_summed = [&](const TrafficKey& key) {
+      return key.axis == group->axis_ && key.collective != Collective::send;
+    };
+    for (const auto& [key, traffic] : entries) {
+      if (is_summed(key)) place_of(key) = static_cast<double>(traffic.moved_bytes);
+    }
+    const TensorView view(moved, DType::fp64, DeviceType::cpu, {kNumPurposes * kNumCollectives});
+    group->execute({Collective::all_reduce, view, view});
+    for (auto& [key, traffic] : entries) {
+      if (is_summed(key)) traffic.moved_bytes = static_cast<size_t>(place_of(key));
+    }
+  }
+  return entries;
 }
 
 std::unique_ptr<Communicator> Communicator::split_axis(Axis axis, size_t color) {
@@ -50,15 +79,16 @@ void Communicator::enqueue(const Request&, Stream&) {
   fail("this communicator queues nothing on a device");
 }
 
-// In the calling thread; returns the seconds it took.
-double Communicator::execute_and_observe(const Request& request, Purpose purpose) {
+// In the calling thread; returns the time it took and the bytes that it moved.
+Traffic Communicator::execute_and_observe(const Request& request, Purpose purpose) {
   const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = std::chrono::steady_clock::now();
-  execute(request);
+  const size_t moved = execute(request);
   const Time end = std::chrono::steady_clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
-  return std::chrono::duration<double>(end - begin).count();
+  const std::chrono::duration<double> busy = end - begin;
+  return {.busy_seconds = busy.count(), .moved_bytes = moved};
 }
 
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
@@ -71,18 +101,25 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
   if (account_->counts_as_control_) options.purpose = Purpose::control;
-  account_->ledger_.record(key_of(request, options.purpose),
-                           payload_elements * size_of(view.dtype()));
-  if (queue_ && view.device() == device_) return run_on_queue(stream, request, options.purpose);
+  const size_t payload = payload_elements * size_of(view.dtype());
+  account_->ledger_.add(key_of(request, options.purpose), {.calls = 1, .payload_bytes = payload});
+  if (queue_ && view.device() == device_) {
+    return run_on_queue(stream, request, payload, options.purpose);
+  }
   return run_in_thread(stream, request, options);
 }
 
-Work Communicator::run_on_queue(Stream& stream, const Request& request, Purpose purpose) {
+Work Communicator::run_on_queue(Stream& stream, const Request& request, size_t payload_bytes,
+                                Purpose purpose) {
   check(!given_up_, "given up after an error");
   const Range range(name_of(purpose), name_of(request.collective));
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
-  const auto report = [account = account_, key = key_of(request, purpose)](const auto& times) {
-    account->ledger_.record_times(key, times.busy_seconds, times.exposed_seconds);
+  const TrafficKey key = key_of(request, purpose);
+  const double wire = wire_bytes(request.collective, size_, payload_bytes);
+  account_->ledger_.add(key, {.moved_bytes = static_cast<size_t>(wire), .by_formula = true});
+  const auto report = [account = account_, key](const auto& times) {
+    account->ledger_.add(
+        key, {.busy_seconds = times.busy_seconds, .exposed_seconds = times.exposed_seconds});
     if (account->observer_) account->observer_(key, times.begin, times.end);
   };
   return queue_->start(
@@ -91,9 +128,8 @@ Work Communicator::run_on_queue(Stream& stream, const Request& request, Purpose 
 
 Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOptions options) {
   const Purpose purpose = options.purpose;
-  const auto record_times = [account = account_, key = key_of(request, purpose)](double busy,
-                                                                                 double exposed) {
-    account->ledger_.record_times(key, busy, exposed);
+  const auto record = [account = account_, key = key_of(request, purpose)](const Traffic& traffic) {
+    account->ledger_.add(key, traffic);
   };
   if (!options.background || size_ == 1) {
     stream.synchronize();
@@ -103,8 +139,9 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
       request.collective == Collective::recv ? worker_->drain_others() : worker_->drain();
       waited = seconds_since(begin);
     }
-    const double busy = execute_and_observe(request, purpose);
-    record_times(busy, waited + busy);
+    Traffic traffic = execute_and_observe(request, purpose);
+    traffic.exposed_seconds = waited + traffic.busy_seconds;
+    record(traffic);
     return Work();
   }
   // The worker waits for the inputs, so that the caller need not.
@@ -113,12 +150,12 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
   if (!worker_) worker_ = std::make_unique<Worker>(device_);
   return worker_->start(
       request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
-      [this, request, ready, purpose, record_times] {
+      [this, request, ready, purpose, record] {
         check(!given_up_, "given up after an error");
         ready->synchronize();
-        record_times(execute_and_observe(request, purpose), 0);
+        record(execute_and_observe(request, purpose));
       },
-      [record_times](double waited) { record_times(0, waited); });
+      [record](double waited) { record({.exposed_seconds = waited}); });
 }
 
 namespace {
@@ -198,7 +235,7 @@ Work Communicator::recv(Stream& stream, TensorView buffer, size_t from, CallOpti
 void Communicator::barrier() {
   if (worker_) worker_->drain();
   const Request request = {Collective::barrier, {}, {}};
-  account_->ledger_.record(key_of(request, Purpose::control), 0);
+  account_->ledger_.add(key_of(request, Purpose::control), {.calls = 1});
   execute(request);
 }
 

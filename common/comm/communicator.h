@@ -14,9 +14,8 @@
 // - Zero elements are a call like any other, which moves nothing; an empty view is an error.
 // - Buffers on registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
 // - A communicator for a device takes buffers there and, for control data, on the host; all of one
-//   call in the same place. NCCL's operations are queued on a stream of the communicator's own, in
-//   the order of the calls whether `background` or not; the host waits for none, and NCCL sums in
-//   an order of its own.
+//   call in the same place. NCCL's operations are queued on a stream of the communicator's own in
+//   the order of their calls; the host waits for none, and NCCL sums in an order of its own.
 #pragma once
 
 #include <atomic>
@@ -45,6 +44,9 @@ class Communicator {
   DeviceType device() const { return device_; }  // where buffers may lie beside the host
   // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
+  // The ledger's entries, where collectives have the bytes that all ranks of their group moved: they
+  // do not share them out equally. REQUIRES: nothing is in flight. Collective over all groups.
+  Ledger::Entries group_entries();
 
   // Called after every operation but barriers, in the thread that ran it; for one queued on a
   // device when its times become known. REQUIRES: none runs now.
@@ -78,8 +80,7 @@ class Communicator {
   // From here on all operations, along axes too, count as control: evaluation is no part of a step.
   void count_as_control(bool on) { account_->counts_as_control_ = on; }
 
-  // From here on sums of messages between ranks go through `area` instead of memory of the
-  // communicator's own, where it is large enough (staging.h) and ranks share no memory.
+  // From here on sums of messages go through `area` where it is large enough (staging.h).
   void use_staging(TensorView area) { staging_area_ = area; }
   TensorView staging_area() const { return staging_area_; }
 
@@ -94,7 +95,7 @@ class Communicator {
   std::unique_ptr<Communicator> split_axis(Axis axis, size_t color);
 
  protected:
-  // One operation, as implementations see it. Views are empty where the operation has none.
+  // One operation, as implementations see it. Views that it does not have are empty.
   struct Request {
     Collective collective;
     TensorView out;
@@ -107,7 +108,8 @@ class Communicator {
   // enqueue(), all others to execute().
   Communicator(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queued = false);
   // Runs the operation to its end in the calling thread. One at a time, but for a recv and a send.
-  virtual void execute(const Request& request) = 0;
+  // Returns the bytes that this rank has moved (Traffic::moved_bytes), counted where they move.
+  virtual size_t execute(const Request& request) = 0;
   // Queues an operation on device memory. Asynchronous.
   virtual void enqueue(const Request& request, Stream& queue);
   // split() where split_axis() calls it.
@@ -115,7 +117,7 @@ class Communicator {
   // Throws unless all ranks of the group make the same call. Collective.
   virtual void compare(const Request&) {}
   // The same two, of a communicator that this one is built on.
-  static void execute_on(Communicator& other, const Request& request) { other.execute(request); }
+  static size_t execute_on(Communicator& other, const Request& r) { return other.execute(r); }
   static void compare_on(Communicator& other, const Request& request) { other.compare(request); }
 
   // Ends the worker; to be called by destructors of classes that implement execute. While an
@@ -127,8 +129,8 @@ class Communicator {
  private:
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
   Work run_in_thread(Stream& stream, const Request& request, CallOptions options);
-  Work run_on_queue(Stream& stream, const Request& request, Purpose purpose);
-  double execute_and_observe(const Request& request, Purpose purpose);
+  Work run_on_queue(Stream& stream, const Request& request, size_t payload_bytes, Purpose purpose);
+  Traffic execute_and_observe(const Request& request, Purpose purpose);
   TrafficKey key_of(const Request& request, Purpose purpose) const;
 
   size_t rank_, size_;

@@ -22,15 +22,8 @@ size_t Job::num_launched() {
   return 1;
 }
 
-Job::Job() {
+void Job::join() {
   if (num_launched() > 1) world_.emplace();
-}
-
-void Job::check_same_flags(int argc, const char* const* argv) const {
-  if (!world_) return;
-  std::string flags;
-  for (int i = 1; i < argc; ++i) flags += concat(i == 1 ? "" : " ", argv[i]);
-  world_->check_same(flags);
 }
 
 Job::Sharing Job::find_sharing(DeviceType device) const {
@@ -105,7 +98,13 @@ void Job::fail(const std::string& message, int status) {
     // The first one is about to end this rank too; only if it cannot, this one does.
     std::this_thread::sleep_for(std::chrono::seconds(5));
   }
-  if (world_) MpiWorld::abort(status);
+  if (num_launched() > 1) MpiWorld::abort(status);
+}
+
+void Job::refuse(const std::string& mistake) {
+  if (rank() == 0) return fail("error: " + mistake, 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  fail(concat("error: ", prefix(), mistake), 2);
 }
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/comm/mpi_communicator.h"
 #include "common/comm/nccl_memory.h"
@@ -24,15 +25,24 @@ class Job {
   // included; 1 if it was started alone.
   static size_t num_launched();
 
-  // Joins the other ranks, if there are any.
-  Job();
+  // Joins the other ranks, if there are any. REQUIRES: called once, before all that follows.
+  void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }
   size_t size() const { return world_ ? world_->size() : 1; }
   size_t node_size() const { return world_ ? world_->node_size() : 1; }
 
-  // UserError on a rank that was started with other flags than rank 0. Collective.
-  void check_same_flags(int argc, const char* const* argv) const;
+  // UserError on all ranks where a rank has other settings than rank 0, with the first of them that
+  // differs, both values and both ranks. Collective.
+  void require_same(const std::vector<Setting>& settings) const {
+    if (world_) world_->require_same(settings);
+  }
+  // Have all ranks the same text? Collective.
+  bool all_same(const std::string& text) const { return !world_ || world_->all_same(text); }
+  // The numbers of rank 0, of rank 1, ... REQUIRES: all have as many. Collective.
+  std::vector<uint64_t> all_gather(const std::vector<uint64_t>& own) const {
+    return world_ ? world_->all_gather(own) : own;
+  }
   // Selects this rank's device, which must come before whatever else is done with it, and makes the
   // group of all ranks. UserError: a transport that the devices cannot have. Collective.
   void connect(const ConnectOptions& options);
@@ -50,6 +60,9 @@ class Job {
   // Says `message` on standard error, unless another rank has said what went wrong first, and ends
   // all ranks with `status`. Returns only where this process is the only one.
   void fail(const std::string& message, int status);
+  // The same for a mistake of the user's, which all ranks mostly find at the same time: rank 0 says
+  // it for all. Another rank says it, with its name, where rank 0 has not found it shortly after.
+  void refuse(const std::string& mistake);
   // "rank 3 on hostname: " where there are several, for messages; else "".
   std::string prefix() const { return world_ ? world_->name() + ": " : std::string(); }
 

@@ -67,18 +67,38 @@ double wire_bytes(Collective collective, size_t size, size_t bytes) {
   return 0;
 }
 
-void Ledger::record(const TrafficKey& key, size_t payload_bytes) {
-  const std::lock_guard lock(mutex_);
-  Traffic& traffic = entries_[key];
-  ++traffic.calls;
-  traffic.payload_bytes += payload_bytes;
+size_t group_bytes(Collective collective, size_t size, size_t bytes) {
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * (size - 1) * bytes;
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+    case Collective::all_to_all:
+    case Collective::broadcast:
+    case Collective::reduce:
+      return (size - 1) * bytes;
+    case Collective::send:
+      return size > 1 ? bytes : 0;
+    case Collective::recv:
+    case Collective::barrier:
+      return 0;
+  }
+  return 0;
 }
 
-void Ledger::record_times(const TrafficKey& key, double busy_seconds, double exposed_seconds) {
+Traffic& Traffic::operator+=(const Traffic& more) {
+  calls += more.calls;
+  payload_bytes += more.payload_bytes;
+  busy_seconds += more.busy_seconds;
+  exposed_seconds += more.exposed_seconds;
+  moved_bytes += more.moved_bytes;
+  by_formula = by_formula || more.by_formula;
+  return *this;
+}
+
+void Ledger::add(const TrafficKey& key, const Traffic& traffic) {
   const std::lock_guard lock(mutex_);
-  Traffic& traffic = entries_[key];
-  traffic.busy_seconds += busy_seconds;
-  traffic.exposed_seconds += exposed_seconds;
+  entries_[key] += traffic;
 }
 
 Ledger::Entries Ledger::entries() const {

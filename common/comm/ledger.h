@@ -26,6 +26,7 @@ enum class Collective {
   recv,
   barrier
 };
+inline constexpr size_t kNumPurposes = 4, kNumCollectives = 9;
 
 std::string_view name_of(Purpose purpose);
 std::string_view name_of(Collective collective);
@@ -46,14 +47,24 @@ std::string name_of(const TrafficKey& key, char separator = ' ');
 // The payload is the full vector: of reduce_scatter what goes in, of all_gather what comes out.
 // [nccl-tests, doc/PERFORMANCE.md]
 double wire_bytes(Collective collective, size_t size, size_t bytes);
+// Bytes that all of the `size` ranks move together for that payload, however it is shared out among
+// them: what the parts of the collective cannot be moved with less of. N times wire_bytes, but for
+// broadcast and reduce, where one rank already has what it needs:
+//   all_reduce 2 (N-1); reduce_scatter, all_gather, all_to_all, broadcast, reduce N-1; send 1
+size_t group_bytes(Collective collective, size_t size, size_t bytes);
 
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
   double busy_seconds = 0;     // that operations took, wherever they ran
   double exposed_seconds = 0;  // of which the caller waited
+  // Bytes that this rank has moved, counted where they move: read from a peer's memory or written
+  // there, or sent in a message.
+  size_t moved_bytes = 0;
+  bool by_formula = false;  // moved_bytes are wire_bytes: another library has moved the data
 
-  // The same communicated n times.
+  Traffic& operator+=(const Traffic& more);
+  // The same communicated n times, as a prediction has it.
   Traffic times(size_t n) const { return {.calls = n * calls, .payload_bytes = n * payload_bytes}; }
   // Whether the same was communicated, however long it took.
   friend bool operator==(const Traffic& a, const Traffic& b) {
@@ -66,8 +77,7 @@ class Ledger {
  public:
   using Entries = std::map<TrafficKey, Traffic>;
 
-  void record(const TrafficKey& key, size_t payload_bytes);
-  void record_times(const TrafficKey& key, double busy_seconds, double exposed_seconds);
+  void add(const TrafficKey& key, const Traffic& traffic);
   Entries entries() const;
 
  private:

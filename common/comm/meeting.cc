@@ -3,39 +3,20 @@
 #include <chrono>
 #include <new>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-
-bool same(const Meeting::Call& a, const Meeting::Call& b) {
-  return a.collective == b.collective && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.peer == b.peer && a.elements == b.elements;
-}
-
-}  // namespace
-
-std::string to_string(const Meeting::Call& call) {
-  std::string text(name_of(call.collective));
-  if (call.collective == Collective::barrier) return text;
-  if (call.reduction == Reduction::max) text += " (max)";
-  text += concat(" of ", call.elements, " ", name_of(call.dtype));
-  if (call.collective == Collective::broadcast || call.collective == Collective::reduce) {
-    text += concat(" with root ", call.peer);
-  }
-  return text;
-}
-
-Meeting::Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>& given_up)
-    : timeout_seconds_(timeout_seconds), given_up_(given_up) {
+Meeting::Meeting(MPI_Comm comm, const std::vector<std::string>& names, const Limits& limits,
+                 const std::atomic<bool>& given_up)
+    : names_(names), limits_(limits), given_up_(given_up) {
   int rank = 0, size = 0;
   mpi_check(MPI_Comm_rank(comm, &rank));
   mpi_check(MPI_Comm_size(comm, &size));
   rank_ = static_cast<size_t>(rank);
-  void* own = nullptr;
-  mpi_check(MPI_Win_allocate_shared(2 * sizeof(Slot), 1, MPI_INFO_NULL, comm, &own, &window_));
+  allocate_window(comm, 2 * sizeof(Slot), window_);
   for (int r = 0; r < size; ++r) {
     MPI_Aint bytes = 0;
     int unit = 0;
@@ -44,6 +25,7 @@ Meeting::Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>&
     const uintptr_t aligned = (reinterpret_cast<uintptr_t>(base) + 63) / 64 * 64;
     slots_.push_back(reinterpret_cast<Slot*>(aligned));
   }
+  maybe_delay("meeting: before its slot exists");
   new (slots_[rank_]) Slot{};
   mpi_check(MPI_Barrier(comm));  // nobody looks into a slot before it exists
 }
@@ -55,7 +37,9 @@ Meeting::~Meeting() {
 
 template <class MarkOf>
 void Meeting::meet(MarkOf mark_of, const char* what) {
+  maybe_delay("meet: before the mark");
   mark_of(*slots_[rank_]) = count_;
+  maybe_delay("meet: after the mark");
   size_t next = 0;  // all before it are there
   const auto all_there = [&] {
     while (next < slots_.size() && mark_of(*slots_[next]) >= count_) ++next;
@@ -64,11 +48,11 @@ void Meeting::meet(MarkOf mark_of, const char* what) {
   Bell& bell = slots_[0]->bell;
   if (all_there()) return bell.ring();  // the last to come does this
   if (wait_awake(slots_.size(), all_there)) return;
-  const Clock::time_point begin = Clock::now();
-  while (!bell.sleep_unless(all_there)) {
+  const auto begin = std::chrono::steady_clock::now();
+  const double timeout = limits_.timeout_seconds;
+  while (!bell.sleep_unless(all_there, limits_.sleep_seconds)) {
     check(!given_up_, "given up after an error");
-    const std::chrono::duration<double> waited = Clock::now() - begin;
-    if (timeout_seconds_ > 0 && waited.count() > timeout_seconds_) fail_late(mark_of, what);
+    if (timeout > 0 && seconds_since(begin) > timeout) fail_late(mark_of, what);
   }
 }
 
@@ -76,27 +60,25 @@ template <class MarkOf>
 void Meeting::fail_late(MarkOf mark_of, const char* what) const {
   std::string late;
   for (size_t r = 0; r < slots_.size(); ++r) {
-    if (mark_of(*slots_[r]) < count_) late += concat(late.empty() ? "" : ", ", r);
+    if (mark_of(*slots_[r]) < count_) late += concat(late.empty() ? "" : ", ", names_[r]);
   }
   fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
-              timeout_seconds_, " s rank ", late, " of the group did not ", what));
+              limits_.timeout_seconds, " s ", late, " did not ", what));
 }
 
 void Meeting::enter(const Call& call) {
   ++count_;
+  maybe_delay("enter: before the call is written");
   slots_[rank_]->entries[count_ % 2].call = call;
   meet(
       [this](Slot & slot) -> auto& { return slot.entries[count_ % 2].number; }, "arrive");
+  maybe_delay("enter: before the calls are read");
   for (size_t r = 0; r < slots_.size(); ++r) {
-    if (same(call, call_of(r))) continue;
-    fail(concat("collective number ", count_, " differs: rank ", rank_, " of the group calls ",
-                to_string(call), ", rank ", r, " calls ", to_string(call_of(r))));
+    require_same_call(count_, names_, rank_, call, r, call_of(r));
   }
 }
 
-const Meeting::Call& Meeting::call_of(size_t rank) const {
-  return slots_[rank]->entries[count_ % 2].call;
-}
+const Call& Meeting::call_of(size_t rank) const { return slots_[rank]->entries[count_ % 2].call; }
 
 void Meeting::leave() {
   meet(

@@ -8,10 +8,8 @@
 #include <vector>
 
 #include "common/comm/bell.h"
-#include "common/comm/ledger.h"
+#include "common/comm/call.h"
 #include "common/comm/mpi_world.h"
-#include "kernels/collective.h"
-#include "kernels/runtime/dtype.h"
 
 namespace ladder {
 
@@ -20,21 +18,15 @@ namespace ladder {
 // that names both instead of hanging or adding up the wrong numbers.
 class Meeting {
  public:
-  // One rank's call.
-  struct Call {
-    Collective collective = Collective::barrier;
-    DType dtype = DType::fp32;
-    Reduction reduction = Reduction::sum;
-    size_t peer = 0;      // root
-    size_t elements = 0;  // of the full vector
-    // Where the buffer lies in registered memory.
-    bool registered = false;
-    size_t allocation = 0, offset = 0;
+  struct Limits {
+    double timeout_seconds = 0;   // of a wait for other ranks; 0 = for ever
+    double sleep_seconds = 0.01;  // of a sleep that nobody ends
   };
-
-  // Collective over `comm`, whose ranks are all on one machine. timeout_seconds: 0 = wait for ever.
-  // Waits end with an Error once `given_up` is set.
-  Meeting(MPI_Comm comm, double timeout_seconds, const std::atomic<bool>& given_up);
+  // Collective over `comm`, whose ranks are all on one machine and have these `names`, such as
+  // "rank 3 on hostname". Waits end with an Error once `given_up` is set. Names and `given_up` must
+  // outlive this.
+  Meeting(MPI_Comm comm, const std::vector<std::string>& names, const Limits& limits,
+          const std::atomic<bool>& given_up);
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
@@ -66,14 +58,12 @@ class Meeting {
   [[noreturn]] void fail_late(MarkOf mark_of, const char* what) const;
 
   MPI_Win window_ = MPI_WIN_NULL;
+  const std::vector<std::string>& names_;
   std::vector<Slot*> slots_;
   size_t rank_ = 0;
   uint64_t count_ = 0;
-  double timeout_seconds_;
+  Limits limits_;
   const std::atomic<bool>& given_up_;
 };
-
-// "all_reduce of 12 fp32"
-std::string to_string(const Meeting::Call& call);
 
 }  // namespace ladder

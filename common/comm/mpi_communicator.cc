@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "common/comm/delay.h"
 #include "common/comm/one_rank.h"
 #include "kernels/runtime/check.h"
 
@@ -19,6 +20,11 @@ Slice slice_of(size_t count, size_t parts, size_t index) {
   const size_t each = ((count + parts - 1) / parts + kLine - 1) / kLine * kLine;
   const size_t first = std::min(count, each * index);
   return {first, std::min(each, count - first)};
+}
+
+Messages::Options message_options(const MpiOptions& options) {
+  return {.timeout_seconds = options.timeout_seconds,
+          .synchronous_sends = options.synchronous_sends};
 }
 
 }  // namespace
@@ -53,6 +59,7 @@ std::unique_ptr<Communicator> MpiCommunicator::make_world(const MpiWorld& world,
 
 std::unique_ptr<Communicator> MpiCommunicator::split(size_t color) {
   MPI_Comm comm = MPI_COMM_NULL;
+  maybe_delay("split");
   mpi_check(MPI_Comm_split(comm_, static_cast<int>(color), static_cast<int>(rank()), &comm));
   return make(comm, world_, node_memory_, options_);
 }
@@ -62,7 +69,10 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
       comm_(setup.comm),
       world_(setup.world),
       node_memory_(setup.node_memory),
-      options_(setup.options) {
+      options_(setup.options),
+      names_(world_.names_of(comm_)),
+      messages_(comm_, names_, message_options(options_), given_up()),
+      transfers_(comm_, names_, message_options(options_), given_up()) {
   if (node_memory_ == nullptr) return;
   // Which rank of the node is each member? Undefined for members elsewhere.
   MPI_Group members, node;
@@ -75,11 +85,14 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
   MPI_Group_free(&node);
   if (std::count(node_ranks.begin(), node_ranks.end(), MPI_UNDEFINED) > 0) return;
   for (int r : node_ranks) node_ranks_.push_back(static_cast<size_t>(r));
-  meeting_ = std::make_unique<Meeting>(comm_, options_.timeout_seconds, given_up());
+  meeting_ = std::make_unique<Meeting>(
+      comm_, names_, Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds},
+      given_up());
 }
 
 MpiCommunicator::~MpiCommunicator() {
   stop();
+  maybe_delay("destroyed: before its window is");
   meeting_.reset();
   // Peers may still write into what has been given up: it stays until the process ends, which is
   // next.
@@ -89,16 +102,18 @@ MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
-Meeting::Call MpiCommunicator::describe(const Request& request) const {
-  Meeting::Call call;
+Call MpiCommunicator::describe(const Request& request) const {
+  Call call;
   call.collective = request.collective;
   call.reduction = request.reduction;
   call.peer = request.peer;
-  if (request.in.empty()) return call;
-  call.dtype = request.in.dtype();
-  call.elements = std::max(request.in.num_elements(), request.out.num_elements());
+  const ConstTensorView view = request.in.empty() ? request.out : request.in;
+  if (view.empty()) return call;
+  call.dtype = view.dtype();
+  call.elements = view.num_elements();
+  if (!request.out.empty()) call.elements = std::max(call.elements, request.out.num_elements());
   if (node_memory_ == nullptr) return call;
-  if (const auto place = node_memory_->find(request.in.data())) {
+  if (const auto place = node_memory_->find(view.data())) {
     call.registered = true;
     call.allocation = place->allocation;
     call.offset = place->offset;
@@ -106,68 +121,75 @@ Meeting::Call MpiCommunicator::describe(const Request& request) const {
   return call;
 }
 
-void MpiCommunicator::execute(const Request& request) {
+size_t MpiCommunicator::execute(const Request& request) {
   check(!given_up(), "given up after an error");
+  Operation operation(request, describe(request));
   if (request.collective == Collective::send || request.collective == Collective::recv) {
-    return execute_by_messages(request);
+    send_or_recv(operation);
+  } else {
+    meet_and_execute(operation);
   }
-  const Meeting::Call call = describe(request);
+  return operation.moved;
+}
+
+void MpiCommunicator::meet_and_execute(Operation& operation) {
   if (!meeting_) {
-    if (options_.check_collectives) check_over_mpi(call);
-    return execute_by_messages(request);
+    if (options_.check_collectives || options_.timeout_seconds > 0) {
+      compare_by_messages(operation.call);
+    }
+    return execute_by_messages(operation);
   }
-  meeting_->enter(call);
+  meeting_->enter(operation.call);
   bool shared = true;
   for (size_t r = 0; r < size(); ++r) shared = shared && meeting_->call_of(r).registered;
-  if (!shared) return execute_by_messages(request);
-  execute_shared(request);
+  if (!shared) return execute_by_messages(operation);
+  maybe_delay("shared: before buffers are read");
+  execute_shared(operation);
   meeting_->leave();
 }
 
 void MpiCommunicator::compare(const Request& request) {
-  const Meeting::Call call = describe(request);
+  const Call call = describe(request);
   if (meeting_) {
     meeting_->enter(call);
   } else {
-    check_over_mpi(call);
-  }
-}
-
-void MpiCommunicator::check_over_mpi(const Meeting::Call& call) {
-  const std::string own = to_string(call);
-  constexpr int kLength = 96;
-  std::vector<char> all(kLength * size(), '\0');
-  std::copy_n(own.begin(), std::min<size_t>(own.size(), kLength - 1), &all[kLength * rank()]);
-  MPI_Request started;
-  mpi_check(
-      MPI_Iallgather(MPI_IN_PLACE, 0, MPI_CHAR, all.data(), kLength, MPI_CHAR, comm_, &started));
-  finish({&started, 1});
-  for (size_t r = 0; r < size(); ++r) {
-    const std::string theirs(&all[kLength * r]);
-    if (theirs == &all[kLength * rank()]) continue;
-    fail(concat("a collective differs: rank ", rank(), " of the group calls ", own, ", rank ", r,
-                " calls ", theirs));
+    compare_by_messages(call);
   }
 }
 
 TensorView MpiCommunicator::peer_memory(const Request& request, size_t peer, size_t first,
                                         size_t count) {
-  const Meeting::Call& call = meeting_->call_of(peer);
+  const Call& call = meeting_->call_of(peer);
   char* const base =
       static_cast<char*>(node_memory_->at({call.allocation, call.offset}, node_ranks_[peer]));
   const DType dtype = request.in.dtype();
   return TensorView(base + first * size_of(dtype), dtype, DeviceType::cpu, {count});
 }
 
-void MpiCommunicator::execute_shared(const Request& request) {
-  const size_t n = request.in.num_elements(), bytes = size_of(request.in.dtype());
-  // The same slice of every rank's buffer, in rank order.
-  const auto slices = [&]<class View>(std::vector<View>& views, size_t first, size_t count) {
-    for (size_t r = 0; r < size(); ++r) {
-      views.push_back(peer_memory(request, r, first, count));
-    }
+void MpiCommunicator::execute_shared(Operation& operation) {
+  const Request& request = operation.request;
+  const size_t n = request.in.num_elements();
+  // The same elements of every rank's buffer, in rank order.
+  const auto slices = [&](size_t first, size_t count) {
+    std::vector<TensorView> views;
+    for (size_t r = 0; r < size(); ++r) views.push_back(peer_memory(request, r, first, count));
+    return views;
   };
-  const auto count_bytes = [&](size_t elements) { shared_bytes_ += elements * bytes; };
+  // What moves bytes between ranks counts them.
+  const auto reduce_here = [&](TensorView out, size_t first, size_t count) {
+    const std::vector<TensorView> views = slices(first, count);
+    reduce_to_one(out, std::vector<ConstTensorView>(views.begin(), views.end()), request.reduction);
+    operation.moved += (size() - 1) * out.num_bytes();  // read from each peer
+  };
+  const auto reduce_everywhere = [&](size_t first, size_t count) {
+    const std::vector<TensorView> views = slices(first, count);
+    reduce_to_all(views, request.reduction);
+    operation.moved += 2 * (size() - 1) * views[0].num_bytes();  // read from each, written to each
+  };
+  const auto copy_from = [&](size_t peer, TensorView out, size_t first) {
+    copy_in_thread(out, peer_memory(request, peer, first, out.num_elements()));
+    operation.moved += out.num_bytes();
+  };
   // Peers one after the other, beginning behind oneself: not all read the same one at once.
   const auto for_peers = [&](auto body) {
     for (size_t step = 1; step < size(); ++step) body((rank() + step) % size());
@@ -175,45 +197,28 @@ void MpiCommunicator::execute_shared(const Request& request) {
   switch (request.collective) {
     case Collective::all_reduce: {
       const Slice own = slice_of(n, size(), rank());
-      std::vector<TensorView> views;
-      slices(views, own.first, own.count);
-      reduce_to_all(views, request.reduction);
-      return count_bytes(2 * (size() - 1) * own.count);  // read from each peer, written to each
+      return reduce_everywhere(own.first, own.count);
     }
     case Collective::reduce_scatter: {
       const size_t shard = request.out.num_elements();
-      std::vector<ConstTensorView> views;
-      slices(views, rank() * shard, shard);
-      reduce_to_one(request.out, views, request.reduction);
-      return count_bytes((size() - 1) * shard);
+      return reduce_here(request.out, rank() * shard, shard);
     }
     case Collective::all_gather: {
       const TensorView own = part(request.out, rank() * n, n);
       if (own.data() != request.in.data()) copy_in_thread(own, part(request.in, 0, n));
-      for_peers([&](size_t peer) {
-        copy_in_thread(part(request.out, peer * n, n), peer_memory(request, peer, 0, n));
-      });
-      return count_bytes((size() - 1) * n);
+      return for_peers([&](size_t peer) { copy_from(peer, part(request.out, peer * n, n), 0); });
     }
     case Collective::broadcast:
-      if (rank() == request.peer) return;
-      copy_in_thread(part(request.out, 0, n), peer_memory(request, request.peer, 0, n));
-      return count_bytes(n);
-    case Collective::reduce: {
-      if (rank() != request.peer) return;
-      std::vector<ConstTensorView> views;
-      slices(views, 0, n);
-      reduce_to_one(request.out, views, request.reduction);
-      return count_bytes((size() - 1) * n);
-    }
+      if (rank() != request.peer) copy_from(request.peer, part(request.out, 0, n), 0);
+      return;
+    case Collective::reduce:
+      if (rank() == request.peer) reduce_here(request.out, 0, n);
+      return;
     case Collective::all_to_all: {
-      const size_t each = n / size();
-      copy_in_thread(part(request.out, rank() * each, each), part(request.in, rank() * each, each));
-      for_peers([&](size_t peer) {
-        copy_in_thread(part(request.out, peer * each, each),
-                       peer_memory(request, peer, rank() * each, each));
-      });
-      return count_bytes((size() - 1) * each);
+      const size_t each = n / size(), mine = rank() * each;
+      copy_in_thread(part(request.out, mine, each), part(request.in, mine, each));
+      return for_peers(
+          [&](size_t peer) { copy_from(peer, part(request.out, peer * each, each), mine); });
     }
     case Collective::send:
     case Collective::recv:

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "common/comm/communicator.h"
 #include "common/comm/meeting.h"
+#include "common/comm/messages.h"
 #include "common/comm/mpi_world.h"
 #include "common/comm/node_memory.h"
 #include "common/comm/staging.h"
@@ -18,11 +18,14 @@ namespace ladder {
 struct MpiOptions {
   // Of one message; tests have shorter ones.
   size_t piece_elements = kPieceElements;
-  // Compare every call with the peers' over MPI also where they share no memory.
+  // Compare every call with the peers' also where they share no memory, by messages.
   bool check_collectives = false;
-  // Seconds after which ranks that did not arrive are named in an error; 0 = wait for ever. Between
-  // ranks that share no memory the peers of sends and receives alone have names.
+  // Seconds after which the ranks that are late are named in an error; 0 = wait for ever. Compares
+  // calls as check_collectives does, so that all ranks know who has come.
   double timeout_seconds = 0;
+  // Of a rank that waits for others in shared memory, before it looks again though nobody has woken
+  // it: long in tests, where a wake-up that is lost has to show.
+  double longest_sleep_seconds = 0.01;
   // send() returns only when its recv has begun, whatever MPI could buffer: for tests.
   bool synchronous_sends = false;
 };
@@ -40,19 +43,29 @@ class MpiCommunicator final : public Communicator {
 
   std::unique_ptr<Communicator> split(size_t color) override;
 
-  // Bytes that this rank has read from and written to peers' memory, counted where they move.
-  size_t shared_bytes() const { return shared_bytes_; }
-
  private:
   struct Setup;
   explicit MpiCommunicator(const Setup& setup);
   static std::unique_ptr<Communicator> make(MPI_Comm comm, const MpiWorld& world,
                                             NodeMemory* node_memory, const MpiOptions& options);
 
-  void execute(const Request& request) override;
+  // A request that is being executed.
+  struct Operation {
+    Operation(const Request& request_, const Call& call_)
+        : request(request_),
+          call(call_),
+          label{.collective = call.collective, .dtype = call.dtype, .reduction = call.reduction} {}
+
+    const Request& request;
+    Call call;
+    MessageLabel label;  // of the next messages
+    size_t moved = 0;    // bytes that this rank has moved to or from peers
+  };
+
+  size_t execute(const Request& request) override;
   void compare(const Request& request) override;
-  Meeting::Call describe(const Request& request) const;
-  void check_over_mpi(const Meeting::Call& call);
+  Call describe(const Request& request) const;
+  void compare_by_messages(const Call& own);
 
   // Elements [first, first + count) of a view.
   template <class View>
@@ -61,21 +74,24 @@ class MpiCommunicator final : public Communicator {
   }
   // The registered `in` of a peer: elements [first, first + count).
   TensorView peer_memory(const Request& request, size_t peer, size_t first, size_t count);
-  void execute_shared(const Request& request);
+  void meet_and_execute(Operation& operation);
+  void execute_shared(Operation& operation);
 
-  // Sends `count` elements at send(r) to every other rank r and receives as many at recv(r).
+  // Calls body(first, count) for pieces that cover [0, n), one after the other; once where n is 0.
+  template <class Body>
+  void for_pieces(Operation& operation, size_t n, size_t piece, Body body);
+  // Sends send(r) to every other rank r and receives recv(r) from it; no message where a view has
+  // no elements, unless all of the vector has none.
   template <class SendAt, class RecvAt>
-  void exchange(DType dtype, SendAt send, RecvAt recv);
-  void execute_by_messages(const Request& request);
-  // Returns when all have ended. Throws Error where this communicator is given up.
-  // Or, after the timeout, naming the peer of a `transfer` (a send or recv).
-  void finish(std::span<MPI_Request> requests, MPI_Status* statuses = MPI_STATUSES_IGNORE,
-              const Request* transfer = nullptr);
-  void recv_by_messages(const Request& request);
-  void all_reduce_by_messages(const Request& request);
-  void reduce_scatter_by_messages(const Request& request);
-  void all_gather_by_messages(TensorView buffer, ConstTensorView shard);
-  void reduce_by_messages(const Request& request);
+  void exchange(Operation& operation, SendAt send, RecvAt recv);
+  void execute_by_messages(Operation& operation);
+  void send_or_recv(Operation& operation);
+  void all_reduce_by_messages(Operation& operation);
+  void reduce_scatter_by_messages(Operation& operation);
+  void all_gather_by_messages(Operation& operation);
+  void all_to_all_by_messages(Operation& operation);
+  void broadcast_by_messages(Operation& operation);
+  void reduce_by_messages(Operation& operation);
   // The area for the call: that of use_staging(), or the communicator's own.
   TensorView staging(const Request& request);
   // Where a piece comes from every rank, all of them share one.
@@ -86,9 +102,12 @@ class MpiCommunicator final : public Communicator {
   NodeMemory* node_memory_;
   MpiOptions options_;
   std::vector<size_t> node_ranks_;    // of the members, if all are on this machine
+  std::vector<std::string> names_;    // of the members
   std::unique_ptr<Meeting> meeting_;  // if all are on this machine
+  // Of collectives, and of sends and receives, which may be under way beside them.
+  Messages messages_, transfers_;
+  uint64_t num_compared_ = 0;
   std::vector<char> staging_;
-  std::atomic<size_t> shared_bytes_ = 0;
 };
 
 }  // namespace ladder

@@ -1,19 +1,51 @@
 #include "common/comm/mpi_world.h"
 
+#include <sys/statvfs.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
+#include <numeric>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/memory.h"
 
 namespace ladder {
 
-void mpi_check(int result, std::source_location where) {
-  if (result == MPI_SUCCESS) return;
+namespace {
+
+std::string error_text(int result) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
   MPI_Error_string(result, text, &length);
-  fail(std::string(text, static_cast<size_t>(length)), where);
+  return std::string(text, static_cast<size_t>(length));
+}
+
+}  // namespace
+
+void mpi_check(int result, std::source_location where) {
+  if (result != MPI_SUCCESS) fail(error_text(result), where);
+}
+
+std::string room_for_sharing() {
+  struct statvfs status;
+  if (statvfs("/dev/shm", &status) != 0) return concat("nothing known: ", std::strerror(errno));
+  return concat(human_bytes(status.f_bavail * status.f_frsize), " and ", status.f_favail,
+                " files more");
+}
+
+void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window) {
+  void* begin = nullptr;
+  const int result = MPI_Win_allocate_shared(static_cast<MPI_Aint>(bytes), 1, MPI_INFO_NULL, comm,
+                                             &begin, &window);
+  if (result != MPI_SUCCESS) {
+    fail(concat("shared memory of ", bytes, " bytes cannot be made (", error_text(result),
+                "); /dev/shm has ", room_for_sharing()));
+  }
+  return begin;
 }
 
 MpiWorld::MpiWorld() {
@@ -30,15 +62,29 @@ MpiWorld::MpiWorld() {
   size_ = static_cast<size_t>(size);
   node_size_ = static_cast<size_t>(node_size);
 
+  find_names();
+
   int node_rank = 0, unit = 0;
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
   node_rank_ = static_cast<size_t>(node_rank);
-  mpi_check(MPI_Win_allocate_shared(node_rank == 0 ? 64 : 0, 1, MPI_INFO_NULL, node_, &failures_,
-                                    &window_));
+  allocate_window(node_, node_rank == 0 ? 64 : 0, window_);
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));
+  maybe_delay("world: before its window is used");
   if (node_rank == 0) new (failures_) std::atomic<int>(0);
   mpi_check(MPI_Barrier(node_));
+}
+
+void MpiWorld::find_names() {
+  constexpr size_t kLength = MPI_MAX_PROCESSOR_NAME;
+  std::vector<char> hosts(kLength * size_, '\0');
+  int length = 0;
+  mpi_check(MPI_Get_processor_name(&hosts[kLength * rank_], &length));
+  mpi_check(
+      MPI_Allgather(MPI_IN_PLACE, 0, MPI_CHAR, hosts.data(), kLength, MPI_CHAR, MPI_COMM_WORLD));
+  for (size_t r = 0; r < size_; ++r) {
+    names_.push_back(concat("rank ", r, " on ", &hosts[kLength * r]));
+  }
 }
 
 MpiWorld::~MpiWorld() {
@@ -47,28 +93,28 @@ MpiWorld::~MpiWorld() {
   MPI_Finalize();
 }
 
-std::string MpiWorld::name() const {
-  char host[MPI_MAX_PROCESSOR_NAME];
-  int length = 0;
-  mpi_check(MPI_Get_processor_name(host, &length));
-  return concat("rank ", rank_, " on ", std::string(host, static_cast<size_t>(length)));
+std::vector<std::string> MpiWorld::names_of(MPI_Comm group) const {
+  int size = 0;
+  mpi_check(MPI_Comm_size(group, &size));
+  std::vector<int> members(static_cast<size_t>(size)), ranks(members.size());
+  std::iota(members.begin(), members.end(), 0);
+  MPI_Group ours, all;
+  mpi_check(MPI_Comm_group(group, &ours));
+  mpi_check(MPI_Comm_group(MPI_COMM_WORLD, &all));
+  mpi_check(MPI_Group_translate_ranks(ours, size, members.data(), all, ranks.data()));
+  MPI_Group_free(&ours);
+  MPI_Group_free(&all);
+  std::vector<std::string> names;
+  for (int rank : ranks) names.push_back(names_[static_cast<size_t>(rank)]);
+  return names;
 }
 
 bool MpiWorld::first_to_fail() { return failures_->fetch_add(1) == 0; }
 
-void MpiWorld::check_same(const std::string& text) const {
-  uint64_t length = text.size();
-  mpi_check(MPI_Bcast(&length, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
-  std::string first = text;
-  first.resize(length);
-  mpi_check(MPI_Bcast(first.data(), static_cast<int>(length), MPI_CHAR, 0, MPI_COMM_WORLD));
-  if (first == text) return;
-  throw UserError(concat("rank ", rank_, " was started with other flags than rank 0: `", text,
-                         "` and `", first, "`"));
-}
-
 void MpiWorld::abort(int status) {
-  MPI_Abort(MPI_COMM_WORLD, status);
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized) MPI_Abort(MPI_COMM_WORLD, status);  // else mpirun ends those that wait for us
   std::_Exit(status);  // MPI_Abort does not return, but its declaration does not say so
 }
 

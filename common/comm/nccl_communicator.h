@@ -29,7 +29,7 @@ class NcclCommunicator final : public Communicator {
  private:
   NcclCommunicator(std::unique_ptr<Communicator> host, DeviceType device, NcclMemory* memory,
                    bool compare);
-  void execute(const Request& request) override { execute_on(*host_, request); }
+  size_t execute(const Request& request) override { return execute_on(*host_, request); }
   void enqueue(const Request& request, Stream& queue) override;
   // Throws where NCCL has noticed that a peer or the network is gone.
   void check_peers();

@@ -40,11 +40,11 @@ void NcclMemory::release(void* pointer, size_t bytes) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = allocations_.find(pointer);
   if (found == allocations_.end()) return;
+  cudaDeviceSynchronize();  // neither deregistering nor ncclMemFree waits for operations
   for (const auto& [communicator, handle] : found->second.handles) {
     if (handle != nullptr) ncclCommDeregister(communicator, handle);
   }
   if (found->second.by_nccl) {
-    cudaDeviceSynchronize();  // unlike cudaFree it does not wait for kernels
     ncclMemFree(pointer);
   } else {
     memory_of(device_).release(pointer, bytes);

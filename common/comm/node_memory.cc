@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -23,24 +24,31 @@ constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
 
 size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-void check_room(const MpiWorld& world, size_t bytes) {
+// Bytes that the ranks of the machine need together. Collective over the node.
+uint64_t sum_of_needs(const MpiWorld& world, size_t bytes) {
   uint64_t own = rounded_up(bytes, kPage), needed = 0;
   mpi_check(MPI_Allreduce(&own, &needed, 1, MPI_UINT64_T, MPI_SUM, world.node()));
+  return needed;
+}
+
+// What /dev/shm has free; nothing if it does not say (opening a file there will say why).
+std::optional<uint64_t> free_room() {
   struct statvfs status;
-  if (statvfs("/dev/shm", &status) != 0) return;  // opening a file there will say why
-  const uint64_t room = uint64_t{status.f_bavail} * status.f_frsize;
-  if (needed > room) {
-    fail(concat("/dev/shm has ", human_bytes(room), " free, the ranks of this machine need ",
-                human_bytes(needed),
-                " of shared memory; enlarge it, or use --no-shared-memory (slower)"));
-  }
+  if (statvfs("/dev/shm", &status) != 0) return std::nullopt;
+  return uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+[[noreturn]] void fail_for_room(uint64_t needed) {
+  fail(concat("/dev/shm has ", human_bytes(free_room().value_or(0)),
+              " free, the ranks of this machine need ", human_bytes(needed),
+              " of shared memory; enlarge it, or use --no-shared-memory (slower)"));
 }
 
 // Throws Error with the reason of the system call that has just failed.
 void check_shared(bool good) {
   if (!good) {
-    fail(concat("shared memory in /dev/shm: ", std::strerror(errno),
-                "; --no-shared-memory does without (slower)"));
+    fail(concat("shared memory in /dev/shm: ", std::strerror(errno), ", ", room_for_sharing(),
+                " left; --no-shared-memory does without (slower)"));
   }
 }
 
@@ -63,6 +71,8 @@ class SharedFile {
   SharedFile& operator=(const SharedFile&) = delete;
 
   void resize(size_t bytes) { check_shared(ftruncate(file_, static_cast<off_t>(bytes)) == 0); }
+  // Gives the file its memory, in small pages. False where /dev/shm has no more.
+  bool reserve(size_t bytes) { return posix_fallocate(file_, 0, static_cast<off_t>(bytes)) == 0; }
   // At a multiple of a huge page, without which there can be none.
   char* map(size_t bytes) {
     const size_t size = rounded_up(bytes, kPage), reserved = size + kHugePage;
@@ -85,16 +95,27 @@ class SharedFile {
   int file_;
 };
 
-// First touch of a new file's memory, whole huge pages as such where the kernel can (Linux 6.1):
-// it asks for one page in each and then for the rest at once. That takes a tenth of the time of
-// touching all, peers map it in a hundredth, and streams run as in private memory. Elsewhere the
-// pages are small: shared memory gets no huge ones unless the administrator says so.
-void touch(char* memory, size_t bytes) {
+// Whether the kernel knows populate()'s request (Linux 5.14).
+bool can_populate() { return madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0; }
+
+// Gives a new file its memory, which is zero. False where /dev/shm has no more: touching it, as one
+// touches other memory, would end the process by a signal (SIGBUS). Whole huge pages come as such
+// where the kernel can (Linux 6.1): it asks for one page in each and then for the rest at once.
+// That takes a tenth of the time of asking for all, peers map it in a hundredth, and streams run as
+// in private memory. Elsewhere the pages are small: shared memory gets no huge ones unless the
+// administrator says so.
+bool populate(char* memory, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers do not have
+  if (!can_populate()) return true;
+  const auto get = [](char* begin, size_t size) {
+    return madvise(begin, size, MADV_POPULATE_WRITE) == 0;
+  };
   const size_t huge = bytes / kHugePage * kHugePage;
-  for (size_t at = 0; at < huge; at += kHugePage) memory[at] = 0;
+  for (size_t at = 0; at < huge; at += kHugePage) {
+    if (!get(memory + at, kPage)) return false;
+  }
   if (huge > 0) madvise(memory, huge, kCollapse);
-  std::memset(memory, 0, bytes);
+  return get(memory, rounded_up(bytes, kPage));
 }
 
 }  // namespace
@@ -117,7 +138,8 @@ void NodeMemory::unmap(const Allocation& allocation) {
 }
 
 void* NodeMemory::allocate(size_t bytes) {
-  check_room(world_, bytes);
+  const uint64_t needed = sum_of_needs(world_, bytes);
+  if (const auto room = free_room(); room && *room < needed) fail_for_room(needed);
   struct Ours {
     uint64_t key, bytes;
   };
@@ -128,15 +150,20 @@ void* NodeMemory::allocate(size_t bytes) {
   Allocation allocation;
   {
     SharedFile file(own.key, SharedFile::make);
+    maybe_delay("node memory: before its size is set");
     file.resize(own.bytes);
+    // Where populate() below cannot, which is seven times as fast.
+    if (!can_populate() && !file.reserve(own.bytes)) fail_for_room(needed);
     mpi_check(MPI_Allgather(&own, 2, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, world_.node()));
+    maybe_delay("node memory: before the others' is opened");
     for (const Ours& one : all) {
       allocation.push_back({SharedFile(one.key, SharedFile::open).map(one.bytes), one.bytes});
     }
     mpi_check(MPI_Barrier(world_.node()));  // all have opened them: no names any more
   }
   char* const memory = allocation[node_rank_].begin;
-  touch(memory, bytes);
+  maybe_delay("node memory: before it has memory");
+  if (!populate(memory, bytes)) fail_for_room(needed);
   const std::lock_guard lock(mutex_);
   allocations_.push_back(std::move(allocation));
   return memory;

@@ -16,7 +16,7 @@ class OneRank final : public Communicator {
   std::unique_ptr<Communicator> split(size_t color) override;
 
  private:
-  void execute(const Request& request) override;
+  size_t execute(const Request& request) override;
   void enqueue(const Request& request, Stream& queue) override;
 };
 
@@ -32,7 +32,7 @@ class Unconnected final : public Communicator {
   std::unique_ptr<Communicator> split(size_t color) override;
 
  private:
-  void execute(const Request&) override {}
+  size_t execute(const Request&) override { return 0; }
   std::unique_ptr<Communicator> split_on(Axis axis, size_t color) override;
 
   ProcessGrid grid_;

@@ -92,22 +92,23 @@ void StagedCommunicator::give_up() {
   host_->give_up();
 }
 
-void StagedCommunicator::execute(const Request& request) {
+size_t StagedCommunicator::execute(const Request& request) {
   const ConstTensorView view = request.in.empty() ? request.out : request.in;
   if (view.device() == DeviceType::cpu) return execute_on(*host_, request);
   const Blocks blocks = blocks_of(request.collective, size());
   const size_t n = request.in.empty() ? request.out.num_elements() / blocks.out
                                       : request.in.num_elements() / blocks.in;
   const size_t piece = staging_bytes_ / size_of(view.dtype()) / std::max(blocks.in, blocks.out);
-  size_t first = 0;
+  size_t first = 0, moved = 0;
   do {  // zero elements are a call too
     const size_t count = std::min(piece, n - first);
-    execute_piece(request, first, count);
+    moved += execute_piece(request, first, count);
     first += count;
   } while (first < n);
+  return moved;
 }
 
-void StagedCommunicator::execute_piece(const Request& request, size_t first, size_t count) {
+size_t StagedCommunicator::execute_piece(const Request& request, size_t first, size_t count) {
   const auto [in_blocks, out_blocks] = blocks_of(request.collective, size());
   const bool has_root =
       request.collective == Collective::broadcast || request.collective == Collective::reduce;
@@ -121,11 +122,13 @@ void StagedCommunicator::execute_piece(const Request& request, size_t first, siz
     copy_out(stream_, in, request.in, in_blocks, first, count);
     stream_.synchronize();
   }
-  execute_on(*host_, {request.collective, out, in, request.peer, request.reduction});
+  const size_t moved =
+      execute_on(*host_, {request.collective, out, in, request.peer, request.reduction});
   if (request.collective != Collective::reduce || at_root) {
     copy_in(stream_, request.out, out, out_blocks, first, count);
     stream_.synchronize();  // the area is used again
   }
+  return moved;
 }
 
 }  // namespace ladder

@@ -23,9 +23,9 @@ class StagedCommunicator final : public Communicator {
 
  private:
   StagedCommunicator(std::unique_ptr<Communicator> host, DeviceType device, size_t staging_bytes);
-  void execute(const Request& request) override;
-  // Elements [first, first + count) of each of the request's blocks.
-  void execute_piece(const Request& request, size_t first, size_t count);
+  size_t execute(const Request& request) override;
+  // Elements [first, first + count) of each of the request's blocks. Returns the bytes moved.
+  size_t execute_piece(const Request& request, size_t first, size_t count);
 
   std::unique_ptr<Communicator> host_;
   size_t staging_bytes_;

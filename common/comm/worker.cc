@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <exception>
+#include <system_error>
 #include <utility>
 
+#include "common/comm/delay.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
@@ -21,6 +23,7 @@ class Started final : public Work::State {
     } catch (...) {
       thrown = std::current_exception();
     }
+    maybe_delay("worker: before the end is told");
     const std::lock_guard lock(mutex_);
     error_ = std::move(thrown);
     done_ = true;
@@ -43,13 +46,24 @@ class Started final : public Work::State {
   std::exception_ptr error_;
 };
 
+std::thread start_thread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& error) {
+    fail(concat("no thread could be started for operations in the background: ",
+                error.code().message(),
+                "; the system limits threads (ulimit -u, a container's limit of processes) and the "
+                "memory of their stacks (ulimit -v)"));
+  }
+}
+
 }  // namespace
 
 Worker::Worker(DeviceType device)
-    : thread_([this, device, number = selected_device(device)] {
+    : thread_(start_thread([this, device, number = selected_device(device)] {
         select_device(device, number);
         loop();
-      }) {}
+      })) {}
 
 Worker::~Worker() {
   {
@@ -67,6 +81,7 @@ Work Worker::start(Kind kind, std::function<void()> task, std::function<void(dou
     tasks_.push_back({kind, [state, body = std::move(task)] { state->run(body); }});
     if (kind == Kind::other) ++num_others_;
   }
+  maybe_delay("worker: a task is queued");
   changed_.notify_all();
   return Work(state);
 }
@@ -88,7 +103,9 @@ void Worker::loop() {
     if (tasks_.empty()) return;
     const Task& task = tasks_.front();  // stays where it is while others are added
     lock.unlock();
+    maybe_delay("worker: before a task");
     task.body();
+    maybe_delay("worker: after a task");
     lock.lock();
     if (task.kind == Kind::other) --num_others_;
     tasks_.pop_front();

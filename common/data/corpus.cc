@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "common/data/king_james.h"
+#include "common/io/path.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -29,7 +31,24 @@ template <class... Parts>
   throw UserError(concat("--data ", path.empty() ? "\"\"" : path, ": ", parts...));
 }
 
-bool is_bin(const std::string& path) { return path.ends_with(".bin"); }
+bool is_bin(const std::string& path) {
+  constexpr std::string_view kEnd = ".bin";
+  return path.size() >= kEnd.size() &&
+         std::equal(kEnd.begin(), kEnd.end(), path.end() - kEnd.size(),
+                    [](char end, unsigned char c) { return end == std::tolower(c); });
+}
+
+int32_t magic_of(std::span<const std::byte> file) {
+  int32_t magic = 0;
+  if (file.size() >= sizeof magic) std::memcpy(&magic, file.data(), sizeof magic);
+  return magic;
+}
+
+std::unique_ptr<const MappedFile> map_file(const std::string& path) {
+  auto file = named_by("--data", [&] { return std::make_unique<const MappedFile>(path); });
+  if (file->bytes().empty()) refuse(path, "the file is empty");
+  return file;
+}
 
 // What stat says of `path`; links are followed.
 struct stat stat_of(const std::string& path) {
@@ -55,25 +74,31 @@ std::vector<std::string> shards_in(const std::string& folder) {
   return paths;
 }
 
-// The number of tokens in a shard of `num_bytes` bytes.
-size_t shard_tokens(const std::string& path, const char* data, size_t num_bytes) {
-  if (num_bytes < kHeaderBytes) {
-    refuse(path, num_bytes, " bytes, less than the ", kHeaderBytes, " of a token shard's header");
+constexpr const char* kHowToConvert =
+    "; tokens without a header, as nanoGPT's prepare.py writes them, get one by python3 -c "
+    "'import struct,sys;t=sys.stdin.buffer.read();sys.stdout.buffer.write(struct.pack(\"<256i\","
+    "20240520,1,len(t)//2,*[0]*253)+t)' < IN.bin > OUT.bin";
+
+// The number of tokens in a shard.
+size_t shard_tokens(const std::string& path, std::span<const std::byte> file) {
+  if (file.size() < kHeaderBytes) {
+    refuse(path, file.size(), " bytes, less than the ", kHeaderBytes, " of a token shard's header");
   }
   std::array<int32_t, 3> header;
-  std::memcpy(header.data(), data, sizeof(header));
+  std::memcpy(header.data(), file.data(), sizeof(header));
   const auto [magic, version, count] = header;
   if (magic == kLlama3Magic) {
     refuse(path, "magic ", magic, " is llm.c's Llama-3 format (uint32 tokens); expected ",
            kShardMagic, ", its GPT-2 format (uint16 tokens)");
   }
   if (magic != kShardMagic) {
-    refuse(path, "magic ", magic, ", expected ", kShardMagic, " (an llm.c token shard)");
+    refuse(path, "magic ", magic, ", expected ", kShardMagic, " (an llm.c token shard)",
+           kHowToConvert);
   }
   if (version != kShardVersion) {
     refuse(path, "version ", version, " of the token shard, expected ", kShardVersion);
   }
-  const size_t payload = num_bytes - kHeaderBytes;
+  const size_t payload = file.size() - kHeaderBytes;
   if (count < 0 || static_cast<size_t>(count) * sizeof(uint16_t) != payload) {
     refuse(path, "the header says ", count, " tokens of 2 bytes, but ", payload,
            " bytes follow the header");
@@ -92,31 +117,32 @@ Corpus Corpus::king_james() {
 }
 
 Corpus Corpus::open(const std::string& path) {
-  const bool is_folder = S_ISDIR(stat_of(path).st_mode);
-  Corpus corpus(path, !is_folder && !is_bin(path));
-  if (is_folder) {
-    for (const std::string& shard : shards_in(path)) corpus.append_shard(shard);
-  } else {
-    corpus.append_shard(path);
+  if (S_ISDIR(stat_of(path).st_mode)) {
+    Corpus corpus(path, false);
+    for (const std::string& shard : shards_in(path)) corpus.append_shard(shard, map_file(shard));
+    return corpus;
   }
+  auto file = map_file(path);
+  const int32_t magic = magic_of(file->bytes());
+  Corpus corpus(path, !is_bin(path) && magic != kShardMagic && magic != kLlama3Magic);
+  corpus.append_shard(path, std::move(file));
   return corpus;
 }
 
-void Corpus::append_shard(const std::string& path) {
-  std::unique_ptr<const MappedFile> file = [&] {
-    try {
-      return std::make_unique<const MappedFile>(path);
-    } catch (const UserError& error) {  // names the path
-      throw UserError(concat("--data ", error.what()));
-    }
-  }();
-  const size_t num_bytes = file->bytes().size();
-  if (num_bytes == 0) refuse(path, "the file is empty");
-  const char* const data = reinterpret_cast<const char*>(file->bytes().data());
-  const size_t count = is_text_ ? num_bytes : shard_tokens(path, data, num_bytes);
-  const void* tokens = is_text_ ? data : data + kHeaderBytes;
+void Corpus::append_shard(const std::string& path, std::unique_ptr<const MappedFile> file) {
+  const std::span<const std::byte> bytes = file->bytes();
+  const size_t count = is_text_ ? bytes.size() : shard_tokens(path, bytes);
+  const void* tokens = is_text_ ? bytes.data() : bytes.data() + kHeaderBytes;
   const size_t begin = shards_.empty() ? 0 : num_tokens();
   shards_.push_back({path, std::move(file), tokens, begin, begin + count});
+}
+
+std::vector<std::string> Corpus::files() const {
+  std::vector<std::string> paths;
+  for (const Shard& shard : shards_) {
+    if (shard.file) paths.push_back(shard.path);
+  }
+  return paths;
 }
 
 int32_t Corpus::token(size_t index) const {

@@ -26,10 +26,11 @@ class Corpus {
   static Corpus king_james();
 
   // `path` is one of
-  //   FILE.bin   a token shard as llm.c writes it: 256 little-endian int32 (magic 20240520, version
-  //              1, number of tokens, then unused), then that many little-endian uint16
-  //   a folder   all its .bin files in the order of their names, one after the other
-  //   any other  regular file: a text
+  //   a token shard as llm.c writes it: 256 little-endian int32 (magic 20240520, version 1, number
+  //     of tokens, then unused), then that many little-endian uint16. A file that begins with the
+  //     magic, or is called FILE.bin, in small letters or capitals
+  //   a folder: all its .bin files in the order of their names, one after the other
+  //   any other regular file: a text
   // Throws UserError when there is no such file, it cannot be read, is not a regular file, is
   // empty, the folder has no .bin, or a shard's magic, version or size is wrong.
   static Corpus open(const std::string& path);
@@ -49,6 +50,8 @@ class Corpus {
 
   // Whether tokens are bytes of a text, which can be printed.
   bool is_text() const { return is_text_; }
+  // The files that the tokens are read from; none of the text that is compiled in.
+  std::vector<std::string> files() const;
   // Where the tokens come from: the path, or "King James text (built in)".
   const std::string& name() const { return name_; }
 
@@ -62,7 +65,7 @@ class Corpus {
   };
 
   Corpus(std::string name, bool is_text) : name_(std::move(name)), is_text_(is_text) {}
-  void append_shard(const std::string& path);
+  void append_shard(const std::string& path, std::unique_ptr<const MappedFile> file);
   template <class Token>
   void require_below(size_t vocab_size) const;
   size_t num_train_tokens() const { return num_tokens() * 9 / 10; }

@@ -5,6 +5,9 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "common/io/descriptor.h"
 
 namespace ladder {
 
@@ -23,29 +26,47 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// A new file at `path`, written as `path`.partial beside it and renamed by commit(). Whatever
-// fails, a file that was at `path` before stays as it was. One writer per path at a time.
+// A new file at `path`. It is written as `path`.partial-XXXXXX beside it, which nobody else has,
+// and gets its name when publish() or commit() is called. Whatever fails before, a file that was at
+// `path` stays as it was. Where `path` is a link, the file that it leads to is replaced, not the
+// link. The file is locked (flock) while this object lives.
 class PartialFile {
  public:
-  // UserError, naming the path: the partial file cannot be created, or `path` is no regular file.
+  // Removes what killed runs have left of the same file: partial files that nobody holds locked.
+  // UserError, naming the path: the partial file cannot be created; `path` is a folder, a device or
+  // a pipe, or where this program's standard output goes; another run is writing the file.
   explicit PartialFile(const std::string& path);
-  // Without commit(), removes the partial file.
+  // Without publish() or commit(), removes the partial file.
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  // Appends. Throws Error where not everything could be written, such as on a full disk.
-  // REQUIRES: not committed.
+  // Appends. Throws Error where not everything can be written, such as on a full disk; then nothing
+  // of it is in the file. REQUIRES: not committed.
   void write(std::span<const std::byte> bytes);
-  // Brings the bytes to the disk, then gives the file its name. Throws Error if any step fails.
-  // REQUIRES: not committed.
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // Brings the bytes to the disk, then gives the file its name. More may be written afterwards.
+  // Throws Error if any step fails. REQUIRES: neither published nor committed.
+  void publish();
+  // Brings the bytes to the disk, gives the file its name if it has not got it, and closes it.
+  // Throws Error if any step fails. REQUIRES: not committed.
   void commit();
 
  private:
-  std::string path_;
+  enum class State { partial, published, committed };
+
+  // Creates the partial file. `target` is `path` without links.
+  PartialFile(const std::string& path, const std::string& target);
+  void create();
+  void remove_abandoned() const;
+  void sync() const;
+
+  std::string path_;    // as the caller gave it, for messages
+  std::string target_;  // where the file belongs
   std::string partial_path_;
-  int descriptor_ = -1;
-  bool committed_ = false;
+  Descriptor descriptor_;
+  size_t size_ = 0;
+  State state_ = State::partial;
 };
 
 }  // namespace ladder

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/io/printable.h"
+
 namespace ladder {
 namespace {
 
@@ -41,7 +43,7 @@ void convert(std::span<const std::byte> source, Destination* destination) {
 
 // The length field and the JSON text, padded.
 std::string make_header(const std::vector<SafetensorsWriter::Tensor>& tensors) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   std::set<std::string> names = {"__metadata__"};
   size_t offset = 0;
   for (const SafetensorsWriter::Tensor& tensor : tensors) {
@@ -90,6 +92,16 @@ const SafetensorsEntry* SafetensorsReader::find(std::string_view name) const {
 }
 
 void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destination) const {
+  if (destination.num_elements() != entry.num_elements()) {
+    throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " has ",
+                           entry.num_elements(), " elements, expected ",
+                           destination.num_elements()));
+  }
+  read_part(entry, 0, destination);
+}
+
+void SafetensorsReader::read_part(const SafetensorsEntry& entry, size_t first,
+                                  TensorView destination) const {
   check(entry.begin <= entry.end && entry.end <= section_.size(),
         "SafetensorsReader::read: an entry of another file");
   check(destination.device() == DeviceType::cpu, "SafetensorsReader::read: not host memory");
@@ -98,14 +110,14 @@ void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destinati
     throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " is ", entry.dtype,
                            ", only F32, F64, BF16 and F16 can be read"));
   }
-  if (destination.num_elements() != entry.num_elements()) {
-    throw UserError(concat(path_, ": tensor ", quoted_name(entry.name), " has ",
-                           entry.num_elements(), " elements, expected ",
-                           destination.num_elements()));
-  }
-  if (entry.num_elements() == 0) return;
+  const size_t count = destination.num_elements();
+  check(first <= entry.num_elements() && count <= entry.num_elements() - first,
+        "SafetensorsReader::read: elements that the tensor has not");
+  if (count == 0) return;
   check(!destination.empty(), "SafetensorsReader::read: the destination is empty");
-  const std::span<const std::byte> source = section_.subspan(entry.begin, entry.end - entry.begin);
+  const size_t size = size_of(*dtype);
+  const std::span<const std::byte> source =
+      section_.subspan(entry.begin + first * size, count * size);
   dispatch_float(destination.dtype(), [&](auto zero) {
     auto* const elements = destination.as<decltype(zero)>();
     dispatch_float(*dtype, [&]<class Source>(Source) { convert<Source>(source, elements); });
@@ -115,7 +127,7 @@ void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destinati
 SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors)
     : tensors_(tensors), file_(path) {
   const std::string header = make_header(tensors);
-  file_.write(std::as_bytes(std::span(header)));
+  file_.write(header);
 }
 
 void SafetensorsWriter::write(ConstTensorView host_tensor) {

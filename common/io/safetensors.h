@@ -34,10 +34,6 @@ struct SafetensorsEntry {
 std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> file,
                                                        const std::string& path);
 
-// `text` in double quotes, in printable ASCII and of bounded length: names from files, for
-// messages.
-std::string quoted_name(std::string_view name);
-
 // Reads tensors of a file, which it keeps mapped.
 class SafetensorsReader {
  public:
@@ -54,6 +50,9 @@ class SafetensorsReader {
   // UserError, naming the tensor: another dtype in the file, another number of elements.
   // REQUIRES: an entry of this reader; host memory.
   void read(const SafetensorsEntry& entry, TensorView destination) const;
+  // The same of elements `first`, first + 1, ... of the tensor, as many as the destination has.
+  // REQUIRES: the tensor has them.
+  void read_part(const SafetensorsEntry& entry, size_t first, TensorView destination) const;
 
  private:
   std::string path_;
@@ -63,8 +62,8 @@ class SafetensorsReader {
   std::span<const std::byte> section_;  // the data section
 };
 
-// Writes a file as `path`.partial; finish() gives it its name. A good file is never replaced by a
-// partial one.
+// Writes a file that gets its name when it is whole, by finish(); until then an earlier file stays
+// (PartialFile). Its metadata says {"format": "pt"}, without which some readers refuse a file.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -80,7 +79,7 @@ class SafetensorsWriter {
   // Writes the next tensor in the declared order. Throws Error when the disk is full.
   // REQUIRES: host memory, the declared dtype and number of elements.
   void write(ConstTensorView host_tensor);
-  // Brings the file to the disk and renames it onto `path`. Throws Error if that fails.
+  // Brings the file to the disk and gives it its name. Throws Error if that fails.
   // REQUIRES: all tensors are written.
   void finish();
 

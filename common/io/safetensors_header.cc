@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "common/io/file_format.h"
+#include "common/io/printable.h"
 #include "common/io/safetensors.h"
 
 namespace ladder {
@@ -191,8 +193,11 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   }
   uint64_t length;
   std::memcpy(&length, file.data(), sizeof length);
+  // A length or a first letter that cannot be is what other formats have there.
   const auto refuse = [&](const std::string& what) {
-    throw UserError(concat(path, ": not a safetensors file: ", what));
+    const std::string format = describe_format(file);
+    throw UserError(concat(path, ": not a safetensors file", format.empty() ? ": " : " but ",
+                           format.empty() ? what : format));
   };
   if (length == 0) refuse("a header of 0 bytes");
   if (length > file.size() - 8) {
@@ -228,13 +233,6 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte
   });
   check_coverage(entries, file.size() - 8 - text.size(), path);
   return entries;
-}
-
-std::string quoted_name(std::string_view name) {
-  constexpr size_t kMaxBytes = 100;
-  const bool cut = name.size() > kMaxBytes;
-  const std::string shown(name.substr(0, kMaxBytes));
-  return Json(cut ? shown + "..." : shown).dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
 }  // namespace ladder

@@ -1,16 +1,41 @@
 #include "common/model/weights.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 #include <vector>
 
+#include "common/io/path.h"
+#include "common/io/printable.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
 
 namespace ladder {
 namespace {
 
-constexpr std::string_view kPrefix = "transformer.";
+// In published files, in some others, and in dumps.
+constexpr std::string_view kDumpPrefix = "param.";
+constexpr std::string_view kPrefixes[] = {"", "transformer.", kDumpPrefix};
+
+// Elements that are looked at together.
+constexpr size_t kPart = 1 << 16;
+
+// Of which a model with shorter sequences has the first rows.
+constexpr std::string_view kPositions = "wpe.weight";
+
+std::string_view without_prefix(std::string_view name) {
+  for (const std::string_view prefix : kPrefixes) {
+    if (!prefix.empty() && name.starts_with(prefix)) return name.substr(prefix.size());
+  }
+  return name;
+}
+
+// What a dump has besides parameters.
+bool is_dumped_besides(std::string_view name) {
+  return name == "loss" || name == "grad_norm" || name.starts_with("grad.") ||
+         name.starts_with("exp_avg.") || name.starts_with("exp_avg_sq.");
+}
 
 bool is_mask(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
@@ -20,6 +45,16 @@ std::string shape_text(const std::vector<size_t>& shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += concat(i == 0 ? "" : ", ", shape[i]);
   return text + ")";
+}
+
+// "(3, 17)": where the element of this index is in a tensor of this shape.
+std::string place_of(size_t index, std::vector<size_t> shape) {
+  for (size_t dim = shape.size(); dim-- > 0;) {
+    const size_t extent = shape[dim];
+    shape[dim] = index % extent;
+    index /= extent;
+  }
+  return shape_text(shape);
 }
 
 bool same_shape(const std::vector<size_t>& file, const Shape& expected) {
@@ -50,31 +85,42 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
 }
 
 WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
-    : path_(path), reader_(path) {
+    : path_(path), reader_(named_by("--init", [&] { return SafetensorsReader(path); })) {
   for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) {
-      const SafetensorsEntry* entry = find(parameter.name);
-      if (entry == nullptr) {
-        throw UserError(concat("--init ", path, ": tensor ", parameter.name, " is missing"));
-      }
-      if (!same_shape(entry->shape, parameter.full_shape)) {
-        throw UserError(concat("--init ", path, ": tensor ", entry->name, " has shape ",
-                               shape_text(entry->shape), ", the model needs ",
-                               to_string(parameter.full_shape)));
-      }
-      if (!entry->float_dtype()) {
-        throw UserError(concat("--init ", path, ": tensor ", entry->name, " is ", entry->dtype,
-                               ", expected F32, F64, BF16 or F16"));
-      }
-    }
+    for (const Parameter& parameter : unit.parameters) check_tensor(parameter);
   }
   check_extra_tensors(layout);
   check_tied_head();
 }
 
+void WeightsFile::refuse(const std::string& what) const {
+  throw UserError(concat("--init ", path_, ": tensor ", what));
+}
+
 const SafetensorsEntry* WeightsFile::find(const std::string& name) const {
-  const SafetensorsEntry* entry = reader_.find(name);
-  return entry != nullptr ? entry : reader_.find(concat(kPrefix, name));
+  for (const std::string_view prefix : kPrefixes) {
+    if (const SafetensorsEntry* entry = reader_.find(concat(prefix, name))) return entry;
+  }
+  return nullptr;
+}
+
+void WeightsFile::check_tensor(const Parameter& parameter) const {
+  const SafetensorsEntry* entry = find(parameter.name);
+  if (entry == nullptr) refuse(parameter.name + " is missing");
+  const Shape& needed = parameter.full_shape;
+  const bool has_rows = parameter.name == kPositions && entry->shape.size() == 2 &&
+                        entry->shape[1] == needed[1] && entry->shape[0] != needed[0];
+  if (has_rows && entry->shape[0] < needed[0]) {
+    refuse(concat(entry->name, " has ", entry->shape[0], " positions, fewer than ",
+                  "--sequence-length ", needed[0]));
+  }
+  if (!has_rows && !same_shape(entry->shape, needed)) {
+    refuse(concat(entry->name, " has shape ", shape_text(entry->shape), ", the model needs ",
+                  to_string(needed)));
+  }
+  if (!entry->float_dtype()) {
+    refuse(concat(entry->name, " is ", entry->dtype, ", expected F32, F64, BF16 or F16"));
+  }
 }
 
 void WeightsFile::check_extra_tensors(const Layout& layout) const {
@@ -82,18 +128,15 @@ void WeightsFile::check_extra_tensors(const Layout& layout) const {
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) known.insert(parameter.name);
   }
+  const bool is_dump = std::ranges::any_of(
+      reader_.entries(), [](const auto& entry) { return entry.name.starts_with(kDumpPrefix); });
   std::set<std::string, std::less<>> seen;
   for (const SafetensorsEntry& entry : reader_.entries()) {
-    std::string_view name = entry.name;
-    if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
-    if (is_mask(name)) continue;
-    if (!known.contains(name)) {
-      throw UserError(
-          concat("--init ", path_, ": tensor ", entry.name, " is not part of the model"));
-    }
+    const std::string_view name = without_prefix(entry.name);
+    if (is_mask(name) || (is_dump && is_dumped_besides(name))) continue;
+    if (!known.contains(name)) refuse(quoted_name(entry.name) + " is not part of the model");
     if (!seen.emplace(name).second) {
-      throw UserError(concat("--init ", path_, ": tensor ", name,
-                             " is there twice, with and without ", kPrefix));
+      refuse(concat(name, " is there twice, with different prefixes"));
     }
   }
 }
@@ -103,21 +146,62 @@ void WeightsFile::check_tied_head() const {
   if (head == nullptr) return;
   const SafetensorsEntry* wte = find("wte.weight");
   bool equal = head->shape == wte->shape && head->float_dtype().has_value();
-  if (equal) {
-    std::vector<double> a(head->num_elements()), b(wte->num_elements());
-    const Shape shape = {a.size()};
-    reader_.read(*head, TensorView(a.data(), DType::fp64, DeviceType::cpu, shape));
-    reader_.read(*wte, TensorView(b.data(), DType::fp64, DeviceType::cpu, shape));
-    equal = a == b;
+  std::vector<double> a, b;
+  for (size_t first = 0; equal && first < head->num_elements(); first += kPart) {
+    const size_t count = std::min(kPart, head->num_elements() - first);
+    a.resize(count);
+    b.resize(count);
+    reader_.read_part(*head, first, TensorView(a.data(), DType::fp64, DeviceType::cpu, {count}));
+    reader_.read_part(*wte, first, TensorView(b.data(), DType::fp64, DeviceType::cpu, {count}));
+    // What is NaN in both is equal here, and refused when it is read.
+    equal = std::ranges::equal(
+        a, b, [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
   }
   if (!equal) {
-    throw UserError(concat("--init ", path_, ": ", head->name, " differs from ", wte->name,
-                           "; GPT-2 uses one tensor for both"));
+    refuse(concat(head->name, " differs from ", wte->name, "; GPT-2 uses one tensor for both"));
   }
 }
 
+void WeightsFile::read_part(const SafetensorsEntry& entry, size_t first,
+                            TensorView destination) const {
+  reader_.read_part(entry, first, destination);
+  dispatch_float(destination.dtype(), [&](auto zero) {
+    const auto* const elements = destination.as<decltype(zero)>();
+    for (size_t i = 0; i < destination.num_elements(); ++i) {
+      if (!std::isfinite(static_cast<double>(elements[i]))) {
+        refuse_element(entry, first + i, destination.dtype());
+      }
+    }
+  });
+}
+
 void WeightsFile::read(const Parameter& parameter, TensorView destination) const {
-  reader_.read(*find(parameter.name), destination);
+  read_part(*find(parameter.name), 0, destination);
+}
+
+void WeightsFile::check_values(const Layout& layout, DType dtype) const {
+  std::vector<double> buffer(kPart);  // no dtype has larger elements
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      const size_t num_elements = parameter.full_shape.num_elements();
+      for (size_t first = 0; first < num_elements; first += kPart) {
+        const size_t count = std::min(kPart, num_elements - first);
+        read_part(*find(parameter.name), first,
+                  TensorView(buffer.data(), dtype, DeviceType::cpu, {count}));
+      }
+    }
+  }
+}
+
+void WeightsFile::refuse_element(const SafetensorsEntry& entry, size_t index, DType dtype) const {
+  double value = 0;
+  reader_.read_part(entry, index, TensorView(&value, DType::fp64, DeviceType::cpu, {1}));
+  const std::string element =
+      concat(entry.name, ", element ", place_of(index, entry.shape), ", is ");
+  if (!std::isfinite(value)) refuse(concat(element, value, "; weights are finite numbers"));
+  const bool fits_fp32 = std::abs(value) <= std::numeric_limits<float>::max();
+  refuse(concat(element, value, ", beyond the largest number of ", name_of(dtype),
+                "; take --dtype ", fits_fp32 ? "fp32" : "fp64"));
 }
 
 }  // namespace ladder

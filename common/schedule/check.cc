@@ -44,7 +44,7 @@ class StageChecker {
       if (action.kind == ActionKind::reduce_embedding) {
         check_reduction(action);
       } else if (action.micro_batch >= progress_.size()) {
-        report(action, concat("there are ", progress_.size(), " micro-batches"));
+        report(action, concat("the step has ", counted(progress_.size(), "micro-batch")));
       } else if (is_due(action)) {
         check_slot(action);
         check_gradient_buffer(action);

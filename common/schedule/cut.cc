@@ -75,17 +75,19 @@ std::vector<ModelPart> cut_at_layers(const ModelDescription& model,
   std::vector<size_t> ends = blocks_of(model);  // where stages may begin, by blocks before them
   const size_t available = ends.size(), most = available + 2;
   if (num_stages > most) {
-    throw UserError(concat("--stage-layers: ", available, " layers make at most ", most,
-                           " stages, not ", num_stages));
+    throw UserError(concat("--stage-layers: at most ", most, " stages for ",
+                           counted(available, "layer"), ", not ", num_stages));
   }
   // A double, so that absurd numbers do not wrap around.
   const double sum = std::accumulate(layers.begin(), layers.end(), 0.0);
   const bool middle_is_empty =
       layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, size_t{0}) > 0;
   if (layers.size() != num_stages || sum != static_cast<double>(available) || middle_is_empty) {
-    throw UserError(concat("--stage-layers ", join(layers), ": ", sum, " layers on ", layers.size(),
-                           " stages; the model has ", available, " layers, there are ", num_stages,
-                           " stages, and only the first and the last may have none; for example ",
+    throw UserError(concat("--stage-layers ", join(layers), ": ", counted(sum, "layer"), " on ",
+                           counted(layers.size(), "stage"), "; the model has ",
+                           counted(available, "layer"), ", the pipeline ",
+                           counted(num_stages, "stage"),
+                           ", and only the first and the last may have none; for example ",
                            "--stage-layers ", join(best_layers(model, num_stages))));
   }
   ends.push_back(ends.back() + 1);

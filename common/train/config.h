@@ -16,8 +16,9 @@ namespace ladder {
 struct RunConfig {
   std::string model_name = "tiny";
   Gpt2Config model;
-  std::string data;  // path; empty = the built-in text
-  std::string init;  // path of a safetensors file; empty = initialize from the seed
+  std::string data;        // path; empty = the built-in text
+  std::string flags_file;  // of --config: path; empty = none
+  std::string init;        // path of a safetensors file; empty = initialize from the seed
 
   size_t global_batch_size = 16;  // sequences in one optimizer step, over all ranks
   size_t micro_batch_size = 0;    // sequences that one rank runs at a time

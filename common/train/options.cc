@@ -1,9 +1,10 @@
 #include "common/train/options.h"
 
 #include <algorithm>
-#include <iostream>
 #include <limits>
 
+#include "common/io/standard_streams.h"
+#include "common/train/command_line.h"
 #include "common/train/validators.h"
 #include "kernels/runtime/threads.h"
 
@@ -33,7 +34,8 @@ void add_model_flags(CLI::App& app, RawOptions& raw) {
   add("--vocab", raw.vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
   add("--sequence-length", raw.sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
-  add("--init", raw.config.init, "Start from the weights in this safetensors file")->check(path());
+  add("--init", raw.config.init, "Start from the weights in this safetensors file, or from a dump")
+      ->check(path());
 }
 
 void add_training_flags(CLI::App& app, RawOptions& raw) {
@@ -43,7 +45,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
     return app.add_option(name, value, text)->group("Training");
   };
   add("--data", config.data,
-      "Any text file (bytes are tokens), a .bin token shard, or a folder of these shards "
+      "Any text file (bytes are tokens), a token shard, or a folder of .bin shards "
       "[built-in King James text]")
       ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
@@ -87,7 +89,7 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
       "Folder: after every step loss, gradients, parameters and moments as safetensors")
       ->check(path());
   add("--metrics", config.metrics,
-      "File: one JSON object a step (written as FILE.partial, renamed at the end)")
+      "File or pipe: one JSON object a step, there as soon as the step is done")
       ->check(path());
   add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
       ->check(path());
@@ -157,7 +159,7 @@ Transport parse_communication(const std::string& name, DeviceType device) {
 
 // "4 ranks", or "2 data-parallel ranks (of 4)": those that share the global batch.
 std::string sharers(size_t data_size, size_t num_ranks) {
-  return data_size == num_ranks ? concat(data_size, " ranks")
+  return data_size == num_ranks ? counted(data_size, "rank")
                                 : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
 }
 
@@ -212,7 +214,8 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
   config.micro_batch_size =
       raw.micro_batch_size.value_or(default_micro_batch(global / data_size, ranks.num_stages()));
   if (global / data_size % config.micro_batch_size != 0) {
-    const std::string of_rank = concat("the ", global / data_size, " sequences of a rank (");
+    const std::string of_rank =
+        concat("the ", counted(global / data_size, "sequence"), " of a rank (");
     throw UserError(
         concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
                data_size > 1 ? of_rank : "", "--global-batch-size ", global,
@@ -236,43 +239,14 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
   return config;
 }
 
-// CLI11's messages may span lines; ours are one. It calls the file of --config an INI.
-std::string one_line(std::string text) {
-  const std::string unknown = "INI was not able to parse ";
-  if (text.starts_with(unknown)) text.replace(0, unknown.size(), "--config: no such flag: ");
-  for (char& letter : text) {
-    if (letter == '\n') letter = ' ';
-  }
-  while (!text.empty() && text.back() == ' ') text.pop_back();
-  return text;
-}
-
 }  // namespace
-
-CLI::Validator byte_size() {
-  return CLI::Validator(
-      [](std::string& text) {
-        const std::string given = text;
-        try {
-          // The largest is a size that still fits a pointer difference.
-          const auto size = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
-          // CLI11 takes "-1" for 2^64 - 1 and "MiB" for one MiB.
-          const bool has_number = !given.empty() && given[0] >= '0' && given[0] <= '9';
-          if (has_number && size(text).empty()) return std::string();
-        } catch (const CLI::ValidationError&) {  // thrown for an unknown unit
-        }
-        return concat("'", given, "' is not a size such as 64MiB, from 1 byte to 4 EiB");
-      },
-      "");
-}
 
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
                                        const Ranks& ranks,
-                                       const std::function<void(CLI::App&)>& add_flags) {
+                                       const std::function<void(CLI::App&)>& add_flags,
+                                       const std::function<void(CLI::App&)>& parsed) {
   CLI::App app(lesson.description, lesson.name);
   RawOptions raw;
-  app.set_config("--config", "", "Read flags from this file: lines such as `steps = 100`");
-  app.allow_config_extras(CLI::config_extras_mode::error);
   add_model_flags(app, raw);
   add_training_flags(app, raw);
   add_output_flags(app, raw);
@@ -280,13 +254,12 @@ std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const
   if (ranks.distributed) add_rank_flags(app, raw);
   add_flags(app);
   try {
-    app.parse(argc, argv);
+    raw.config.flags_file = parse_command_line(app, argc, argv);
   } catch (const CLI::CallForHelp&) {
-    if (ranks.rank == 0) std::cout << app.help();
+    if (ranks.rank == 0) print(app.help());
     return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw UserError(one_line(error.what()) + "; see --help");
   }
+  if (parsed) parsed(app);
   return resolve(raw, lesson, ranks);
 }
 

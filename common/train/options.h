@@ -19,9 +19,6 @@ struct LessonInfo {
   Precisions precisions = Precisions::bf16;
 };
 
-// For flags that take a number of bytes, such as 64MiB: checks it and makes it the plain number.
-CLI::Validator byte_size();
-
 // Where a run takes place, as far as flags depend on it.
 struct Ranks {
   bool distributed = false;  // the lesson is made for several ranks
@@ -34,10 +31,12 @@ struct Ranks {
   std::function<size_t()> num_stages = [] { return 1; };
 };
 
-// Parses flags and the file of --config. `add_flags` adds the lesson's own. Rank 0 prints the help
-// and returns nothing where --help asks for it. UserError: whatever is wrong, in one line.
+// Parses flags and the file of --config. `add_flags` adds the lesson's own. `parsed` is called when
+// all flags have their values, before anything is made of them. Rank 0 prints the help and returns
+// nothing where --help asks for it. UserError: whatever is wrong, in one line.
 std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
                                        const Ranks& ranks,
-                                       const std::function<void(CLI::App&)>& add_flags);
+                                       const std::function<void(CLI::App&)>& add_flags,
+                                       const std::function<void(CLI::App&)>& parsed = nullptr);
 
 }  // namespace ladder

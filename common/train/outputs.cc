@@ -1,15 +1,23 @@
 #include "common/train/outputs.h"
 
-#include <array>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <vector>
 
+#include "common/io/dump_name.h"
+#include "common/io/path.h"
+#include "common/io/printable.h"
 #include "common/io/safetensors.h"
-#include "common/train/report.h"
 
 namespace ladder {
+
+namespace fs = std::filesystem;
 
 void MetricsFile::write(const Step& step, const Memory& device_memory,
                         const Ledger::Entries& communicated) {
@@ -39,22 +47,67 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
         {"exposed_ms", 1e3 * (traffic.exposed_seconds - before.exposed_seconds)}};
   }
   before_ = communicated;
-  const std::string text = line.dump() + "\n";
-  file_.write(std::as_bytes(std::span(text)));
+  file_.write(line.dump() + "\n");
 }
 
-void prepare_dump_folder(const std::string& folder) {
+namespace {
+
+[[noreturn]] void refuse_dump(const std::string& path, const std::string& why) {
+  throw UserError(concat("--dump ", path, ": ", why));
+}
+
+}  // namespace
+
+DumpFolder::DumpFolder(const std::string& path) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error || !std::filesystem::is_directory(folder)) {
-    throw UserError(concat("--dump ", folder, ": cannot make this folder",
-                           error ? ": " + error.message() : std::string(": it is a file")));
+  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    made_.push_back(at);
   }
-  check_writable(folder + "/step_000001.safetensors");
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path)) {
+    refuse_dump(path,
+                concat("cannot make this folder: ", error ? error.message() : "it is a file"));
+  }
 }
 
-void check_writable(const std::string& path) {
-  if (!path.empty()) PartialFile probe(path);  // removed again, never committed
+DumpFolder::~DumpFolder() {
+  for (const std::string& folder : made_) rmdir(folder.c_str());
+}
+
+DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : DumpFolder(path) {
+  const auto refuse = [&](const std::string& why) { refuse_dump(path, why); };
+  std::error_code error;
+  folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open()) refuse(concat("cannot be read: ", std::strerror(errno)));
+  if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    refuse("another run is writing there; name a folder for each");
+  }
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename();
+    if (step_of_dump(name).value_or(0) > static_cast<size_t>(num_steps)) {
+      refuse(concat("has dumps of a longer run, such as ", quoted_name(name),
+                    ", which would stay among the ", num_steps, num_steps == 1 ? " step" : " steps",
+                    " of this one; remove them, or name another folder"));
+    }
+  }
+  try {
+    const PartialFile probe(path + "/" + dump_name(1));  // never committed
+  } catch (const UserError& why) {
+    refuse(why.what());
+  }
+}
+
+OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs) {
+  const auto open = [](const char* flag, auto& file, const std::string& path) {
+    if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
+  };
+  if (!config.dump.empty()) dump.emplace(config.dump, config.optimizer.num_steps);
+  for (const NamedFile& output : more_outputs) {
+    std::optional<PartialFile> probe;  // never committed
+    open(output.flag, probe, output.path);
+  }
+  open("--trace", trace, config.trace);
+  open("--metrics", metrics, config.metrics);
 }
 
 namespace {
@@ -81,9 +134,8 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit) {
-  SafetensorsWriter writer(
-      folder + format("/step_%06lld.safetensors", static_cast<long long>(step)),
-      dumped_tensors(model, dtype));
+  SafetensorsWriter writer(folder + "/" + dump_name(static_cast<size_t>(step)),
+                           dumped_tensors(model, dtype));
   for (const double& scalar : {result.loss, result.grad_norm}) {
     writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
   }

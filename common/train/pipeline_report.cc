@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <span>
 
 #include "common/io/file.h"
 #include "common/schedule/balance.h"
@@ -52,8 +51,7 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
 
 void write_drawing(const std::string& path, const PipelinePlan& plan) {
   PartialFile file(path);
-  const std::string svg = draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule));
-  file.write(std::as_bytes(std::span(svg)));
+  file.write(draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule)));
   file.commit();
 }
 
@@ -79,35 +77,36 @@ Ledger::Entries pipeline_traffic(const RunConfig& config, const Layout& layout,
   return traffic;
 }
 
-std::string bubble_text(Communicator& stages, const PipelinePlan& plan, const StageTimes& own,
-                        size_t num_micro_batches) {
-  constexpr size_t kTimes = 3;
-  const size_t p = stages.size(), at = kTimes * stages.rank();
-  std::vector<double> all(kTimes * p);
-  all[at] = own.forward;
-  all[at + 1] = own.backward;
-  all[at + 2] = own.all;
+std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& own) {
+  constexpr size_t kNumbers = sizeof(StageTimes) / sizeof(double);
+  std::vector<StageTimes> times(stages.size());
+  times[stages.rank()] = own;
   Stream host(DeviceType::cpu);
-  const TensorView view(all.data(), DType::fp64, DeviceType::cpu, {all.size()});
-  stages.all_gather(host, view, view.rows(at, kTimes), {}).wait(host);
+  const TensorView all(times.data(), DType::fp64, DeviceType::cpu, {kNumbers * stages.size()});
+  stages.all_gather(host, all, all.rows(kNumbers * stages.rank(), kNumbers), {}).wait(host);
+  return times;
+}
+
+std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times,
+                        size_t num_micro_batches) {
   double busy = 0, longest = 0;
-  for (size_t stage = 0; stage < p; ++stage) {
-    busy += all[kTimes * stage] + all[kTimes * stage + 1];
-    longest = std::max(longest, all[kTimes * stage + 2]);
+  for (const StageTimes& stage : times) {
+    busy += stage.forward + stage.backward;
+    longest = std::max(longest, stage.all);
   }
   if (longest == 0) return {};
   const Costs measured = [&](size_t stage, ActionKind kind) {
-    return kind == ActionKind::forward    ? all[kTimes * stage]
-           : kind == ActionKind::backward ? all[kTimes * stage + 1]
+    return kind == ActionKind::forward    ? times[stage].forward
+           : kind == ActionKind::backward ? times[stage].backward
                                           : 0;
   };
-  const double m = static_cast<double>(num_micro_batches), others = static_cast<double>(p - 1);
+  const double p = static_cast<double>(times.size()), m = static_cast<double>(num_micro_batches);
   return format(
       "\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"
       "  forward and backward measured here; (p-1)/(m+p-1) = %.1f %%\n",
-      plan.name.c_str(), 100 * (1 - busy / (static_cast<double>(p) * longest)),
+      plan.name.c_str(), 100 * (1 - busy / (p * longest)),
       100 * bubble_of(plan.schedule, simulate(plan.schedule, measured)).overall,
-      100 * others / (m + others));
+      100 * (p - 1) / (m + p - 1));
 }
 
 }  // namespace ladder

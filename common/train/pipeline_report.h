@@ -41,10 +41,12 @@ struct StageTimes {
   double forward = 0, backward = 0, all = 0;
 };
 
-// Lines for the end: the bubble measured, that of the schedule with the times of forward and
-// backward measured, and (p - 1) / (m + p - 1). "" where nothing was measured. Collective over the
-// stages.
-std::string bubble_text(Communicator& stages, const PipelinePlan& plan, const StageTimes& own,
+// Those of all stages. Collective over the stages.
+std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& own);
+
+// Lines for the end, of the stages' times: the bubble measured, that of the schedule with the times
+// of forward and backward measured, and (p - 1) / (m + p - 1). "" where nothing was measured.
+std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times,
                         size_t num_micro_batches);
 
 }  // namespace ladder

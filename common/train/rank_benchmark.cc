@@ -44,6 +44,7 @@ int run_rank_benchmark(int argc, char** argv, const char* description,
                        const std::function<void(RankBenchmark&)>& body) {
   Job job;
   try {
+    job.join();
     RankBenchmark::Options options;
     CLI::App app(description);
     app.add_option("--tokens", options.tokens, "Tokens of a sequence")->capture_default_str();

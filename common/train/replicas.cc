@@ -1,7 +1,7 @@
 #include "common/train/replicas.h"
 
-#include <cstring>
-#include <vector>
+#include <algorithm>
+#include <string>
 
 namespace ladder {
 
@@ -14,20 +14,21 @@ double sum_over(Communicator& group, double number) {
 namespace {
 
 // FNV-1a over the bits of the parameters, in the order of the layout.
-uint64_t hash_of(Stream& stream, const Layout& layout, ConstTensorView parameters,
+uint64_t hash_of(ModelState& state,
                  const std::function<bool(const Unit&, const Parameter&)>& which) {
   constexpr size_t kPiece = 1 << 16;  // elements that are on the host at a time
+  const ConstTensorView parameters = state.parameters;
   uint64_t hash = 0xCBF29CE484222325;
   std::vector<unsigned char> host(kPiece * size_of(parameters.dtype()));
-  for (const Unit& unit : layout.units()) {
+  for (const Unit& unit : state.layout().units()) {
     for (const Parameter& parameter : unit.parameters) {
       if (!which(unit, parameter)) continue;
       const size_t begin = unit.offset + parameter.offset, n = parameter.shape.num_elements();
       for (size_t first = 0; first < n; first += kPiece) {
         const size_t count = std::min(kPiece, n - first);
         const TensorView piece(host.data(), parameters.dtype(), DeviceType::cpu, {count});
-        copy(stream, piece, parameters.elements(begin + first, {count}));
-        stream.synchronize();
+        copy(state.stream(), piece, parameters.elements(begin + first, {count}));
+        state.stream().synchronize();
         for (size_t i = 0; i < piece.num_bytes(); ++i) hash = (hash ^ host[i]) * 0x100000001B3;
       }
     }
@@ -35,21 +36,39 @@ uint64_t hash_of(Stream& stream, const Layout& layout, ConstTensorView parameter
   return hash;
 }
 
+// "the parameters of rank 5 differ from those of rank 4"; "" where there is no difference.
+std::string difference_of(ModelState& state, const Communicator& world, const Copies& copies) {
+  struct Copy {
+    uint64_t hash, rank;
+  };
+  constexpr size_t kNumbers = sizeof(Copy) / sizeof(int32_t);
+  Communicator& group = copies.group;
+  std::vector<Copy> found(group.size());
+  found[group.rank()] = {hash_of(state, copies.which), world.rank()};
+  Stream host(DeviceType::cpu);
+  const TensorView all(found.data(), DType::int32, DeviceType::cpu, {kNumbers * group.size()});
+  group.all_gather(host, all, all.rows(kNumbers * group.rank(), kNumbers), {}).wait(host);
+  // The copy that most ranks have; of several the first rank's.
+  const Copy usual = *std::ranges::max_element(found, {}, [&](const Copy& copy) {
+    return std::ranges::count(found, copy.hash, &Copy::hash);
+  });
+  std::string ranks;
+  for (const Copy& copy : found) {
+    if (copy.hash != usual.hash) ranks += concat(ranks.empty() ? "" : " and ", "rank ", copy.rank);
+  }
+  if (ranks.empty()) return "";
+  return concat("the parameters of ", ranks, " differ from those of rank ", usual.rank);
+}
+
 }  // namespace
 
-void check_copies(Stream& stream, Communicator& group, const Layout& layout,
-                  ConstTensorView parameters,
-                  const std::function<bool(const Unit&, const Parameter&)>& which) {
-  const uint64_t hash = hash_of(stream, layout, parameters, which);
-  Stream host(DeviceType::cpu);
-  std::vector<int32_t> hashes(2 * group.size());
-  std::memcpy(&hashes[2 * group.rank()], &hash, sizeof hash);
-  const TensorView all(hashes.data(), DType::int32, DeviceType::cpu, {hashes.size()});
-  group.all_gather(host, all, all.rows(2 * group.rank(), 2), {}).wait(host);
-  for (size_t r = 1; r < group.size(); ++r) {
-    if (std::memcmp(&hashes[2 * r], hashes.data(), sizeof hash) == 0) continue;
-    fail(concat("the parameters of rank ", r, " differ from those of rank 0"));
+void check_copies(ModelState& state, const Communicator& world, const std::vector<Copies>& all) {
+  std::string differences;
+  for (const Copies& copies : all) {
+    const std::string difference = difference_of(state, world, copies);
+    if (!difference.empty()) differences += concat(differences.empty() ? "" : "; ", difference);
   }
+  if (!differences.empty()) fail(differences);
 }
 
 }  // namespace ladder

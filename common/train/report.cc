@@ -1,9 +1,11 @@
 #include "common/train/report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 
+#include "common/io/printable.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -36,9 +38,10 @@ std::string clock_text(double seconds) {
 
 namespace {
 
-// "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n"
-std::string by_category(const MemoryUse& use) {
+// "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n". Rank 0 speaks, so another is named.
+std::string by_category(const MemoryUse& use, size_t rank) {
   std::string text = concat(human_bytes(use.total()), " predicted");
+  if (rank != 0) text += concat(" on rank ", rank, ", which needs most");
   const char* separator = ": ";
   for (Category category : kCategories) {
     if (use[category] == 0) continue;
@@ -51,28 +54,30 @@ std::string by_category(const MemoryUse& use) {
 }  // namespace
 
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction,
+                        const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication) {
   const Gpt2Config& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
-  text += concat("  model    ", config.model_name, ": ", model.num_layers, " layers, ",
-                 model.num_heads, " heads, hidden ", model.hidden, ", vocabulary ",
+  text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
+                 counted(model.num_heads, "head"), ", hidden ", model.hidden, ", vocabulary ",
                  with_commas(model.vocab_size), ", sequence length ", model.sequence_length, "; ",
                  with_commas(describe(model).num_parameters()), " parameters\n");
-  text += concat("  batch    ", config.global_batch_size, " sequences a step, ", micro_batches,
-                 " micro-batch", micro_batches == 1 ? "" : "es", " of ", config.micro_batch_size,
-                 "; ", with_commas(config.tokens_per_step()), " tokens a step\n");
+  text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
+                 counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
+                 with_commas(config.tokens_per_step()),
+                 config.tokens_per_step() == 1 ? " token a step\n" : " tokens a step\n");
   text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
-                 config.threads, config.threads == 1 ? " thread\n" : " threads\n");
+                 counted(config.threads, "thread"), "\n");
   if (grid.world_size() > 1) {
     text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
   }
-  text += concat("  data     ", corpus.name(), ", ", with_commas(corpus.num_tokens()), " tokens\n");
-  text += "  memory   " + by_category(prediction.device);
+  text += concat("  data     ", one_line(corpus.name()), ", ", with_commas(corpus.num_tokens()),
+                 " tokens\n");
+  text += "  memory   " + by_category(memory.device, memory.device_rank);
   // Without offloading the host has but a little room to work in.
-  if (prediction.host.total() > prediction.host[Category::workspace]) {
-    text += "  host     " + by_category(prediction.host);
+  if (memory.host.total() > memory.host[Category::workspace]) {
+    text += "  host     " + by_category(memory.host, memory.host_rank);
   }
   return text;
 }
@@ -99,6 +104,38 @@ std::string memory_table(const Prediction& prediction, const Memory& device, con
   return text;
 }
 
+namespace {
+
+// One row of the table, for what was communicated in all steps.
+struct CommunicationRow {
+  std::string predicted = "-", measured;  // bytes of one rank in one step
+  bool differs;
+};
+
+std::string rounded(double bytes) {
+  return with_commas(static_cast<uint64_t>(std::llround(bytes)));
+}
+
+CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic,
+                                   const Traffic* predicted, size_t size, size_t num_steps) {
+  // Of sends each rank has its own; what a collective moves its ranks share out.
+  const double ranks = key.collective == Collective::send ? 1 : static_cast<double>(size);
+  const double moved = static_cast<double>(traffic.moved_bytes) / ranks;
+  CommunicationRow row;
+  row.measured =
+      traffic.by_formula ? "by formula" : rounded(moved / static_cast<double>(num_steps));
+  // Nobody predicts control traffic.
+  row.differs = predicted == nullptr && key.purpose != Purpose::control;
+  if (predicted == nullptr) return row;
+  const Traffic all_steps = predicted->times(num_steps);
+  const size_t bytes = group_bytes(key.collective, size, all_steps.payload_bytes);
+  row.predicted = rounded(wire_bytes(key.collective, size, predicted->payload_bytes));
+  row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved_bytes != bytes);
+  return row;
+}
+
+}  // namespace
+
 std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size) {
@@ -115,23 +152,15 @@ std::string communication_table(const Prediction& prediction, const Ledger::Entr
   const double steps = static_cast<double>(num_steps);
   bool hides = false;
   for (const auto& [key, traffic] : rows) {
-    const auto bytes = [&, &key = key](size_t payload) {
-      return with_commas(
-          static_cast<uint64_t>(wire_bytes(key.collective, grid.size(key.axis), payload)));
-    };
-    const auto predicted = prediction.step.find(key);
-    const bool is_predicted = predicted != prediction.step.end();
-    // Nobody predicts control traffic.
-    const bool differs = is_predicted
-                             ? traffic != predicted->second.times(static_cast<size_t>(num_steps))
-                             : key.purpose != Purpose::control;
+    const auto found = prediction.step.find(key);
+    const Traffic* const predicted = found == prediction.step.end() ? nullptr : &found->second;
+    const CommunicationRow row = communication_row(key, traffic, predicted, grid.size(key.axis),
+                                                   static_cast<size_t>(num_steps));
     const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
     hides = hides || hidden > 0;
     text += format("  %-*s %16s %16s %10.2f %10.2f%s\n", width, name_of(key).c_str(),
-                   is_predicted ? bytes(predicted->second.payload_bytes).c_str() : "-",
-                   bytes(traffic.payload_bytes / static_cast<size_t>(num_steps)).c_str(),
-                   1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps,
-                   differs ? "  differs" : "");
+                   row.predicted.c_str(), row.measured.c_str(), 1e3 * exposed / steps,
+                   1e3 * std::max(0.0, hidden) / steps, row.differs ? "  differs" : "");
   }
   if (hides &&
       node_size * (static_cast<size_t>(threads) + 1) > static_cast<size_t>(num_available_cores())) {

@@ -4,19 +4,22 @@
 #include <cstdint>
 #include <string>
 
+#include "common/train/needed_memory.h"
 #include "common/train/prediction.h"
 
 namespace ladder {
 
-// The lines before training: model, batch, device, data, memory that will be needed.
+// The lines before training: model, batch, device, data, memory that the largest rank will need.
 // `communication`: how ranks communicate, in words.
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
-                        const Corpus& corpus, const Prediction& prediction,
+                        const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication);
 
-// What a step communicates, predicted and measured, in bytes that this rank puts on the wire, by
-// axis, purpose and operation, and the time it took: exposed (waited for) and hidden (beside
-// computation). `communicated`: in all steps together.
+// What a step communicates, by axis, purpose and operation: predicted and measured bytes that one
+// rank moves, and the time it took, exposed (waited for) and hidden (beside computation). Measured
+// are the bytes counted where they move, of a collective the mean over the ranks of its group;
+// where NCCL moves them nobody counts, and the table says "by formula". `communicated`: in all
+// steps together, as Communicator::group_entries() gives it.
 std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size);

@@ -2,15 +2,19 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <new>
 #include <optional>
+#include <thread>
 
 #include "common/comm/grid_groups.h"
-#include "common/model/weights.h"
+#include "common/io/printable.h"
+#include "common/io/standard_streams.h"
+#include "common/train/inputs.h"
 #include "common/train/outputs.h"
+#include "common/train/progress.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
 #include "common/train/trace.h"
@@ -22,11 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Corpus open_corpus(const RunConfig& config) {
-  Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
-  corpus.require(config.model.vocab_size, config.model.sequence_length);
-  return corpus;
-}
+constexpr const char* kOutOfHostMemory =
+    "the system refused memory for what is not counted in any category, such as texts and lists; "
+    "this machine, or a limit (ulimit -v, a container's), has too little for this run";
 
 // Runs before anything else, so that relative paths are the user's also under `bazel run`.
 void change_to_users_folder() {
@@ -64,10 +66,11 @@ struct Run::State {
   }
 
   void say(const std::string& text) const {
-    if (grid.rank == 0) std::cout << text << std::flush;
+    if (grid.rank == 0) print(text);
   }
-  void print_progress(int64_t step, const StepResult& result, double step_ms) const;
+  void print_progress(const MetricsFile::Step& line) const;
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
+  void write_trace();
   void sample(const TrainerCalls& calls);
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
@@ -81,8 +84,7 @@ struct Run::State {
   Stream stream;
   size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
-  std::optional<MetricsFile> metrics;
-  std::optional<PartialFile> trace_file;      // on rank 0
+  std::optional<OutputFiles> files;           // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
   bool has_axes = false;
@@ -94,12 +96,15 @@ struct Run::State {
 };
 
 Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-         const Prediction& prediction, const std::string& description, bool has_axes) {
+         const Prediction& prediction, const std::string& description, bool has_axes,
+         const std::vector<NamedFile>& more_outputs) {
   if (config.device_memory == 0) config.device_memory = job.free_device_memory();
   state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
-  if (!s.config.init.empty()) WeightsFile(s.config.init, Layout(s.config.model, 1));
+  // One rank looks at all numbers: the others' file is the same.
+  if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
+  require_same_inputs(job, s.config, s.corpus);
   s.has_axes = has_axes;
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
@@ -108,12 +113,13 @@ Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Jo
     s.trace->observe(job.communicator());
     s.trace->observe(s.stream);
   }
+  const NeededMemory memory =
+      largest_memory(prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
-  if (!s.config.trace.empty()) s.trace_file.emplace(s.config.trace);
-  if (!s.config.dump.empty()) prepare_dump_folder(s.config.dump);
-  if (!s.config.metrics.empty()) s.metrics.emplace(s.config.metrics);
-  std::cout << header_text(s.lesson, s.config, s.grid, s.corpus, s.prediction, job.communication())
-            << description << std::flush;
+  check_distinct(s.config, s.corpus, more_outputs);
+  s.files.emplace(s.config, more_outputs);
+  print(header_text(s.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
+        description);
 }
 
 Run::~Run() { state_->job.communicator().use_staging({}); }
@@ -142,35 +148,19 @@ std::string Run::report(const OutOfMemory& error) const {
   return out_of_memory_text(error, state_->config, state_->prediction);
 }
 
-void Run::State::print_progress(int64_t step, const StepResult& result, double step_ms) const {
-  if (grid.rank != 0) return;
+void Run::State::print_progress(const MetricsFile::Step& line) const {
   const int64_t num_steps = config.optimizer.num_steps;
-  const int64_t lines = 20;  // off a terminal, about so many in all
-  if (!on_terminal && step != 1 && step != num_steps &&
-      step * lines / num_steps == (step - 1) * lines / num_steps) {
-    return;
-  }
-  const double seconds = seconds_since(begin);
-  const double left = seconds / static_cast<double>(step) * static_cast<double>(num_steps - step);
-  const double rate = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  std::cout << (on_terminal ? "\r" : "")
-            << format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
-                      static_cast<int>(std::to_string(num_steps).size()),
-                      static_cast<long long>(step), static_cast<long long>(num_steps), result.loss,
-                      result.grad_norm, with_commas(static_cast<uint64_t>(rate)).c_str(),
-                      clock_text(left).c_str())
-            << (on_terminal ? "   " : "\n") << std::flush;
+  if (!on_terminal && !is_reported(line.step, num_steps)) return;
+  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
+  const std::string text =
+      progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
+  say(on_terminal ? "\r" + text + "   " : text + "\n");
 }
 
 MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
                                       double step_ms) const {
-  MetricsFile::Step line = {step, result, step_ms, 0, std::nullopt, std::nullopt};
-  line.tokens_per_second = static_cast<double>(config.tokens_per_step()) / step_ms * 1e3;
-  if (config.peak_flops > 0) {
-    line.mfu =
-        line.tokens_per_second * describe(config.model).flops_per_token() / config.peak_flops;
-  }
-  return line;
+  const double rate = tokens_per_second(config, step_ms);
+  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
 }
 
 void Run::train(const TrainerCalls& calls) {
@@ -195,17 +185,10 @@ void Run::train_and_report(const TrainerCalls& calls) {
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
-    const double step_ms = Event::elapsed_ms(before, after);
-    s.print_progress(step, result, step_ms);
-    const bool diverged = !std::isfinite(result.loss) || !std::isfinite(result.grad_norm);
-    if (diverged && !result.skipped) {
-      throw Error(concat("step ", step, ": loss ", result.loss, ", gradient norm ",
-                         result.grad_norm,
-                         ": training has diverged; try a smaller "
-                         "--learning-rate or longer --warmup-steps"));
-    }
+    MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    s.print_progress(line);
+    check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, calls);
-    MetricsFile::Step line = s.measure(step, result, step_ms);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       s.job.communicator().count_as_control(true);
       line.validation_loss = calls.evaluate(config.evaluate_batches);
@@ -213,19 +196,21 @@ void Run::train_and_report(const TrainerCalls& calls) {
       s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
+      check_not_diverged(step, *line.validation_loss);
     }
-    if (s.metrics) {
-      s.metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
+    if (s.files && s.files->metrics) {
+      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
     }
   }
   if (calls.check_replicas) calls.check_replicas();
-  if (s.metrics) s.metrics->finish();
+  if (s.files && s.files->metrics) s.files->metrics->finish();
   s.job.communicator().ledger();  // spans of operations on a device become known by it
-  if (s.trace) write_trace(*s.trace, s.trace_file ? &*s.trace_file : nullptr, *s.trace_ranks);
+  if (s.trace) s.write_trace();
   const std::string report = calls.report ? calls.report() : std::string();
+  const Ledger::Entries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, s.job.communicator().ledger().entries(), s.grid,
-                            num_steps, config.threads, s.job.node_size()) +
+        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
+                            s.job.node_size()) +
         report);
   if (config.sample_tokens > 0) s.sample(calls);
 }
@@ -242,6 +227,14 @@ void Run::State::dump(int64_t step, const StepResult& result, const TrainerCalls
   for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
 }
 
+void Run::State::write_trace() {
+  const size_t left_out =
+      ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+  if (left_out == 0) return;
+  say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
+             " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
+}
+
 void Run::State::sample(const TrainerCalls& calls) {
   const auto visit = [&](const TensorSink& sink) {
     full_tensors->visit(calls.slices(kParam), stream, sink);
@@ -252,28 +245,32 @@ void Run::State::sample(const TrainerCalls& calls) {
 }
 
 int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
+  prepare_standard_streams();
   const size_t launched = Job::num_launched();
   if (!distributed && launched > 1) {
+    // The first one says it for all; another one where rank 0 is of another lesson and does not.
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    if (rank == nullptr || std::atoi(rank) == 0) {
-      std::cerr << "error: " << lesson.name << " runs on one rank, mpirun started " << launched
-                << "; for several ranks take 02_ddp" << std::endl;
-    }
+    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
+    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
+                        "; for several ranks take 02_ddp\n");
     return 2;
   }
   Job job;
   try {
+    job.join();
     change_to_users_folder();
     body(job);
-    check(std::cout.flush().good(), "standard output could not be written to the end");
+    print("");  // what was printed without looking, such as the help, could not be written either
     return 0;
   } catch (const UserError& error) {
-    std::cout << std::flush;
-    job.fail(concat("error: ", error.what()), 2);
+    job.refuse(one_line(error.what()));
     return 2;
+  } catch (const std::bad_alloc&) {
+    job.fail(concat("error: ", job.prefix(), kOutOfHostMemory), 1);
+    return 1;
   } catch (const std::exception& error) {
-    std::cout << std::flush;
-    job.fail(concat("error: ", job.prefix(), error.what()), 1);
+    job.fail(printable(concat("error: ", job.prefix(), error.what())), 1);
     return 1;
   }
 }

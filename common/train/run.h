@@ -3,8 +3,11 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/comm/job.h"
+#include "common/train/alike.h"
+#include "common/train/named_files.h"
 #include "common/train/prediction.h"
 #include "common/train/trainer.h"
 
@@ -24,9 +27,11 @@ struct TrainerCalls {
 class Run {
  public:
   // `description`: for the header. `has_axes`: the trainer wants groups along the axes of the grid.
+  // `more_outputs`: files that the trainer will write on rank 0.
   // UserError: data, weights or output paths that cannot be used.
   Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-      const Prediction& prediction, const std::string& description, bool has_axes);
+      const Prediction& prediction, const std::string& description, bool has_axes,
+      const std::vector<NamedFile>& more_outputs);
   ~Run();
 
   // Called once, before training. Throws OutOfMemory.
@@ -64,7 +69,7 @@ concept Arranges = requires(const typename T::Flags& flags) {
 template <Trainer T>
 int run(int argc, char** argv) {
   return run_guarded(T::kLesson, is_distributed<T>(), [&](Job& job) {
-    job.check_same_flags(argc, argv);
+    job.require_same(settings_of_program(T::kLesson.name, argc, argv));
     typename T::Flags flags;
     ProcessGrid grid = {.data_size = job.size(), .rank = job.rank()};
     const Ranks ranks = {is_distributed<T>(),
@@ -78,8 +83,9 @@ int run(int argc, char** argv) {
                          },
                          job.size(),
                          [&] { return grid.pipeline_size; }};
-    const std::optional<RunConfig> config =
-        parse_options(T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); });
+    const std::optional<RunConfig> config = parse_options(
+        T::kLesson, argc, argv, ranks, [&](CLI::App& app) { flags.add_to(app); },
+        [&](CLI::App& app) { job.require_same(settings_of_flags(app)); });
     if (!config) return;  // --help
     job.connect({.device = config->device,
                  .transport = config->communication,
@@ -91,10 +97,9 @@ int run(int argc, char** argv) {
     if constexpr (requires { T::describe(*config, grid, flags); }) {
       if (job.rank() == 0) description = T::describe(*config, grid, flags);
     }
-    if constexpr (requires { flags.check_files(); }) {
-      if (job.rank() == 0) flags.check_files();
-    }
-    Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>);
+    std::vector<NamedFile> outputs;
+    if constexpr (requires { flags.outputs(); }) outputs = flags.outputs();
+    Run surroundings(T::kLesson, *config, grid, job, prediction, description, Arranges<T>, outputs);
     try {
       T trainer(surroundings.context(), flags);
       trainer.initialize();

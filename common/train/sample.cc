@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
-#include <string_view>
 #include <vector>
 
+#include "common/io/printable.h"
 #include "common/model/gpt2.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
@@ -38,56 +39,60 @@ int32_t draw_token(std::span<const double> logits, double temperature, size_t to
 
 namespace {
 
-// Bytes of the well-formed UTF-8 character that `text` begins with, 0 if it begins with none or
-// with one that controls. [RFC 3629]
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const size_t length = byte(0) < 0xC2 ? 0 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
-  if (length == 0 || byte(0) > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if (byte(i) >> 6 != 2) return 0;
+// The flat buffer of the whole model, made of the tensors that `visit` hands over.
+Tensor collected_parameters(const Layout& layout, DType dtype, Memory& memory, Stream& stream,
+                            const std::function<void(const TensorSink&)>& visit) {
+  Tensor flat(memory, Category::parameters, dtype, {layout.num_elements()});
+  std::map<std::string, TensorView> places;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      places[p.name] = flat.view().elements(unit.offset + p.offset, p.shape);
+    }
   }
-  // Too long a form, a surrogate, beyond the last character; and U+0080 to U+009F.
-  const bool bad = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) >= 0xA0) ||
-                   (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) >= 0x90) ||
-                   (byte(0) == 0xC2 && byte(1) < 0xA0);
-  return bad ? 0 : length;
+  visit([&](const ParameterSpec& parameter, ConstTensorView value) {
+    const auto place = places.find(parameter.name);
+    if (place == places.end()) {
+      fail(concat("sample: ", parameter.name, " came twice, or the model has no such tensor"));
+    }
+    cast(stream, place->second, value);
+    places.erase(place);
+  });
+  if (!places.empty()) fail(concat("sample: ", places.begin()->first, " did not come"));
+  return flat;
+}
+
+// What a sample continues. A text begins after a line break. Where the vocabulary has none, which
+// is so for token shards and for data of control bytes alone, it is the last token: GPT-2's own
+// vocabulary marks the end of a document with it.
+int32_t first_token(bool is_text, size_t vocab_size) {
+  const bool has_line_break = is_text && vocab_size > static_cast<size_t>('\n');
+  return has_line_break ? '\n' : static_cast<int32_t>(vocab_size - 1);
+}
+
+// The tokens as text where they are bytes, else as numbers. The vocabulary may be larger than a
+// text needs (--model gpt2 has 50,257 tokens): a token from 256 on stands for no byte.
+std::string text_of(std::span<const int32_t> tokens, bool is_text) {
+  std::string text;
+  for (int32_t token : tokens) {
+    if (is_text) {
+      text += token < 256 ? static_cast<char>(token) : '?';
+    } else {
+      text += concat(text.empty() ? "" : " ", token);
+    }
+  }
+  return is_text ? printable(text) : text;
 }
 
 }  // namespace
-
-std::string printable(const std::string& bytes) {
-  std::string text;
-  for (size_t i = 0; i < bytes.size();) {
-    const char c = bytes[i];
-    const size_t length = utf8_length(std::string_view(bytes).substr(i));
-    const bool prints = length > 0 || (c >= ' ' && c <= '~') || c == '\n' || c == '\t';
-    text += prints ? bytes.substr(i, std::max<size_t>(length, 1)) : "?";
-    i += std::max<size_t>(length, 1);
-  }
-  return text;
-}
 
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
                         const std::function<void(const TensorSink&)>& visit) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
-  const Tensor parameters(memory, Category::parameters, config.dtype, {layout.num_elements()});
-  size_t unit = 0, index = 0;  // of the parameter that comes next, in layout order
-  visit([&](const ParameterSpec&, ConstTensorView value) {
-    const Parameter& parameter = layout.unit(unit).parameters[index];
-    const size_t offset = layout.unit(unit).offset + parameter.offset;
-    cast(stream, parameters.view().elements(offset, value.shape()), value);
-    if (++index == layout.unit(unit).parameters.size()) {
-      ++unit;
-      index = 0;
-    }
-  });
+  const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
   const Gpt2 model(layout, parameters, TensorView());
 
-  // A line break begins a text; GPT-2's own vocabulary has a token for it, the last.
-  std::vector<int32_t> tokens = {is_text ? '\n'
-                                         : static_cast<int32_t>(config.model.vocab_size - 1)};
+  std::vector<int32_t> tokens = {first_token(is_text, config.model.vocab_size)};
   const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
@@ -108,15 +113,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
     tokens.push_back(draw_token(host, config.temperature, config.top_k, word));
   }
 
-  std::string text;
-  for (auto token = tokens.begin() + 1; token != tokens.end(); ++token) {
-    if (is_text) {
-      text += static_cast<char>(*token);
-    } else {
-      text += concat(text.empty() ? "" : " ", *token);
-    }
-  }
-  return is_text ? printable(text) : text;
+  return text_of(std::span(tokens).subspan(1), is_text);
 }
 
 }  // namespace ladder

@@ -1,44 +1,58 @@
 #include "common/train/trace.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <span>
+#include <numeric>
 #include <utility>
 
 namespace ladder {
 namespace {
 
-// Appends the texts of all ranks on rank 0, in rank order; "" elsewhere. Texts travel as int32.
-std::string gather_texts(std::string text, Communicator& world) {
+// One number of every rank, by rank. Collective.
+std::vector<double> gather(double number, Communicator& world) {
   Stream host(DeviceType::cpu);
-  const CallOptions options = {};
-  std::vector<int32_t> lengths(world.size());
-  lengths[world.rank()] = static_cast<int32_t>((text.size() + 3) / 4);
-  const TensorView all(lengths.data(), DType::int32, DeviceType::cpu, {world.size()});
-  world.all_gather(host, all, all.rows(world.rank(), 1), options).wait(host);
+  std::vector<double> numbers(world.size());
+  numbers[world.rank()] = number;
+  const TensorView all(numbers.data(), DType::fp64, DeviceType::cpu, {world.size()});
+  world.all_gather(host, all, all.rows(world.rank(), 1), {}).wait(host);
+  return numbers;
+}
 
-  const auto words = [](std::string& bytes, int32_t length) {
-    bytes.resize(4 * static_cast<size_t>(length), ' ');
-    return TensorView(bytes.data(), DType::int32, DeviceType::cpu, {static_cast<size_t>(length)});
-  };
-  if (world.rank() != 0) {
-    world.send(host, words(text, lengths[world.rank()]), 0, options).wait(host);
-    return {};
-  }
+// A text as it travels between ranks: int32, padded with spaces.
+TensorView words_of(std::string& text) {
+  const size_t num_words = (text.size() + 3) / 4;
+  text.resize(4 * num_words, ' ');
+  return TensorView(text.data(), DType::int32, DeviceType::cpu, {num_words});
+}
+
+// Calls take(text) on rank 0 with the text of every rank, in rank order. Collective.
+template <class Take>
+void for_text_of_each(std::string text, Communicator& world, Take take) {
+  Stream host(DeviceType::cpu);
+  const std::vector<double> sizes = gather(static_cast<double>(text.size()), world);
+  if (world.rank() != 0) return world.send(host, words_of(text), 0, {}).wait(host);
+  take(text);
   for (size_t r = 1; r < world.size(); ++r) {
-    std::string other;
-    world.recv(host, words(other, lengths[r]), r, options).wait(host);
-    text += ",\n" + other;
+    std::string other(static_cast<size_t>(sizes[r]), ' ');
+    world.recv(host, words_of(other), r, {}).wait(host);
+    take(other);
   }
-  return text;
 }
 
 }  // namespace
 
 void Trace::add(Lane lane, std::string name, Time from, Time to) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back({lane, std::move(name), from, to});
+  if (spans_.size() < max_spans_) {
+    spans_.push_back({lane, std::move(name), from, to});
+  } else {
+    ++num_left_out_;
+  }
+}
+
+size_t Trace::num_left_out() const {
+  const std::lock_guard lock(mutex_);
+  return num_left_out_;
 }
 
 void Trace::on_range(std::string_view name, Time begin, Time end) {
@@ -81,6 +95,12 @@ std::string Trace::json(size_t rank) const {
           {"ph", "M"},
           {"pid", rank},
           {"args", {{"name", concat("rank ", rank)}}}});
+  if (const size_t left_out = num_left_out(); left_out > 0) {
+    append({{"name", "process_labels"},
+            {"ph", "M"},
+            {"pid", rank},
+            {"args", {{"labels", concat("the last ", left_out, " spans are left out")}}}});
+  }
   std::vector<Span> spans;
   {
     const std::lock_guard lock(mutex_);
@@ -108,12 +128,18 @@ std::string Trace::json(size_t rank) const {
   return text;
 }
 
-void write_trace(const Trace& trace, PartialFile* file, Communicator& world) {
-  const std::string events = gather_texts(trace.json(world.rank()), world);
-  if (file == nullptr) return;
-  const std::string text = "{\"traceEvents\": [\n" + events + "\n]}\n";
-  file->write(std::as_bytes(std::span(text)));
-  file->commit();
+size_t write_trace(const Trace& trace, PartialFile* file, Communicator& world) {
+  const std::vector<double> left_out = gather(static_cast<double>(trace.num_left_out()), world);
+  const char* before = "{\"traceEvents\": [\n";
+  for_text_of_each(trace.json(world.rank()), world, [&](const std::string& events) {
+    file->write(before + events);
+    before = ",\n";
+  });
+  if (file != nullptr) {
+    file->write("\n]}\n");
+    file->commit();
+  }
+  return static_cast<size_t>(std::accumulate(left_out.begin(), left_out.end(), 0.0));
 }
 
 }  // namespace ladder

@@ -18,8 +18,13 @@ class Trace final : public StreamObserver {
   enum class Lane { compute, communication };
   using Time = std::chrono::steady_clock::time_point;
 
-  // Time 0 is now. Ranks that make it right after a barrier share it.
-  Trace() : begin_(std::chrono::steady_clock::now()) {}
+  // Some 130 bytes each in the file: a rank has about 13 MB there at most.
+  static constexpr size_t kMaxSpans = 100'000;
+
+  // Time 0 is now. Ranks that make it right after a barrier share it. Only the first `max_spans`
+  // are kept, so that a long run does not fill the memory.
+  explicit Trace(size_t max_spans = kMaxSpans)
+      : max_spans_(max_spans), begin_(std::chrono::steady_clock::now()) {}
 
   void add(Lane lane, std::string name, Time from, Time to);
   // Records every range of work on the stream from now on: each unit in each pass, updates. The
@@ -31,8 +36,10 @@ class Trace final : public StreamObserver {
 
   // The spans as elements of a Chrome trace, joined by commas: process = rank, thread = lane, times
   // in microseconds. Operations that ran at the same time, on several communicators, have a lane
-  // each. [Trace Event Format]
+  // each. Where spans are left out, the process has a label that says so. [Trace Event Format]
   std::string json(size_t rank) const;
+  // Spans that came after the first max_spans.
+  size_t num_left_out() const;
 
  private:
   struct Span {
@@ -44,14 +51,16 @@ class Trace final : public StreamObserver {
   // REQUIRES: in the order of their beginnings.
   static std::vector<size_t> lanes_of(const std::vector<Span>& spans);
 
+  size_t max_spans_;
   Time begin_;
   mutable std::mutex mutex_;
   std::vector<Span> spans_;
+  size_t num_left_out_ = 0;
 };
 
-// Collects the spans of all ranks on rank 0 and writes them there to `file`, as JSON that Perfetto
-// and chrome://tracing open. Collective. `file`: null on the other ranks. Throws Error when the
-// disk is full.
-void write_trace(const Trace& trace, PartialFile* file, Communicator& world);
+// Writes the spans of all ranks to `file`, rank after rank, as JSON that Perfetto and
+// chrome://tracing open. Collective. `file`: on rank 0, null elsewhere. Returns how many spans of
+// all ranks were left out. Throws Error when the disk is full.
+size_t write_trace(const Trace& trace, PartialFile* file, Communicator& world);
 
 }  // namespace ladder

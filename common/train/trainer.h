@@ -38,8 +38,8 @@ struct TrainerContext {
 
 // A trainer is a class with
 //   kLesson                  its name and description
-//   Flags                    its own options: void add_to(CLI::App&); optional: check_files(),
-//                            UserError where rank 0 cannot write the files they name
+//   Flags                    its own options: void add_to(CLI::App&); optional: outputs(),
+//                            the files (NamedFile) that they name for rank 0 to write
 //   a constructor            allocates everything that it will ever need, and nothing else: it also
 //                            runs where there is neither memory nor peers, to find out how much
 //                            that is (prediction.h)

@@ -1,8 +1,10 @@
 #include "common/train/validators.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/runtime/check.h"
 
@@ -19,13 +21,37 @@ std::optional<Number> parse_number(const std::string& text) {
   return number;
 }
 
+std::string decimal_fault(std::string_view text) {
+  const std::string_view digits = text.substr(text.starts_with('-') ? 1 : 0);
+  const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
+  if (is_number && (digits[0] != '0' || digits.size() == 1)) return "";
+  return concat("'", text, "' is not a whole number in decimal, without leading zeros");
+}
+
+// "1", "" and "2" of "1,,2".
+std::vector<std::string> items_of(const std::string& list) {
+  std::vector<std::string> items(1);
+  for (const char c : list) {
+    if (c == ',') {
+      items.emplace_back();
+    } else {
+      items.back() += c;
+    }
+  }
+  return items;
+}
+
 }  // namespace
+
+CLI::Validator decimal() {
+  return CLI::Validator([](std::string& text) { return decimal_fault(text); }, "");
+}
 
 CLI::Validator whole(int64_t least, int64_t most) {
   return CLI::Validator(
       [=](std::string& text) {
         const std::optional<int64_t> number = parse_number<int64_t>(text);
-        if (number && *number >= least && *number <= most) return std::string();
+        if (number && *number >= least && *number <= most) return decimal_fault(text);
         return concat("'", text, "' is not a whole number from ", least, " to ", most);
       },
       "");
@@ -49,10 +75,49 @@ CLI::Validator path() {
       [](std::string& text) { return text.empty() ? "the path is empty" : std::string(); }, "");
 }
 
+CLI::Validator byte_size() {
+  return CLI::Validator(
+      [](std::string& text) {
+        const std::string given = text;
+        // CLI11 takes "-1" for 2^64 - 1, "MiB" for one MiB, 010 for eight and 0x10 for sixteen.
+        const size_t digits = std::min(given.find_first_not_of("0123456789"), given.size());
+        const bool has_number = digits > 0 && (given[0] != '0' || digits == 1) &&
+                                given.find_first_of("0123456789", digits) == given.npos;
+        try {
+          // The largest is a size that still fits a pointer difference.
+          const auto size = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
+          if (has_number && size(text).empty()) return std::string();
+        } catch (const CLI::ValidationError&) {  // thrown for an unknown unit
+        }
+        return concat("'", given, "' is not a size such as 64MiB, from 1 byte to 4 EiB");
+      },
+      "");
+}
+
+CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
+                            const std::string& text, int64_t least, int64_t most) {
+  // As text: CLI11 would leave out an empty place between two commas.
+  const auto split = [&numbers](const std::vector<std::string>& given) {
+    numbers.clear();
+    for (const std::string& list : given) {
+      for (const std::string& item : items_of(list)) numbers.push_back(std::stoull(item));
+    }
+  };
+  const auto check_items = [range = whole(least, most)](std::string& list) {
+    for (const std::string& item : items_of(list)) {
+      const std::string fault = range(item);
+      if (!fault.empty()) return fault;
+    }
+    return std::string();
+  };
+  return app.add_option_function<std::vector<std::string>>(name, split, text)
+      ->check(CLI::Validator(check_items, ""))
+      ->type_name("UINT,...");
+}
+
 void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks) {
   if (size == 0 || size == num_ranks) return;
-  throw UserError(concat(flag, " ", size, " on ", num_ranks, num_ranks == 1 ? " rank" : " ranks",
-                         "; start ", size,
+  throw UserError(concat(flag, " ", size, " on ", counted(num_ranks, "rank"), "; start ", size,
                          " of them, or take 09_3d_parallel, which splits the batch too"));
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
+#include <dnnl_debug.h>
 #include <dnnl.hpp>
 #include <map>
 
@@ -74,6 +75,18 @@ class Bf16Product {
   dnnl::matmul product_;
 };
 
+// Throws Error: oneDNN's product of (m, k) and (k, n) has failed.
+[[noreturn]] void fail_product(const char* dtype, size_t m, size_t n, size_t k,
+                               dnnl_status_t status) {
+  const char* const advice =
+      status == dnnl_out_of_memory
+          ? ": the machine has no memory left for what it works in; run fewer ranks, threads or "
+            "other programs beside this one"
+          : "";
+  throw Error(concat("oneDNN's product of ", dtype, " matrices (", m, ", ", k, ") and (", k, ", ",
+                     n, ") failed with status ", dnnl_status2str(status), advice));
+}
+
 bool cpu_has_bf16() {
   static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   constexpr auto kBf16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -91,7 +104,7 @@ void gemm_bf16(size_t m, size_t n, size_t k, Matrix<bfloat16> a, Matrix<bfloat16
     Bf16Product& product = products.try_emplace(kind, kind).first->second;
     product.run(dim(m), dim(n), dim(k), a, b, out, dim(out_stride));
   } catch (const dnnl::error& error) {
-    fail(concat("oneDNN's product of bf16 matrices: ", error.what()));
+    fail_product("bf16", m, n, k, error.status);
   }
 }
 
@@ -102,7 +115,7 @@ void gemm(size_t m, size_t n, size_t k, Matrix<float> a, Matrix<float> b, bool a
   const dnnl_status_t status = dnnl_sgemm(
       a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', dim(m), dim(n), dim(k), 1.0f, a.data,
       dim(a.stride), b.data, dim(b.stride), accumulate ? 1.0f : 0.0f, out, dim(out_stride));
-  if (status != dnnl_success) fail(concat("dnnl_sgemm returned status ", status));
+  if (status != dnnl_success) fail_product("fp32", m, n, k, status);
 }
 
 void gemm(size_t m, size_t n, size_t k, Matrix<double> a, Matrix<double> b, bool accumulate,

@@ -46,12 +46,10 @@ cudaError_t start(cudaStream_t stream, const LaunchShape& shape, Args... args) {
   kernel<<<shape.grid, shape.block, shape.shared_bytes, stream>>>(args...);
   return cudaGetLastError();
 #else
-  emulator::check_pointers(kernel_name<kernel>(), args...);
-  const auto body = [&] { kernel(args...); };
-  using Body = decltype(body);
   return emulator::launch(
       {kernel_name<kernel>(), reinterpret_cast<const void*>(kernel), shape.grid, shape.block,
-       shape.shared_bytes, [](const void* call) { (*static_cast<const Body*>(call))(); }, &body},
+       shape.shared_bytes, [=] { emulator::check_pointers(kernel_name<kernel>(), args...); },
+       [=] { kernel(args...); }},
       stream);
 #endif
 }

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <new>
 
 #include "kernels/emulator/fault.h"
@@ -18,8 +19,9 @@ namespace ladder::emulator {
 namespace {
 
 constexpr size_t kAlignment = 256;
-constexpr size_t kGap = 256;                      // at least, behind every allocation
-constexpr size_t kHugePage = size_t{2} << 20;     // the range is opened in steps of this
+constexpr size_t kReservedGap = size_t{16} << 30;  // on either side of reserved memory
+constexpr size_t kGap = 256;                       // at least, behind every allocation
+constexpr size_t kHugePage = size_t{2} << 20;      // the range is opened in steps of this
 constexpr size_t kFirst = kHugePage;              // what lies before the first allocation is closed
 constexpr std::uint32_t kUndefined = 0xfff5fff5;  // NaN as float, twice as double, and as 16 bits
 
@@ -99,8 +101,25 @@ void* Arena::allocate(size_t bytes) {
   return begin_ + offset;
 }
 
+void* Arena::reserve(size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  void* const mapped = mmap(nullptr, bytes + 2 * kReservedGap, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) fail(concat("cannot reserve ", bytes, " bytes of addresses"));
+  void* const begin = static_cast<char*>(mapped) + kReservedGap;
+  madvise(begin, bytes, MADV_NOHUGEPAGE);
+  reserved_.emplace(begin, bytes);
+  if (open_ > 0) protect(PROT_READ | PROT_WRITE);
+  return begin;
+}
+
 bool Arena::release(void* pointer) {
   const std::lock_guard lock(mutex_);
+  if (const auto found = reserved_.find(pointer); found != reserved_.end()) {
+    munmap(static_cast<char*>(pointer) - kReservedGap, found->second + 2 * kReservedGap);
+    reserved_.erase(found);
+    return true;
+  }
   if (!contains(pointer)) return false;
   const auto found = allocations_.find(static_cast<size_t>(static_cast<char*>(pointer) - begin_));
   if (found == allocations_.end()) return false;
@@ -111,13 +130,25 @@ bool Arena::release(void* pointer) {
   return true;
 }
 
+bool Arena::is_reserved(const void* pointer, size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  const auto next = reserved_.upper_bound(pointer);
+  if (next == reserved_.begin()) return false;
+  const auto& [begin, size] = *std::prev(next);
+  const auto inside =
+      static_cast<size_t>(static_cast<const char*>(pointer) - static_cast<const char*>(begin));
+  return inside <= size && bytes <= size - inside;
+}
+
 bool Arena::contains(const void* pointer) const {
+  if (is_reserved(pointer, 0)) return true;
   const auto at = reinterpret_cast<std::uintptr_t>(pointer);
   const auto begin = reinterpret_cast<std::uintptr_t>(begin_);
   return at >= begin && at < begin + kFirst + total_;
 }
 
 bool Arena::holds(const void* pointer, size_t bytes) const {
+  if (is_reserved(pointer, bytes)) return true;
   if (!contains(pointer)) return false;
   const std::lock_guard lock(mutex_);
   const auto offset = static_cast<size_t>(static_cast<const char*>(pointer) - begin_);
@@ -148,10 +179,12 @@ size_t Arena::in_use() const {
 }
 
 void Arena::protect(int protection) {
-  if (end_ == kFirst) return;
-  if (mprotect(begin_ + kFirst, round_up(end_ - kFirst, kHugePage), protection) != 0) {
+  const auto protect_range = [protection](const void* begin, size_t bytes) {
+    if (bytes == 0 || mprotect(const_cast<void*>(begin), bytes, protection) == 0) return;
     fail(concat("mprotect of device memory failed: ", std::strerror(errno)));
-  }
+  };
+  protect_range(begin_ + kFirst, round_up(end_ - kFirst, kHugePage));
+  for (const auto& [begin, bytes] : reserved_) protect_range(begin, bytes);
 }
 
 void Arena::extend(size_t end) {

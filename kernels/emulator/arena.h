@@ -30,7 +30,11 @@ class Arena {
 
   // nullptr where no room is left. REQUIRES: bytes > 0.
   void* allocate(size_t bytes);
-  // False if allocate did not return `pointer`, or it was released before.
+  // As much memory as you like, more than the machine has: zeros that take no room until they are
+  // written. Not counted. For tests with tensors of more than 2^32 elements: 16 GiB on either side
+  // are closed, as far as an index goes astray that was cut to 32 bits.
+  void* reserve(size_t bytes);
+  // False if neither of the two returned `pointer`, or it was released before.
   bool release(void* pointer);
 
   // Does the address belong to the device, allocated or not?
@@ -50,6 +54,7 @@ class Arena {
   void open();
   void close();
   void protect(int protection);
+  bool is_reserved(const void* pointer, size_t bytes) const;
   void extend(size_t end);
 
   char* begin_;   // of the reserved range
@@ -57,7 +62,8 @@ class Arena {
   size_t end_;    // offset: bytes from kFirst to here have been used
   int open_ = 0;  // DeviceAccess alive
   size_t in_use_ = 0;
-  std::map<size_t, size_t> allocations_;  // offset -> bytes
+  std::map<size_t, size_t> allocations_;    // offset -> bytes
+  std::map<const void*, size_t> reserved_;  // begin -> bytes
   mutable std::recursive_mutex mutex_;
 };
 

@@ -8,9 +8,15 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/streams.h"
+#include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
 
-struct cublasContext {};
+struct cublasContext {
+  cudaStream_t stream = nullptr;
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
+};
 
 namespace ladder::emulator {
 namespace {
@@ -90,18 +96,26 @@ void multiply(const Product<S>& p, const Operand<const T>& a, const Operand<cons
 }
 
 template <class T, class Out, class S = Accumulate<T>>
-cublasStatus_t gemm(int64_t m, int64_t n, int64_t k, const void* alpha, const Operand<const T>& a,
-                    const Operand<const T>& b, const void* beta, const Operand<Out>& c) {
+cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k, const void* alpha,
+                    const Operand<const T>& a, const Operand<const T>& b, const void* beta,
+                    const Operand<Out>& c) {
   const auto on_host = [](const void* p) { return p != nullptr && !Arena::instance().contains(p); };
   if (m < 0 || n < 0 || k < 0 || !on_host(alpha) || !on_host(beta)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
-  if (!a.is_valid(m, k) || !b.is_valid(k, n) || !c.is_valid(m, n)) {
-    return CUBLAS_STATUS_INVALID_VALUE;
-  }
-  const DeviceAccess access;
-  multiply<S>({m, n, k, *static_cast<const S*>(alpha), *static_cast<const S*>(beta)}, a, b, c);
+  const auto valid = [=] {
+    return a.is_valid(m, k) && b.is_valid(k, n) && c.is_valid(m, n) &&
+           (handle.workspace_bytes == 0 ||
+            Arena::instance().holds(handle.workspace, handle.workspace_bytes));
+  };
+  if (!valid()) return CUBLAS_STATUS_INVALID_VALUE;
+  const Product<S> p = {m, n, k, *static_cast<const S*>(alpha), *static_cast<const S*>(beta)};
+  give(handle.stream, [=] {
+    check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
+    const DeviceAccess access;
+    multiply<S>(p, a, b, c);
+  });
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -141,7 +155,9 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
-  return is_stream(stream) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  if (!is_stream(stream)) return CUBLAS_STATUS_INVALID_VALUE;
+  *handle = {.stream = stream};  // the workspace is cuBLAS' own again
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
@@ -156,7 +172,10 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   const bool fine = bytes == 0 || (reinterpret_cast<std::uintptr_t>(workspace) % 256 == 0 &&
                                    Arena::instance().holds(workspace, bytes));
-  return fine ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  if (!fine) return CUBLAS_STATUS_INVALID_VALUE;
+  handle->workspace = workspace;
+  handle->workspace_bytes = bytes;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a,
@@ -169,7 +188,7 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a,
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (algorithm != CUBLAS_GEMM_DEFAULT) return CUBLAS_STATUS_INVALID_VALUE;
   const auto call = [&]<class T, class Out>(T, Out) {
-    return gemm<T, Out>(m, n, k, alpha, {static_cast<const T*>(a), lda, op_a},
+    return gemm<T, Out>(*handle, m, n, k, alpha, {static_cast<const T*>(a), lda, op_a},
                         {static_cast<const T*>(b), ldb, op_b}, beta, {static_cast<Out*>(c), ldc});
   };
   const auto is = [&](cudaDataType_t in, cudaDataType_t out, cublasComputeType_t computed) {

@@ -1,5 +1,6 @@
 #include "kernels/emulator/execution.h"
 
+#include <algorithm>
 #include <exception>
 
 #include "kernels/emulator/arena.h"
@@ -28,6 +29,9 @@ Execution::Pool& the_pool() {
 // compete for the same lines of the cache.
 size_t staggered_bytes(size_t index) { return kStackBytes - index * 9 % 32 * 64; }
 
+bool outer_blocks_only = false;
+
+// The next index in a range of `extents`.
 void advance(uint3& index, const dim3& extents) {
   if (++index.x < extents.x) return;
   index.x = 0;
@@ -42,6 +46,9 @@ Execution& running_kernel(const char* function) {
 }
 
 }  // namespace
+
+OuterBlocksOnly::OuterBlocksOnly() { outer_blocks_only = true; }
+OuterBlocksOnly::~OuterBlocksOnly() { outer_blocks_only = false; }
 
 std::string_view running_kernel_name() { return current == nullptr ? "" : current->call_.name; }
 
@@ -65,10 +72,18 @@ void Execution::run() {
     ~Leave() { current = nullptr; }
   } leave_when_done;
   coordinates = {{0, 0, 0}, {0, 0, 0}, call_.block, call_.grid};
-  const size_t num_blocks = size_t{call_.grid.x} * call_.grid.y * call_.grid.z;
-  for (size_t i = 0; i < num_blocks && failure_.empty(); ++i) {
+  const dim3 grid = call_.grid;
+  // How far one block that runs is from the next, and how many blocks run.
+  const dim3 step = outer_blocks_only ? dim3(std::max(grid.x - 1, 1u), std::max(grid.y - 1, 1u),
+                                             std::max(grid.z - 1, 1u))
+                                      : dim3(1, 1, 1);
+  const auto count = [](unsigned extent, unsigned apart) { return (extent - 1) / apart + 1; };
+  const dim3 counts(count(grid.x, step.x), count(grid.y, step.y), count(grid.z, step.z));
+  const size_t num_blocks = size_t{counts.x} * counts.y * counts.z;
+  uint3 number{};
+  for (size_t i = 0; i < num_blocks && failure_.empty(); ++i, advance(number, counts)) {
+    coordinates.block = {number.x * step.x, number.y * step.y, number.z * step.z};
     run_block();
-    if (failure_.empty()) advance(coordinates.block, call_.grid);
   }
   if (failure_.empty()) return;
   throw Error(
@@ -128,7 +143,7 @@ void Execution::run_thread(Thread& thread) {
   running_ = &thread;
   coordinates.thread = thread.index;
   try {
-    call_.run(call_.kernel);
+    call_.run();
   } catch (const Abandoned&) {
   } catch (const std::exception& e) {
     if (!abandoning_) failure_ = concat("thread ", text_of(thread.index), ": ", e.what());

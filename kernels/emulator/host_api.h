@@ -1,5 +1,6 @@
-// The part of CUDA's host API that the project calls. Everything has happened when a call returns;
-// wrong handles, pointers, ranges and directions are errors, as on a GPU or sooner.
+// The part of CUDA's host API that the project calls. Everything has happened when a call returns,
+// unless streams are deferred (streams.h); wrong handles, pointers, ranges and directions are
+// errors, as on a GPU or sooner.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +48,7 @@ struct cudaDeviceProp {
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
-// Flags of streams and events. Streams run in place, so the stream's have no effect here.
+// Flags of streams and events.
 inline constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1,
                           cudaEventDisableTiming = 2;
@@ -78,6 +79,8 @@ cudaError_t cudaFreeHost(void* pointer);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 
 // Copies. Device ranges must lie in one allocation, host ranges outside of device memory.
+// cudaMemcpy has copied when it returns, but for copies within the device; cudaMemset need not have
+// set.
 cudaError_t cudaMemcpy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream = nullptr);

@@ -1,6 +1,5 @@
 #include "kernels/emulator/launch.h"
 
-#include <mutex>
 #include <utility>
 
 #include "kernels/emulator/arena.h"
@@ -8,6 +7,7 @@
 #include "kernels/emulator/fault.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/stacks.h"
+#include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -26,6 +26,16 @@ cudaError_t check_shape(const KernelCall& call) {
   return call.shared_bytes <= shared_limit(call.function) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+void run(const KernelCall& call) {
+  call.check_arguments();
+  explain_faults();
+  shared_bytes = (call.shared_bytes + 15) / 16 * 16;
+  const DeviceAccess access;
+  Execution(call).run();
+  const std::string stray_write = Arena::instance().find_stray_write();
+  if (!stray_write.empty()) throw Error(concat("kernel ", call.name, ": ", stray_write));
+}
+
 }  // namespace
 
 void* dynamic_shared() { return static_cast<char*>(dynamic_shared_end()) - shared_bytes; }
@@ -37,19 +47,12 @@ void check_pointer(std::string_view kernel, size_t index, const void* pointer) {
                                                          : ", which is host memory"));
 }
 
-cudaError_t launch(const KernelCall& call, cudaStream_t stream) {
-  static std::mutex one_kernel_at_a_time;
+cudaError_t launch(KernelCall call, cudaStream_t stream) {
   if (!running_kernel_name().empty()) fail("a kernel cannot launch a kernel");
   if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
   const cudaError_t status = check_shape(call);
   if (status != cudaSuccess) return note(status);
-  const std::lock_guard lock(one_kernel_at_a_time);
-  explain_faults();
-  shared_bytes = (call.shared_bytes + 15) / 16 * 16;
-  const DeviceAccess access;
-  Execution(call).run();
-  const std::string stray_write = Arena::instance().find_stray_write();
-  if (!stray_write.empty()) throw Error(concat("kernel ", call.name, ": ", stray_write));
+  give(stream, [call = std::move(call)] { run(call); });
   return cudaSuccess;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string_view>
 #include <type_traits>
 
@@ -14,15 +15,15 @@ struct KernelCall {
   std::string_view name;  // lives as long as the process
   const void* function;   // which kernel, for cudaFuncSetAttribute
   dim3 grid, block;
-  size_t shared_bytes;              // of dynamic shared memory
-  void (*run)(const void* kernel);  // runs the kernel's body for the current thread
-  const void* kernel;               // what `run` is given
+  size_t shared_bytes;                    // of dynamic shared memory
+  std::function<void()> check_arguments;  // once before the kernel runs: check_pointers()
+  std::function<void()> run;              // runs the kernel's body for the current thread
 };
 
-// Runs the kernel; it has run when this returns. A call that a GPU would not even start is a status
-// other than cudaSuccess. Throws Error, naming kernel, block and thread, for what it finds while it
-// runs: see README.md. One kernel runs at a time, others wait.
-cudaError_t launch(const KernelCall& call, cudaStream_t stream);
+// Gives the kernel to the stream. A call that a GPU would not even start is a status other than
+// cudaSuccess. When the kernel runs, Error, naming kernel, block and thread, is thrown for what is
+// found: see README.md. One kernel runs at a time.
+cudaError_t launch(KernelCall call, cudaStream_t stream);
 
 // Throws Error if argument `index` of the kernel is a pointer that the device could not follow.
 void check_pointer(std::string_view kernel, size_t index, const void* pointer);
@@ -39,6 +40,17 @@ void check_pointers(std::string_view kernel, const Args&... args) {
   };
   (check_one(args), ...);
 }
+
+// For tests with tensors that are larger than any machine, whose last elements alone are looked at:
+// while one of these lives, kernels run only the first and the last block in each dimension of
+// their grid.
+class OuterBlocksOnly {
+ public:
+  OuterBlocksOnly();
+  ~OuterBlocksOnly();
+  OuterBlocksOnly(const OuterBlocksOnly&) = delete;
+  OuterBlocksOnly& operator=(const OuterBlocksOnly&) = delete;
+};
 
 // The dynamic shared memory of the running block.
 void* dynamic_shared();

@@ -3,9 +3,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/streams.h"
+#include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
 namespace {
@@ -20,20 +23,39 @@ PinnedMemory& pinned_memory() {
   return *memory;
 }
 
-bool overlap(const void* a, const void* b, size_t bytes) {
-  const char* const x = static_cast<const char*>(a);
-  const char* const y = static_cast<const char*>(b);
-  return x < y + bytes && y < x + bytes;
-}
-
 // May `bytes` be read or written at `pointer`, as memory of the device or of the host?
 bool is_range(const void* pointer, size_t bytes, bool device) {
   const Arena& arena = Arena::instance();
   return device ? arena.holds(pointer, bytes) : pointer != nullptr && !arena.contains(pointer);
 }
 
-cudaError_t check_copy(const void* destination, const void* source, size_t bytes,
-                       cudaMemcpyKind kind) {
+// Throws Error if memory that a call names has been freed before its stream came to the call.
+void require_still_there(bool there, const char* call) {
+  if (!there) throw Error(concat(call, ": its memory was freed before its stream came to it"));
+}
+
+// A copy that a stream comes to later. Host memory is read and written then, pinned or not: CUDA
+// may, and does not say when, if it is not pinned.
+struct Copy {
+  void* destination;
+  const void* source;
+  size_t bytes;
+  bool to_device, from_device;
+  bool pinned = is_pinned(to_device ? source : destination);  // the side on the host
+
+  void run() const {
+    const Arena& arena = Arena::instance();
+    require_still_there((!to_device || arena.holds(destination, bytes)) &&
+                            (!from_device || arena.holds(source, bytes)) &&
+                            (!pinned || is_pinned(to_device ? source : destination)),
+                        "cudaMemcpyAsync");
+    const DeviceAccess access;
+    std::memcpy(destination, source, bytes);
+  }
+};
+
+cudaError_t make_copy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
+                      std::optional<Copy>& copy) {
   const Arena& arena = Arena::instance();
   const auto side = [&](bool by_kind, const void* pointer) {
     return kind == cudaMemcpyDefault ? arena.contains(pointer) : by_kind;
@@ -46,8 +68,11 @@ cudaError_t check_copy(const void* destination, const void* source, size_t bytes
   const bool from_device =
       side(kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice, source);
   const bool fine = is_range(destination, bytes, to_device) &&
-                    is_range(source, bytes, from_device) && !overlap(destination, source, bytes);
-  return fine ? cudaSuccess : cudaErrorInvalidValue;
+                    is_range(source, bytes, from_device) &&
+                    !overlap({destination, bytes}, {source, bytes});
+  if (!fine) return cudaErrorInvalidValue;
+  copy.emplace(destination, source, bytes, to_device, from_device);
+  return cudaSuccess;
 }
 
 }  // namespace
@@ -74,6 +99,7 @@ cudaError_t cudaMalloc(void** pointer, size_t bytes) {
 
 cudaError_t cudaFree(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
+  run_all_streams();
   const bool stray_write = !Arena::instance().find_stray_write().empty();
   if (!Arena::instance().release(pointer)) return note(cudaErrorInvalidValue);
   return note(stray_write ? cudaErrorIllegalAddress : cudaSuccess);
@@ -113,17 +139,21 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 cudaError_t cudaMemcpy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
-  return cudaMemcpyAsync(destination, source, bytes, kind, nullptr);
+  const cudaError_t status = cudaMemcpyAsync(destination, source, bytes, kind, nullptr);
+  const Arena& arena = Arena::instance();
+  const bool within_device = arena.contains(destination) && arena.contains(source);
+  return status != cudaSuccess || within_device ? status : cudaStreamSynchronize(nullptr);
 }
 
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream) {
   if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return cudaSuccess;
-  const cudaError_t status = check_copy(destination, source, bytes, kind);
+  std::optional<Copy> copy;
+  const cudaError_t status = make_copy(destination, source, bytes, kind, copy);
   if (status != cudaSuccess) return note(status);
-  const DeviceAccess access;
-  std::memcpy(destination, source, bytes);
+  const StreamMark done = give(stream, [copy = *copy] { copy.run(); });
+  if (!copy->to_device && !copy->from_device) run_to(done);
   return cudaSuccess;
 }
 
@@ -135,7 +165,10 @@ cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes, cudaStre
   if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return cudaSuccess;
   if (!Arena::instance().holds(destination, bytes)) return note(cudaErrorInvalidValue);
-  const DeviceAccess access;
-  std::memset(destination, value, bytes);
+  give(stream, [=] {
+    require_still_there(Arena::instance().holds(destination, bytes), "cudaMemsetAsync");
+    const DeviceAccess access;
+    std::memset(destination, value, bytes);
+  });
   return cudaSuccess;
 }

@@ -1,121 +1,148 @@
-// Streams and events. All work is done when it is given, so they only keep order books.
+// Streams and events: CUDA's calls, in terms of streams.h.
 #include <chrono>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <unordered_set>
 
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/streams.h"
 
-struct CUstream_st {};
+namespace {
+
+// What cudaEventRecord has asked for. `passed` is known once the stream has passed the mark.
+struct Record {
+  ladder::emulator::StreamMark mark;
+  std::chrono::steady_clock::time_point passed;
+};
+
+}  // namespace
 
 struct CUevent_st {
   bool timed;
-  std::optional<std::chrono::steady_clock::time_point> recorded;
+  std::shared_ptr<Record> last;  // null before the first record
 };
 
 namespace ladder::emulator {
 namespace {
 
-// The handles that are alive.
-struct Handles {
+// The events that are alive.
+struct Events {
   std::mutex mutex;
-  std::unordered_set<cudaStream_t> streams;
-  std::unordered_set<cudaEvent_t> events;
+  std::unordered_set<cudaEvent_t> alive;
 };
 
-Handles& handles() {
-  static Handles* const all = new Handles;
+Events& events() {
+  static Events* const all = new Events;
   return *all;
 }
 
-// Calls f() and returns its status if the event is alive, under the lock.
-template <class F>
-cudaError_t with_event(cudaEvent_t event, F f) {
-  Handles& all = handles();
-  const std::lock_guard lock(all.mutex);
-  return note(all.events.contains(event) ? f() : cudaErrorInvalidResourceHandle);
+// Sets `last` to the event's last record, or null. False if there is no such event.
+bool find_record(cudaEvent_t event, std::shared_ptr<Record>& last) {
+  const std::lock_guard lock(events().mutex);
+  if (!events().alive.contains(event)) return false;
+  last = event->last;
+  return true;
+}
+
+// Calls body(record) if the event is alive and has been recorded, and returns its status.
+template <class Body>
+cudaError_t with_record(cudaEvent_t event, Body body) {
+  std::shared_ptr<Record> last;
+  if (!find_record(event, last)) return note(cudaErrorInvalidResourceHandle);
+  return last == nullptr ? cudaSuccess : note(body(*last));
+}
+
+// Has the mark been passed? The next question may have another answer.
+cudaError_t query(const StreamMark& mark) {
+  if (has_passed(mark)) return cudaSuccess;
+  run_towards(mark);
+  return cudaErrorNotReady;
 }
 
 }  // namespace
-
-bool is_stream(cudaStream_t stream) {
-  if (stream == nullptr) return true;
-  Handles& all = handles();
-  const std::lock_guard lock(all.mutex);
-  return all.streams.contains(stream);
-}
-
 }  // namespace ladder::emulator
 
 using namespace ladder::emulator;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (stream == nullptr || flags > cudaStreamNonBlocking) return note(cudaErrorInvalidValue);
-  *stream = new CUstream_st;
-  const std::lock_guard lock(handles().mutex);
-  handles().streams.insert(*stream);
+  *stream = make_stream(flags == cudaStreamDefault);
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  const std::lock_guard lock(handles().mutex);
-  if (handles().streams.erase(stream) == 0) return note(cudaErrorInvalidResourceHandle);
-  delete stream;
-  return cudaSuccess;
+  return note(destroy_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return note(is_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+  if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
+  run_to(mark_of(stream));
+  return cudaSuccess;
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
+  return note(query(mark_of(stream)));
+}
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
   if (flags != 0) return note(cudaErrorInvalidValue);
-  return with_event(event, [] { return cudaSuccess; });
+  return with_record(event, [stream](const Record& last) {
+    give_wait(stream, last.mark);
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   if (event == nullptr || flags > (cudaEventBlockingSync | cudaEventDisableTiming)) {
     return note(cudaErrorInvalidValue);
   }
-  *event = new CUevent_st{(flags & cudaEventDisableTiming) == 0, {}};
-  const std::lock_guard lock(handles().mutex);
-  handles().events.insert(*event);
+  *event = new CUevent_st{(flags & cudaEventDisableTiming) == 0, nullptr};
+  const std::lock_guard lock(events().mutex);
+  events().alive.insert(*event);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const std::lock_guard lock(handles().mutex);
-  if (handles().events.erase(event) == 0) return note(cudaErrorInvalidResourceHandle);
+  const std::lock_guard lock(events().mutex);
+  if (events().alive.erase(event) == 0) return note(cudaErrorInvalidResourceHandle);
   delete event;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (!is_stream(stream)) return note(cudaErrorInvalidResourceHandle);
-  return with_event(event, [event] {
-    event->recorded = std::chrono::steady_clock::now();
-    return cudaSuccess;
-  });
+  const auto record = std::make_shared<Record>();
+  std::shared_ptr<Record> before;
+  if (!is_stream(stream) || !find_record(event, before)) {
+    return note(cudaErrorInvalidResourceHandle);
+  }
+  const auto pass = [record] { record->passed = std::chrono::steady_clock::now(); };
+  record->mark = give(stream, pass, Range());
+  const std::lock_guard lock(events().mutex);
+  event->last = record;
+  return cudaSuccess;
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return with_event(event, [] { return cudaSuccess; });
+  return with_record(event, [](const Record& last) {
+    run_to(last.mark);
+    return cudaSuccess;
+  });
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event) { return cudaEventSynchronize(event); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return with_record(event, [](const Record& last) { return query(last.mark); });
+}
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   if (milliseconds == nullptr) return note(cudaErrorInvalidValue);
-  return with_event(begin, [=] {
-    if (!handles().events.contains(end)) return cudaErrorInvalidResourceHandle;
-    for (const cudaEvent_t event : {begin, end}) {
-      if (!event->timed || !event->recorded) return cudaErrorInvalidResourceHandle;
-    }
-    *milliseconds =
-        std::chrono::duration<float, std::milli>(*end->recorded - *begin->recorded).count();
-    return cudaSuccess;
-  });
+  std::shared_ptr<Record> first, last;
+  if (!find_record(begin, first) || !find_record(end, last) || first == nullptr ||
+      last == nullptr || !begin->timed || !end->timed) {
+    return note(cudaErrorInvalidResourceHandle);
+  }
+  if (!has_passed(first->mark) || !has_passed(last->mark)) return note(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(last->passed - first->passed).count();
+  return cudaSuccess;
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace ladder {
 
@@ -28,6 +29,12 @@ std::string concat(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
+}
+
+// "1 stage", "2 stages", "2 batches".
+template <class Number>
+std::string counted(Number count, std::string_view singular) {
+  return concat(count, " ", singular, count == 1 ? "" : singular.ends_with("ch") ? "es" : "s");
 }
 
 // Throws Error(why), naming the place in the source.

@@ -1,8 +1,7 @@
 #include "kernels/runtime/device.h"
 
-#include <fstream>
-
 #include "kernels/runtime/cuda.h"
+#include "kernels/runtime/host_memory.h"
 
 namespace ladder {
 namespace {
@@ -34,18 +33,6 @@ Gpus find_gpus() {
       gpus.error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(gpus.error);
   throw UserError(concat("--device cuda: no usable GPU (", why,
                          "); see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"));
-}
-
-// MemAvailable of the machine, or 0 if it does not say.
-size_t free_memory_of_machine() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  size_t kibibytes = 0;
-  while (file >> name >> kibibytes) {
-    std::getline(file, unit);
-    if (name == "MemAvailable:") return kibibytes * 1024;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -113,7 +100,7 @@ std::string description_of(DeviceType device) {
 }
 
 size_t free_memory(DeviceType device) {
-  if (device != DeviceType::cuda) return free_memory_of_machine();
+  if (device != DeviceType::cuda) return free_host_memory();
   size_t free = 0, total = 0;
   cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   return free;

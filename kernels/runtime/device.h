@@ -48,7 +48,7 @@ size_t num_devices(DeviceType device);
 std::string description_of(DeviceType device);
 
 // Bytes that the device has free for all its ranks, or 0 if it does not say. The CPU's and the
-// emulator's are the machine's.
+// emulator's are the machine's (host_memory.h).
 size_t free_memory(DeviceType device);
 
 }  // namespace ladder

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "common/train/replicas.h"
+#include "common/train/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
@@ -65,7 +66,7 @@ StepResult DdpTrainer::step() {
 }
 
 void DdpTrainer::check_replicas() {
-  check_copies(context_.stream, ranks_, layout_, state_.parameters);
+  check_copies(state_, ranks_, {{ranks_}});
 }
 
 }  // namespace ladder

@@ -42,7 +42,7 @@ StepResult Zero1Trainer::step() {
 }
 
 void Zero1Trainer::check_replicas() {
-  check_copies(context_.stream, ranks_, layout_, state_.parameters);
+  check_copies(state_, ranks_, {{ranks_}});
 }
 
 }  // namespace ladder

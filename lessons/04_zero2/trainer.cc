@@ -59,7 +59,7 @@ StepResult Zero2Trainer::step() {
 }
 
 void Zero2Trainer::check_replicas() {
-  check_copies(context_.stream, ranks_, layout_, state_.parameters);
+  check_copies(state_, ranks_, {{ranks_}});
 }
 
 }  // namespace ladder

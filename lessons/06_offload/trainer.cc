@@ -122,6 +122,10 @@ void OffloadTrainer::update(const AdamWStep& numbers) {
   context_.stream.synchronize();  // the next update overwrites what is still being copied
 }
 
+void OffloadTrainer::check_replicas() {
+  if (flags_.zero_stage == 2) check_copies(state_, ranks_, {{ranks_}});
+}
+
 double OffloadTrainer::evaluate(size_t num_batches) {
   return share_.evaluate(model_, num_batches, [&] { return weights(evaluation_walk(layout_)); });
 }

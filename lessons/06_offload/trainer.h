@@ -38,6 +38,7 @@ class OffloadTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  void check_replicas();
 
  private:
   // For one micro-batch: where weights come from; with stage 2 they are where they always are.

@@ -16,9 +16,10 @@ void check_slices(const Gpt2Config& config, size_t tensor_size) {
   if (divides(config, tensor_size)) return;
   size_t works = tensor_size;
   while (!divides(config, works)) --works;
-  throw UserError(concat("--tensor-parallel-size ", tensor_size, ": ", config.num_heads,
-                         " heads and a vocabulary of ", config.vocab_size,
-                         " tokens cannot be split among so many ranks; ", works, " would do"));
+  throw UserError(concat("--tensor-parallel-size ", tensor_size, ": ",
+                         counted(config.num_heads, "head"), " and a vocabulary of ",
+                         counted(config.vocab_size, "token"),
+                         " cannot be split among so many ranks; ", works, " would do"));
 }
 
 TensorParallel tensor_parallel_on(Communicator& ranks) {

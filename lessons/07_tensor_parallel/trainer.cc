@@ -76,8 +76,8 @@ double TensorParallelTrainer::evaluate(size_t num_batches) {
 }
 
 void TensorParallelTrainer::check_replicas() {
-  check_copies(context_.stream, ranks_, layout_, state_.parameters,
-               [](const Unit&, const Parameter& parameter) { return !parameter.split; });
+  check_copies(state_, context_.ranks->world,
+               {{ranks_, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}});
 }
 
 }  // namespace ladder

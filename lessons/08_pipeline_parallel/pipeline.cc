@@ -89,11 +89,8 @@ Work Pipeline::send(Communicator& group, ConstTensorView buffer, size_t to) {
                     {.purpose = Purpose::activation, .background = true});
 }
 
-void check_embeddings(const TrainerContext& context, const Layout& layout,
-                      ConstTensorView parameters) {
-  if (layout.shared_units().empty()) return;
-  check_copies(context.stream, context.ranks->groups->embedding(), layout, parameters,
-               [](const Unit& unit, const Parameter&) { return unit.is_shared; });
+Copies embedding_copies(GridGroups& groups) {
+  return {groups.embedding(), [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
 }
 
 }  // namespace ladder

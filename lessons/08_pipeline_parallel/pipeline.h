@@ -5,6 +5,7 @@
 #include "common/train/model_runner.h"
 #include "common/train/pipeline_report.h"
 #include "common/train/ranks.h"
+#include "common/train/replicas.h"
 
 namespace ladder {
 
@@ -56,8 +57,7 @@ class Pipeline {
   bool is_first_step_ = true;
 };
 
-// Throws Error unless the copies of such units are the same. Collective over the two stages.
-void check_embeddings(const TrainerContext& context, const Layout& layout,
-                      ConstTensorView parameters);
+// The copies of such units on the first stage and the last, for check_copies().
+Copies embedding_copies(GridGroups& groups);
 
 }  // namespace ladder

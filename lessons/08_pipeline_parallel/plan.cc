@@ -17,11 +17,10 @@ void PipelineFlags::add_to(CLI::App& app) {
   app.add_option_function<std::string>("--schedule", set_schedule, "naive, gpipe or 1f1b [1f1b]")
       ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""))
       ->group(group);
-  app.add_option(
-         "--stage-layers", stage_layers,
-         "Blocks of each stage, such as 5,3,3,1 [so that the most expensive stage is cheapest]")
-      ->delimiter(',')
-      ->check(whole(0, 10'000))
+  add_whole_list(app, "--stage-layers", stage_layers,
+                 "Blocks of each stage, such as 5,3,3,1 [so that the most expensive stage is "
+                 "cheapest]",
+                 0, 10'000)
       ->group(group);
   app.add_option("--draw", draw, "File: the schedule as SVG")->check(path())->group(group);
 }

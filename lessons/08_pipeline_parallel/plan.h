@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/train/outputs.h"
+#include "common/train/named_files.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 
@@ -17,8 +17,7 @@ struct PipelineFlags {
   std::vector<size_t> stage_layers = {};  // empty: cut by cost
   std::string draw = {};                  // path of an SVG; empty = none
   void add_to(CLI::App& app);
-  // UserError unless the file of --draw can be written.
-  void check_files() const { check_writable(draw); }
+  std::vector<NamedFile> outputs() const { return {{"--draw", draw}}; }
 };
 
 // UserError where the model cannot be cut so.

@@ -33,7 +33,9 @@ class PipelineTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
-  void check_replicas() { check_embeddings(context_, stage_.layout, state_.parameters); }
+  void check_replicas() {
+    check_copies(state_, context_.ranks->world, {embedding_copies(*context_.ranks->groups)});
+  }
   std::string report();
 
  private:

@@ -36,7 +36,7 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
   const size_t pipeline = std::max<size_t>(flags.pipeline.pipeline_parallel_size, 1);
   if (num_ranks % (tensor * pipeline) != 0) {
     throw UserError(concat("--tensor-parallel-size ", tensor, " times --pipeline-parallel-size ",
-                           pipeline, " does not divide the ", num_ranks, " ranks; ",
+                           pipeline, " does not divide ", counted(num_ranks, "rank"), "; ",
                            (num_ranks / (tensor * pipeline) + 1) * tensor * pipeline,
                            " ranks would do"));
   }
@@ -135,17 +135,17 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *context_.ranks->groups;
-  const Layout& layout = stage_.layout;
-  check_copies(context_.stream, groups.data(), layout, state_.parameters);
-  check_copies(context_.stream, groups.tensor(), layout, state_.parameters,
-               [](const Unit&, const Parameter& p) { return !p.split; });
-  check_embeddings(context_, layout, state_.parameters);
+  check_copies(state_, context_.ranks->world,
+               {{groups.data()},
+                {groups.tensor(), [](const Unit&, const Parameter& p) { return !p.split; }},
+                embedding_copies(groups)});
 }
 
 std::string ThreeDTrainer::report() {
   const ProcessGrid& grid = context_.ranks->grid;
   if (grid.pipeline_size == 1) return {};
-  return bubble_text(context_.ranks->groups->activations(), stage_.plan, pipeline_.times(),
+  Communicator& stages = context_.ranks->groups->activations();
+  return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()),
                      context_.config.num_micro_batches(grid.data_size));
 }
 

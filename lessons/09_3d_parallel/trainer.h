@@ -25,7 +25,7 @@ class ThreeDTrainer {
     PipelineFlags pipeline;
     ZeroFlags zero;
     void add_to(CLI::App& app);
-    void check_files() const { pipeline.check_files(); }
+    std::vector<NamedFile> outputs() const { return pipeline.outputs(); }
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);

@@ -119,7 +119,7 @@ std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
 }
 
 void MixedPrecisionTrainer::check_replicas() {
-  check_copies(context_.stream, ranks_, layout_, state_.parameters);
+  check_copies(state_, ranks_, {{ranks_}});
 }
 
 }  // namespace ladder

@@ -120,36 +120,50 @@ void require_gradient_of_loss(const Inputs& x, const Reference& expected, double
   require_within(gradient, scaled, rounding_error(x.dtype, error), size);
 }
 
+void compare(const Inputs& x) {
+  INFO(name_of(x.dtype) << " " << x.rows << "x" << x.vocab);
+  const Reference expected(x);
+  const Steps steps = run_steps(x, 0, x.vocab);
+  Values maximum(x.rows), target(x.rows), exponentials(x.rows * x.vocab), sum(x.rows);
+  for (size_t r = 0; r < x.rows; ++r) {
+    const double* const row = x.logits.data() + r * x.vocab;
+    maximum[r] = *std::max_element(row, row + x.vocab);
+    target[r] = rounded(x.dtype, row[static_cast<size_t>(x.targets[r])] - maximum[r]);
+    for (size_t v = 0; v < x.vocab; ++v) {
+      exponentials[r * x.vocab + v] = std::exp(row[v] - maximum[r]);
+      sum[r] += exponentials[r * x.vocab + v];
+    }
+  }
+  require_same_bits(steps.maximum, maximum);
+  require_same_bits(steps.target_logit, target);
+  require_within(steps.exponentials, exponentials, rounding_error(x.dtype, 2 * expected.range + 8),
+                 exponentials);
+  require_within(steps.sum, sum, rounding_error(x.dtype, sum_error(x, expected)), sum);
+
+  const double loss_scale = 1.0 / 48;
+  const Result got = run_last(x, steps, 0, loss_scale);
+  require_losses(x, expected, got.losses);
+  require_gradient_of_loss(x, expected, loss_scale, got.gradient);
+}
+
+constexpr size_t kVocabularies[] = {1, 17, 63, 64, 65, 2500};  // GPU threads have several of 2,500
+
 TEST_CASE("the classifier's steps equal the reference") {
   const OnDevice on = on_every_device();
   for (DType dtype : kAccumulation) {
     for (size_t rows : kOddSizes) {
-      for (size_t vocab : {1, 17, 63, 64, 65, 2500}) {  // a GPU's threads have several of 2,500
-        INFO(name_of(dtype) << " " << rows << "x" << vocab);
-        const Inputs x(dtype, rows, vocab);
-        const Reference expected(x);
-        const Steps steps = run_steps(x, 0, vocab);
-        Values maximum(rows), target(rows), exponentials(rows * vocab), sum(rows);
-        for (size_t r = 0; r < rows; ++r) {
-          const double* const row = x.logits.data() + r * vocab;
-          maximum[r] = *std::max_element(row, row + vocab);
-          target[r] = rounded(dtype, row[static_cast<size_t>(x.targets[r])] - maximum[r]);
-          for (size_t v = 0; v < vocab; ++v) {
-            exponentials[r * vocab + v] = std::exp(row[v] - maximum[r]);
-            sum[r] += exponentials[r * vocab + v];
-          }
-        }
-        require_same_bits(steps.maximum, maximum);
-        require_same_bits(steps.target_logit, target);
-        require_within(steps.exponentials, exponentials,
-                       rounding_error(dtype, 2 * expected.range + 8), exponentials);
-        require_within(steps.sum, sum, rounding_error(dtype, sum_error(x, expected)), sum);
+      for (size_t vocab : kVocabularies) compare(Inputs(dtype, rows, vocab));
+    }
+  }
+}
 
-        const double loss_scale = 1.0 / 48;
-        const Result got = run_last(x, steps, 0, loss_scale);
-        require_losses(x, expected, got.losses);
-        require_gradient_of_loss(x, expected, loss_scale, got.gradient);
-      }
+TEST_CASE("the largest of negative logits is negative") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : kAccumulation) {
+    for (size_t vocab : kVocabularies) {
+      Inputs x(dtype, 3, vocab);
+      for (double& logit : x.logits) logit = rounded(dtype, logit - 100);
+      compare(x);
     }
   }
 }

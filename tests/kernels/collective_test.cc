@@ -86,6 +86,22 @@ TEST_CASE("reduce_to_all writes the sum in rank order, or the maximum, to every 
   });
 }
 
+TEST_CASE("the largest of negative numbers is negative, whichever comes first") {
+  for (DType dtype : kDTypes) {
+    constexpr size_t n = 100;
+    Values expected(n), low(n), high(n);
+    for (size_t i = 0; i < n; ++i) {
+      expected[i] = -1 - static_cast<double>(i);
+      (i % 3 == 0 ? low : high)[i] = expected[i];
+      (i % 3 == 0 ? high : low)[i] = -120;
+    }
+    const Array a(dtype, {n}, low), b(dtype, {n}, high);
+    const std::vector<TensorView> both = {a, b};
+    reduce_to_all(both, Reduction::max);
+    require_same_bits(a.values(), expected);
+  }
+}
+
 TEST_CASE("reduce_to_one writes it to one, which may be any of the buffers") {
   for_cases([](const Buffers& buffers, const Values& expected, Reduction reduction) {
     const std::vector<ConstTensorView> views = buffers.views<ConstTensorView>();

@@ -2,6 +2,8 @@
 // status 2, one line that names the file, nothing written.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 
 #include "kernels/runtime/check.h"
 #include "tests/system/scratch.h"
@@ -115,7 +117,7 @@ TEST_CASE("01: weights in a file that is damaged") {
   const Safetensors file = zero_weights(kSmallest);
   const std::string good = file.text();
   check_bad_weights("", {});
-  check_bad_weights("not a safetensors file, but a text", {});
+  check_bad_weights("not a safetensors file, but a text", {"--init", "a text"});
   check_bad_weights(good.substr(0, 5), {});
   check_bad_weights(good.substr(0, 100), {"header"});
   check_bad_weights(good.substr(0, good.size() - 4), {});
@@ -165,6 +167,78 @@ TEST_CASE("01: weights of another model") {
   check_bad_weights(untied.text(), {"lm_head.weight", "wte.weight"});
 }
 
+TEST_CASE("01: weights that are no numbers, or none of the run's dtype") {
+  Safetensors file = zero_weights(kSmallest);
+  const auto put = [&](const std::string& name, float value) {
+    const size_t begin = file.header.at(name).at("data_offsets").at(0);
+    std::memcpy(file.data.data() + begin + 4, &value, sizeof value);
+  };
+  put("h.0.ln_2.weight", std::nanf(""));
+  check_bad_weights(file.text(), {"--init", "tensor h.0.ln_2.weight, element (1), is nan"});
+  put("h.0.ln_2.weight", -HUGE_VALF);
+  check_bad_weights(file.text(), {"tensor h.0.ln_2.weight, element (1), is -inf"});
+}
+
+TEST_CASE("01: a run goes on from its own dump, also with shorter sequences") {
+  const Scratch folder;
+  REQUIRE(run_in(folder, {"--dump", "first"}).status == 0);
+  const std::string init = "first/step_000001.safetensors";
+  const ProcessResult same = run_in(folder, {"--init", init, "--dump", "same"});
+  CAPTURE(same.err);
+  CHECK(same.status == 0);
+  Flags shorter = kRun + Flags{"--init", init};
+  REQUIRE(shorter[8] == "--sequence-length");
+  REQUIRE(shorter[14] == "--sample");
+  shorter[15] = "20";
+  const auto run_with_length = [&](const std::string& length) {
+    shorter[9] = length;
+    return run_single_gpu(shorter, {.folder = folder.path()});
+  };
+  CHECK(run_with_length("4").status == 0);
+  check_user_error(run_with_length("9"),
+                   {"--init " + init, "wpe.weight has 8 positions", "--sequence-length 9"});
+}
+
+TEST_CASE("01: names in files and paths do not command the terminal") {
+  const Scratch folder;
+  Safetensors file = zero_weights(kSmallest);
+  file.add("\x1b[2J\n\u202e", {1});
+  folder.write("weights\x1b[31m\n", file.text());
+  const auto check_harmless = [&](const Flags& flags) {
+    const ProcessResult result = run_in(folder, flags);
+    CAPTURE(flags, result.out, result.err);
+    check_user_error(result, {});
+    for (const std::string harm : {"\x1b", "\u202e"}) {
+      CHECK(result.err.find(harm) == std::string::npos);
+      CHECK(result.out.find(harm) == std::string::npos);
+    }
+    CHECK(result.err.size() < 3000);
+  };
+  check_harmless({"--init", "weights\x1b[31m\n"});
+  check_harmless({"--data", "data\x1b[31m\n"});
+  check_harmless({"--metrics", "no\x1b[31m/metrics"});
+  check_harmless({"--flag\x1b[31m\u202e"});
+  check_harmless({"--dtype", "\x1b[31m" + std::string(100'000, 'x')});
+  check_harmless({"--config", folder.write("flags", "\x1b[31m\u202e = 1\n")});
+  folder.write("good\x1b[31m", std::string(1000, 'a'));
+  const ProcessResult good = run_in(folder, {"--data", "good\x1b[31m"});
+  CHECK(good.status == 0);
+  CHECK_THAT(good.out, Catch::Contains("good\\x1b[31m") && !Catch::Contains("\x1b"));
+}
+
+TEST_CASE("01: an output that is an input, or another output") {
+  const Scratch folder;
+  const std::string text(2000, 'a');
+  folder.write("text", text);
+  std::filesystem::create_hard_link(folder.path() / "text", folder.path() / "hard");
+  check_user_error(run_in(folder, {"--data", "text", "--metrics", "hard"}),
+                   {"--metrics hard", "--data text", "the same file"});
+  check_user_error(run_in(folder, {"--dump", "x", "--trace", "./x"}),
+                   {"--trace ./x", "--dump x", "the same file"});
+  CHECK(folder.files() == std::vector<std::string>{"hard", "text"});
+  CHECK(read_text(folder.path() / "text") == text);
+}
+
 TEST_CASE("01: outputs that cannot be written") {
   const Scratch folder;
   folder.write("file", "precious");
@@ -181,6 +255,8 @@ TEST_CASE("01: outputs that cannot be written") {
   check_bad_output("--metrics", "missing/metrics.jsonl");
   check_bad_output("--metrics", "/proc/x");
   check_bad_output("--metrics", ".");
+  check_bad_output("--trace", "/dev/null");
+  check_bad_output("--trace", "missing/trace.json");
 }
 
 TEST_CASE("01: a standard output that takes nothing is an error") {

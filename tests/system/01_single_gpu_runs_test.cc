@@ -1,6 +1,7 @@
 // Lesson 01 as it should go: what it writes, and that it writes the same again.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -60,9 +61,11 @@ TEST_CASE("01: a dump has the tensors of the contract") {
   const Safetensors dump = dump_of(folder, "new/dump/step_000003.safetensors");
   std::map<std::string, std::pair<std::string, std::vector<size_t>>> found;
   for (const auto& [name, tensor] : dump.header.items()) {
+    if (name == "__metadata__") continue;
     found[name] = {tensor.at("dtype"), tensor.at("shape").get<std::vector<size_t>>()};
   }
   CHECK(found == expected);
+  CHECK(dump.header.at("__metadata__") == Json{{"format", "pt"}});
   CHECK(dump.number("loss") > 0);
   CHECK(dump.number("grad_norm") > 0);
 }
@@ -95,19 +98,53 @@ TEST_CASE("01: metrics are one JSON object a step") {
   CHECK(step == 3);
 }
 
+// Runs `command`, of which $0 is the program and "$@" its flags, in a shell.
+ProcessResult run_in_shell(const Scratch& folder, const std::string& command, const Flags& flags) {
+  const Flags run = {"--model", "nano", "--evaluate-every", "0", "--threads", "1", "--sample", "0"};
+  return run_process(Flags{"sh", "-c", command, lesson_path("01_single_gpu")} + run + flags,
+                     {.folder = folder.path()});
+}
+
+TEST_CASE("01: metrics go to standard output, to a file's descriptor or to a pipe") {
+  const Scratch folder;
+  const auto num_metrics = [](const std::string& text) {
+    std::istringstream lines(text);
+    size_t count = 0;
+    for (std::string line; std::getline(lines, line);) count += line.starts_with("{\"step\":");
+    return count;
+  };
+  const Flags flags = {"--steps", "3", "--metrics", "/dev/stdout"};
+  const ProcessResult piped = run_in_shell(folder, "$0 \"$@\" | cat", flags);
+  CHECK(num_metrics(piped.out) == 3);
+  CHECK(run_in_shell(folder, "$0 \"$@\" > log", flags).status == 0);
+  const std::string log = read_text(folder.path() / "log");
+  CHECK(num_metrics(log) == 3);
+  CHECK_THAT(log, Catch::StartsWith("01_single_gpu: ") && Catch::Contains("step 3/3"));
+  CHECK(std::filesystem::is_symlink("/dev/stdout"));
+
+  const ProcessResult by_pipe =
+      run_in_shell(folder, "mkfifo pipe; exec 3<>pipe; $0 \"$@\" > log && head -n 3 <&3",
+                   {"--steps", "3", "--metrics", "pipe"});
+  CHECK(by_pipe.status == 0);
+  CHECK(num_metrics(by_pipe.out) == 3);
+}
+
+TEST_CASE("01: a closed standard output does not become a file") {
+  const Scratch folder;
+  const ProcessResult result = run_in_shell(
+      folder, "$0 \"$@\" <&- >&- 2>&-", {"--steps", "1", "--metrics", "metrics", "--dump", "dump"});
+  CHECK(result.status == 0);
+  const std::string metrics = read_text(folder.path() / "metrics");
+  CHECK_NOTHROW(Json::parse(metrics));
+  CHECK(dump_of(folder, "dump/step_000001.safetensors").number("loss") > 0);
+}
+
 TEST_CASE("01: metrics have mfu where the peak is known") {
   const Scratch folder;
   run_nano(folder, {"--steps", "1", "--threads", "1", "--metrics", "m", "--peak-flops", "1e12"});
   const Json metrics = Json::parse(read_text(folder.path() / "m"));
-  // FLOP a token: 6 N + 12 L C T, N = all parameters.
-  double num_parameters = 0;
-  for (const auto& [name, shape] : gpt2_shapes(kNano)) {
-    double product = 1;
-    for (const size_t extent : shape) product *= static_cast<double>(extent);
-    num_parameters += product;
-  }
-  const double flops_per_token = 6 * num_parameters + 12 * 2 * 32 * 32;
-  const double expected = metrics.at("tokens_per_second").get<double>() * flops_per_token / 1e12;
+  const double expected =
+      metrics.at("tokens_per_second").get<double>() * flops_per_token(kNano) / 1e12;
   // A product of three doubles, each rounded once or twice.
   CHECK(std::abs(metrics.at("mfu").get<double>() - expected) <= 8 * 0x1p-53 * expected);
 }

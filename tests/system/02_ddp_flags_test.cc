@@ -46,17 +46,5 @@ TEST_CASE("02: one rank, and the same mistakes") {
       {"--bucket-bytes", "0"});
 }
 
-TEST_CASE("02: ranks with different flags") {
-  const Scratch folder;
-  const auto rank = [](const std::string& steps) {
-    return Flags{"-n", "1", lesson_path("02_ddp"), "--model", "nano", "--steps", steps} + kOutputs;
-  };
-  const ProcessResult result =
-      run_mpirun(rank("3") + Flags{":"} + rank("4"), {.folder = folder.path()});
-  check_user_error(result, {"rank 1", "--model nano --steps 3", "--model nano --steps 4"});
-  CHECK(result.out.empty());
-  CHECK(folder.files() == std::vector<std::string>{});
-}
-
 }  // namespace
 }  // namespace ladder

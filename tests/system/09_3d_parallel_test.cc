@@ -59,11 +59,14 @@ TEST_CASE("09: the axes together are lesson 01, with and without ZeRO-1") {
                        "--steps",
                        "3",
                        "--sample",
+                       "60",
+                       "--temperature",
                        "0",
                        "--global-batch-size",
                        "8",
                        "--micro-batch-size"};
-  require_success(run_single_gpu(model + Flags{"8", "--dump", "one"}, options));
+  const ProcessResult single = run_single_gpu(model + Flags{"8", "--dump", "one"}, options);
+  require_success(single);
   for (const std::string stage : {"0", "1"}) {
     const ProcessResult result =
         run_ranks(8,
@@ -75,6 +78,8 @@ TEST_CASE("09: the axes together are lesson 01, with and without ZeRO-1") {
     CHECK_THAT(result.out, Contains("grid     2 pipeline x 2 data x 2 tensor"));
     CHECK_THAT(result.out, !Contains("differs"));
     check_equal_dumps("one", stage, "1e-11", options);
+    CHECK(sample_of(result.out) == sample_of(single.out));
+    CHECK(validation_loss(result.out, "step 3") == validation_loss(single.out, "step 3"));
   }
 }
 

@@ -40,6 +40,24 @@ void check_refused(size_t num_ranks, const Flags& argv, const std::vector<std::s
   CHECK(folder.files() == std::vector<std::string>{});
 }
 
+namespace {
+
+std::string text_after(const std::string& label, const std::string& out) {
+  const size_t at = out.find(label);
+  CAPTURE(label, out);
+  REQUIRE(at != std::string::npos);
+  return out.substr(at + label.size());
+}
+
+}  // namespace
+
+std::string validation_loss(const std::string& out, const std::string& step) {
+  const std::string rest = text_after("\n" + step + "  validation loss ", out);
+  return rest.substr(0, rest.find('\n'));
+}
+
+std::string sample_of(const std::string& out) { return text_after("\nsample:\n", out); }
+
 std::string device_name() {
   const DeviceType device = cuda_device_of_build();
   if (num_devices(device) > 0) return std::string(name_of(device));

@@ -23,6 +23,11 @@ void require_success(const ProcessResult& result);
 // the status is 2, nothing else is said and nothing is written.
 void check_refused(size_t num_ranks, const Flags& argv, const std::vector<std::string>& mentions);
 
+// "5.5452" of what a program said, "step 2  validation loss 5.5452"; the text that it said after
+// "sample:". Both fail the test if it said no such thing.
+std::string validation_loss(const std::string& out, const std::string& step);
+std::string sample_of(const std::string& out);
+
 // The device of this build: "emulator", or "cuda" where there is a GPU; "" where there is none,
 // which is said.
 std::string device_name();

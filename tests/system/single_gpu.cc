@@ -80,6 +80,17 @@ std::map<std::string, std::vector<size_t>> gpt2_shapes(const ModelSize& size) {
   return shapes;
 }
 
+double flops_per_token(const ModelSize& size) {
+  double num_parameters = 0;
+  for (const auto& [name, shape] : gpt2_shapes(size)) {
+    double product = 1;
+    for (const size_t extent : shape) product *= static_cast<double>(extent);
+    num_parameters += product;
+  }
+  return 6 * num_parameters +
+         12 * static_cast<double>(size.layers * size.hidden * size.sequence_length);
+}
+
 Safetensors Safetensors::parse(const std::string& file) {
   uint64_t length = 0;
   REQUIRE(file.size() >= sizeof length);

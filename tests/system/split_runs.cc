@@ -19,12 +19,6 @@ using Json = nlohmann::ordered_json;
 constexpr ModelSize kFourLayers = {
     .layers = 4, .heads = 4, .hidden = 32, .sequence_length = 32, .vocab = 256};
 
-// "step 2  validation loss 5.5452", to the end of the line.
-std::string validation_loss(const std::string& out) {
-  const size_t at = out.find("step 2  validation loss ");
-  return at == std::string::npos ? "none" : out.substr(at, out.find('\n', at) - at);
-}
-
 std::vector<Flags> ways_to_communicate(size_t num_ranks) {
   std::vector<Flags> ways = {{}, {"--no-shared-memory"}, {"--check-collectives"}};
   const std::string device = device_name();
@@ -52,9 +46,9 @@ const Flags kSplitRun = {"--model",
                          "--global-batch-size",
                          "8",
                          "--sample",
-                         "0",
+                         "60",
                          "--evaluate-every",
-                         "2",
+                         "1",
                          "--threads",
                          "1",
                          "--evaluate-batches",
@@ -71,8 +65,10 @@ void check_ways_to_communicate(size_t num_ranks, const Flags& argv) {
     CAPTURE(way, result.out);
     require_success(result);
     CHECK_THAT(result.out, !Contains("differs"));
-    CHECK(validation_loss(result.out) != "none");
-    CHECK(validation_loss(result.out) == validation_loss(single.out));
+    for (const char* step : {"step 1", "step 2"}) {
+      CHECK(validation_loss(result.out, step) == validation_loss(single.out, step));
+    }
+    CHECK(sample_of(result.out) == sample_of(single.out));
     check_equal_dumps("one", "many", "1e-11", options);
   }
 }
@@ -81,7 +77,9 @@ StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& progr
                                       const std::map<std::string, std::string>& more) {
   const Scratch folder;
   folder.write("zero.safetensors", zero_weights(kFourLayers).text());
-  std::string config = "init = zero.safetensors\nmetrics = metrics\nno-shared-memory = true\n";
+  std::string config =
+      "init = zero.safetensors\nmetrics = metrics\nno-shared-memory = true\n"
+      "peak-flops = 1e9\n";
   for (size_t i = 0; i < kSplitRun.size(); i += 2) {
     config += kSplitRun[i].substr(2) + " = " + kSplitRun[i + 1] + "\n";
   }
@@ -97,7 +95,12 @@ StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& progr
   std::vector<StepTraffic> steps;
   for (std::string line; std::getline(lines, line);) {
     const Json metrics = Json::parse(line);
-    CHECK(metrics.contains("validation_loss") == (steps.size() == 1));
+    CHECK(metrics.contains("validation_loss"));
+    // A product and a quotient of doubles, each rounded once or twice.
+    const double rate = metrics.at("tokens_per_second"),
+                 peak = 1e9 * static_cast<double>(num_ranks);
+    CHECK(metrics.at("mfu").get<double>() ==
+          Approx(rate * flops_per_token(kFourLayers) / peak).epsilon(8 * 0x1p-53));
     StepTraffic& step = steps.emplace_back();
     for (const auto& [key, traffic] : metrics.at("collectives").items()) {
       if (key.find("control.") != std::string::npos) continue;

@@ -9,17 +9,39 @@ MPI_TAGS = [
     "local",
 ]
 
-def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
+def mpi_test(
+        name,
+        srcs,
+        deps,
+        ranks = 8,
+        size = "medium",
+        delays = [],
+        streams = ["immediate"],
+        **kwargs):
     """A Catch2 test whose cases run on `ranks` MPI ranks at once, with tests/mpi_main.cc as main.
 
     The sources define test cases only. Cases take what they need of the ranks by splitting.
+
+    `streams` are the orders of the emulator's streams (kernels/emulator/streams.h) that the cases
+    run in: the test of the first one has the name, those of others also say the order.
+
+    `delays`: names of cases that also run with ranks held back at places where they might race, as
+    NAME_delays, once for each of a few seeds; ["*"] for all.
     """
     native.cc_binary(
         name = name + "_program",
         testonly = True,
         srcs = srcs,
+        visibility = ["//tests:__subpackages__"],
         deps = deps + ["//tests:mpi_main"],
     )
+    for order in streams:
+        test = name if order == streams[0] else "%s_%s" % (name, order)
+        _run(test, name + "_program", ranks, [], size, order, kwargs)
+    if delays:
+        _run(name + "_delays", name + "_program", ranks, delays, size, streams[0], kwargs)
+
+def _run(name, program, ranks, delayed_cases, size, order, kwargs):
     native.sh_test(
         name = name,
         size = size,
@@ -27,12 +49,13 @@ def mpi_test(name, srcs, deps, ranks = 8, size = "medium", **kwargs):
         args = [
             "$(location //tools:mpirun)",
             str(ranks),
-            "$(location :%s_program)" % name,
-        ],
+            "$(location :%s)" % program,
+        ] + ["'%s'" % case for case in delayed_cases],
         data = [
-            ":%s_program" % name,
+            ":" + program,
             "//tools:mpirun",
         ],
+        env = {"LADDER_EMULATOR_STREAMS": order},
         tags = MPI_TAGS,
         **kwargs
     )

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace ladder {
 namespace {
@@ -79,24 +80,29 @@ Measured measure(ConstTensorView a, ConstTensorView b, size_t first, size_t coun
 // Neither a NaN nor an infinite bound lets a difference pass.
 bool within(double difference, double bound) { return is_finite(bound) && difference <= bound; }
 
-// The figures; `passes` and the remark of tolerance 0.
-TensorDifference judge(const std::string& name, ConstTensorView a, ConstTensorView b,
-                       const Measured& measured, double tolerance) {
+std::vector<Measured> measure_parts(ConstTensorView a, ConstTensorView b, const Parts& parts) {
+  std::vector<Measured> measured(parts.count);
+  for (size_t first = 0; first < a.num_elements(); first += parts.length) {
+    measured[first / parts.length % parts.count].merge(measure(a, b, first, parts.length));
+  }
+  return measured;
+}
+
+// All but the verdict and what differs from part to part.
+TensorDifference figures_of(const std::string& name, ConstTensorView a, ConstTensorView b,
+                            const Measured& all) {
   TensorDifference result;
   result.name = name;
   result.num_elements = a.num_elements();
-  result.max_absolute = measured.max_absolute;
-  if (measured.max_absolute > 0) result.max_relative = measured.max_absolute / measured.scale;
-  result.max_ulp = measured.max_ulp;
-  result.num_not_finite = measured.num_not_finite;
-  result.identical = measured.same_bits && a.dtype() == b.dtype();
-  result.passes = result.num_not_finite == 0 &&
-                  (tolerance > 0 ? within(result.max_relative, tolerance) : result.identical);
+  result.max_absolute = all.max_absolute;
+  result.max_ulp = all.max_ulp;
+  result.num_not_finite = all.num_not_finite;
+  result.identical = all.same_bits && a.dtype() == b.dtype();
   if (result.num_not_finite > 0) {
     result.remark = concat(result.num_not_finite, " not finite");
   } else if (a.dtype() != b.dtype()) {
     result.remark = concat(name_of(a.dtype()), " against ", name_of(b.dtype()));
-  } else if (!result.identical && measured.max_absolute == 0) {
+  } else if (!result.identical && all.max_absolute == 0) {
     result.remark = "sign of zero";
   }
   return result;
@@ -109,11 +115,7 @@ TensorDifference other_shape(const std::string& name, ConstTensorView a, ConstTe
   return result;
 }
 
-// "NAME" of "KIND.NAME" if it is the bias of query, key and value; else "".
-std::string_view attention_bias(std::string_view name, std::string_view kind) {
-  if (!name.starts_with(kind) || !name.ends_with(".attn.c_attn.bias")) return "";
-  return name.substr(kind.size());
-}
+constexpr size_t kKey = 1;  // of query, key and value
 
 }  // namespace
 
@@ -129,51 +131,70 @@ void check_options(const CompareOptions& options) {
   require(positive(options.epsilon), "--epsilon", "a positive number", options.epsilon);
 }
 
-TensorDifference compare_values(const std::string& name, ConstTensorView a, ConstTensorView b,
-                                double tolerance) {
-  if (a.shape() != b.shape()) return other_shape(name, a, b);
-  return judge(name, a, b, measure(a, b, 0, a.num_elements()), tolerance);
+std::string Parts::name_of(size_t part) const {
+  if (kind == Kind::whole) return {};
+  if (kind == Kind::rows) return concat("row ", part);
+  return part == 0 ? "query" : part == kKey ? "key" : "value";
 }
 
-TensorDifference compare_key_bias(const std::string& name, ConstTensorView a, ConstTensorView b,
-                                  double tolerance, double allowance) {
-  check(tolerance > 0, "compare_key_bias: the rule needs a tolerance above 0");
-  if (a.shape() != b.shape()) return other_shape(name, a, b);
-  const size_t third = a.num_elements() / 3;
-  const Measured keys = measure(a, b, third, third);
-  Measured others = measure(a, b, 0, third);
-  others.merge(measure(a, b, 2 * third, a.num_elements() - 2 * third));
-  Measured all = keys;
-  all.merge(others);
+Parts parts_of(const std::string& name, const Shape& shape) {
+  const size_t dims = shape.num_dims(), columns = dims == 0 ? 1 : shape[dims - 1];
+  if (dims == 2 && (name.ends_with("wte.weight") || name.ends_with("wpe.weight"))) {
+    return {columns, shape[0], Parts::Kind::rows};
+  }
+  if (dims == 2 && columns % 3 == 0 && name.ends_with("attn.c_attn.weight")) {
+    return {columns / 3, 3, Parts::Kind::weights};
+  }
+  if (dims == 1 && columns % 3 == 0 && name.ends_with("attn.c_attn.bias")) {
+    return {columns / 3, 3, Parts::Kind::bias};
+  }
+  return {shape.num_elements(), 1};
+}
 
-  TensorDifference result = judge(name, a, b, all, tolerance);
-  if (result.passes || result.num_not_finite > 0) return result;
-  const double keys_bound = tolerance * all.scale + allowance;
-  const bool others_pass = within(others.max_absolute / all.scale, tolerance);
-  result.passes = others_pass && within(keys.max_absolute, keys_bound);
-  result.remark = others_pass
-                      ? concat("key bias: ", keys.max_absolute, " of ", keys_bound, " allowed")
-                      : concat("query or value bias: ", others.max_absolute, " of ",
-                               tolerance * all.scale, " allowed");
+TensorDifference compare_values(const std::string& name, ConstTensorView a, ConstTensorView b,
+                                double tolerance, double key_allowance) {
+  if (a.shape() != b.shape()) return other_shape(name, a, b);
+  const Parts parts = parts_of(name, a.shape());
+  const std::vector<Measured> measured = measure_parts(a, b, parts);
+  Measured all;
+  for (const Measured& part : measured) all.merge(part);
+  TensorDifference result = figures_of(name, a, b, all);
+
+  std::pair<bool, double> worst = {false, 0};  // a part that fails is worse than any that passes
+  for (size_t p = 0; p < parts.count; ++p) {
+    const bool is_key_bias = parts.kind == Parts::Kind::bias && p == kKey;
+    const double scale = is_key_bias ? all.scale : measured[p].scale;
+    const double difference = measured[p].max_absolute;
+    const double bound = tolerance * scale + (is_key_bias ? key_allowance : 0);
+    const std::pair found = {!within(difference, bound), difference > 0 ? difference / scale : 0};
+    if (found <= worst) continue;
+    worst = found;
+    result.part = parts.name_of(p);
+    result.max_relative = found.second;
+    if (is_key_bias && key_allowance > 0) {
+      result.remark = concat("key bias: ", difference, " of ", bound, " allowed");
+    }
+  }
+  result.passes = result.num_not_finite == 0 && (tolerance > 0 ? !worst.first : result.identical);
   return result;
 }
 
 TensorDifference DumpComparer::compare(size_t step, const std::string& name, ConstTensorView a,
                                        ConstTensorView b) {
-  if (options_.tolerance > 0 && a.num_elements() % 3 == 0 && a.shape() == b.shape()) {
-    if (const std::string_view bias = attention_bias(name, "grad."); !bias.empty()) {
-      const size_t third = a.num_elements() / 3;
-      double& largest = key_gradients_[std::string(bias)];
-      largest = std::max(largest, measure(a, b, third, third).scale);
+  double allowance = 0;
+  const Parts parts = parts_of(name, a.shape());
+  if (parts.kind == Parts::Kind::bias && options_.tolerance > 0 && a.shape() == b.shape()) {
+    const std::string parameter = name.substr(name.find('.') + 1);  // behind "grad." or "param."
+    if (name.starts_with("grad.")) {
+      double& largest = key_gradients_[parameter];
+      largest = std::max(largest, measure_parts(a, b, parts)[kKey].scale);
     }
-    if (const std::string_view bias = attention_bias(name, "param."); !bias.empty()) {
-      const double gradient = key_gradients_[std::string(bias)];
-      const double allowance =
-          static_cast<double>(step) * options_.learning_rate * gradient / options_.epsilon;
-      return compare_key_bias(name, a, b, options_.tolerance, allowance);
+    if (name.starts_with("param.")) {
+      allowance = static_cast<double>(step) * options_.learning_rate * key_gradients_[parameter] /
+                  options_.epsilon;
     }
   }
-  return compare_values(name, a, b, options_.tolerance);
+  return compare_values(name, a, b, options_.tolerance, allowance);
 }
 
 }  // namespace ladder

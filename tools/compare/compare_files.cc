@@ -1,7 +1,6 @@
 #include "tools/compare/compare_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <iomanip>
 #include <limits>
@@ -9,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "common/io/dump_name.h"
+#include "common/io/printable.h"
 #include "common/io/safetensors.h"
 
 namespace ladder {
@@ -18,19 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxLines = 20;
 
-// The step in "step_NNNNNN.safetensors"; nothing for other names.
-std::optional<size_t> step_of(std::string_view name) {
-  constexpr std::string_view kPrefix = "step_", kSuffix = ".safetensors";
-  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return {};
-  if (name.size() < kPrefix.size() + 6 + kSuffix.size()) return {};
-  const char* const begin = name.data() + kPrefix.size();
-  const char* const end = name.data() + name.size() - kSuffix.size();
-  size_t step = 0;
-  const auto [rest, error] = std::from_chars(begin, end, step);
-  if (error != std::errc() || rest != end) return {};
-  return step;
-}
-
 // Steps and names of the dumps in a folder, in order.
 using Steps = std::set<std::pair<size_t, std::string>>;
 
@@ -39,7 +27,7 @@ Steps steps_in(const std::string& folder) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (const std::optional<size_t> step = step_of(name)) steps.emplace(*step, name);
+    if (const std::optional<size_t> step = step_of_dump(name)) steps.emplace(*step, name);
   }
   if (error) throw UserError(concat(folder, ": cannot be read: ", error.message()));
   if (steps.empty()) {
@@ -64,23 +52,28 @@ std::string shape_text(const SafetensorsEntry& entry) {
   return "(" + text + ")";
 }
 
+// A matrix keeps its shape; what has more dimensions than a tensor of the model may have is
+// compared as a row of numbers.
+Shape shape_of(const SafetensorsEntry& entry) {
+  if (entry.shape.size() == 2) return {entry.shape[0], entry.shape[1]};
+  return {entry.num_elements()};
+}
+
 // Keeps the tensor in memory of its own, since in the file it may lie at an odd address; what is
 // not fp32 is compared in fp64.
 class LoadedTensor {
  public:
   LoadedTensor(const SafetensorsReader& reader, const SafetensorsEntry& entry)
       : dtype_(entry.dtype == "F32" ? DType::fp32 : DType::fp64),
-        num_elements_(entry.num_elements()),
-        memory_(num_elements_ + 1) {
-    reader.read(entry, {memory_.data(), dtype_, DeviceType::cpu, {num_elements_}});
+        shape_(shape_of(entry)),
+        memory_(shape_.num_elements() + 1) {
+    reader.read(entry, {memory_.data(), dtype_, DeviceType::cpu, shape_});
   }
-  ConstTensorView view() const {
-    return {memory_.data(), dtype_, DeviceType::cpu, {num_elements_}};
-  }
+  ConstTensorView view() const { return {memory_.data(), dtype_, DeviceType::cpu, shape_}; }
 
  private:
   DType dtype_;
-  size_t num_elements_;
+  Shape shape_;
   std::vector<double> memory_;
 };
 
@@ -156,6 +149,8 @@ struct Count {
   }
 };
 
+std::string in_brackets(const std::string& text) { return text.empty() ? "" : "  (" + text + ")"; }
+
 using Line = std::pair<const FileDifference*, const TensorDifference*>;
 
 void print_lines(std::ostream& out, std::vector<Line> lines, size_t max_lines) {
@@ -183,7 +178,7 @@ void print_lines(std::ostream& out, std::vector<Line> lines, size_t max_lines) {
     column(tensor->max_absolute, 9);
     column(tensor->max_relative, 9);
     column(tensor->max_ulp, 20);
-    out << file->name << (tensor->remark.empty() ? "" : "  (" + tensor->remark + ")") << "\n";
+    out << file->name << in_brackets(tensor->part) << in_brackets(tensor->remark) << "\n";
   }
   if (shown < lines.size()) out << "... and " << lines.size() - shown << " more (--all)\n";
   out << "\n";
@@ -202,11 +197,8 @@ void print_summary(std::ostream& out, const FileDifference& file) {
       << " different";
   if (count.identical < count.tensors) {
     out << "; worst " << quoted_name(count.worst->name);
-    if (count.worst->remark.empty()) {
-      out << ", max rel " << count.worst->max_relative;
-    } else {
-      out << " (" << count.worst->remark << ")";
-    }
+    if (count.worst->max_relative > 0) out << ", max rel " << count.worst->max_relative;
+    out << in_brackets(count.worst->part) << in_brackets(count.worst->remark);
   }
   out << "\n";
 }
@@ -227,8 +219,10 @@ std::vector<FileDifference> compare_paths(const std::string& a, const std::strin
   } else if (a_is_folder != b_is_folder) {
     throw UserError(concat("cannot compare a file with a folder: ", a, " and ", b));
   } else {
-    const std::string name = fs::path(a).filename(), b_name = fs::path(b).filename();
-    const size_t step = step_of(name) == step_of(b_name) ? step_of(name).value_or(0) : 0;
+    const std::string name = one_line(fs::path(a).filename().string());
+    const std::string b_name = one_line(fs::path(b).filename().string());
+    const size_t step =
+        step_of_dump(name) == step_of_dump(b_name) ? step_of_dump(name).value_or(0) : 0;
     DumpComparer comparer(options);
     files.push_back(
         compare_files(step, name == b_name ? name : name + " / " + b_name, a, b, comparer));
@@ -268,11 +262,11 @@ bool print_report(std::ostream& out, const std::vector<FileDifference>& files,
                                ? concat("within relative tolerance ", options.tolerance)
                                : std::string("bitwise");
   if (passes) {
-    out << "EQUAL " << kind << ": " << count.tensors << " tensors in " << files.size()
-        << " file(s)\n";
+    out << "EQUAL " << kind << ": " << count.tensors << " tensors in "
+        << counted(files.size(), "file") << "\n";
   } else {
     out << "DIFFERENT (" << kind << "): " << count.failing << " of " << count.tensors
-        << " tensors in " << files.size() << " file(s)";
+        << " tensors in " << counted(files.size(), "file");
     if (num_unmatched > 0) out << ", " << num_unmatched << " of them on one side only";
     out << "\n";
   }

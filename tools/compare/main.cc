@@ -7,6 +7,7 @@
 #include <exception>
 #include <iostream>
 
+#include "common/io/printable.h"
 #include "tools/compare/compare_files.h"
 
 namespace {
@@ -18,8 +19,10 @@ int run(int argc, char** argv) {
   bool all = false;
   app.add_option("A", a, "folder with step_000001.safetensors, ..., or a file")->required();
   app.add_option("B", b, "the other one")->required();
-  app.add_option("--tolerance", options.tolerance,
-                 "allowed difference, relative to the tensor's largest element; 0: same bits")
+  app.add_option(
+         "--tolerance", options.tolerance,
+         "allowed difference, relative to the largest element of the tensor, or of its part "
+         "where it has some: rows of the embeddings, query, key and value; 0: same bits")
       ->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "the runs', for the key-bias rule")
       ->capture_default_str();
@@ -51,10 +54,10 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const ladder::UserError& error) {
-    std::cerr << "compare: " << error.what() << "\n";
+    std::cerr << "compare: " << ladder::one_line(error.what()) << "\n";
     return 2;
   } catch (const std::exception& error) {
-    std::cerr << "compare: " << error.what() << "\n";
+    std::cerr << "compare: " << ladder::one_line(error.what()) << "\n";
     return 1;
   }
 }

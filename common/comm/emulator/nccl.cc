@@ -1,6 +1,7 @@
 // NCCL's calls: what they check, groups, and how communicators come to be.
 #include <nccl.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -9,7 +10,7 @@
 
 #include "common/comm/emulator/operation.h"
 #include "kernels/emulator/arena.h"
-#include "kernels/runtime/cuda.h"
+#include "kernels/emulator/host_state.h"
 
 namespace ladder::emulator {
 namespace {
@@ -47,36 +48,23 @@ void require(bool condition, const char* text) {
   if (!condition) throw NcclFailure{ncclInvalidArgument, text};
 }
 
-void run(const std::vector<NcclOperation>& operations) {
-  std::vector<NcclOperation> transfers;
-  for (const NcclOperation& o : operations) {
-    if (o.call == NcclCall::send || o.call == NcclCall::recv) {
-      transfers.push_back(o);
-    } else {
-      run_collective(o);
-    }
-  }
-  run_transfers(transfers);
-}
-
-// A call of an operation: `send_count` and `recv_count` elements must lie on the device.
-ncclResult_t call(const NcclOperation& o, size_t send_count, size_t recv_count,
-                  cudaStream_t stream) {
+// A call of an operation, alone or in a group.
+ncclResult_t call(const NcclOperation& o) {
   return guarded([&] {
     require(o.comm != nullptr, "the communicator is null");
-    require(cudaStreamQuery(stream) == cudaSuccess, "no such stream");
+    require(is_stream(o.stream), "no such stream");
     require(o.op == ncclSum || o.op == ncclMax, "no such reduction");
     require(o.peer >= 0 && o.peer < o.comm->size, "no such rank in the communicator");
     const size_t unit = size_of(o.type);
     const Arena& arena = Arena::instance();
-    require(send_count == 0 || arena.holds(o.send, send_count * unit),
+    require(o.send_count == 0 || arena.holds(o.send, o.send_count * unit),
             "the send buffer is not device memory");
-    require(recv_count == 0 || arena.holds(o.recv, recv_count * unit),
+    require(o.recv_count == 0 || arena.holds(o.recv, o.recv_count * unit),
             "the receive buffer is not device memory");
     if (group.depth > 0) {
       group.operations.push_back(o);
     } else {
-      run({o});
+      run_operations({&o, 1});
     }
   });
 }
@@ -219,63 +207,73 @@ ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
 }
 
 ncclResult_t ncclMemFree(void* pointer) {
-  return cudaFree(pointer) == cudaSuccess ? ncclSuccess
-                                          : report(ncclUnhandledCudaError, "cudaFree failed");
+  // Unlike cudaFree it does not wait for the device.
+  return Arena::instance().release(pointer)
+             ? ncclSuccess
+             : report(ncclInvalidArgument, "not memory of ncclMemAlloc");
 }
 
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void** handle) {
   return guarded([&] {
     require(comm != nullptr && handle != nullptr, "an argument is null");
     require(Arena::instance().holds(buffer, bytes), "the buffer is not device memory");
-    *handle = buffer;
+    auto registration = std::make_shared<NcclRegistration>(Range{buffer, bytes});
+    *handle = registration.get();
+    comm->registrations.push_back(std::move(registration));
   });
 }
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
-  return guarded([&] { require(comm != nullptr && handle != nullptr, "an argument is null"); });
+  return guarded([&] {
+    require(comm != nullptr && handle != nullptr, "an argument is null");
+    const auto found =
+        std::ranges::find(comm->registrations, handle, &std::shared_ptr<NcclRegistration>::get);
+    require(found != comm->registrations.end(), "no such registration");
+    (*found)->ended = true;
+    comm->registrations.erase(found);
+  });
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
-  return call({NcclCall::all_reduce, send, recv, count, type, op, 0, comm}, count, count, stream);
+  return call({NcclCall::all_reduce, send, recv, count, count, count, type, op, 0, comm, stream});
 }
 
 ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   const size_t whole = comm == nullptr ? 0 : count * static_cast<size_t>(comm->size);
-  return call({NcclCall::reduce_scatter, send, recv, count, type, op, 0, comm}, whole, count,
-              stream);
+  return call(
+      {NcclCall::reduce_scatter, send, recv, whole, count, count, type, op, 0, comm, stream});
 }
 
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream) {
   const size_t whole = comm == nullptr ? 0 : count * static_cast<size_t>(comm->size);
-  return call({NcclCall::all_gather, send, recv, count, type, ncclSum, 0, comm}, count, whole,
-              stream);
+  return call(
+      {NcclCall::all_gather, send, recv, count, whole, count, type, ncclSum, 0, comm, stream});
 }
 
 ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream) {
-  const bool sends = comm != nullptr && comm->rank == root;
-  return call({NcclCall::broadcast, send, recv, count, type, ncclSum, root, comm},
-              sends ? count : 0, count, stream);
+  const size_t sent = comm != nullptr && comm->rank == root ? count : 0;
+  return call(
+      {NcclCall::broadcast, send, recv, sent, count, count, type, ncclSum, root, comm, stream});
 }
 
 ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
-  const bool receives = comm != nullptr && comm->rank == root;
-  return call({NcclCall::reduce, send, recv, count, type, op, root, comm}, count,
-              receives ? count : 0, stream);
+  const size_t received = comm != nullptr && comm->rank == root ? count : 0;
+  return call({NcclCall::reduce, send, recv, count, received, count, type, op, root, comm, stream});
 }
 
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return call({NcclCall::send, send, nullptr, count, type, ncclSum, peer, comm}, count, 0, stream);
+  return call({NcclCall::send, send, nullptr, count, 0, count, type, ncclSum, peer, comm, stream});
 }
 
 ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream) {
-  return call({NcclCall::recv, nullptr, recv, count, type, ncclSum, peer, comm}, 0, count, stream);
+  return call({NcclCall::recv, nullptr, recv, 0, count, count, type, ncclSum, peer, comm, stream});
 }
 
 ncclResult_t ncclGroupStart() {
@@ -289,5 +287,5 @@ ncclResult_t ncclGroupEnd() {
   Group ended;
   std::swap(ended, group);
   if (ended.error != ncclSuccess) return ended.error;
-  return guarded([&] { run(ended.operations); });
+  return guarded([&] { run_operations(ended.operations); });
 }

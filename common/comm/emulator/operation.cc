@@ -3,40 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <thread>
-#include <vector>
 
 #include "kernels/collective.h"
 #include "kernels/emulator/arena.h"
 
 namespace ladder::emulator {
 namespace {
-
-constexpr size_t kPiece = size_t{1} << 16;  // elements
-constexpr int kTag = 1;
-
-using Bytes = std::vector<char>;
-
-const char* name_of(NcclCall call) {
-  const char* const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
-                               "Reduce",    "Send",          "Recv"};
-  return names[static_cast<int>(call)];
-}
-
-void read_device(char* host, const void* device, size_t offset, size_t bytes) {
-  const DeviceAccess access;
-  std::memcpy(host, static_cast<const char*>(device) + offset, bytes);
-}
-
-void write_device(void* device, size_t offset, const char* host, size_t bytes) {
-  const DeviceAccess access;
-  std::memcpy(static_cast<char*>(device) + offset, host, bytes);
-}
 
 DType dtype_of_nccl(ncclDataType_t type) {
   switch (type) {
@@ -54,8 +29,8 @@ DType dtype_of_nccl(ncclDataType_t type) {
   throw NcclFailure{ncclInvalidArgument, "no such data type"};
 }
 
-// `all` holds `count` elements of every rank. The sum, or maximum, replaces the first rank's.
-void reduce(const NcclOperation& operation, Bytes& all, size_t count) {
+// `all` holds `count` elements of every rank. Stores the sum, or maximum, at `to`.
+void reduce(const NcclOperation& operation, Bytes& all, size_t count, char* to) {
   const size_t bytes = count * size_of(operation.type);
   const auto part = [&](size_t rank) {
     return TensorView(all.data() + rank * bytes, dtype_of_nccl(operation.type), DeviceType::cpu,
@@ -64,6 +39,7 @@ void reduce(const NcclOperation& operation, Bytes& all, size_t count) {
   std::vector<ConstTensorView> parts;
   for (size_t r = 0; r < static_cast<size_t>(operation.comm->size); ++r) parts.push_back(part(r));
   reduce_to_one(part(0), parts, operation.op == ncclSum ? Reduction::sum : Reduction::max);
+  std::copy_n(all.data(), bytes, to);
 }
 
 // Throws unless all ranks call the same.
@@ -90,129 +66,93 @@ void compare(const NcclOperation& operation) {
 }
 
 // One piece of a collective: elements [first, first + n) of `count`.
-void run_piece(const NcclOperation& o, size_t first, size_t n) {
+void exchange_piece(Exchange& exchange, size_t first, size_t n) {
+  const NcclOperation& o = exchange.operation;
   const size_t size = static_cast<size_t>(o.comm->size), unit = size_of(o.type);
   const size_t at = first * unit, bytes = n * unit, stride = o.count * unit;
   const int length = static_cast<int>(bytes);
   const bool at_root = o.comm->rank == o.peer;
-  Bytes own(bytes), all(size * bytes);
+  const char* const in = exchange.sent.data();
+  char* const out = exchange.received.data();
+  Bytes all(size * bytes);
   switch (o.call) {
     case NcclCall::all_reduce:
-      read_device(own.data(), o.send, at, bytes);
       check_mpi(
-          MPI_Allgather(own.data(), length, MPI_BYTE, all.data(), length, MPI_BYTE, o.comm->mpi));
-      reduce(o, all, n);
-      return write_device(o.recv, at, all.data(), bytes);
+          MPI_Allgather(in + at, length, MPI_BYTE, all.data(), length, MPI_BYTE, o.comm->mpi));
+      return reduce(o, all, n, out + at);
     case NcclCall::reduce_scatter: {
       Bytes parts(size * bytes);
       for (size_t r = 0; r < size; ++r) {
-        read_device(parts.data() + r * bytes, o.send, r * stride + at, bytes);
+        std::copy_n(in + r * stride + at, bytes, parts.data() + r * bytes);
       }
       check_mpi(
           MPI_Alltoall(parts.data(), length, MPI_BYTE, all.data(), length, MPI_BYTE, o.comm->mpi));
-      reduce(o, all, n);
-      return write_device(o.recv, at, all.data(), bytes);
+      return reduce(o, all, n, out + at);
     }
     case NcclCall::all_gather:
-      read_device(own.data(), o.send, at, bytes);
       check_mpi(
-          MPI_Allgather(own.data(), length, MPI_BYTE, all.data(), length, MPI_BYTE, o.comm->mpi));
+          MPI_Allgather(in + at, length, MPI_BYTE, all.data(), length, MPI_BYTE, o.comm->mpi));
       for (size_t r = 0; r < size; ++r) {
-        write_device(o.recv, r * stride + at, all.data() + r * bytes, bytes);
+        std::copy_n(all.data() + r * bytes, bytes, out + r * stride + at);
       }
       return;
     case NcclCall::broadcast:
-      if (at_root) read_device(own.data(), o.send, at, bytes);
-      check_mpi(MPI_Bcast(own.data(), length, MPI_BYTE, o.peer, o.comm->mpi));
-      return write_device(o.recv, at, own.data(), bytes);
+      if (at_root) std::copy_n(in + at, bytes, out + at);
+      return check_mpi(MPI_Bcast(out + at, length, MPI_BYTE, o.peer, o.comm->mpi));
     case NcclCall::reduce:
-      read_device(own.data(), o.send, at, bytes);
-      check_mpi(MPI_Gather(own.data(), length, MPI_BYTE, all.data(), length, MPI_BYTE, o.peer,
-                           o.comm->mpi));
-      if (!at_root) return;
-      reduce(o, all, n);
-      return write_device(o.recv, at, all.data(), bytes);
+      check_mpi(
+          MPI_Gather(in + at, length, MPI_BYTE, all.data(), length, MPI_BYTE, o.peer, o.comm->mpi));
+      if (at_root) reduce(o, all, n, out + at);
+      return;
     case NcclCall::send:
     case NcclCall::recv:
       return;
   }
 }
 
-// Calls body(first, count) for pieces that cover [0, n).
-template <class Body>
-void for_pieces(size_t n, Body body) {
-  for (size_t first = 0; first < n; first += kPiece) body(first, std::min(kPiece, n - first));
-}
-
-// A message is its number of bytes, then the bytes in pieces.
-struct Outgoing {
-  uint64_t bytes;
-  Bytes data;
-  std::vector<MPI_Request> requests;
-};
-
-bool has_ended(Outgoing& out) {
-  int done = 0;
-  check_mpi(MPI_Testall(static_cast<int>(out.requests.size()), out.requests.data(), &done,
-                        MPI_STATUSES_IGNORE));
-  return done != 0;
-}
-
-// As a stream would: a message moves while the caller does something else, or waits for a peer in
-// shared memory, where MPI does not look for messages.
-void see_off(std::unique_ptr<Outgoing> out, const std::atomic<bool>& aborted) {
-  while (!has_ended(*out)) {
-    if (aborted) return static_cast<void>(out.release());  // MPI may still read it
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
-
-std::unique_ptr<Outgoing> start_send(const NcclOperation& o) {
-  auto out = std::make_unique<Outgoing>();
+// Begins: once what it sends is there.
+Exchange begin(const NcclOperation& o) {
   const size_t unit = size_of(o.type);
-  out->bytes = o.count * unit;
-  out->data.resize(out->bytes);
-  if (out->bytes > 0) read_device(out->data.data(), o.send, 0, out->bytes);
-  check_mpi(MPI_Isend(&out->bytes, 1, MPI_UINT64_T, o.peer, kTag, o.comm->mpi,
-                      &out->requests.emplace_back()));
-  for_pieces(o.count, [&](size_t first, size_t n) {
-    check_mpi(MPI_Isend(out->data.data() + first * unit, static_cast<int>(n * unit), MPI_BYTE,
-                        o.peer, kTag, o.comm->mpi, &out->requests.emplace_back()));
-  });
-  return out;
+  const Range from = {o.send, o.send_count * unit}, to = {o.recv, o.recv_count * unit};
+  run_for(o.stream, from);
+  Exchange exchange = {o, Bytes(from.bytes), Bytes(to.bytes)};
+  for (const auto& registration : o.comm->registrations) {
+    if (overlap(registration->buffer, from) || overlap(registration->buffer, to)) {
+      exchange.registrations.push_back(registration);
+    }
+  }
+  const DeviceAccess access;
+  if (from.bytes > 0) std::memcpy(exchange.sent.data(), from.begin, from.bytes);
+  return exchange;
 }
 
-void forget_ended_sends(ncclComm& comm) {
-  std::erase_if(comm.sends, [](std::future<void>& send) {
-    if (send.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
-    send.get();  // throws what went wrong
-    return true;
-  });
-}
-
-// Takes the whole message, also one of another size than expected, so that its sender can go on.
-void receive(const NcclOperation& o) {
-  const size_t unit = size_of(o.type);
-  uint64_t bytes = 0;
-  check_mpi(MPI_Recv(&bytes, 1, MPI_UINT64_T, o.peer, kTag, o.comm->mpi, MPI_STATUS_IGNORE));
-  Bytes data(bytes);
-  for (size_t at = 0; at < bytes;) {
-    MPI_Status status;
-    int length = static_cast<int>(std::min(bytes - at, kPiece * sizeof(double)));
-    check_mpi(MPI_Recv(data.data() + at, length, MPI_BYTE, o.peer, kTag, o.comm->mpi, &status));
-    check_mpi(MPI_Get_count(&status, MPI_BYTE, &length));
-    at += static_cast<size_t>(length);
-  }
-  if (bytes != o.count * unit) {
-    throw NcclFailure{ncclInvalidUsage, concat("Recv of ", o.count * unit, " bytes from rank ",
-                                               o.peer, ", which has sent ", bytes)};
-  }
-  if (bytes > 0) write_device(o.recv, 0, data.data(), bytes);
+// Ends, when the stream comes to it.
+void store(const Exchange& exchange) {
+  const auto& [o, sent, received, registrations] = exchange;
+  const auto require = [&o](bool fine, const char* otherwise) {
+    if (fine) return;
+    throw Error(concat("NCCL's ", name_of(o.call), " of ", o.count, " elements: ", otherwise,
+                       " before it had ended"));
+  };
+  const Arena& arena = Arena::instance();
+  require(sent.empty() || arena.holds(o.send, sent.size()), "a buffer was freed");
+  require(received.empty() || arena.holds(o.recv, received.size()), "a buffer was freed");
+  for (const auto& r : registrations) require(!r->ended, "a buffer was deregistered");
+  const DeviceAccess access;
+  require(sent.empty() || std::memcmp(o.send, sent.data(), sent.size()) == 0,
+          "what it sends was written");
+  if (!received.empty()) std::memcpy(o.recv, received.data(), received.size());
 }
 
 }  // namespace
 
 size_t size_of(ncclDataType_t type) { return size_of(dtype_of_nccl(type)); }
+
+const char* name_of(NcclCall call) {
+  const char* const names[] = {"AllReduce", "ReduceScatter", "AllGather", "Broadcast",
+                               "Reduce",    "Send",          "Recv"};
+  return names[static_cast<int>(call)];
+}
 
 void check_mpi(int result) {
   if (result == MPI_SUCCESS) return;
@@ -222,37 +162,34 @@ void check_mpi(int result) {
   throw NcclFailure{ncclSystemError, std::string(text, static_cast<size_t>(length))};
 }
 
-void run_collective(const NcclOperation& operation) {
-  compare(operation);
-  for_pieces(operation.count, [&](size_t first, size_t n) { run_piece(operation, first, n); });
+void exchange_collective(Exchange& exchange) {
+  compare(exchange.operation);
+  const size_t count = exchange.operation.count;
+  for (size_t first = 0; first < count; first += kPiece) {
+    exchange_piece(exchange, first, std::min(kPiece, count - first));
+  }
 }
 
-void run_transfers(std::span<const NcclOperation> operations) {
-  std::vector<std::pair<ncclComm*, std::unique_ptr<Outgoing>>> started;
+void run_operations(std::span<const NcclOperation> operations) {
+  std::vector<std::shared_ptr<Exchange>> exchanges;
+  std::vector<Exchange*> messages;
   for (const NcclOperation& o : operations) {
-    forget_ended_sends(*o.comm);
-    if (o.call == NcclCall::send) started.emplace_back(o.comm, start_send(o));
+    exchanges.push_back(std::make_shared<Exchange>(begin(o)));
   }
-  std::optional<NcclFailure> failure;
-  for (const NcclOperation& o : operations) {
-    if (o.call != NcclCall::recv) continue;
-    try {
-      receive(o);
-    } catch (const NcclFailure& f) {
-      if (!failure) failure = f;
+  for (const auto& exchange : exchanges) {
+    const NcclCall call = exchange->operation.call;
+    if (call == NcclCall::send || call == NcclCall::recv) {
+      messages.push_back(exchange.get());
+    } else {
+      exchange_collective(*exchange);
     }
   }
-  for (auto& [comm, out] : started) {
-    if (has_ended(*out)) continue;
-    comm->sends.push_back(
-        std::async(std::launch::async, see_off, std::move(out), std::cref(comm->aborted)));
+  exchange_messages(messages);
+  for (const auto& exchange : exchanges) {
+    const NcclOperation& o = exchange->operation;
+    give(
+        o.stream, [exchange] { store(*exchange); }, Range{o.recv, exchange->received.size()});
   }
-  if (failure) throw *failure;
-}
-
-void finish_sends(ncclComm& comm) {
-  for (std::future<void>& send : comm.sends) send.get();
-  comm.sends.clear();
 }
 
 }  // namespace ladder::emulator

@@ -43,7 +43,11 @@ struct Case {
     fill<T>(view, [&](size_t i) { return value(own(), i); });
     return view;
   }
-  void wait(Work work) const { work.wait(ranks.stream); }
+  // Until the host may look at the result.
+  void wait(Work work) const {
+    work.wait(ranks.stream);
+    ranks.stream.synchronize();
+  }
 };
 
 template <class T>
@@ -268,6 +272,7 @@ void test_special(Communicator& all, Ranks& ranks, Place place, bool sums_in_ran
     return view;
   };
   const auto check_sums = [&](const TensorView& view, size_t first) {
+    ranks.stream.synchronize();
     const std::vector<T> x = to_host<T>(view);
     for (size_t i = 0; i < x.size(); ++i) {
       if ((first + i) % 5 == 4 && !sums_in_rank_order) continue;
@@ -287,6 +292,7 @@ void test_special(Communicator& all, Ranks& ranks, Place place, bool sums_in_ran
   const TensorView moved = ranks.take<T>(place, 301), gathered = ranks.take<T>(place, size * 301);
   fill<T>(moved, [&](size_t i) { return any_bits<T>(me, i); });
   all.all_gather(ranks.stream, gathered, moved, {}).wait(ranks.stream);
+  ranks.stream.synchronize();
   const std::vector<T> bits = to_host<T>(gathered);
   for (size_t i = 0; i < bits.size(); ++i) {
     if (bits[i].bits() != any_bits<T>(i / 301, i % 301).bits()) FAIL("other bits at " << i);

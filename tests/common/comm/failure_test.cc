@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "tests/common/comm/ranks.h"
+#include "tests/common/comm/devices.h"
 
 namespace ladder::testing {
 namespace {
@@ -10,8 +10,6 @@ namespace {
 using Catch::Matchers::Contains;
 
 using Call = std::function<Work(Communicator& group, Ranks& ranks)>;
-
-constexpr size_t kOdd = 3;  // the rank that calls something else
 
 // What a rank's call ends with; empty if with nothing.
 std::string error_of(const std::function<void()>& body) {
@@ -23,19 +21,30 @@ std::string error_of(const std::function<void()>& body) {
   return "";
 }
 
-// Every rank but kOdd makes the call `usual`, which is `usual_text`; kOdd makes `odd`. All must end
-// with an error that says who called what. After it the group is of no more use: all ranks destroy
-// it together, as always.
-void require_mismatch(NodeMemory* node_memory, Ranks& ranks, const Call& usual,
-                      const std::string& usual_text, const Call& odd, const std::string& odd_text) {
-  const auto all = MpiCommunicator::make_world(world(), node_memory, {.check_collectives = true});
-  const bool is_odd = all->rank() == kOdd;
-  const std::string error =
-      error_of([&] { (is_odd ? odd : usual)(*all, ranks).wait(ranks.stream); });
-  const size_t peer = is_odd ? 0 : kOdd;
-  CHECK_THAT(error, Contains(concat("rank ", all->rank(), " of the group calls ",
-                                    is_odd ? odd_text : usual_text, ", rank ", peer, " calls ",
-                                    is_odd ? usual_text : odd_text)));
+// "rank 3 on hostname"
+std::string name_of_rank(size_t rank) { return world().names_of(MPI_COMM_WORLD)[rank]; }
+
+// Calls of which the ranks make one each, with the text that errors have for it.
+struct Told {
+  Call call;
+  std::string text;
+};
+
+// Every rank but `odd` makes the call `usual`. All must end with an error that says who called
+// what. After it the group is of no more use: all ranks destroy it together, as always.
+void require_mismatch(NodeMemory* node_memory, Ranks& ranks, size_t odd, const Told& usual,
+                      const Told& other) {
+  // Who does not see the difference waits for the others, and fails by that.
+  const auto all = MpiCommunicator::make_world(world(), node_memory,
+                                               {.check_collectives = true, .timeout_seconds = 10});
+  const bool is_odd = all->rank() == odd;
+  const Told& mine = is_odd ? other : usual;
+  const std::string error = error_of([&] { mine.call(*all, ranks).wait(ranks.stream); });
+  const size_t peer = is_odd ? (odd == 0 ? 1 : 0) : odd;
+  CHECK_THAT(error,
+             Contains("collective number 1 differs: ") &&
+                 Contains(concat(name_of_rank(all->rank()), " calls ", mine.text, ", ",
+                                 name_of_rank(peer), " calls ", (is_odd ? usual : other).text)));
 }
 
 template <class T>
@@ -61,25 +70,24 @@ Call barrier() {
 TEST_CASE("a rank that calls something else is an error on every rank") {
   Ranks ranks;
   NodeMemory* const paths[] = {&ranks.node_memory, nullptr};
+  const Told usual = {all_reduce<float>(120), "all_reduce of 120 fp32"};
+  const std::pair<Told, Told> cases[] = {
+      {usual, {all_reduce<float>(121), "all_reduce of 121 fp32"}},
+      {usual, {all_reduce<float>(0), "all_reduce of 0 fp32"}},
+      {usual, {all_reduce<double>(120), "all_reduce of 120 fp64"}},
+      {usual,
+       {all_reduce<float>(120, {.reduction = Reduction::max}), "all_reduce (max) of 120 fp32"}},
+      {usual, {broadcast(120, 0), "broadcast of 120 fp32 with root 0"}},
+      {usual, {barrier(), "barrier"}},
+      {{broadcast(9, 0), "broadcast of 9 fp32 with root 0"},
+       {broadcast(9, 5), "broadcast of 9 fp32 with root 5"}},
+      {{all_reduce<float>(120, {.background = true}), usual.text},
+       {all_reduce<float>(64, {.background = true}), "all_reduce of 64 fp32"}}};
   for (NodeMemory* path : paths) {
-    INFO((path == nullptr ? "by messages" : "shared memory"));
-    const auto mismatch = [&](const Call& usual, const std::string& usual_text, const Call& odd,
-                              const std::string& odd_text) {
-      require_mismatch(path, ranks, usual, usual_text, odd, odd_text);
-    };
-    const Call usual = all_reduce<float>(120);
-    const std::string text = "all_reduce of 120 fp32";
-    mismatch(usual, text, all_reduce<float>(121), "all_reduce of 121 fp32");
-    mismatch(usual, text, all_reduce<float>(0), "all_reduce of 0 fp32");
-    mismatch(usual, text, all_reduce<double>(120), "all_reduce of 120 fp64");
-    mismatch(usual, text, all_reduce<float>(120, {.reduction = Reduction::max}),
-             "all_reduce (max) of 120 fp32");
-    mismatch(usual, text, broadcast(120, 0), "broadcast of 120 fp32 with root 0");
-    mismatch(usual, text, barrier(), "barrier");
-    mismatch(broadcast(9, 0), "broadcast of 9 fp32 with root 0", broadcast(9, 5),
-             "broadcast of 9 fp32 with root 5");
-    mismatch(all_reduce<float>(120, {.background = true}), text,
-             all_reduce<float>(64, {.background = true}), "all_reduce of 64 fp32");
+    for (size_t odd = 0; odd < world().size(); ++odd) {
+      INFO((path == nullptr ? "by messages, rank " : "shared memory, rank ") << odd);
+      for (const auto& [most, other] : cases) require_mismatch(path, ranks, odd, most, other);
+    }
   }
 }
 
@@ -97,37 +105,75 @@ TEST_CASE("a message that is not as long as its receiver expects is an error") {
       }
     });
     if (sends) continue;
-    CHECK_THAT(error, Contains(received < 50 ? "truncated" : "the message has only 50"));
+    CHECK_THAT(error,
+               Contains(concat("recv of ", received, " fp32: ", name_of_rank(all->rank() - 1),
+                               " sends 200 bytes of send in fp32, ", world().name(), " expects ",
+                               4 * received, " bytes of send in fp32")));
+  }
+}
+
+// So long that no rank is late by itself, but by a busy machine.
+constexpr double kTimeout = 0.3;
+
+// Makes a group of all ranks, in which `late` does not come while the others wait for it.
+using MakeWorld = std::function<std::unique_ptr<Communicator>(Ranks&, const MpiOptions&)>;
+void require_late(const MakeWorld& make, Ranks& ranks, Place place, const std::string& text) {
+  for (size_t late = 0; late < world().size(); ++late) {
+    INFO("late is rank " << late);
+    // A group within the world: its ranks have numbers of their own.
+    const auto all = make(ranks, {.timeout_seconds = kTimeout});
+    const auto group = all->split(all->rank() / 4);
+    const TensorView buffer = ranks.take<float>(place, 120);
+    const auto call = [&] { group->all_reduce(ranks.stream, buffer, {}).wait(ranks.stream); };
+    if (all->rank() != late && all->rank() / 4 == late / 4) {
+      const std::string error = error_of(call);
+      CHECK_THAT(error, Contains("all_reduce of 120 fp32: after 0.3 s ") && Contains(text) &&
+                            Contains(name_of_rank(late)) && !Contains(world().name()));
+    }
+    mpi_check(MPI_Barrier(MPI_COMM_WORLD));  // it comes no more before the others have given up
   }
 }
 
 TEST_CASE("a rank that does not come is named by the others") {
   Ranks ranks;
-  const auto all =
-      MpiCommunicator::make_world(world(), &ranks.node_memory, {.timeout_seconds = 0.5});
-  if (all->rank() != kOdd) {
-    const std::string error =
-        error_of([&] { all_reduce<float>(120)(*all, ranks).wait(ranks.stream); });
-    CHECK_THAT(error, Contains("collective number 1, all_reduce of 120 fp32: after 0.5 s rank 3 of "
-                               "the group did not arrive"));
-  }
-  mpi_check(MPI_Barrier(MPI_COMM_WORLD));  // it comes no more before the others have given up
+  const auto shared = [](Ranks& r, const MpiOptions& options) {
+    return MpiCommunicator::make_world(world(), &r.node_memory, options);
+  };
+  const auto messages = [](Ranks&, const MpiOptions& options) {
+    return MpiCommunicator::make_world(world(), nullptr, options);
+  };
+  require_late(shared, ranks, Place::registered, "did not arrive");
+  require_late(messages, ranks, Place::unregistered, "nothing has come from");
+  const auto device = device_for_tests();
+  if (!device) return;
+  Ranks on_device(*device);
+  const auto staged = [&](Ranks& r, const MpiOptions& options) {
+    return StagedCommunicator::make(messages(r, options), *device);
+  };
+  require_late(staged, on_device, Place::device, "nothing has come from");
 }
 
-TEST_CASE("a peer whose message does not come is named") {
+TEST_CASE("a peer whose message does not come, or who does not take one, is named") {
   Ranks ranks;
-  const auto all =
-      MpiCommunicator::make_world(world(), &ranks.node_memory, {.timeout_seconds = 0.5});
-  const TensorView buffer = ranks.take<float>(Place::unregistered, 40);
-  if (all->rank() == 0) {
-    const std::string error =
-        error_of([&] { all->recv(ranks.stream, buffer, kOdd, {}).wait(ranks.stream); });
-    CHECK_THAT(error, Contains("recv from rank 3 of the group: not done after 0.5 s"));
+  for (size_t late = 0; late < world().size(); ++late) {
+    const auto all = MpiCommunicator::make_world(
+        world(), &ranks.node_memory, {.timeout_seconds = kTimeout, .synchronous_sends = true});
+    const TensorView buffer = ranks.take<float>(Place::unregistered, 40);
+    const size_t others = (late + 1) % all->size(), sends = (late + 2) % all->size();
+    if (all->rank() == others) {
+      const std::string error =
+          error_of([&] { all->recv(ranks.stream, buffer, late, {}).wait(ranks.stream); });
+      CHECK_THAT(error, Contains("recv of 40 fp32: after 0.3 s nothing has come from " +
+                                 name_of_rank(late)));
+    } else if (all->rank() == sends) {
+      const std::string error =
+          error_of([&] { all->send(ranks.stream, buffer, late, {}).wait(ranks.stream); });
+      CHECK_THAT(error,
+                 Contains("send of 40 fp32: after 0.3 s what was sent has not been taken by " +
+                          name_of_rank(late)));
+    }
+    mpi_check(MPI_Barrier(MPI_COMM_WORLD));
   }
-  mpi_check(MPI_Barrier(MPI_COMM_WORLD));
-  // What rank 0 has given up still takes its message.
-  if (all->rank() == kOdd) all->send(ranks.stream, buffer, 0, {}).wait(ranks.stream);
-  mpi_check(MPI_Barrier(MPI_COMM_WORLD));
 }
 
 // While an exception unwinds the stack a communicator must not wait for a peer that never comes.
@@ -135,16 +181,18 @@ TEST_CASE("an error ends background operations whose peers do not come") {
   // In shared memory. Given-up messages may still arrive, so by messages only a process that ends
   // next can give up; the system tests do that.
   Ranks ranks;
-  const std::string error = error_of([&] {
-    const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
-    Work first, second;
-    if (all->rank() != kOdd) {
-      first = all_reduce<float>(120, {.background = true})(*all, ranks);
-      second = all_reduce<float>(120, {.background = true})(*all, ranks);
-    }
-    fail("something else went wrong");
-  });
-  CHECK_THAT(error, Contains("something else went wrong"));
+  for (size_t absent = 0; absent < world().size(); ++absent) {
+    const std::string error = error_of([&] {
+      const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+      Work first, second;
+      if (all->rank() != absent) {
+        first = all_reduce<float>(120, {.background = true})(*all, ranks);
+        second = all_reduce<float>(120, {.background = true})(*all, ranks);
+      }
+      fail("something else went wrong");
+    });
+    CHECK_THAT(error, Contains("something else went wrong"));
+  }
 }
 
 TEST_CASE("arguments that cannot be are refused before anything moves") {

@@ -8,6 +8,10 @@
 
 #include "tests/common/comm/ranks.h"
 
+#ifdef LADDER_CUDA_EMULATOR
+#include "kernels/emulator/streams.h"
+#endif
+
 namespace ladder::testing {
 namespace {
 
@@ -127,9 +131,70 @@ TEST_CASE("sends and receives of one group need no order, also to oneself and ne
   }
   require_elements<float>(in, [](size_t) { return 0; });  // nothing yet
   REQUIRE(ncclGroupEnd() == ncclSuccess);
+  s.ranks.stream.synchronize();
   require_elements<float>(in, [&](size_t i) {
     return value(i / kElements, static_cast<size_t>(s.me) * kElements + i % kElements);
   });
+}
+
+// As long as it lives; the last of a test's variables.
+struct Deferred {
+  Deferred() { emulator::set_stream_order(emulator::StreamOrder::deferred); }
+  ~Deferred() { emulator::set_stream_order(before); }
+  emulator::StreamOrder before = emulator::stream_order();
+};
+
+TEST_CASE("deferred: a result is stored when its stream comes to it") {
+  Session s;
+  const Stream reader(DeviceType::emulator);
+  const TensorView x = s.ranks.take<float>(Place::device, 100);
+  float early = 0, late = 0;
+  fill<float>(x, [&](size_t) { return 1; });
+  const auto read = [&](float& to, cudaStream_t stream) {
+    REQUIRE(cudaMemcpyAsync(&to, x.data(), 4, cudaMemcpyDeviceToHost, stream) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(stream) == cudaSuccess);
+  };
+  const Deferred deferred;
+  REQUIRE(ncclAllReduce(x.data(), x.data(), 100, ncclFloat32, ncclSum, s.comm, s.stream) ==
+          ncclSuccess);
+  read(early, reader.native());
+  read(late, s.stream);
+  CHECK(early == 1);
+  CHECK(late == 4);
+}
+
+TEST_CASE("deferred: memory that an operation still needs") {
+  Session s;
+  void* x = nullptr;
+  void* handle = nullptr;
+  REQUIRE(ncclMemAlloc(&x, 400) == ncclSuccess);
+  REQUIRE(cudaMemset(x, 0, 400) == cudaSuccess);
+  REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
+  REQUIRE(ncclCommRegister(s.comm, x, 400, &handle) == ncclSuccess);
+  const Deferred deferred;
+  REQUIRE(ncclAllReduce(x, x, 100, ncclFloat32, ncclSum, s.comm, s.stream) == ncclSuccess);
+  SECTION("is written") {
+    const Stream other(DeviceType::emulator);
+    REQUIRE(cudaMemsetAsync(x, 1, 4, other.native()) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(other.native()) == cudaSuccess);
+    CHECK_THROWS_WITH(cudaStreamSynchronize(s.stream),
+                      "NCCL's AllReduce of 100 elements: what it sends was written before it had "
+                      "ended");
+    CHECK(ncclCommDeregister(s.comm, handle) == ncclSuccess);
+  }
+  SECTION("is deregistered") {
+    CHECK(ncclCommDeregister(s.comm, handle) == ncclSuccess);
+    CHECK_THROWS_WITH(cudaStreamSynchronize(s.stream),
+                      "NCCL's AllReduce of 100 elements: a buffer was deregistered before it had "
+                      "ended");
+  }
+  SECTION("is freed") {
+    CHECK(ncclMemFree(x) == ncclSuccess);
+    CHECK_THROWS_WITH(cudaStreamSynchronize(s.stream),
+                      "NCCL's AllReduce of 100 elements: a buffer was freed before it had ended");
+    return;
+  }
+  CHECK(ncclMemFree(x) == ncclSuccess);
 }
 
 TEST_CASE("two processes that claim the same rank are refused") {

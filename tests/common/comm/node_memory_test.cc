@@ -1,4 +1,8 @@
 // Memory that ranks share: all see the same bytes, however large, and nothing is left behind.
+#include <fcntl.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -8,6 +12,7 @@
 #include <thread>
 
 #include "tests/common/comm/ranks.h"
+#include "tests/delays.h"
 
 namespace ladder::testing {
 namespace {
@@ -78,6 +83,38 @@ TEST_CASE("a rank that releases its memory takes it from nobody") {
   if (world().rank() == 0) memory.release(own, sizeof(int32_t));
   barrier();
   if (world().rank() != 0) CHECK(*static_cast<const int32_t*>(memory.at({0, 0}, 0)) == 7);
+}
+
+// A test of its own starts this one with a small /dev/shm that nobody else has, tests/system/. On
+// any other it would take the machine's memory.
+TEST_CASE("/dev/shm fills up between the look at it and the use", "[.][full]") {
+  struct statvfs all;
+  REQUIRE(statvfs("/dev/shm", &all) == 0);
+  REQUIRE(all.f_blocks * all.f_frsize <= size_t{64} << 20);
+  NodeMemory memory(world());
+  const std::string file = "/dev/shm/filler";
+  const auto fill = [&] {
+    barrier();
+    if (world().rank() == 0) {
+      struct statvfs status;
+      REQUIRE(statvfs("/dev/shm", &status) == 0);
+      const int descriptor = open(file.c_str(), O_CREAT | O_WRONLY, 0600);
+      const auto rest = static_cast<off_t>(status.f_bavail * status.f_frsize);
+      REQUIRE(posix_fallocate(descriptor, 0, rest) == 0);
+      close(descriptor);
+    }
+    barrier();
+  };
+  set_action("node memory: before it has memory", fill);
+  for (size_t bytes : {size_t{1000}, size_t{3} << 20}) {  // small pages, huge ones
+    CHECK_THROWS_WITH(memory.allocate(bytes),
+                      Catch::Contains("/dev/shm has 0 B free, the ranks of this machine need ") &&
+                          Catch::Contains("--no-shared-memory"));
+    barrier();
+    if (world().rank() == 0) std::filesystem::remove(file);
+    barrier();
+  }
+  set_action("", nullptr);
 }
 
 // Other programs of this kind may be making theirs: their names last for a moment. One that was

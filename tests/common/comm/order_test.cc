@@ -1,11 +1,13 @@
 // The order of things: of summation, of background operations, of two communicators at once; and
 // what was counted on the way.
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
 
 #include "common/comm/process_grid.h"
-#include "tests/common/comm/ranks.h"
+#include "tests/common/comm/devices.h"
 
 namespace ladder::testing {
 namespace {
@@ -105,6 +107,26 @@ TEST_CASE("background operations run in the order of their calls") {
   }
 }
 
+// Where nobody looks again by himself, a rank that is not woken by the last one to come sleeps on:
+// the alarm, much later than all this takes, ends it.
+TEST_CASE("who sleeps until the others have come is woken") {
+  alarm(100);
+  Ranks ranks;
+  for (int group = 0; group < 20; ++group) {  // at its beginning, too
+    const auto all =
+        MpiCommunicator::make_world(world(), &ranks.node_memory, {.longest_sleep_seconds = 3600});
+    const TensorView x = ranks.take<int32_t>(Place::registered, 40);
+    for (int round = 0; round < 20; ++round) {
+      fill<int32_t>(x, [&](size_t) { return round; });
+      all->all_reduce(ranks.stream, x, {.reduction = Reduction::max}).wait(ranks.stream);
+      require_elements<int32_t>(x, [&](size_t) { return round; });
+      all->barrier();
+    }
+    ranks.release(*all, {x});
+  }
+  alarm(0);
+}
+
 // Half of the ranks begin with their row, the others with their column.
 TEST_CASE("operations of two communicators at once do not wait for each other") {
   Ranks ranks;
@@ -140,52 +162,102 @@ TEST_CASE("operations of two communicators at once do not wait for each other") 
   }
 }
 
-TEST_CASE("the ledger and the bytes that moved agree") {
+// Six operations, each of a key of its own, in a group whose ranks share out what moves in their
+// own way; all of them together have moved what the formula says, on every path.
+void require_moved(Communicator& group, Ranks& ranks, Place place, size_t n) {
+  const size_t size = group.size(), bytes = size * n * sizeof(double);
+  const TensorView buffer = ranks.take<double>(place, size * n);
+  const TensorView other = ranks.take<double>(place, size * n);
+  const TensorView shard = buffer.elements(group.rank() * n, {n});
+  const CallOptions gradient = {.purpose = Purpose::gradient}, weights = {Purpose::parameter};
+  Stream& stream = ranks.stream;
+  constexpr size_t kRounds = 2;
+  for (size_t round = 0; round < kRounds; ++round) {
+    group.all_reduce(stream, buffer, gradient).wait(stream);
+    group.reduce_scatter(stream, shard, buffer, gradient).wait(stream);
+    group.all_gather(stream, buffer, shard, weights).wait(stream);
+    group.all_to_all(stream, other, buffer, weights).wait(stream);
+    group.broadcast(stream, buffer, size - 1, weights).wait(stream);
+    group.reduce(stream, buffer, size - 1, gradient).wait(stream);
+    if (size == 1) continue;
+    const size_t to = (group.rank() + 1) % size, from = (group.rank() + size - 1) % size;
+    Work sent = group.send(stream, buffer, to, {Purpose::activation, Reduction::sum, true});
+    group.recv(stream, other, from, {.purpose = Purpose::activation}).wait(stream);
+    sent.wait(stream);
+  }
+  group.barrier();
+  const Ledger::Entries entries = group.group_entries();
+  CHECK(entries == group.ledger().entries());  // calls and payload
+  CHECK(entries.size() == (size == 1 ? 7 : 9));
+  for (const auto& [key, traffic] : entries) {
+    INFO(name_of(key) << " of " << size << " x " << n);
+    if (key.collective == Collective::barrier) continue;
+    CHECK(traffic.calls == kRounds);
+    CHECK(traffic.payload_bytes == kRounds * bytes);
+    CHECK(traffic.moved_bytes == kRounds * group_bytes(key.collective, size, bytes));
+    CHECK_FALSE(traffic.by_formula);
+  }
+  ranks.release(group, {buffer, other});
+}
+
+TEST_CASE("the bytes that move between ranks are those of the formula, on every path") {
   Ranks ranks;
-  const auto world_ranks = MpiCommunicator::make_world(world(), &ranks.node_memory);
-  for_groups(*world_ranks, [&](Communicator& group) {
-    if (group.size() == 1) return;
-    auto& counted = dynamic_cast<MpiCommunicator&>(group);
-    const size_t size = group.size(), n = size * 16 * 5, bytes = n * sizeof(double);
-    const TensorView buffer = ranks.take<double>(Place::registered, n);
-    const TensorView other = ranks.take<double>(Place::registered, n);
-    const TensorView shard = buffer.elements(group.rank() * n / size, {n / size});
-    const CallOptions gradient = {.purpose = Purpose::gradient}, weights = {Purpose::parameter};
-    Ledger::Entries expected;
-    size_t moved_before = 0;
-    // Waits for a call and compares what it has added with what it should have. The formula is per
-    // rank, which a root's operation does not share out equally: there all ranks together count.
-    const auto account = [&](Work work, Purpose purpose, Collective collective, double moved) {
-      work.wait(ranks.stream);
-      Traffic& traffic = expected[{purpose, collective}];
-      ++traffic.calls;
-      traffic.payload_bytes += bytes;
-      REQUIRE(group.ledger().entries() == expected);
-      REQUIRE(static_cast<double>(counted.shared_bytes() - moved_before) == moved);
-      moved_before = counted.shared_bytes();
-    };
-    const auto wire = [&](Collective collective) { return wire_bytes(collective, size, bytes); };
-    const double part = static_cast<double>(bytes) / static_cast<double>(size);
-    const double others = static_cast<double>(size - 1);
-    REQUIRE(wire(Collective::all_reduce) == 2 * others * part);
-    REQUIRE(wire(Collective::reduce_scatter) == others * part);
-    for (int call = 0; call < 2; ++call) {
-      account(group.all_reduce(ranks.stream, buffer, gradient), Purpose::gradient,
-              Collective::all_reduce, wire(Collective::all_reduce));
-      account(group.reduce_scatter(ranks.stream, shard, buffer, gradient), Purpose::gradient,
-              Collective::reduce_scatter, wire(Collective::reduce_scatter));
-      account(group.all_gather(ranks.stream, buffer, shard, weights), Purpose::parameter,
-              Collective::all_gather, wire(Collective::all_gather));
-      account(group.all_to_all(ranks.stream, other, buffer, weights), Purpose::parameter,
-              Collective::all_to_all, wire(Collective::all_to_all));
-      const bool root = group.rank() == 0;
-      account(group.broadcast(ranks.stream, buffer, 0, weights), Purpose::parameter,
-              Collective::broadcast, root ? 0 : wire(Collective::broadcast));
-      account(group.reduce(ranks.stream, buffer, 0, gradient), Purpose::gradient,
-              Collective::reduce, root ? others * wire(Collective::reduce) : 0);
+  for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
+    const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = 50});
+    for_groups(*all, [&](Communicator& group) {
+      for (Place place : {Place::registered, Place::unregistered}) {
+        INFO((node_memory == nullptr ? "by messages, " : "shared memory, ") << name_of(place));
+        const auto apart = group.split(0);  // with a ledger that is empty
+        // Slices that are equal, and such as some ranks have nothing of.
+        require_moved(*apart, ranks, place, 16 * 5);
+        const auto uneven = group.split(0);
+        require_moved(*uneven, ranks, place, 3);
+      }
+    });
+  }
+  const auto device = device_for_tests();
+  if (!device) return;
+  Ranks on_device(*device);
+  for (size_t n : {80, 3}) {
+    require_moved(*staged_world(on_device, 1000), on_device, Place::device, n);
+  }
+}
+
+// They add up to the same for the mean rank, but where a root has less to do than the others.
+TEST_CASE("bytes of all ranks and bytes on the wire are one formula") {
+  const Collective shared_out[] = {Collective::all_reduce, Collective::reduce_scatter,
+                                   Collective::all_gather, Collective::all_to_all};
+  for (size_t size : {1, 2, 8}) {
+    for (Collective collective : shared_out) {
+      CHECK(static_cast<double>(group_bytes(collective, size, 800)) ==
+            static_cast<double>(size) * wire_bytes(collective, size, 800));
     }
-    ranks.release(group, {buffer, other});
-  });
+    for (Collective collective : {Collective::broadcast, Collective::reduce}) {
+      CHECK(group_bytes(collective, size, 800) == (size - 1) * 800);
+      CHECK(wire_bytes(collective, size, 800) == (size > 1 ? 800 : 0));
+    }
+    CHECK(group_bytes(Collective::send, size, 800) == (size > 1 ? 800 : 0));
+    CHECK(group_bytes(Collective::recv, size, 800) == 0);
+  }
+  CHECK(group_bytes(Collective::all_reduce, 4, 800) == 2 * 3 * 800);
+}
+
+TEST_CASE("by NCCL, nobody counts what moves") {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  Ranks ranks(*device);
+  const auto all = nccl_world(ranks);
+  const TensorView x = ranks.take<float>(Place::device, 80);
+  double on_host = 1;
+  all->all_reduce(ranks.stream, x, {.purpose = Purpose::gradient}).wait(ranks.stream);
+  all->all_reduce(ranks.stream, {&on_host, DType::fp64, DeviceType::cpu, {1}}, {})
+      .wait(ranks.stream);
+  const Ledger::Entries entries = all->ledger().entries();
+  const Traffic& by_nccl = entries.at({Purpose::gradient, Collective::all_reduce});
+  CHECK(by_nccl.by_formula);
+  CHECK(static_cast<double>(by_nccl.moved_bytes) ==
+        wire_bytes(Collective::all_reduce, all->size(), 320));
+  CHECK_FALSE(entries.at({Purpose::control, Collective::all_reduce}).by_formula);
 }
 
 }  // namespace

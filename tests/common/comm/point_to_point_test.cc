@@ -133,26 +133,32 @@ TEST_CASE("a message whose other side is late arrives") {
 }
 
 // One rank of two sends at once and comes late to the sum; the other would receive before it.
-TEST_CASE("a recv waits for collectives in the background before it") {
-  Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
-  const size_t me = all->rank(), size = all->size();
+void receive_after_a_sum(Communicator& all, Ranks& ranks) {
+  const size_t me = all.rank(), size = all.size();
   for (int round = 0; round < 5; ++round) {
     const TensorView sum = ranks.take<int32_t>(Place::registered, 5000), first = sum.rows(0, 1);
     int32_t own = -1;  // so short that MPI does keep it
     const TensorView message(&own, DType::int32, DeviceType::cpu, {1});
     fill<int32_t>(sum, [&](size_t) { return me + 1; });
     if (me % 2 == 0) {
-      all->send(ranks.stream, message, me + 1, kForeground).wait(ranks.stream);
+      all.send(ranks.stream, message, me + 1, kForeground).wait(ranks.stream);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    Work reduced = all->all_reduce(ranks.stream, sum, kBackground);
-    if (me % 2 == 1) all->recv(ranks.stream, first, me - 1, kForeground).wait(ranks.stream);
+    Work reduced = all.all_reduce(ranks.stream, sum, kBackground);
+    if (me % 2 == 1) all.recv(ranks.stream, first, me - 1, kForeground).wait(ranks.stream);
     reduced.wait(ranks.stream);
     const size_t expected = size * (size + 1) / 2;
     require_elements<int32_t>(
         sum, [&](size_t i) { return i == 0 && me % 2 == 1 ? -1 : static_cast<int32_t>(expected); });
-    ranks.release(*all, {sum});
+    ranks.release(all, {sum});
+  }
+}
+
+TEST_CASE("a recv waits for collectives in the background before it") {
+  Ranks ranks;
+  for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
+    INFO((node_memory == nullptr ? "by messages" : "shared memory"));
+    receive_after_a_sum(*MpiCommunicator::make_world(world(), node_memory), ranks);
   }
 }
 
@@ -163,7 +169,8 @@ TEST_CASE("NCCL: what has been sent arrives whatever its sender does next") {
     const bool sends = all.rank() % 2 == 0;
     if (sends) {
       all.send(ranks.stream, buffers.out, all.rank() + 1, kForeground).wait(ranks.stream);
-      if (ranks.stream.device() == DeviceType::emulator) Ranks::guard_everything(buffers.out);
+      ranks.stream.synchronize();
+      Ranks::guard_everything(buffers.out);
     } else {
       all.recv(ranks.stream, buffers.in, all.rank() - 1, kForeground).wait(ranks.stream);
     }

@@ -68,9 +68,9 @@ TEST_CASE("traffic is counted, and named, by axis") {
   Ledger ledger;
   const TrafficKey everybody = {Purpose::gradient, Collective::all_reduce};
   const TrafficKey tensor = {Purpose::gradient, Collective::all_reduce, Axis::tensor};
-  ledger.record(everybody, 10);
-  ledger.record(tensor, 100);
-  ledger.record(tensor, 1000);
+  ledger.add(everybody, {1, 10});
+  ledger.add(tensor, {1, 100});
+  ledger.add(tensor, {1, 1000});
   const Ledger::Entries expected = {{everybody, {1, 10}}, {tensor, {2, 1100}}};
   CHECK(ledger.entries() == expected);
   CHECK(name_of(everybody) == "gradient all_reduce");

@@ -98,6 +98,39 @@ TEST_CASE("a shard's tokens are its 16-bit words") {
   for (size_t i = 0; i < tokens.size(); ++i) CHECK(corpus.token(i) == tokens[i]);
 }
 
+TEST_CASE("a shard is told by its magic or its name, in small letters or capitals") {
+  const TestFolder folder;
+  const std::vector<uint16_t> tokens = counting(300, 10);
+  for (const char* name : {"a.BIN", "a.Bin", "tokens", "a.txt", "a.bin"}) {
+    const Corpus corpus = Corpus::open(folder.write(name, shard_bytes(tokens)));
+    CHECK(!corpus.is_text());
+    CHECK(corpus.token(9) == 309);
+  }
+  // Without a magic the name decides.
+  const std::string headerless(2000, 'x');
+  CHECK(refusal([&] { Corpus::open(folder.write("b.BIN", headerless)); }).find("nanoGPT") !=
+        std::string::npos);
+  CHECK(Corpus::open(folder.write("b.bi", headerless)).is_text());
+  CHECK(Corpus::open(folder.write("bin", headerless)).is_text());
+  CHECK(Corpus::open(folder.write("b\x0e"
+                                  "bin",
+                                  headerless))
+            .is_text());
+  CHECK(refusal([&] {
+          Corpus::open(folder.write("llama", shard_bytes(tokens, 10, 20240801, 7)));
+        }).find("Llama-3") != std::string::npos);
+}
+
+TEST_CASE("a corpus knows the files that it is read from") {
+  const TestFolder folder;
+  CHECK(Corpus::king_james().files().empty());
+  const std::string text = folder.write("text", "text");
+  CHECK(Corpus::open(text).files() == std::vector<std::string>{text});
+  const std::string b = folder.write("b.BIN", shard_bytes(counting(0, 7)));
+  const std::string a = folder.write("a.bin", shard_bytes(counting(0, 7)));
+  CHECK(Corpus::open(folder.path()).files() == std::vector<std::string>{a, b});
+}
+
 TEST_CASE("a folder is its .bin files in the order of their names") {
   const TestFolder folder;
   folder.write("c.bin", shard_bytes(counting(8, 3)));
@@ -133,10 +166,10 @@ TEST_CASE("a file that is missing, empty or no file is refused") {
   check_refused(folder.path() + "/empty.txt/x", "cannot be read: Not a directory");
 
   const std::string device = "/dev/zero";
-  check_refused(device, "is not a regular file");
+  check_refused(device, "is a device, expected a regular file");
   const std::string pipe = folder.path() + "/pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  check_refused(pipe, "is not a regular file");
+  check_refused(pipe, "is a pipe, expected a regular file");
 }
 
 TEST_CASE("a folder without shards, or with something else called .bin, is refused") {
@@ -144,8 +177,9 @@ TEST_CASE("a folder without shards, or with something else called .bin, is refus
   folder.write("text.txt", "text");
   check_refused(folder.path(), "the folder holds no .bin file (token shards); a text is a file");
   REQUIRE(mkdir((folder.path() + "/a.bin").c_str(), 0700) == 0);
-  CHECK(refusal([&] { Corpus::open(folder.path()); }).find("a.bin: is not a regular file") !=
-        std::string::npos);
+  CHECK(refusal([&] {
+          Corpus::open(folder.path());
+        }).find("a.bin: is a folder, expected a regular file") != std::string::npos);
 }
 
 TEST_CASE("a file that may not be read is refused") {
@@ -163,7 +197,11 @@ TEST_CASE("a damaged shard is refused") {
     check_refused(folder.write("a.bin", bytes), what);
   };
   refused(std::string(1023, '\0'), "1023 bytes, less than the 1024 of a token shard's header");
-  refused(shard_bytes(tokens, 10, 1234), "magic 1234, expected 20240520 (an llm.c token shard)");
+  refused(shard_bytes(tokens, 10, 1234),
+          "magic 1234, expected 20240520 (an llm.c token shard); tokens without a header, as "
+          "nanoGPT's prepare.py writes them, get one by python3 -c 'import struct,sys;"
+          "t=sys.stdin.buffer.read();sys.stdout.buffer.write(struct.pack(\"<256i\",20240520,1,"
+          "len(t)//2,*[0]*253)+t)' < IN.bin > OUT.bin");
   refused(shard_bytes(tokens, 10, 20240801, 7),
           "magic 20240801 is llm.c's Llama-3 format (uint32 tokens); expected 20240520, its GPT-2 "
           "format (uint16 tokens)");

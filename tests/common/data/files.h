@@ -2,39 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tests/common/io/test_files.h"
+
 namespace ladder {
-
-// A new folder for the files of one test, removed at the end.
-class TestFolder {
- public:
-  TestFolder() {
-    const char* parent = std::getenv("TEST_TMPDIR");
-    path_ = std::string(parent != nullptr ? parent : "/tmp") + "/data_XXXXXX";
-    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make " + path_);
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-  // Writes a file into the folder and returns its path.
-  std::string write(const std::string& name, const std::string& content) const {
-    const std::string path = path_ + "/" + name;
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-  }
-
- private:
-  std::string path_;
-};
 
 // The bytes of a token shard whose header says (magic, version, count).
 inline std::string shard_bytes(const std::vector<uint16_t>& tokens, int32_t count,

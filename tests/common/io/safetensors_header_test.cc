@@ -140,10 +140,59 @@ TEST_CASE("a file is refused by its length field") {
   CHECK_THAT(refusal(std::string(8, '\0')), Contains("header of 0 bytes"));
   CHECK_THAT(refusal(std::string(8, '\xff') + "{}"),
              Contains("a header of 18446744073709551615 bytes, of which only 2 are there"));
+  // Near the end of the file: of a header of 16 bytes some are there, or all and no data.
+  const std::string text = "{}" + std::string(14, ' ');
+  CHECK(refusal(file_of(text, 0)) == "");
+  for (size_t missing = 1; missing <= 16; ++missing) {
+    const std::string cut = file_of(text, 0).substr(0, 24 - missing);
+    CHECK(refusal(cut) ==
+          concat("some/file: not a safetensors file: a header of 16 bytes, of which ", "only ",
+                 16 - missing, " are there"));
+  }
   // The limit holds for a header that is all there: one byte more is refused before it is parsed.
   CHECK(refusal("{}" + std::string(100'000'000 - 2, ' '), 0) == "");
   CHECK_THAT(refusal("{}" + std::string(100'000'000 - 1, ' '), 0),
              Contains("at most 100000000 are allowed"));
+}
+
+TEST_CASE("a file of another format is said to be what it is") {
+  using namespace std::string_literals;
+  const auto check_format = [](const std::string& begin, const std::string& description) {
+    const std::string message = refusal(begin + std::string(100, '\x07'));
+    CHECK_THAT(message, Catch::StartsWith("some/file: not a safetensors file but " + description));
+  };
+  check_format("PK\3\4\0\0\x08"s, "a checkpoint of PyTorch (torch.save); load it there and");
+  check_format("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s, "a checkpoint of PyTorch");
+  for (const char version : {'\2', '\3', '\4', '\5'}) {
+    check_format("\x80"s + version + "}q", "a Python pickle");
+  }
+  check_format("GGUF\3\0\0\0"s, "a GGUF file, as llama.cpp reads");
+  check_format("\x89HDF\r\n\x1a\n", "an HDF5 file");
+  check_format("\x93NUMPY\1", "a NumPy array");
+  check_format(
+      "\x7f"
+      "ELF\2\1\1",
+      "a program");
+  check_format("\x1f\x8b\x08", "compressed by gzip; unpack it first");
+  const auto number = [](int32_t magic) {
+    return std::string(reinterpret_cast<const char*>(&magic), 4);
+  };
+  check_format(number(20240520), "a token shard of llm.c, which is for --data");
+  check_format(number(20240326), "a checkpoint of llm.c");
+  check_format("version https://git-lfs.github.com/spec/v1\noid",
+               "a pointer to a file that Git LFS");
+  for (const char* begin : {"<!DOCTYPE html>", "<!doctype html>", "<html><head>"}) {
+    check_format(begin, "a web page");
+  }
+  CHECK(refusal("{\n  \"metadata\": {}}") ==
+        "some/file: not a safetensors file but a text that begins with "
+        "\"{\\n  \\\"metadata\\\": {}}\"");
+  CHECK(refusal(std::string(10'000, 'x')) ==
+        "some/file: not a safetensors file but a text that begins with \"" + std::string(30, 'x') +
+            "\"");
+  // Nothing known: what the length field says.
+  CHECK_THAT(refusal(std::string(20, '\x07')),
+             Catch::Contains("a header of 506381209866536711 bytes"));
 }
 
 // A valid file with every kind of thing in it.

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <vector>
 
@@ -12,8 +11,6 @@
 
 namespace ladder {
 namespace {
-
-namespace fs = std::filesystem;
 
 template <class T>
 ConstTensorView view(const std::vector<T>& elements) {
@@ -128,6 +125,7 @@ TEST_CASE("the written header names tensors in order and aligns the data") {
     uint64_t length;
     std::memcpy(&length, bytes.data(), 8);
     CHECK(length % 8 == 0);
+    CHECK(bytes.substr(8).starts_with("{\"__metadata__\":{\"format\":\"pt\"},"));
     CHECK(bytes.find(name + "\"") < bytes.find("a first"));
     CHECK(bytes.size() == 8 + length + 12);
   }
@@ -175,9 +173,35 @@ TEST_CASE("reading refuses other dtypes and other sizes, naming the tensor") {
   CHECK_THROWS_AS(SafetensorsReader(temporary("nowhere")), UserError);
 }
 
+TEST_CASE("a part of a tensor is read from any element to any other") {
+  const std::string path = temporary("part.safetensors");
+  SafetensorsWriter writer(path, {{"first", DType::fp32, {1}}, {"x", DType::fp64, {5}}});
+  writer.write(view(std::vector<float>{9}));
+  writer.write(view(std::vector<double>{10, 11, 12, 13, 14}));
+  writer.finish();
+  const SafetensorsReader reader(path);
+  const SafetensorsEntry& x = *reader.find("x");
+  for (size_t first = 0; first <= 5; ++first) {
+    for (size_t count = 0; first + count <= 5; ++count) {
+      std::vector<float> part(count), expected(count);
+      for (size_t i = 0; i < count; ++i) expected[i] = static_cast<float>(10 + first + i);
+      reader.read_part(x, first, {part.data(), DType::fp32, DeviceType::cpu, {count}});
+      CHECK(part == expected);
+    }
+  }
+  std::vector<float> part(6);
+  const auto read_part = [&](size_t first, size_t count) {
+    reader.read_part(x, first, {part.data(), DType::fp32, DeviceType::cpu, {count}});
+  };
+  CHECK_THROWS_AS(read_part(0, 6), Error);
+  CHECK_THROWS_AS(read_part(3, 3), Error);
+  CHECK_THROWS_AS(read_part(6, 0), Error);
+  CHECK_THROWS_AS(read_part(~size_t{0}, 2), Error);
+}
+
 TEST_CASE("a writer that does not finish leaves the old file") {
-  const std::string path = temporary("old.safetensors");
-  std::ofstream(path) << "old";
+  const TestFolder folder;
+  const std::string path = folder.write("old.safetensors", "old");
   {
     SafetensorsWriter writer(path, {{"x", DType::fp32, {2}}, {"y", DType::fp32, {2}}});
     writer.write(view(std::vector<float>{1, 2}));
@@ -186,7 +210,7 @@ TEST_CASE("a writer that does not finish leaves the old file") {
     CHECK_THROWS_AS(writer.write(view(std::vector<float>{1, 2, 3})), Error);
   }
   CHECK(text_of(path) == "old");
-  CHECK_FALSE(fs::exists(path + ".partial"));
+  CHECK(folder.list() == std::vector<std::string>{"old.safetensors"});
 }
 
 TEST_CASE("a full disk while tensors are written is an Error and the old file stays") {
@@ -208,14 +232,15 @@ TEST_CASE("a full disk while tensors are written is an Error and the old file st
 }
 
 TEST_CASE("a writer refuses what it cannot write") {
-  const std::string path = temporary("refused.safetensors");
-  CHECK_THROWS_AS(SafetensorsWriter(temporary("no/folder/x"), {}), UserError);
+  const TestFolder folder;
+  const std::string path = folder / "refused.safetensors";
+  CHECK_THROWS_AS(SafetensorsWriter(folder / "no/folder/x", {}), UserError);
   using Tensors = std::vector<SafetensorsWriter::Tensor>;
   const Tensors twice = {{"x", DType::fp32, {1}}, {"x", DType::fp32, {1}}};
   const Tensors reserved = {{"__metadata__", DType::fp32, {1}}};
   CHECK_THROWS_AS(SafetensorsWriter(path, twice), Error);
   CHECK_THROWS_AS(SafetensorsWriter(path, reserved), Error);
-  CHECK_FALSE(fs::exists(path + ".partial"));
+  CHECK(folder.list().empty());
   SafetensorsWriter nothing(path, {});
   CHECK_THROWS_AS(nothing.write(view(std::vector<float>{1})), Error);
   nothing.finish();

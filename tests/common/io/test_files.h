@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "kernels/runtime/check.h"
 
@@ -26,6 +28,38 @@ inline std::string text_of(const std::string& path) {
   std::ifstream in(path);
   return {std::istreambuf_iterator<char>(in), {}};
 }
+
+// A new folder for the files of one test, removed at the end.
+class TestFolder {
+ public:
+  TestFolder() : path_(temporary("XXXXXX")) {
+    if (mkdtemp(path_.data()) == nullptr) fail("cannot make " + path_);
+  }
+  ~TestFolder() { std::filesystem::remove_all(path_); }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+  // The path of `name` in it.
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  // Writes a file into it and returns its path.
+  std::string write(const std::string& name, const std::string& content) const {
+    std::ofstream(*this / name, std::ios::binary) << content;
+    return *this / name;
+  }
+  // The names of what lies in it, or in its folder `name`, sorted.
+  std::vector<std::string> list(const std::string& name = "") const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(*this / name)) {
+      names.push_back(entry.path().filename());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  std::string path_;
+};
 
 // The bytes of a file with this header text and a data section of `data_bytes` bytes.
 inline std::string file_of(const std::string& header, size_t data_bytes) {

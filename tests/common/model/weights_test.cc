@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
 
 #include "tests/common/model/support.h"
 
@@ -109,7 +110,7 @@ struct FileTensor {
 // The tensors that the model needs; each change is applied before they are written.
 class WeightsFolder {
  public:
-  WeightsFolder() {
+  explicit WeightsFolder(const Gpt2Config& config = kConfig) : layout(config, 1) {
     const char* const parent = std::getenv("TEST_TMPDIR");
     path_ = std::string(parent != nullptr ? parent : "/tmp") + "/weights_XXXXXX";
     REQUIRE(mkdtemp(path_.data()) != nullptr);
@@ -149,24 +150,32 @@ class WeightsFolder {
     return WeightsFile(path(), layout);
   }
   // What opening the file says is wrong, without the beginning that names the file.
-  std::string fault() const {
-    try {
-      open();
-    } catch (const UserError& error) {
-      const std::string text = error.what(), start = concat("--init ", path(), ": ");
-      CHECK(text.starts_with(start));
-      CHECK(text.find('\n') == std::string::npos);
-      return text.substr(std::min(start.size(), text.size()));
-    }
-    return "nothing";
-  }
+  std::string fault() const;
 
-  const Layout layout{kConfig, 1};
+  const Layout layout;
   std::vector<FileTensor> tensors;
 
  private:
   std::string path_;
 };
+
+// The message of the UserError that `body` throws about the folder's file, without its beginning.
+std::string fault_of(const WeightsFolder& folder, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const UserError& error) {
+    const std::string text = error.what(), start = concat("--init ", folder.path(), ": ");
+    CHECK(text.starts_with(start));
+    return text.substr(std::min(start.size(), text.size()));
+  }
+  return "nothing";
+}
+
+std::string WeightsFolder::fault() const {
+  const std::string text = fault_of(*this, [&] { open(); });
+  CHECK(text.find('\n') == std::string::npos);
+  return text;
+}
 
 // What `value` becomes in memory of the dtype, or in a file.
 double stored(DType dtype, double value) {
@@ -197,6 +206,118 @@ TEST_CASE("a weights file is read into the model's dtype, with and without prefi
   }
 }
 
+// What reading this parameter says, which checking all values must say too.
+std::string read_fault(const WeightsFolder& folder, const std::string& name, DType dtype) {
+  const WeightsFile file = folder.open();
+  std::string fault;
+  for (const Unit& unit : folder.layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      if (p.name != name) continue;
+      const Tensor tensor(memory(), Category::workspace, dtype, p.shape);
+      fault = fault_of(folder, [&] { file.read(p, tensor); });
+    }
+  }
+  CHECK(fault_of(folder, [&] { file.check_values(folder.layout, dtype); }) == fault);
+  return fault;
+}
+
+TEST_CASE("a weight that is no number, in the file or in the run's dtype, is named") {
+  WeightsFolder folder;
+  const std::string name = "h.1.mlp.c_fc.weight";
+  FileTensor& tensor = folder.tensor(name);
+  double& value = tensor.values[60 * 3 + 17];  // (15, 60)
+  const std::string where = "tensor h.1.mlp.c_fc.weight, element (3, 17), is ";
+  SECTION("in the file") {
+    tensor.dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
+    const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
+    value = std::nan("");
+    CHECK_THAT(read_fault(folder, name, dtype),
+               Catch::StartsWith(where) && Catch::Contains("nan; weights are finite"));
+    value = -std::numeric_limits<double>::infinity();
+    CHECK(read_fault(folder, name, dtype) == where + "-inf; weights are finite numbers");
+  }
+  SECTION("in the dtype of the run") {
+    value = 65520;  // rounds to 65,536
+    CHECK(read_fault(folder, name, DType::fp16) ==
+          where + "65520, beyond the largest number of fp16; take --dtype fp32");
+    for (DType dtype : {DType::fp32, DType::fp64, DType::bf16}) {
+      CHECK(read_fault(folder, name, dtype) == "nothing");
+    }
+    value = -1e39;
+    for (DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+      CHECK(read_fault(folder, name, dtype) == concat(where,
+                                                      "-1e+39, beyond the largest number of ",
+                                                      name_of(dtype), "; take --dtype fp64"));
+    }
+    CHECK(read_fault(folder, name, DType::fp64) == "nothing");
+  }
+  SECTION("the largest numbers of a dtype are in its range") {
+    value = 65504;
+    CHECK(read_fault(folder, name, DType::fp16) == "nothing");
+    value = std::numeric_limits<float>::max();
+    CHECK(read_fault(folder, name, DType::fp32) == "nothing");
+  }
+  SECTION("the last element of the last tensor") {
+    folder.tensor("ln_f.bias").values.back() = std::nan("");
+    CHECK_THAT(read_fault(folder, "ln_f.bias", DType::fp32),
+               Catch::StartsWith("tensor ln_f.bias, element (14), is "));
+  }
+  SECTION("a NaN is not blamed on a head that has it too") {
+    folder.tensor("wte.weight").values[5] = std::nan("");
+    FileTensor head = folder.tensor("wte.weight");
+    head.name = "lm_head.weight";
+    folder.tensors.push_back(head);
+    CHECK_THAT(read_fault(folder, "wte.weight", DType::fp32),
+               Catch::StartsWith("tensor wte.weight, element (0, 5), is "));
+  }
+}
+
+TEST_CASE("a model with shorter sequences has the first positions of the file") {
+  WeightsFolder folder;
+  FileTensor& positions = folder.tensor("wpe.weight");
+  const Values first = positions.values;
+  positions.shape = {13, 15};
+  positions.values.resize(13 * 15, 1e30);  // beyond fp16, and not asked for
+  const Parameter& wpe = folder.layout.unit(1).parameters[0];
+  REQUIRE(wpe.name == "wpe.weight");
+  const WeightsFile file = folder.open();
+  for (DType dtype : {DType::fp64, DType::fp16}) {
+    const Tensor tensor(memory(), Category::workspace, dtype, wpe.shape);
+    file.read(wpe, tensor);
+    Values expected = first;
+    for (double& value : expected) value = stored(dtype, value);
+    CHECK(values_of(tensor) == expected);
+  }
+}
+
+TEST_CASE("a dump's parameters are weights, and the rest of it is ignored") {
+  WeightsFolder folder;
+  const std::vector<FileTensor> good = folder.tensors;
+  for (FileTensor& t : folder.tensors) t.name = "param." + t.name;
+  folder.add("loss", {1});
+  folder.add("grad_norm", {1});
+  for (const std::string kind : {"grad.", "exp_avg.", "exp_avg_sq."}) {
+    for (const FileTensor& t : good) {
+      folder.tensors.push_back(t);
+      folder.tensors.back().name = kind + t.name;
+      std::ranges::fill(folder.tensors.back().values, std::nan(""));
+    }
+  }
+  const WeightsFile file = folder.open();
+  for (const Unit& unit : folder.layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      const Tensor tensor(memory(), Category::workspace, DType::fp64, p.shape);
+      file.read(p, tensor);
+      CHECK(values_of(tensor) == folder.tensor("param." + p.name).values);
+    }
+  }
+  folder.add("momentum", {1});
+  CHECK(folder.fault() == "tensor \"momentum\" is not part of the model");
+  folder.tensors.pop_back();
+  folder.add("wte.weight", {37, 15});
+  CHECK(folder.fault() == "tensor wte.weight is there twice, with different prefixes");
+}
+
 TEST_CASE("masks and a tied head are welcome") {
   WeightsFolder folder;
   folder.add("h.0.attn.bias", {1, 1, 11, 11});
@@ -209,12 +330,44 @@ TEST_CASE("masks and a tied head are welcome") {
 
   folder.tensors.back().values.back() += 1e-9;
   const std::string differs =
-      "lm_head.weight differs from wte.weight; GPT-2 uses one tensor for both";
+      "tensor lm_head.weight differs from wte.weight; GPT-2 uses one tensor for both";
   CHECK(folder.fault() == differs);
   folder.tensors.back().values.back() = std::nan("");
   CHECK(folder.fault() == differs);
+  folder.tensors.back().values = folder.tensor("wte.weight").values;
+  folder.tensors.back().dtype = DType::fp32;  // rounded
+  CHECK(folder.fault() == differs);
   folder.tensors.back() = {"lm_head.weight", DType::fp64, {15, 37}, Values(555)};
   CHECK(folder.fault() == differs);
+}
+
+TEST_CASE("a tied head is compared to its last element, however large it is") {
+  WeightsFolder folder({.num_layers = 1,
+                        .num_heads = 1,
+                        .hidden = 4,
+                        .vocab_size = 40'000,  // 160,000 elements
+                        .sequence_length = 2});
+  FileTensor head = folder.tensor("wte.weight");
+  head.name = "lm_head.weight";
+  folder.tensors.push_back(head);
+  CHECK(folder.fault() == "nothing");
+  const size_t at = GENERATE(size_t{0}, size_t{65'535}, size_t{65'536}, size_t{159'999});
+  folder.tensors.back().values[at] += 1;
+  CHECK_THAT(folder.fault(), Catch::StartsWith("tensor lm_head.weight differs from wte.weight"));
+}
+
+TEST_CASE("all values of a large tensor are checked") {
+  WeightsFolder folder({.num_layers = 1,
+                        .num_heads = 1,
+                        .hidden = 4,
+                        .vocab_size = 40'000,  // 160,000 elements
+                        .sequence_length = 2});
+  const auto [at, element] = GENERATE(table<size_t, std::string>(
+      {{0, "(0, 0)"}, {65'535, "(16383, 3)"}, {65'536, "(16384, 0)"}, {159'999, "(39999, 3)"}}));
+  folder.tensor("wte.weight").values[at] = 1e5;
+  CHECK(read_fault(folder, "wte.weight", DType::fp16) ==
+        concat("tensor wte.weight, element ", element,
+               ", is 100000, beyond the largest number of fp16; take --dtype fp32"));
 }
 
 TEST_CASE("what is wrong with a weights file is said in one line that names the tensor") {
@@ -233,15 +386,28 @@ TEST_CASE("what is wrong with a weights file is said in one line that names the 
           folder.tensor("wpe.weight").shape = {15, 11};
         }) == "tensor wpe.weight has shape (15, 11), the model needs (11, 15)");
   CHECK(fault_after([&] {
+          folder.tensor("wpe.weight").shape = {10, 15};
+          folder.tensor("wpe.weight").values.resize(150);
+        }) == "tensor wpe.weight has 10 positions, fewer than --sequence-length 11");
+  CHECK(fault_after([&] {
+          folder.tensor("wte.weight").shape = {38, 15};
+          folder.tensor("wte.weight").values.resize(570);
+        }) == "tensor wte.weight has shape (38, 15), the model needs (37, 15)");
+  CHECK(fault_after([&] { folder.add("x\n\x1b[31m", {15}); }) ==
+        "tensor \"x\\n\\u001b[31m\" is not part of the model");
+  CHECK(fault_after([&] { folder.add("loss", {1}); }) ==
+        "tensor \"loss\" is not part of the model");
+  CHECK(fault_after([&] {
           folder.tensor("ln_f.bias").shape = {15, 1};
         }) == "tensor ln_f.bias has shape (15, 1), the model needs (15)");
   CHECK(fault_after([&] { folder.tensor("h.1.ln_2.bias").dtype = DType::int32; }) ==
         "tensor h.1.ln_2.bias is I32, expected F32, F64, BF16 or F16");
   CHECK(fault_after([&] { folder.add("h.2.ln_1.weight", {15}); }) ==
-        "tensor h.2.ln_1.weight is not part of the model");
-  CHECK(fault_after([&] { folder.add("bias", {15}); }) == "tensor bias is not part of the model");
+        "tensor \"h.2.ln_1.weight\" is not part of the model");
+  CHECK(fault_after([&] { folder.add("bias", {15}); }) ==
+        "tensor \"bias\" is not part of the model");
   CHECK(fault_after([&] { folder.add("transformer.ln_f.weight", {15}); }) ==
-        "tensor ln_f.weight is there twice, with and without transformer.");
+        "tensor ln_f.weight is there twice, with different prefixes");
   CHECK(fault_after([] {}) == "nothing");
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("a dropped or repeated action is found") {
   }
   SECTION("a micro-batch too many") {
     CHECK_THAT(problems_of(schedule_of({"F0 F1 F2 F3 F4 B0 B1 B2 B3 B4", "", ""})),
-               Contains("stage 0, forward of micro-batch 4: there are 4 micro-batches"));
+               Contains("stage 0, forward of micro-batch 4: the step has 4 micro-batches"));
   }
 }
 

@@ -71,9 +71,13 @@ TEST_CASE("--stage-layers counts blocks; embeddings are first, the final norm is
 
 TEST_CASE("--stage-layers that cannot be names the numbers and what can") {
   const auto [layers, stages, found] = GENERATE(table<Cut, size_t, std::string>({
-      {{5, 3, 3}, 3, "5,3,3: 11 layers on 3 stages; the model has 12 layers, there are 3 stages"},
-      {{5, 3, 4}, 4, "5,3,4: 12 layers on 3 stages; the model has 12 layers, there are 4 stages"},
-      {{5, 3, 3, 1}, 2, "12 layers on 4 stages; the model has 12 layers, there are 2 stages"},
+      {{5, 3, 3},
+       3,
+       "5,3,3: 11 layers on 3 stages; the model has 12 layers, the pipeline 3 stages"},
+      {{5, 3, 4},
+       4,
+       "5,3,4: 12 layers on 3 stages; the model has 12 layers, the pipeline 4 stages"},
+      {{5, 3, 3, 1}, 2, "12 layers on 4 stages; the model has 12 layers, the pipeline 2 stages"},
       {{6, 0, 6}, 3, "6,0,6: 12 layers on 3 stages"},
       {{}, 2, ": 0 layers on 0 stages"},
       {{size_t(-1), 13}, 2, "1.84467e+19 layers on 2 stages"},
@@ -112,7 +116,18 @@ TEST_CASE("the example works for every model and number of stages") {
 TEST_CASE("more stages than layers and two are too many for --stage-layers") {
   CHECK_THROWS_AS(cut_at_layers(kTiny, {0, 0, 1, 1, 1, 1, 0}, 7), UserError);
   CHECK_THROWS_WITH(cut_at_layers(kTiny, {0, 0, 1, 1, 1, 1, 0}, 7),
-                    Contains("4 layers make at most 6 stages, not 7"));
+                    Contains("at most 6 stages for 4 layers, not 7"));
+}
+
+TEST_CASE("messages count one layer and one stage as one") {
+  const Gpt2Config one_layer = {
+      .num_layers = 1, .num_heads = 2, .hidden = 32, .vocab_size = 256, .sequence_length = 32};
+  CHECK_THROWS_WITH(
+      cut_at_layers(one_layer, {2}, 1),
+      Contains(": 2 layers on 1 stage; the model has 1 layer, the pipeline 1 stage,"));
+  CHECK_THROWS_WITH(cut_at_layers(one_layer, {1, 0}, 1), Contains(": 1 layer on 2 stages;"));
+  CHECK_THROWS_WITH(cut_at_layers(one_layer, {0, 0, 1, 0}, 4),
+                    Contains("at most 3 stages for 1 layer, not 4"));
 }
 
 }  // namespace

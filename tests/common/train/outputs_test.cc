@@ -2,46 +2,18 @@
 #include "common/train/outputs.h"
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/io/safetensors.h"
+#include "tests/common/io/test_files.h"
 
 namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A new folder, removed at the end.
-class Folder {
- public:
-  Folder() {
-    const char* const parent = std::getenv("TEST_TMPDIR");
-    path_ = std::string(parent != nullptr ? parent : "/tmp") + "/outputs_XXXXXX";
-    REQUIRE(mkdtemp(path_.data()) != nullptr);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  // Names of what lies in `name`, sorted.
-  std::vector<std::string> list(const std::string& name = "") const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(path_ + "/" + name)) {
-      names.push_back(entry.path().filename());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  std::string path_;
-};
-
-void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream file(path);
@@ -56,8 +28,8 @@ std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
   return keys;
 }
 
-TEST_CASE("metrics: one JSON object a step, in the file once the run is over") {
-  const Folder folder;
+TEST_CASE("metrics: one JSON object a step, in the file as soon as the step is done") {
+  const TestFolder folder;
   const std::string path = folder / "metrics.jsonl";
   Memory memory(DeviceType::cpu, "device", 0);
   { const Tensor gone(memory, Category::activations, DType::fp32, {100}); }
@@ -65,7 +37,8 @@ TEST_CASE("metrics: one JSON object a step, in the file once the run is over") {
   MetricsFile file(path);
   const StepResult result = {.loss = 0.1 + 0.2, .grad_norm = 1e-300, .learning_rate = 1e-3};
   file.write({1, result, 12.5, 2048, std::nullopt, std::nullopt}, memory);
-  CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl.partial"});
+  CHECK(lines_of(path).size() == 1);
+  CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl"});
   file.write({2, result, 12.5, 2048, 0.25, 3.5}, memory);
   file.finish();
   CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl"});
@@ -100,7 +73,7 @@ TEST_CASE("metrics: one JSON object a step, in the file once the run is over") {
 }
 
 TEST_CASE("metrics: what each step has communicated, by axis") {
-  const Folder folder;
+  const TestFolder folder;
   const Memory memory(DeviceType::cpu, "device", 0);
   const TrafficKey world = {Purpose::gradient, Collective::all_reduce};
   const TrafficKey tensor = {Purpose::gradient, Collective::all_reduce, Axis::tensor};
@@ -123,56 +96,138 @@ TEST_CASE("metrics: what each step has communicated, by axis") {
   CHECK(second["tensor.gradient.all_reduce"]["payload_bytes"] == 8);
 }
 
-TEST_CASE("metrics of a run that failed do not replace those of one that did not") {
-  const Folder folder;
-  write(folder / "metrics", "good");
+TEST_CASE("metrics of a run without a step do not replace those of one that had some") {
+  const TestFolder folder;
+  const std::string path = folder.write("metrics", "good");
   Memory memory(DeviceType::cpu, "device", 0);
+  { const MetricsFile file(path); }
+  CHECK(lines_of(path) == std::vector<std::string>{"good"});
   {
-    MetricsFile file(folder / "metrics");
+    MetricsFile file(path);
     file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory);
   }
-  CHECK(lines_of(folder / "metrics") == std::vector<std::string>{"good"});
-  const std::string path = folder / "no/such/metrics";
-  CHECK_THROWS_AS(MetricsFile(path), UserError);
-  CHECK_THROWS_WITH(MetricsFile(path), Catch::Contains(path));
-  CHECK_THROWS_AS(MetricsFile(folder / ""), UserError);
+  CHECK(lines_of(path).size() == 1);
+  CHECK(lines_of(path)[0].starts_with("{\"step\":1,"));
+  const std::string missing = folder / "no/such/metrics";
+  CHECK_THROWS_AS(MetricsFile(missing), UserError);
+  CHECK_THROWS_WITH(MetricsFile(missing), Catch::Contains(missing));
+  CHECK_THROWS_AS(MetricsFile(folder.path()), UserError);
 }
 
-TEST_CASE("a dump folder is made where it is missing, and left empty") {
-  const Folder folder;
-  prepare_dump_folder(folder / "a/b/c");
+TEST_CASE("a dump folder is made where it is missing, and goes again if nothing comes into it") {
+  const TestFolder folder;
+  {
+    const DumpFolder dump(folder / "a/b/c", 1);
+    CHECK(folder.list("a/b/c").empty());
+  }
+  CHECK(folder.list().empty());
+  fs::create_directory(folder / "a");
+  {
+    const DumpFolder dump(folder / "a/b/c/", 1);
+    CHECK(folder.list("a/b/c").empty());
+    folder.write("a/b/x", "");
+  }
+  CHECK(folder.list("a/b") == std::vector<std::string>{"x"});
+  fs::create_directory(folder / "a/b/c");
+  { const DumpFolder dump(folder / "a/b/c", 1); }  // there already
   CHECK(folder.list("a/b/c").empty());
-  prepare_dump_folder(folder / "a/b/c");  // there already
-  write(folder / "a/b/c/step_000001.safetensors", "old");
-  prepare_dump_folder(folder / "a/b/c");
+  folder.write("a/b/c/step_000001.safetensors", "old");
+  { const DumpFolder dump(folder / "a/b/c", 1); }
   CHECK(lines_of(folder / "a/b/c/step_000001.safetensors") == std::vector<std::string>{"old"});
   CHECK(folder.list("a/b/c").size() == 1);
 }
 
-TEST_CASE("a dump folder that cannot be is the user's error") {
-  const Folder folder;
-  write(folder / "file", "text");
-  for (const std::string& path : {folder / "file", folder / "file/below"}) {
-    CHECK_THROWS_AS(prepare_dump_folder(path), UserError);
-    CHECK_THROWS_WITH(prepare_dump_folder(path), Catch::StartsWith("--dump " + path + ": "));
+// The message of the UserError that --dump `path` is refused with; "" if it is not.
+std::string dump_refusal(const std::string& path, int64_t num_steps = 1) {
+  try {
+    const DumpFolder dump(path, num_steps);
+  } catch (const UserError& error) {
+    return error.what();
   }
-  fs::create_directories(folder / "taken/step_000001.safetensors");
-  CHECK_THROWS_AS(prepare_dump_folder(folder / "taken"), UserError);
-  // Nobody, root included, makes files there.
-  CHECK_THROWS_AS(prepare_dump_folder("/proc/self"), UserError);
+  return "";
 }
 
-// A tensor whose elements tell kind and place: kind + i / 1024.
-void visit(const Layout& layout, DType dtype, Memory& memory, TensorKind kind,
+TEST_CASE("a dump folder has one run at a time") {
+  const TestFolder folder;
+  {
+    const DumpFolder first(folder / "dump", 1);
+    fs::create_symlink("dump", folder / "link");
+    for (const char* name : {"dump", "./dump", "link"}) {
+      CHECK(dump_refusal(folder / name) ==
+            concat("--dump ", folder / name,
+                   ": another run is writing there; name a folder for each"));
+    }
+    CHECK(dump_refusal(folder / "other") == "");
+  }
+  CHECK(dump_refusal(folder / "dump") == "");
+}
+
+TEST_CASE("where one output cannot be written, nothing is left of the others") {
+  const TestFolder folder;
+  RunConfig config;
+  config.dump = folder / "new/dump";
+  config.trace = folder / "trace";
+  const auto fault = [&](const std::vector<NamedFile>& more) {
+    std::string text;
+    try {
+      const OutputFiles files(config, more);
+    } catch (const UserError& error) {
+      text = error.what();
+    }
+    CHECK(folder.list().empty());
+    return text;
+  };
+  CHECK(fault({{"--draw", folder / "drawing"}, {"--plot", ""}}) == "");
+  CHECK_THAT(fault({{"--draw", folder / "none/drawing"}}), Catch::StartsWith("--draw "));
+  config.metrics = folder / "none/metrics";
+  CHECK_THAT(fault({}), Catch::StartsWith("--metrics "));
+  config.metrics = folder / "new/dump/metrics";  // in the folder that --dump makes
+  CHECK(fault({}) == "");
+  config.trace = folder / "none/trace";
+  CHECK_THAT(fault({}), Catch::StartsWith("--trace "));
+}
+
+TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {
+  const TestFolder folder;
+  folder.write("step_000003.safetensors", "");
+  folder.write("step_1000000.safetensors.partial-abcdef", "");  // what a killed run has left
+  folder.write("step_9.safetensors", "");                       // not called like a dump
+  CHECK(dump_refusal(folder.path(), 3) == "");
+  CHECK(dump_refusal(folder.path(), 2) ==
+        concat("--dump ", folder.path(), ": has dumps of a longer run, such as ",
+               "\"step_000003.safetensors\", which would stay among the 2 steps of this one; ",
+               "remove them, or name another folder"));
+  CHECK_THAT(dump_refusal(folder.path(), 1), Catch::Contains("among the 1 step of this one"));
+}
+
+TEST_CASE("a dump folder that cannot be is the user's error") {
+  const TestFolder folder;
+  folder.write("file", "text");
+  for (const std::string& path : {folder / "file", folder / "file/below"}) {
+    CHECK_THAT(dump_refusal(path), Catch::StartsWith("--dump " + path + ": "));
+  }
+  fs::create_directories(folder / "taken/step_000001.safetensors");
+  CHECK_THAT(dump_refusal(folder / "taken"), Catch::Contains("it is a folder"));
+  // Nobody, root included, makes files there.
+  CHECK_THAT(dump_refusal("/proc/self"), Catch::StartsWith("--dump /proc/self: "));
+  CHECK(folder.list() == std::vector<std::string>{"file", "taken"});
+}
+
+// A small number for each kind of tensor.
+int number_of(std::string_view kind) {
+  return static_cast<int>(std::ranges::find(kDumpedKinds, kind) - std::begin(kDumpedKinds));
+}
+
+// Tensors whose elements tell kind and place: number of the kind + i / 1024.
+void visit(const ModelDescription& model, DType dtype, Memory& memory, std::string_view kind,
            const TensorSink& sink) {
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& p : unit.parameters) {
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& p : unit.parameters) {
       const Tensor tensor(memory, Category::workspace, dtype, p.shape);
       dispatch_accumulation(dtype, [&](auto zero) {
         using T = decltype(zero);
         for (size_t i = 0; i < p.shape.num_elements(); ++i) {
-          tensor.view().as<T>()[i] =
-              static_cast<T>(static_cast<int>(kind)) + static_cast<T>(i) / 1024;
+          tensor.view().as<T>()[i] = static_cast<T>(number_of(kind)) + static_cast<T>(i) / 1024;
         }
       });
       sink(p, tensor);
@@ -181,32 +236,29 @@ void visit(const Layout& layout, DType dtype, Memory& memory, TensorKind kind,
 }
 
 TEST_CASE("a dump holds loss, norm and every tensor of every kind") {
-  const Folder folder;
+  const TestFolder folder;
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  const Layout layout({1, 2, 6, 10, 4}, 1);
+  const ModelDescription model = describe({1, 2, 6, 10, 4});
   Memory memory(DeviceType::cpu, "host", 0);
   const StepResult result = {.loss = 0.1 + 0.2, .grad_norm = 5, .learning_rate = 1};
-  write_dump(folder / "", 42, result, layout, dtype, [&](TensorKind kind, const TensorSink& sink) {
-    visit(layout, dtype, memory, kind, sink);
-  });
+  write_dump(folder / "", 42, result, model, dtype,
+             [&](std::string_view kind, const TensorSink& sink) {
+               visit(model, dtype, memory, kind, sink);
+             });
   CHECK(folder.list() == std::vector<std::string>{"step_000042.safetensors"});
 
   const SafetensorsReader reader(folder / "step_000042.safetensors");
   std::vector<std::string> expected = {"loss", "grad_norm"}, got;
-  const std::vector<std::pair<std::string, TensorKind>> kinds = {
-      {"grad.", TensorKind::grad},
-      {"param.", TensorKind::param},
-      {"exp_avg.", TensorKind::exp_avg},
-      {"exp_avg_sq.", TensorKind::exp_avg_sq}};
   const auto read = [&](const std::string& name) {
     const SafetensorsEntry& entry = *reader.find(name);
     std::vector<double> values(entry.num_elements());
     reader.read(entry, {values.data(), DType::fp64, DeviceType::cpu, {values.size()}});
     return values;
   };
-  for (const auto& [prefix, kind] : kinds) {
-    for (const Unit& unit : layout.units()) {
-      for (const Parameter& p : unit.parameters) {
+  for (const std::string kind : {"grad", "param", "exp_avg", "exp_avg_sq"}) {
+    const std::string prefix = kind + ".";
+    for (const UnitSpec& unit : model.units) {
+      for (const ParameterSpec& p : unit.parameters) {
         expected.push_back(prefix + p.name);
         const SafetensorsEntry* entry = reader.find(prefix + p.name);
         REQUIRE(entry != nullptr);
@@ -214,9 +266,9 @@ TEST_CASE("a dump holds loss, norm and every tensor of every kind") {
         CHECK(entry->shape.size() == p.shape.num_dims());
         CHECK(entry->shape.back() == p.shape[p.shape.num_dims() - 1]);
         const std::vector<double> values = read(prefix + p.name);
-        CHECK(values.front() == static_cast<int>(kind));
+        CHECK(values.front() == number_of(kind));
         CHECK(values.back() ==
-              static_cast<int>(kind) + static_cast<double>(p.shape.num_elements() - 1) / 1024);
+              number_of(kind) + static_cast<double>(p.shape.num_elements() - 1) / 1024);
       }
     }
   }
@@ -229,11 +281,10 @@ TEST_CASE("a dump holds loss, norm and every tensor of every kind") {
 }
 
 TEST_CASE("a dump that fails on its way leaves the one before") {
-  const Folder folder;
-  write(folder / "step_000001.safetensors", "good");
-  const Layout layout({1, 2, 6, 10, 4}, 1);
-  CHECK_THROWS_WITH(write_dump(folder / "", 1, {}, layout, DType::fp32,
-                               [](TensorKind, const TensorSink&) { fail("broken"); }),
+  const TestFolder folder;
+  folder.write("step_000001.safetensors", "good");
+  CHECK_THROWS_WITH(write_dump(folder / "", 1, {}, describe({1, 2, 6, 10, 4}), DType::fp32,
+                               [](std::string_view, const TensorSink&) { fail("broken"); }),
                     Catch::Contains("broken"));
   CHECK(lines_of(folder / "step_000001.safetensors") == std::vector<std::string>{"good"});
   CHECK(folder.list().size() == 1);

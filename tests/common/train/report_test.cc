@@ -79,10 +79,11 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   prediction.step[gradient] = {1, 8000};
   prediction.step[tensor] = {2, 4000};
   prediction.step[sent] = {1, 500};
-  const Ledger::Entries communicated = {{gradient, {10, 80'000, 0.01, 0.01}},
-                                        {tensor, {20, 40'000, 0.02, 0.02}},
-                                        {sent, {10, 6000, 0.03, 0.03}},
-                                        {tied, {10, 1000, 0.04, 0.04}}};
+  // Moved by all ranks of a collective's group: 2 (N-1) times the payload; by this one's sends.
+  const Ledger::Entries communicated = {{gradient, {10, 80'000, 0.01, 0.01, 14 * 80'000}},
+                                        {tensor, {20, 40'000, 0.02, 0.02, 6 * 40'000}},
+                                        {sent, {10, 6000, 0.03, 0.03, 6000}},
+                                        {tied, {10, 1000, 0.04, 0.04, 2 * 1000}}};
   const auto table = [&](const Ledger::Entries& entries) {
     return communication_table(prediction, entries, grid, 10, 1, 8);
   };
@@ -103,7 +104,7 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   };
   CHECK(end_of("communication, a step") == end_of("tensor activation"));
 
-  const Ledger::Entries hidden = {{gradient, {10, 80'000, 0.05, 0.01}}};
+  const Ledger::Entries hidden = {{gradient, {10, 80'000, 0.05, 0.01, 14 * 80'000}}};
   CHECK_THAT(line_with(table(hidden), {"gradient all_reduce"}),
              Contains(" 1.00 ") && Contains(" 4.00"));
   // What was predicted and never came has a line too; control traffic nobody predicts.
@@ -114,6 +115,38 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   CHECK_THAT(communication_table(prediction, hidden, {}, 10, 1, 1), Contains("none, one rank"));
   CHECK_THAT(communication_table(prediction, hidden, grid, 10, 100'000, 8),
              Contains("hidden time is no gain"));
+}
+
+// The calls are as predicted; the bytes that have moved are not.
+TEST_CASE("the communication table shows what has moved, not what the calls say") {
+  const TrafficKey gradient = {Purpose::gradient, Collective::all_reduce};
+  const TrafficKey sent = {Purpose::activation, Collective::send, Axis::pipeline};
+  const ProcessGrid grid = {.pipeline_size = 3};
+  Prediction prediction;
+  prediction.step[gradient] = {1, 1000};
+  prediction.step[sent] = {2, 500};
+  const auto table = [&](size_t moved_by_all, size_t moved_by_this_rank, bool by_formula = false) {
+    return communication_table(prediction,
+                               {{gradient, {10, 10'000, 0, 0, moved_by_all, by_formula}},
+                                {sent, {20, 5000, 0, 0, moved_by_this_rank, by_formula}}},
+                               grid, 10, 1, 3);
+  };
+  // 2 x 2/3 of 1000 bytes, which is no whole number.
+  const std::string good = table(40'000, 5000);
+  CHECK_THAT(line_with(good, {"gradient all_reduce", " 1,333            1,333 "}),
+             !Contains("differs") && !Contains("none"));
+  CHECK_THAT(line_with(good, {"pipeline activation send", " 500              500 "}),
+             !Contains("differs") && !Contains("none"));
+  const std::string repeated = table(80'000, 10'000);
+  CHECK_THAT(line_with(repeated, {"gradient all_reduce"}),
+             Contains(" 1,333            2,667 ") && Contains("differs"));
+  CHECK_THAT(line_with(repeated, {"pipeline activation send"}),
+             Contains(" 500            1,000 ") && Contains("differs"));
+  // By a single element on a single rank in a single step.
+  CHECK_THAT(line_with(table(40'004, 5000), {"gradient all_reduce"}), Contains("differs"));
+  const std::string nccl = table(0, 0, true);
+  CHECK_THAT(line_with(nccl, {"gradient all_reduce"}),
+             Contains(" 1,333 ") && Contains("by formula") && !Contains("differs"));
 }
 
 RunConfig nano_run() {
@@ -166,12 +199,12 @@ TEST_CASE("out of memory: all categories, who asked, what to try") {
 }
 
 TEST_CASE("the header says what will run and what it needs") {
-  Prediction prediction;
-  prediction.device[Category::parameters] = 3 << 20;
-  prediction.device[Category::gradients] = 1 << 20;
+  NeededMemory needed;
+  needed.device[Category::parameters] = 3 << 20;
+  needed.device[Category::gradients] = 1 << 20;
   RunConfig config = nano_run();
   const Corpus corpus = Corpus::king_james();
-  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
+  const std::string text = header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
   CHECK_THAT(text, Contains("00_test: Tests."));
   CHECK_THAT(line_with(text, {"model"}),
              Contains("nano: 2 layers, 2 heads, hidden 32, vocabulary 256, sequence length 32") &&
@@ -186,16 +219,29 @@ TEST_CASE("the header says what will run and what it needs") {
                  !Contains("workspace"));
   CHECK(line_with(text, {"  host  "}) == "none");
 
-  prediction.device[Category::parameters] = 0;
-  prediction.host[Category::optimizer] = 2 << 20;
-  prediction.host[Category::workspace] = 1 << 20;
+  RunConfig least = config;
+  least.model.num_layers = least.model.num_heads = least.model.sequence_length = 1;
+  least.global_batch_size = least.micro_batch_size = 1;
+  const std::string ones = header_text({"00_test", "Tests."}, least, {}, corpus, needed, "");
+  CHECK_THAT(line_with(ones, {"model"}), Contains(": 1 layer, 1 head, hidden"));
+  CHECK_THAT(line_with(ones, {"batch"}),
+             Contains("1 sequence a step, 1 micro-batch of 1; 1 token a step"));
+
+  needed.device[Category::parameters] = 0;
+  needed.host[Category::optimizer] = 2 << 20;
+  needed.host[Category::workspace] = 1 << 20;
   const std::string offloaded =
-      header_text({"00_test", "Tests."}, config, {}, corpus, prediction, "");
+      header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
   CHECK_THAT(line_with(offloaded, {"  memory "}),
              Contains(human_bytes(1 << 20) + " predicted: gradients " + human_bytes(1 << 20)));
   CHECK_THAT(line_with(offloaded, {"  host  "}),
              Contains(human_bytes(3 << 20) + " predicted: optimizer " + human_bytes(2 << 20) +
                       ", workspace " + human_bytes(1 << 20)));
+
+  needed.device_rank = 3;
+  CHECK_THAT(line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""),
+                       {"  memory "}),
+             Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
 }
 
 }  // namespace

@@ -5,8 +5,11 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <sstream>
+#include <utility>
 #include <vector>
 
+#include "common/io/printable.h"
 #include "common/model/weights.h"
 
 namespace ladder {
@@ -84,25 +87,51 @@ RunConfig small_run() {
   return config;
 }
 
-// A sample of the model with its initial weights.
-std::string sample(const RunConfig& config, bool is_text = true) {
-  const Layout layout(config.model, 1);
-  Memory memory(DeviceType::cpu, "host", 0);
-  Stream stream(DeviceType::cpu);
-  const Tensor flat(memory, Category::parameters, config.dtype, {layout.num_elements()});
-  initialize_parameters(stream, layout, 1, 0, flat);
-  const auto visit = [&](TensorKind kind, const TensorSink& sink) {
-    CHECK(kind == TensorKind::param);
-    for (const Unit& unit : layout.units()) {
-      for (const Parameter& p : unit.parameters) {
-        sink(p, flat.view().elements(unit.offset + p.offset, p.shape));
+// A model's tensors in memory.
+struct Model {
+  explicit Model(const RunConfig& config)
+      : description(describe(config.model)),
+        layout(description, 1),
+        flat(memory, Category::parameters, config.dtype, {layout.num_elements()}) {}
+  TensorView tensor(const Unit& unit, const Parameter& p) const {
+    return flat.view().elements(unit.offset + p.offset, p.shape);
+  }
+  void visit(const TensorSink& sink) const {
+    for (size_t u = 0; u < layout.units().size(); ++u) {
+      const Unit& unit = layout.unit(u);
+      for (size_t i = 0; i < unit.parameters.size(); ++i) {
+        sink(description.units[u].parameters[i], tensor(unit, unit.parameters[i]));
       }
     }
-  };
-  Memory sampling(DeviceType::cpu, "host", 0);
-  const std::string text = sample_text(config, is_text, sampling, visit);
-  CHECK(sampling.current().total() == 0);
+  }
+
+  ModelDescription description;
+  Layout layout;
+  Memory memory{DeviceType::cpu, "host", 0};
+  Tensor flat;  // zeros
+};
+
+void initialize(const Model& model) {
+  Stream stream(DeviceType::cpu);
+  initialize_parameters(stream, model.layout, 1, 0, model.flat);
+}
+
+using Visit = std::function<void(const TensorSink&)>;
+
+std::string sample(const RunConfig& config, bool is_text, const Visit& visit) {
+  Memory memory(DeviceType::cpu, "host", 0);
+  const std::string text = sample_text(config, is_text, memory, visit);
+  CHECK(memory.current().total() == 0);
   return text;
+}
+std::string sample(const RunConfig& config, bool is_text, const Model& model) {
+  return sample(config, is_text, [&](const TensorSink& sink) { model.visit(sink); });
+}
+// Of the model with its initial weights.
+std::string sample(const RunConfig& config, bool is_text = true) {
+  const Model model(config);
+  initialize(model);
+  return sample(config, is_text, model);
 }
 
 TEST_CASE("a sample is as long as asked, the same for the same seed, another for another") {
@@ -128,21 +157,6 @@ TEST_CASE("a sample does not depend on its length: it goes on where the shorter 
   CHECK(longer.substr(0, 1) == sample(config));
 }
 
-TEST_CASE("bytes that do not print come as question marks") {
-  CHECK(printable("a b\tc\n~") == "a b\tc\n~");
-  CHECK(printable(std::string("\0\x1b[31m\x7f\r", 8)) == "??[31m??");
-  const std::string characters = "\u00e9\u20ac\U0001F600\u00a0";
-  CHECK(printable(characters) == characters);
-  // U+009B begins a command as Escape does; the others are no UTF-8.
-  for (const std::string two : {"\xc2\x9b", "\xc0\xaf", "\xc3(", "\x80\xff", "\xf5\x80"}) {
-    CHECK(printable(two) == (two == "\xc3(" ? "?(" : "??"));
-  }
-  CHECK(printable("\xe0\x80\x80") == "???");       // too long a form
-  CHECK(printable("\xed\xa0\x80") == "???");       // a surrogate
-  CHECK(printable("\xf4\x90\x80\x80") == "????");  // beyond the last
-  CHECK(printable("x\xe2\x82") == "x??");          // cut off
-}
-
 TEST_CASE("a sample prints, whatever the model draws") {
   RunConfig config = small_run();
   config.temperature = 100;  // any byte
@@ -159,6 +173,67 @@ TEST_CASE("tokens that are no bytes are printed as numbers") {
   const std::string text = sample(config, false);
   CHECK(std::count(text.begin(), text.end(), ' ') == 2);
   CHECK(text.find_first_not_of("0123456789 ") == std::string::npos);
+}
+
+TEST_CASE("tensors are placed by name, whatever their order") {
+  const RunConfig config = small_run();
+  const Model model(config);
+  initialize(model);
+  const std::string expected = sample(config, true, model);
+  std::vector<std::pair<ParameterSpec, ConstTensorView>> tensors;
+  model.visit([&](const ParameterSpec& parameter, ConstTensorView value) {
+    tensors.emplace_back(parameter, value);
+  });
+  const auto visit = [&](const TensorSink& sink) {
+    for (const auto& [parameter, value] : tensors) sink(parameter, value);
+  };
+  std::ranges::reverse(tensors);
+  CHECK(sample(config, true, visit) == expected);
+  tensors.push_back(tensors.back());
+  CHECK_THROWS_WITH(sample(config, true, visit), Catch::Contains("wte.weight came twice"));
+  tensors.resize(tensors.size() - 2);
+  CHECK_THROWS_WITH(sample(config, true, visit), Catch::Contains("wte.weight did not come"));
+}
+
+// Makes a model that repeats the token that it sees: token i is the i-th unit vector, everything
+// else but the last norm's weight is zero, and a norm leaves the largest element the largest.
+void make_echo(const Model& model) {
+  const Gpt2Config& config = model.layout.config();
+  const Unit &tokens = model.layout.units().front(), &norm = model.layout.units().back();
+  float* const rows = model.tensor(tokens, tokens.parameters[0]).as<float>();
+  for (size_t i = 0; i < config.vocab_size; ++i) rows[i * config.hidden + i] = 1;
+  std::fill_n(model.tensor(norm, norm.parameters[0]).as<float>(), config.hidden, 1.0f);
+}
+
+TEST_CASE("a text goes on after a line break, in a vocabulary without one after its last token") {
+  RunConfig config = small_run();
+  config.temperature = 0;
+  config.sample_tokens = 3;
+  const auto sampled = [&](size_t vocab, bool is_text) {
+    config.model.vocab_size = vocab;
+    const Model model(config);
+    make_echo(model);
+    return sample(config, is_text, model);
+  };
+  CHECK(sampled(16, true) == "\n\n\n");
+  CHECK(sampled(11, true) == "\n\n\n");
+  CHECK(sampled(10, true) == "\t\t\t");  // 9, the last
+  CHECK(sampled(10, false) == "9 9 9");
+  CHECK(sampled(16, false) == "15 15 15");
+  CHECK(sampled(1, true) == "???");
+}
+
+TEST_CASE("tokens of a text that are no bytes come as question marks") {
+  RunConfig config = small_run();
+  config.model.vocab_size = 1000;
+  config.top_k = 0;
+  config.sample_tokens = 200;
+  const Model zeros(config);  // every token is as likely as any other, whatever came before
+  std::istringstream numbers(sample(config, false, zeros));
+  std::string bytes;
+  for (int token = 0; numbers >> token;) bytes += token < 256 ? static_cast<char>(token) : '?';
+  REQUIRE(std::count(bytes.begin(), bytes.end(), '?') > 100);
+  CHECK(sample(config, true, zeros) == printable(bytes));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "common/comm/mpi_communicator.h"
 #include "kernels/runtime/clock.h"
+#include "tests/common/io/test_files.h"
 #include "tests/mpi_main.h"
 
 namespace ladder {
@@ -191,18 +192,49 @@ TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell
   CHECK(std::ranges::all_of(theirs, [&](const Json& span) { return span.at("name") == name; }));
 }
 
+TEST_CASE("a trace has the first spans, and says how many are left out") {
+  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const size_t own = ranks->rank() == 0 ? 3 : 5;
+  Trace trace(3);
+  const auto now = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < own; ++i) {
+    trace.add(Trace::Lane::compute, concat("span ", i), now, now);
+  }
+  CHECK(trace.num_left_out() == own - 3);
+  const TraceFile file;
+  std::optional<PartialFile> out;
+  if (ranks->rank() == 0) out.emplace(file.path());
+  CHECK(write_trace(trace, out ? &*out : nullptr, *ranks) == 2);  // of both ranks
+  if (ranks->rank() != 0) return;
+  const Json events = file.parse();
+  std::vector<std::string> labels;
+  for (size_t rank = 0; rank < 2; ++rank) {
+    const std::vector<Json> kept = spans(events, rank, 0);
+    REQUIRE(kept.size() == 3);
+    for (size_t i = 0; i < 3; ++i) CHECK(kept[i].at("name") == concat("span ", i));
+  }
+  for (const Json& event : events) {
+    if (event.at("name") == "process_labels") {
+      labels.push_back(concat(event.at("pid"), ": ", event.at("args").at("labels")));
+    }
+  }
+  CHECK(labels == std::vector<std::string>{"1: \"the last 2 spans are left out\""});
+}
+
 TEST_CASE("a trace that does not fit on the disk is an error, and no file") {
   const auto ranks = MpiCommunicator::make_world(world(), nullptr);
   const Trace trace;
-  if (ranks->rank() != 0) return write_trace(trace, nullptr, *ranks);
-  const TraceFile file;
-  std::filesystem::create_symlink("/dev/full", file.path() + ".partial");
+  if (ranks->rank() != 0) {
+    write_trace(trace, nullptr, *ranks);
+    return;
+  }
+  const TestFolder folder;
   {
-    PartialFile out(file.path());
+    PartialFile out(folder / "trace");
+    const FullDisk full(100);
     CHECK_THROWS_AS(write_trace(trace, &out, *ranks), Error);
   }
-  CHECK_FALSE(std::filesystem::exists(file.path() + ".partial"));
-  CHECK_FALSE(std::filesystem::exists(file.path()));
+  CHECK(folder.list().empty());
 }
 
 }  // namespace

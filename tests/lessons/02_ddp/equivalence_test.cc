@@ -2,7 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -57,23 +59,12 @@ TEST_CASE("memory and communication are as predicted") {
   }
 }
 
-TEST_CASE("replicas that differ are found") {
-  Groups groups(4);
-  const RunConfig config = equivalence_config(DType::fp32, 3);
-  const ProcessGrid grid = {.data_size = groups.group->size(), .rank = groups.group->rank()};
-  const Corpus corpus = Corpus::king_james();
-  Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
-  Stream stream(config.device);
-  RunConfig other = config;
-  if (grid.rank == 1) other.seed = 2;  // other initial weights
-  DdpTrainer same(
-      {config, grid, corpus, device, host, stream, groups.group.get(), &groups.node_memory}, {});
-  same.step();
-  CHECK_NOTHROW(same.check_replicas());
-  DdpTrainer different(
-      {other, grid, corpus, device, host, stream, groups.group.get(), &groups.node_memory}, {});
-  CHECK_THROWS_WITH(different.check_replicas(),
-                    Catch::Contains("parameters of rank 1 differ from those of rank 0"));
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<DdpTrainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<DdpTrainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -45,12 +47,20 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
     };
     CHECK(bytes(Purpose::gradient, Collective::reduce_scatter) == p);
     CHECK(bytes(Purpose::parameter, Collective::all_gather) == p);
-    const MemoryUse device = Zero1Trainer::predict(config, {.data_size = ranks}, {}).device;
+    const MemoryUse device = predict<Zero1Trainer>(config, {.data_size = ranks}, {}).device;
     CHECK(device[Category::parameters] == p);
     CHECK(device[Category::gradients] == p);
     CHECK(device[Category::optimizer] == 2 * p / ranks);
     CHECK(device[Category::communication] == 0);
   }
+}
+
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<Zero1Trainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<Zero1Trainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

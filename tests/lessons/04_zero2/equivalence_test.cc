@@ -3,7 +3,9 @@
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/04_zero2/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -54,14 +56,22 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
     };
     CHECK(bytes(Purpose::gradient, Collective::reduce_scatter) == micro_batches * p);
     CHECK(bytes(Purpose::parameter, Collective::all_gather) == p);
-    const MemoryUse device = Zero2Trainer::predict(config, {.data_size = ranks}, {}).device;
+    const MemoryUse device = predict<Zero2Trainer>(config, {.data_size = ranks}, {}).device;
     CHECK(device[Category::parameters] == p);
     CHECK(device[Category::gradients] == p / ranks);
     CHECK(device[Category::optimizer] == 2 * p / ranks);
-    const size_t embedding = layout.unit(layout.token_embedding()).padded_elements;
-    const size_t block = layout.unit(layout.block(0)).padded_elements;  // the largest other one
+    const size_t embedding = elements_of(layout, "wte");
+    const size_t block = elements_of(layout, "h.0");  // the largest other one
     CHECK(device[Category::communication] == (embedding + 2 * block) * sizeof(float));
   }
+}
+
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<Zero2Trainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<Zero2Trainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

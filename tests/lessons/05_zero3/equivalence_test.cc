@@ -5,6 +5,7 @@
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -56,13 +57,13 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
   const RunConfig config = equivalence_config(DType::fp32, 1);
   for (size_t ranks : {1, 2, 3, 4, 8}) {
     const Layout layout(config.model, ranks);
-    const auto size_of_unit = [&](size_t unit) {
-      return layout.unit(unit).padded_elements * sizeof(float);
+    const auto size_of_unit = [&](const std::string& unit) {
+      return elements_of(layout, unit) * sizeof(float);
     };
     const size_t p = layout.num_elements() * sizeof(float), micro_batches = 24 / ranks;
-    const size_t e = size_of_unit(layout.token_embedding());
-    const size_t w = size_of_unit(layout.position_embedding());
-    const size_t u = size_of_unit(layout.block(0));  // the largest but the token embedding
+    const size_t e = size_of_unit("wte");
+    const size_t w = size_of_unit("wpe");
+    const size_t u = size_of_unit("h.0");  // the largest but the token embedding
     for (size_t prefetch : {0, 1, 3}) {
       const Zero3Trainer::Flags flags = {{.prefetch = prefetch}};
       const auto bytes = [&](Purpose purpose, Collective collective) {
@@ -70,7 +71,7 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
       };
       CHECK(bytes(Purpose::gradient, Collective::reduce_scatter) == micro_batches * p);
       CHECK(bytes(Purpose::parameter, Collective::all_gather) == micro_batches * (2 * p - w));
-      const MemoryUse device = Zero3Trainer::predict(config, {.data_size = ranks}, flags).device;
+      const MemoryUse device = predict<Zero3Trainer>(config, {.data_size = ranks}, flags).device;
       CHECK(device[Category::parameters] == p / ranks);
       CHECK(device[Category::gradients] == p / ranks);
       CHECK(device[Category::optimizer] == 2 * p / ranks);
@@ -87,15 +88,10 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
 TEST_CASE("no more units are gathered at a time than promised; evaluation changes nothing") {
   Groups groups(2);
   const RunConfig config = equivalence_config(DType::fp64, 3);
-  const ProcessGrid grid = {.data_size = groups.group->size(), .rank = groups.group->rank()};
-  const Corpus corpus = Corpus::king_james();
   for (const GatherOptions& gather : kVariants) {
     INFO("prefetch " << gather.prefetch << (gather.keep_embedding ? " keep embedding" : ""));
-    Memory device(config.device, "device", 0), host(DeviceType::cpu, "host", 0);
-    Stream stream(config.device);
-    Zero3Trainer trainer(
-        {config, grid, corpus, device, host, stream, groups.group.get(), &groups.node_memory},
-        {gather});
+    Session<Zero3Trainer> session(config, *groups.group, &groups.node_memory, {gather});
+    Zero3Trainer& trainer = *session.trainer;
     trainer.step();
     const double loss = trainer.evaluate(1);
     CHECK(trainer.evaluate(1) == loss);
@@ -107,6 +103,10 @@ TEST_CASE("no more units are gathered at a time than promised; evaluation change
     CHECK(trainer.most_gathered() <= promised);
     CHECK(trainer.most_gathered() >= std::min(promised, units) - 1);
   }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  require_weights_from_file<Zero3Trainer>(equivalence_config(DType::fp32, 3), 4);
 }
 
 }  // namespace

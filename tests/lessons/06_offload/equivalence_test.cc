@@ -3,7 +3,9 @@
 
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/06_offload/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -48,13 +50,13 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
     const RunConfig config = equivalence_config(DType::fp32, 1);
     for (size_t ranks : {1, 2, 3, 4, 8}) {
       const Layout layout(config.model, ranks);
-      const auto size_of_unit = [&](size_t unit) {
-        return layout.unit(unit).padded_elements * sizeof(float);
+      const auto size_of_unit = [&](const std::string& unit) {
+        return elements_of(layout, unit) * sizeof(float);
       };
       const size_t p = layout.num_elements() * sizeof(float);
-      const size_t e = size_of_unit(layout.token_embedding());
-      const size_t u = size_of_unit(layout.block(0));  // the largest but the token embedding
-      const Prediction prediction = OffloadTrainer::predict(config, {.data_size = ranks}, flags);
+      const size_t e = size_of_unit("wte");
+      const size_t u = size_of_unit("h.0");  // the largest but the token embedding
+      const Prediction prediction = predict<OffloadTrainer>(config, {.data_size = ranks}, flags);
       const MemoryUse &device = prediction.device, &host = prediction.host;
       CHECK(host[Category::parameters] == p / ranks);
       CHECK(host[Category::gradients] == p / ranks);
@@ -70,6 +72,17 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
       }
       CHECK(device[Category::communication] == e + 3 * u + gathered);
     }
+  }
+}
+
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  require_culprits_named<OffloadTrainer>();
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  for (const OffloadTrainer::Flags& flags :
+       {OffloadTrainer::Flags(), stage3(false), stage3(true)}) {
+    require_weights_from_file<OffloadTrainer>(equivalence_config(DType::fp32, 3), 4, flags);
   }
 }
 

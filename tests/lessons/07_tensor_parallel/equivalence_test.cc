@@ -3,7 +3,9 @@
 #include <cmath>
 
 #include "lessons/07_tensor_parallel/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -20,7 +22,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
       for (size_t micro_batch : {1, 24}) {  // of 16 rows, and of 384: two blocks of the classifier
         INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
         require_split_run<TensorParallelTrainer>(oracle, split_config(dtype, micro_batch), ranks,
-                                                 ranks, {});
+                                                 {});
       }
     }
   }
@@ -29,7 +31,7 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   const Record exact = record_oracle(split_config(DType::fp64, 24));
   for (size_t ranks : {2, 4}) {
-    require_split_low_precision<TensorParallelTrainer>(exact, ranks, ranks, {});
+    require_split_low_precision<TensorParallelTrainer>(exact, ranks, {});
   }
 }
 
@@ -38,18 +40,12 @@ TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
   config.model.vocab_size = 250;  // 32 a rank, 26 on the last
   config.model.num_heads = 8;
   const Record record =
-      require_split_run<TensorParallelTrainer>(record_oracle(config), config, 8, 8, {});
+      require_split_run<TensorParallelTrainer>(record_oracle(config), config, 8, {});
   CHECK(record.results.size() == kSteps);
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  const RunConfig config = split_config(DType::fp64, 24);
-  const Record oracle = record_oracle(config);
-  Unconnected nobody(ProcessGrid{.tensor_size = 2});
-  const Record record = record_run<TensorParallelTrainer>(config, nobody, nullptr);
-  const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
-  CHECK(found.size() > 400);  // of 3 steps' 208 tensors and two numbers, nearly all
-  CHECK(found.front().find("loss") != std::string::npos);
+  require_negative_control<TensorParallelTrainer>(split_config(DType::fp64, 24), {.tensor_size = 2});
 }
 
 TEST_CASE("bytes and activations are as the README says") {
@@ -57,7 +53,7 @@ TEST_CASE("bytes and activations are as the README says") {
   const size_t r = 24 * 16, c = 32, l = 4, nh = 4;
   for (size_t n : {2, 4}) {
     const Prediction prediction =
-        TensorParallelTrainer::predict(config, {.tensor_size = n, .rank = n - 1}, {});
+        predict<TensorParallelTrainer>(config, {.tensor_size = n, .rank = n - 1}, {});
     const Traffic& sums =
         prediction.step.at({Purpose::activation, Collective::all_reduce, Axis::tensor});
     CHECK(sums.payload_bytes == ((4 * l + 2) * r * c + 3 * r) * sizeof(float));
@@ -75,29 +71,35 @@ TEST_CASE("sizes that do not divide are refused, with one that does") {
                     "split among so many ranks; 2 would do");
   model.vocab_size = 9;  // 3 a rank: nothing is left for the fourth
   CHECK_THROWS_WITH(check_slices(model, 4), Contains("vocabulary of 9") && Contains("2 would do"));
+  model.num_heads = 1;
+  CHECK_THROWS_WITH(check_slices(model, 2), Contains(" 1 head and a vocabulary of 9 tokens"));
   CHECK_THROWS_WITH(TensorParallelTrainer::arrange({.tensor_parallel_size = 4}, 2, 0),
                     "--tensor-parallel-size 4 on 2 ranks; start 4 of them, or take 09_3d_parallel, "
                     "which splits the batch too");
 }
 
-TEST_CASE("copies that differ are found") {
-  Groups groups(8);
-  RunConfig config = split_config(DType::fp32, 24);
-  config.model.num_heads = 8;
-  const ProcessGrid grid = TensorParallelTrainer::arrange({}, 8, groups.group->rank());
-  GridGroups axes(*groups.group, grid);
-  const Corpus corpus = Corpus::king_james();
-  Memory device(DeviceType::cpu, "device", 0), host(DeviceType::cpu, "host", 0);
-  Stream stream(DeviceType::cpu);
-  const TrainerContext context = {config, grid,           corpus,  device,  host,
-                                  stream, &*groups.group, nullptr, nullptr, &axes};
-  TensorParallelTrainer trainer(context, {});
-  trainer.step();
-  CHECK_NOTHROW(trainer.check_replicas());
-  trainer.visit(TensorKind::param, [&](const Parameter& parameter, ConstTensorView tensor) {
+TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
+  const RunConfig config = split_config(DType::fp32, 24);
+  for (size_t ranks : {2, 4}) {
+    require_culprits_named<TensorParallelTrainer>(config, ranks, [&](const ProcessGrid& grid) {
+      return Layout(config.model, 1, {.tensor_rank = grid.tensor_rank(), .tensor_size = ranks});
+    });
+  }
+}
+
+TEST_CASE("rank 0 alone is given tensors, in full") {
+  Groups groups(4);
+  Session<TensorParallelTrainer> session(split_config(DType::fp32, 24), *groups.group, nullptr);
+  session.visit(kParam, [&](const ParameterSpec& parameter, ConstTensorView tensor) {
     CHECK(groups.group->rank() == 0);
-    CHECK(tensor.shape() == parameter.full_shape);
+    CHECK(tensor.shape() == parameter.shape);
   });
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  RunConfig config = split_config(DType::fp32, 12);
+  config.model.vocab_size = 250;  // 63 a rank, 61 on the last
+  require_weights_from_file<TensorParallelTrainer>(config, 4);
 }
 
 }  // namespace

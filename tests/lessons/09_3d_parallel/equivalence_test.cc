@@ -1,4 +1,5 @@
 // Lesson 09 computes what lesson 01 computes, for every arrangement of up to 8 ranks.
+#include <array>
 #include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
@@ -6,7 +7,9 @@
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
+#include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
+#include "tests/lessons/weights.h"
 
 namespace ladder {
 namespace {
@@ -40,7 +43,7 @@ void for_arrangements(Body body) {
             if (pipeline == 1 && kind != ScheduleKind::one_f_one_b) continue;
             INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
                         << zero_stage << ", " << name_of(kind));
-            body(ranks, tensor, flags_for(tensor, pipeline, zero_stage, kind));
+            body(ranks, flags_for(tensor, pipeline, zero_stage, kind));
           }
         }
       }
@@ -50,16 +53,16 @@ void for_arrangements(Body body) {
 
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
-  for_arrangements([&](size_t ranks, size_t tensor, const ThreeDTrainer::Flags& flags) {
+  for_arrangements([&](size_t ranks, const ThreeDTrainer::Flags& flags) {
     // 3 micro-batches or more on every pipeline.
-    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, tensor, flags);
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, flags);
   });
 }
 
 TEST_CASE("in fp32 too") {
   const Record oracle = record_oracle(split_config(DType::fp32, 24));
   for (size_t zero_stage : {0, 1}) {
-    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp32, 3), 8, 2,
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp32, 3), 8,
                                      flags_for(2, 2, zero_stage));
   }
 }
@@ -67,7 +70,7 @@ TEST_CASE("in fp32 too") {
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   const Record exact = record_oracle(split_config(DType::fp64, 24));
   for (size_t zero_stage : {0, 1}) {
-    require_split_low_precision<ThreeDTrainer>(exact, 8, 2, flags_for(2, 2, zero_stage));
+    require_split_low_precision<ThreeDTrainer>(exact, 8, flags_for(2, 2, zero_stage));
   }
 }
 
@@ -100,13 +103,8 @@ TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  const RunConfig config = split_config(DType::fp64, 2);
-  const Record oracle = record_oracle(config);
-  Unconnected nobody(ProcessGrid{.pipeline_size = 2, .data_size = 2, .tensor_size = 2});
-  const Record record = record_run<ThreeDTrainer>(config, nobody, nullptr, flags_for(2, 2));
-  const auto found = differences(oracle, record, bounds_for(DType::fp64), config.optimizer);
-  CHECK(found.size() > 400);  // of 3 steps' 208 tensors and two numbers, nearly all
-  CHECK(found.front().find("loss") != std::string::npos);
+  require_negative_control<ThreeDTrainer>(split_config(DType::fp64, 2), {.pipeline_size = 2, .data_size = 2, .tensor_size = 2},
+                                          flags_for(2, 2));
 }
 
 TEST_CASE("numbers of ranks that make no grid are refused, with one that does") {
@@ -114,9 +112,36 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
                     Contains("--tensor-parallel-size 2") &&
                         Contains("--pipeline-parallel-size 3") && Contains("8 ranks") &&
                         Contains("12 ranks would do"));
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 1), 1, 0),
+                    Contains("does not divide 1 rank; 2 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
   CHECK((grid.pipeline_rank() == 1 && grid.data_rank() == 0 && grid.tensor_rank() == 1));
+}
+
+// Each axis alone, with three ranks or more where there can be, and all together.
+TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank named") {
+  RunConfig config = split_config(DType::fp32, 1);
+  config.model.num_layers = 2;
+  for (const auto& [ranks, tensor, pipeline] :
+       std::vector<std::array<size_t, 3>>{{4, 1, 1}, {4, 4, 1}, {4, 1, 4}, {8, 2, 2}, {8, 2, 1}}) {
+    for (size_t zero_stage : {0, 1}) {
+      INFO(tensor << " tensor x " << pipeline << " pipeline, " << ranks << " ranks, ZeRO-"
+                  << zero_stage);
+      const ThreeDTrainer::Flags flags = flags_for(tensor, pipeline, zero_stage);
+      require_culprits_named<ThreeDTrainer>(
+          config, ranks,
+          [&](const ProcessGrid& grid) { return Stage(config, grid, flags.pipeline).layout; },
+          flags);
+    }
+  }
+}
+
+TEST_CASE("training begins with the weights of a file") {
+  for (size_t zero_stage : {0, 1}) {
+    require_weights_from_file<ThreeDTrainer>(split_config(DType::fp32, 2), 8,
+                                             flags_for(2, 2, zero_stage));
+  }
 }
 
 }  // namespace

@@ -113,6 +113,25 @@ TEST_CASE("tensors of other shapes differ, even with as many elements") {
   CHECK(run((folder / "c") + " " + (folder / "c")).status == 0);
 }
 
+TEST_CASE("the rows of an embedding in a file are compared each by its own size") {
+  const Folder folder("rows");
+  const auto put = [&](const std::string& file, const std::string& name, double last) {
+    SafetensorsWriter writer(folder / file, {{name, DType::fp64, {2, 2}}});
+    writer.write(view(Doubles{100, 50, 1, last}));
+    writer.finish();
+  };
+  put("a", "wte.weight", 1);
+  put("b", "wte.weight", 1.25);
+  const std::string both = (folder / "a") + " " + (folder / "b");
+  CHECK(run(both + " --tolerance 0.2").status == 0);
+  const Outcome differs = run(both + " --tolerance 0.1");
+  CHECK(differs.status == 1);
+  CHECK_THAT(differs.text, Catch::Contains("max rel 2.00e-01  (row 1)"));
+  put("a", "h.0.mlp.c_fc.weight", 1);
+  put("b", "h.0.mlp.c_fc.weight", 1.25);
+  CHECK(run(both + " --tolerance 0.1").status == 0);
+}
+
 TEST_CASE("the program compares folders") {
   using Catch::Contains;
   const Folder a("folder_a"), b("folder_b"), empty("folder_empty"), file("folder_file");
@@ -125,7 +144,7 @@ TEST_CASE("the program compares folders") {
   a.put(kStep2, {{"x", {1}}});
   CHECK(run(both).status == 1);
   CHECK_THAT(run(both).text, Contains("step_000002.safetensors: only in A") &&
-                                 Contains("0 of 1 tensors in 2 file(s), 1 of them on one side"));
+                                 Contains("0 of 1 tensors in 2 files, 1 of them on one side"));
   CHECK(run(b.path() + " " + a.path()).status == 1);
   CHECK_THAT(run(b.path() + " " + a.path()).text, Contains("step_000002.safetensors: only in B"));
   b.put(kStep2, {{"x", {2}}});
@@ -165,6 +184,21 @@ TEST_CASE("the program applies the key-bias rule to the steps of folders") {
   CHECK(run(arguments).status == 1);
   put(b, 1e-16, 2.1e-11, 2.9e-11);
   CHECK(run(arguments).status == 1);
+}
+
+TEST_CASE("names of files do not command the terminal") {
+  const Folder folder("names");
+  folder.put("a\x1b[31m", {{"x\x1b[31m", {1}}});
+  folder.put("b\x1b[31m", {{"x\x1b[31m", {2}}});
+  const auto run_with = [&](const char* other) {
+    return run(concat("'", folder / "a\x1b[31m", "' '", folder / other, "'"));
+  };
+  const Outcome differs = run_with("b\x1b[31m");
+  CHECK(differs.status == 1);
+  CHECK_THAT(differs.text, Catch::Contains("a\\x1b[31m") && !Catch::Contains("\x1b"));
+  const Outcome missing = run_with("none\x1b[31m");
+  CHECK(missing.status == 2);
+  CHECK_THAT(missing.text, Catch::Contains("none\\x1b[31m") && !Catch::Contains("\x1b"));
 }
 
 TEST_CASE("wrong usage and damaged files are exit status 2") {

@@ -94,31 +94,93 @@ TEST_CASE("another shape never passes, no element at all always does") {
 }
 
 TEST_CASE("the key bias has an allowance, query and value bias have none") {
-  // Query, key, value of two elements each; the largest element is 4.
+  // Query, key, value of two elements each; the largest element of the query is 2, of all 4.
   const Doubles a = {1, 2, 0.5, 0.25, 3, 4};
   const auto with = [&](size_t place, double change) {
     Doubles b = a;
     b[place] += change;
-    return compare_key_bias("x", view(a), view(b), 0x1p-10, 0x1p-4);
+    return compare_values("h.0.attn.c_attn.bias", view(a), view(b), 0x1p-10, 0x1p-4);
   };
-  // Allowed for the keys: 4 * 2^-10 + 2^-4 = 2^-8 + 2^-4; for the others 2^-8. All are exact.
+  // Allowed for the keys: 4 * 2^-10 + 2^-4; for the query 2 * 2^-10, for the value 4 * 2^-10. All
+  // are exact.
   for (const size_t key : {2, 3}) {
     CHECK(with(key, 0x1p-8 + 0x1p-4).passes);
     CHECK_FALSE(with(key, 0x1p-8 + 0x1p-4 + 0x1p-20).passes);
     CHECK_FALSE(with(key, kNan).passes);
   }
   for (const size_t other : {0, 1, 4}) {
-    CHECK(with(other, 0x1p-8).passes);
-    CHECK_FALSE(with(other, 0x1p-8 + 0x1p-20).passes);
+    const double allowed = other == 4 ? 0x1p-8 : 0x1p-9;
+    CHECK(with(other, -allowed).passes);
+    CHECK_FALSE(with(other, -allowed - 0x1p-20).passes);
     CHECK_FALSE(with(other, kNan).passes);
   }
-  CHECK_THAT(with(2, 1).remark, Catch::Contains("key bias"));
-  CHECK_THAT(with(0, 1).remark, Catch::Contains("query or value bias"));
-  CHECK_THROWS_AS(compare_key_bias("x", view(a), view(a), 0, 1), Error);
+  CHECK(with(2, 1).part == "key");
+  CHECK_THAT(with(2, 1).remark, Catch::Contains("key bias: 1 of "));
+  CHECK(with(0, 1).part == "query");
+  CHECK(with(4, 1).part == "value");
+  CHECK(with(4, 1).remark.empty());
   // An allowance without bound allows nothing.
   Doubles b = a;
   b[2] += 1;
-  CHECK_FALSE(compare_key_bias("x", view(a), view(b), 0x1p-10, kInfinity).passes);
+  CHECK_FALSE(compare_values("attn.c_attn.bias", view(a), view(b), 0x1p-10, kInfinity).passes);
+}
+
+TEST_CASE("query, key and value have a scale each, but the key bias that of the whole bias") {
+  // A row of the weight: query, key, value; their largest are 100, 1 and 10000.
+  const Doubles a = {100, 50, 1, 0.5, 1e4, 3, 90, 80, 0.25, -1, 7, 8};
+  const auto off = [&](const std::string& name, const Shape& shape, size_t place, double change) {
+    Doubles b = a;
+    b[place] += change;
+    const auto matrix = [&](const Doubles& values) { return view(values).reshape(shape); };
+    return compare_values(name, matrix(a), matrix(b), 1e-3);
+  };
+  for (const std::string name : {"grad.h.11.attn.c_attn.weight", "h.0.attn.c_attn.weight"}) {
+    CHECK(off(name, {2, 6}, 1, 0.09).passes);
+    CHECK_FALSE(off(name, {2, 6}, 1, 0.11).passes);
+    CHECK(off(name, {2, 6}, 1, 0.11).part == "query");
+    CHECK(off(name, {2, 6}, 3, 9e-4).passes);
+    CHECK_FALSE(off(name, {2, 6}, 9, 1.1e-3).passes);  // of the second row, as large as the first
+    CHECK(off(name, {2, 6}, 8, 1.1e-3).part == "key");
+    CHECK(off(name, {2, 6}, 11, 9).passes);
+    CHECK_FALSE(off(name, {2, 6}, 11, 11).passes);
+    CHECK(off(name, {2, 6}, 11, 11).max_relative == Approx(1.1e-3));
+  }
+  // Of the bias the parts are {100, 50, 1, 0.5}, {1e4, 3, 90, 80} and {0.25, -1, 7, 8}.
+  const std::string bias = "exp_avg.h.0.attn.c_attn.bias";
+  CHECK_FALSE(off(bias, {12}, 9, 9e-3).passes);
+  CHECK_FALSE(off(bias, {12}, 1, 0.11).passes);
+  CHECK(off(bias, {12}, 5, 9).passes);
+  CHECK_FALSE(off(bias, {12}, 5, 11).passes);
+  // Any other tensor is one part, and so is one that has no thirds.
+  CHECK(off("h.0.attn.c_proj.weight", {2, 6}, 3, 9).passes);
+  CHECK(off("h.0.attn.c_attn.weight", {3, 4}, 3, 9).passes);
+  CHECK(off("h.0.attn.c_proj.weight", {2, 6}, 3, 9).part.empty());
+}
+
+TEST_CASE("keys whose bias is rounding alone pass next to a value, not on their own") {
+  const Doubles a = {1, 1e-17, 1}, b = {1, -3e-18, 1};
+  CHECK(compare_values("grad.h.0.attn.c_attn.bias", view(a), view(b), 1e-11).passes);
+  CHECK(compare_values("grad.h.0.attn.c_attn.bias", view(a), view(b), 1e-11).max_relative < 2e-17);
+  CHECK_FALSE(compare_values("x", view(Doubles{1e-17}), view(Doubles{-3e-18}), 1e-11).passes);
+}
+
+TEST_CASE("rows of the embeddings have a scale each") {
+  const Doubles a = {100, 50, 1e-3, 5e-4, 0, 0};
+  const auto off = [&](const std::string& name, size_t place, double change) {
+    Doubles b = a;
+    b[place] += change;
+    return compare_values(name, view(a).reshape({3, 2}), view(b).reshape({3, 2}), 1e-3);
+  };
+  for (const std::string name :
+       {"grad.wte.weight", "wpe.weight", "exp_avg.transformer.wte.weight"}) {
+    CHECK(off(name, 1, 0.09).passes);
+    CHECK(off(name, 3, 9e-7).passes);
+    CHECK_FALSE(off(name, 3, 1.1e-6).passes);
+    CHECK(off(name, 3, 1.1e-6).part == "row 1");
+    CHECK_FALSE(off(name, 4, 1e-300).passes);  // all of nothing
+    CHECK(off(name, 0, 0).passes);
+  }
+  CHECK(off("grad.x.weight", 3, 0.09).passes);
 }
 
 // What the comparer says of the key part of c_attn.bias in step `step` that is off by `off`, when
@@ -191,7 +253,7 @@ TEST_CASE("the table holds the worst first, 20 of them") {
   CHECK(at("... and 10 more") != text.npos);  // 31 tensors, of which x0 does not differ
   CHECK(report(true).find("pass  x0 ") != text.npos);
   CHECK_THAT(text, Catch::Contains("31 tensors, 1 bitwise the same, 10 within tolerance, 20 "
-                                   "different; worst \"bad\" (1 not finite)"));
+                                   "different; worst \"bad\", max rel 1.00e-03  (1 not finite)"));
 }
 
 }  // namespace

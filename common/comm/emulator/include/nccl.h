@@ -1,6 +1,7 @@
-// The part of NCCL that the project calls, for the emulator: CUDA's ranks are MPI's, and an
-// operation has run when its call, or the group that it belongs to, returns; a send has then been
-// started, from a copy of its buffer. Names, arguments and codes are NCCL's.
+// The part of NCCL that the project calls, for the emulator: CUDA's ranks are MPI's. A call, or the
+// end of the group that it belongs to, returns when the ranks have exchanged their data; a send has
+// then been started, from a copy of its buffer. What was received is stored when the stream comes
+// to it (kernels/emulator/streams.h). Names, arguments and codes are NCCL's.
 //
 // NCCL reports wrong arguments of one rank; where the calls of the ranks do not match it hangs.
 // Here both are errors, and ncclGetLastError says which.

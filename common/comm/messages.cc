@@ -1,0 +1,164 @@
+#include "common/comm/messages.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "common/comm/delay.h"
+#include "common/comm/mpi_world.h"
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
+
+namespace ladder {
+namespace {
+
+// Labels as tags, of which MPI promises 15 bits.
+constexpr int kDTypeBit = 4, kReductionBit = 8, kDescriptionBit = 9, kMoreBit = 10;
+
+int tag_of(const MessageLabel& label) {
+  return static_cast<int>(label.collective) | static_cast<int>(label.dtype) << kDTypeBit |
+         static_cast<int>(label.reduction) << kReductionBit |
+         static_cast<int>(label.is_description) << kDescriptionBit |
+         static_cast<int>(label.more_follows) << kMoreBit;
+}
+
+MessageLabel label_of(int tag) {
+  const auto bits = [tag](int from, int to) { return tag >> from & ((1 << (to - from)) - 1); };
+  return {.collective = static_cast<Collective>(bits(0, kDTypeBit)),
+          .dtype = static_cast<DType>(bits(kDTypeBit, kReductionBit)),
+          .reduction = static_cast<Reduction>(bits(kReductionBit, kDescriptionBit)),
+          .is_description = bits(kDescriptionBit, kMoreBit) != 0,
+          .more_follows = bits(kMoreBit, kMoreBit + 1) != 0};
+}
+
+// "484 bytes of all_reduce in fp32"
+std::string describe(size_t bytes, const MessageLabel& label) {
+  if (label.is_description) return "what it calls";
+  return concat(bytes, " bytes of ", name_of(label.collective),
+                label.reduction == Reduction::max ? " (max)" : "", " in ", name_of(label.dtype),
+                label.more_follows ? " and more after them" : "");
+}
+
+// What a thread does between two looks for messages, which move only while somebody looks. At first
+// nothing: most come soon. Then it lets others run. Who has waited for longer than the copying of a
+// piece takes waits for a rank that computes, for as long as that may be, and perhaps in the
+// background: yielding would go on taking every second slice of time from a thread that computes
+// here. What has taken 1 ms is not made much longer by looking every 50 us.
+class Patience {
+ public:
+  // Returns the seconds since the first rounds.
+  double pause() {
+    constexpr int kSpins = 100;
+    constexpr double kYieldSeconds = 1e-3;
+    if (++rounds_ <= kSpins) return 0;
+    if (rounds_ == kSpins + 1) begin_ = std::chrono::steady_clock::now();
+    const double waited = seconds_since(begin_);
+    if (waited < kYieldSeconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return waited;
+  }
+
+ private:
+  size_t rounds_ = 0;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+}  // namespace
+
+Messages::Messages(MPI_Comm ranks, const std::vector<std::string>& names, const Options& options,
+                   const std::atomic<bool>& given_up)
+    : names_(names), options_(options), given_up_(given_up) {
+  mpi_check(MPI_Comm_dup(ranks, &comm_));
+  int rank = 0;
+  mpi_check(MPI_Comm_rank(comm_, &rank));
+  rank_ = static_cast<size_t>(rank);
+}
+
+Messages::~Messages() {
+  // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
+  // is about to end all of them.
+  if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+}
+
+void Messages::transfer(const Call& call, const MessageLabel& label, std::span<const Part> out,
+                        std::span<const Part> in, size_t& sent) {
+  std::vector<MPI_Request> requests;  // of `out`, then of what has come of `in`
+  requests.reserve(out.size() + in.size());
+  const auto start = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
+  maybe_delay("messages: before they are sent");
+  for (const Part& part : out) {
+    mpi_check(start(part.data, static_cast<int>(part.bytes), MPI_BYTE, static_cast<int>(part.peer),
+                    tag_of(label), comm_, &requests.emplace_back()));
+    sent += part.bytes;
+  }
+  std::vector<Part> not_come(in.begin(), in.end());
+  size_t ended = 0;  // of `requests`, all before it have
+  Patience patience;
+  while (true) {
+    std::erase_if(not_come,
+                  [&](const Part& part) { return try_receive(call, label, part, requests); });
+    for (int done = 1; ended < requests.size() && done; ended += static_cast<size_t>(done)) {
+      mpi_check(MPI_Test(&requests[ended], &done, MPI_STATUS_IGNORE));
+    }
+    if (not_come.empty() && ended == requests.size()) return;
+    check(!given_up_, "given up after an error");
+    const double waited = patience.pause();
+    if (options_.timeout_seconds == 0 || waited < options_.timeout_seconds) continue;
+    std::vector<Part> not_taken;
+    for (size_t i = ended; i < out.size(); ++i) {
+      int done = 0;
+      mpi_check(MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE));
+      if (!done) not_taken.push_back(out[i]);
+    }
+    fail_late(call, not_taken, not_come);
+  }
+}
+
+bool Messages::try_receive(const Call& call, const MessageLabel& label, const Part& part,
+                           std::vector<MPI_Request>& requests) const {
+  int has_come = 0, bytes = 0;
+  MPI_Message message;
+  MPI_Status status;
+  mpi_check(
+      MPI_Improbe(static_cast<int>(part.peer), MPI_ANY_TAG, comm_, &has_come, &message, &status));
+  if (!has_come) return false;
+  maybe_delay("messages: between probe and receive");
+  mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes));
+  if (static_cast<size_t>(bytes) != part.bytes || status.MPI_TAG != tag_of(label)) {
+    fail_unexpected(call, label, part, status);
+  }
+  mpi_check(MPI_Imrecv(part.data, bytes, MPI_BYTE, &message, &requests.emplace_back()));
+  return true;
+}
+
+void Messages::fail_unexpected(const Call& call, const MessageLabel& label, const Part& part,
+                               const MPI_Status& status) const {
+  int bytes = 0;
+  mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes));
+  fail(concat(to_string(call), ": ", names_[part.peer], " sends ",
+              describe(static_cast<size_t>(bytes), label_of(status.MPI_TAG)), ", ", names_[rank_],
+              " expects ", describe(part.bytes, label)));
+}
+
+void Messages::fail_late(const Call& call, std::span<const Part> not_taken,
+                         std::span<const Part> not_come) const {
+  const auto names_of = [&](std::span<const Part> parts) {
+    std::string text;
+    for (const Part& part : parts) text += concat(text.empty() ? "" : ", ", names_[part.peer]);
+    return text;
+  };
+  std::string late;
+  if (!not_come.empty()) late += concat("nothing has come from ", names_of(not_come));
+  if (!not_taken.empty()) {
+    late += concat(late.empty() ? "" : "; ", "what was sent has not been taken by ",
+                   names_of(not_taken));
+  }
+  fail(concat(to_string(call), ": after ", options_.timeout_seconds, " s ", late));
+}
+
+}  // namespace ladder

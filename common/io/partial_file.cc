@@ -1,0 +1,166 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "common/io/file.h"
+#include "common/io/path.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMark = ".partial-";
+constexpr size_t kRandomLetters = 6;
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw UserError(concat(path, ": cannot be written: ", why));
+}
+
+[[noreturn]] void fail_step(const std::string& path, const char* step) {
+  throw Error(concat(path, ": ", step, " failed: ", std::strerror(errno)));
+}
+
+std::string random_letters() {
+  constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
+  std::random_device random;
+  std::string text;
+  for (size_t i = 0; i < kRandomLetters; ++i) text += kLetters[random() % kLetters.size()];
+  return text;
+}
+
+// Is `name` that of a partial file of the file called `of`?
+bool is_partial_name(const std::string& name, const std::string& of) {
+  return name.size() == of.size() + kMark.size() + kRandomLetters && name.starts_with(of) &&
+         name.compare(of.size(), kMark.size(), kMark) == 0;
+}
+
+enum class Lock { taken, held_elsewhere, unavailable };
+
+// What happens to be at a path, if it is a regular file, locked unless somebody else has it. Where
+// the file system has no locks, nobody has.
+class Occupant {
+ public:
+  explicit Occupant(const std::string& path)
+      : file_(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
+    struct stat status;
+    if (fstat(file_.number(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+    const bool locked = flock(file_.number(), LOCK_EX | LOCK_NB) == 0;
+    lock_ = locked ? Lock::taken : errno == EWOULDBLOCK ? Lock::held_elsewhere : Lock::unavailable;
+  }
+  Lock lock() const { return lock_; }
+
+ private:
+  Descriptor file_;
+  Lock lock_ = Lock::unavailable;
+};
+
+}  // namespace
+
+PartialFile::PartialFile(const std::string& path) : PartialFile(path, without_links(path)) {
+  // From here on the destructor removes the partial file, also where this throws.
+  remove_abandoned();
+}
+
+PartialFile::PartialFile(const std::string& path, const std::string& target)
+    : path_(path), target_(target) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) {
+      refuse(path, concat("it is ", kind_of(status), ", expected a regular file"));
+    }
+    if (standard_stream_of(status)) {
+      refuse(path, "what this program prints goes there; give it a file of its own");
+    }
+    if (Occupant(target).lock() == Lock::held_elsewhere) refuse(path, "another run is writing it");
+  }
+  if (fs::path(target).filename().empty()) refuse(path, "it names a folder, expected a file");
+  if (lstat(target.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
+    refuse(path, std::strerror(ELOOP));
+  }
+  create();
+}
+
+void PartialFile::create() {
+  constexpr int kTries = 100;
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    partial_path_ = concat(target_, kMark, random_letters());
+    descriptor_ =
+        Descriptor(open(partial_path_.c_str(),
+                        O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!descriptor_.is_open() && errno == EEXIST) continue;
+    if (!descriptor_.is_open()) refuse(path_, std::strerror(errno));
+    // Another run may take the file for abandoned before it is locked, and remove it.
+    struct stat status;
+    while (flock(descriptor_.number(), LOCK_EX) != 0 && errno == EINTR) continue;
+    if (fstat(descriptor_.number(), &status) == 0 && status.st_nlink > 0) return;
+  }
+  refuse(path_, "no name for a partial file is free");
+}
+
+void PartialFile::remove_abandoned() const {
+  const fs::path folder = fs::path(target_).parent_path();
+  const std::string name = fs::path(target_).filename();
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+    if (!is_partial_name(entry.path().filename(), name)) continue;
+    if (entry.path().filename() == fs::path(partial_path_).filename()) continue;
+    const Occupant other(entry.path());
+    if (other.lock() == Lock::held_elsewhere) refuse(path_, "another run is writing it");
+    if (other.lock() == Lock::taken) unlink(entry.path().c_str());
+  }
+}
+
+PartialFile::~PartialFile() {
+  if (state_ == State::partial) unlink(partial_path_.c_str());
+}
+
+void PartialFile::write(std::span<const std::byte> bytes) {
+  check(descriptor_.is_open(), "PartialFile::write: already committed");
+  const size_t before = size_;
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor_.number(), bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      const int error = errno;
+      // A line that was cut off would be there for the next reader.
+      if (ftruncate(descriptor_.number(), static_cast<off_t>(before)) == 0) size_ = before;
+      errno = error;
+      fail_step(path_, "write");
+    }
+    bytes = bytes.subspan(static_cast<size_t>(count));
+    size_ += static_cast<size_t>(count);
+  }
+}
+
+void PartialFile::sync() const {
+  if (fsync(descriptor_.number()) != 0) fail_step(path_, "fsync");
+}
+
+void PartialFile::publish() {
+  check(state_ == State::partial, "PartialFile::publish: the file has its name");
+  sync();  // before the rename: after a power cut the name must not stand on an empty file
+  if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) fail_step(path_, "rename");
+  state_ = State::published;
+}
+
+void PartialFile::commit() {
+  check(state_ != State::committed, "PartialFile::commit: already committed");
+  if (state_ == State::partial) {
+    publish();
+  } else {
+    sync();
+  }
+  state_ = State::committed;
+  if (close(descriptor_.release()) != 0) fail_step(path_, "close");
+}
+
+}  // namespace ladder

@@ -1,0 +1,59 @@
+#include "common/io/path.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace ladder {
+
+namespace fs = std::filesystem;
+
+std::string without_links(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as many as Linux follows; what is left fails when it is opened
+  fs::path at = path;
+  std::error_code error;
+  for (int link = 0; link < kMostLinks; ++link) {
+    const fs::path target = fs::read_symlink(at, error);
+    if (error) break;  // not a link
+    at = at.parent_path() / target;
+  }
+  return at;
+}
+
+std::string kind_of(const struct stat& status) {
+  switch (status.st_mode & S_IFMT) {
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a pipe";
+    case S_IFCHR:
+    case S_IFBLK:
+      return "a device";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a file";
+  }
+}
+
+std::optional<int> standard_stream_of(const struct stat& status) {
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    struct stat other;
+    if (fstat(stream, &other) == 0 && other.st_dev == status.st_dev &&
+        other.st_ino == status.st_ino) {
+      return stream;
+    }
+  }
+  return std::nullopt;
+}
+
+std::string identity_of(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) return concat(status.st_dev, ":", status.st_ino);
+  std::error_code error;
+  const fs::path target = fs::absolute(without_links(path), error);
+  const fs::path whole = fs::weakly_canonical(target, error);
+  return error ? target.lexically_normal() : whole;
+}
+
+}  // namespace ladder

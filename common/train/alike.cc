@@ -1,0 +1,120 @@
+#include "common/train/alike.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "common/io/file.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+// Takes `bytes` into a hash, eight at a time: as fast as memory, and any difference shows in it,
+// but by an accident of one in 2^64.
+uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash) {
+  while (!bytes.empty()) {
+    uint64_t word = 0;
+    const size_t count = std::min(bytes.size(), sizeof word);
+    std::memcpy(&word, bytes.data(), count);
+    hash = (hash ^ word) * 0x9E3779B97F4A7C15;
+    hash ^= hash >> 29;
+    bytes = bytes.subspan(count);
+  }
+  return hash;
+}
+
+// The hash of at most `most` bytes of a file, in blocks spread evenly from the first to the last.
+uint64_t hash_of_file(const MappedFile& file, size_t most) {
+  constexpr size_t kBlock = 4096;
+  const std::span<const std::byte> bytes = file.bytes();
+  uint64_t hash = bytes.size();
+  if (bytes.size() <= most) return hash_of(bytes, hash);
+  const size_t num_blocks = most / kBlock;
+  for (size_t i = 0; i < num_blocks; ++i) {
+    const double part = static_cast<double>(i) / static_cast<double>(num_blocks - 1);
+    const auto begin = static_cast<size_t>(part * static_cast<double>(bytes.size() - kBlock));
+    hash = hash_of(bytes.subspan(std::min(begin, bytes.size() - kBlock), kBlock), hash);
+  }
+  return hash;
+}
+
+std::string hexadecimal(uint64_t number) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016lx", number);
+  return text;
+}
+
+constexpr size_t kAll = std::numeric_limits<size_t>::max();
+
+struct Input {
+  const char* flag;
+  std::string path;
+  size_t most;  // bytes of it that are compared
+};
+
+std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
+  std::vector<Input> inputs;
+  if (!config.init.empty()) inputs.push_back({"--init", config.init, kAll});
+  for (const std::string& file : corpus.files()) {
+    inputs.push_back({"--data", file, size_t{16} << 20});
+  }
+  return inputs;
+}
+
+// Tells this file of this machine from every other one, and from what it was before it was written.
+std::string identity_of(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return "?";
+  return concat(path, " ", status.st_dev, " ", status.st_ino, " ", status.st_size, " ",
+                status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec, "\n");
+}
+
+}  // namespace
+
+std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {
+  const bool asks_help = std::any_of(argv, argv + argc, [](const std::string& argument) {
+    return argument == "--help" || argument == "-h";
+  });
+  const uint64_t build = hash_of_file(MappedFile("/proc/self/exe"), kAll);
+  return {{"the lesson", lesson},
+          {concat("the build of ", lesson), hexadecimal(build)},
+          {"--help", asks_help ? "asked for" : "not asked for"}};
+}
+
+std::vector<Setting> settings_of_flags(CLI::App& app) {
+  std::vector<Setting> settings;
+  for (CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (name == "--help" || name == "--config") continue;  // its flags count, not its name
+    option->capture_default_str();                         // of the variable, as it is now
+    std::string value = option->get_default_str();
+    if (value.empty()) value = CLI::detail::join(option->results(), ",");
+    settings.push_back({name, value.empty() ? "not given" : value});
+  }
+  return settings;
+}
+
+void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& corpus) {
+  if (job.size() == 1) return;
+  const std::vector<Input> inputs = inputs_of(config, corpus);
+  std::string identities;
+  for (const Input& input : inputs) identities += identity_of(input.path);
+  const bool one_machine = job.node_size() == job.size();
+  if (one_machine && job.all_same(identities)) return;
+  std::vector<Setting> settings = {{"files of --init and --data", concat(inputs.size())}};
+  for (const Input& input : inputs) {
+    const MappedFile file(input.path);
+    settings.push_back(
+        {concat(input.flag, " ", input.path), concat(file.bytes().size(), " bytes with hash ",
+                                                     hexadecimal(hash_of_file(file, input.most)))});
+  }
+  job.require_same(settings);
+}
+
+}  // namespace ladder

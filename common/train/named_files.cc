@@ -1,0 +1,54 @@
+#include "common/train/named_files.h"
+
+#include <filesystem>
+
+#include "common/io/dump_name.h"
+#include "common/io/path.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const NamedFile& file) { return concat(file.flag, " ", file.path); }
+
+void check_apart(const NamedFile& output, const NamedFile& other) {
+  if (identity_of(output.path) != identity_of(other.path)) return;
+  throw UserError(concat(text_of(output), " and ", text_of(other),
+                         " are the same file; give the output a name of its own"));
+}
+
+// No other file may have the name of a dump.
+void check_outside(const std::string& dump, const NamedFile& file) {
+  const fs::path target = fs::absolute(without_links(file.path));
+  if (!step_of_dump(target.filename().string())) return;
+  if (identity_of(target.parent_path()) != identity_of(dump)) return;
+  throw UserError(concat(text_of(file), " lies where --dump ", dump,
+                         " would write; name another folder for the dumps"));
+}
+
+}  // namespace
+
+void check_distinct(const RunConfig& config, const Corpus& corpus,
+                    const std::vector<NamedFile>& more_outputs) {
+  std::vector<NamedFile> outputs = {
+      {"--dump", config.dump}, {"--metrics", config.metrics}, {"--trace", config.trace}};
+  outputs.insert(outputs.end(), more_outputs.begin(), more_outputs.end());
+  std::vector<NamedFile> inputs = {
+      {"--config", config.flags_file}, {"--init", config.init}, {"--data", config.data}};
+  for (const std::string& path : corpus.files()) inputs.push_back({"--data", path});
+
+  std::vector<NamedFile> others;  // that an output must not be: those before it, and all inputs
+  for (const NamedFile& file : inputs) {
+    if (!file.path.empty()) others.push_back(file);
+  }
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty()) continue;
+    for (const NamedFile& other : others) check_apart(output, other);
+    others.push_back(output);
+  }
+  if (config.dump.empty()) return;
+  for (const NamedFile& other : others) check_outside(config.dump, other);
+}
+
+}  // namespace ladder

@@ -1,0 +1,162 @@
+// How flags are read: whole numbers, files of flags, what is said of words that are no flags.
+#include "common/train/command_line.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+
+#include "common/train/validators.h"
+#include "tests/common/io/test_files.h"
+
+namespace ladder {
+namespace {
+
+// Flags of every kind, none of which checks its own values.
+struct Flags {
+  size_t size = 0;
+  int64_t signed_number = 0;
+  int small = 0;
+  std::optional<size_t> perhaps;
+  double real = 0;
+  std::string text;
+  size_t bytes = 0;
+  std::vector<size_t> list;
+  bool on = false;
+  std::string flags_file;
+};
+
+Flags parse(const std::string& line) {
+  Flags flags;
+  CLI::App app;
+  app.add_option("--size", flags.size);
+  app.add_option("--signed", flags.signed_number);
+  app.add_option("--small", flags.small);
+  app.add_option("--perhaps", flags.perhaps);
+  app.add_option("--real", flags.real);
+  app.add_option("--text", flags.text);
+  app.add_option("--bytes", flags.bytes)->transform(byte_size());
+  add_whole_list(app, "--list", flags.list, "Numbers", 0, 99);
+  app.add_flag("--on", flags.on);
+  std::vector<std::string> words = {"program"};
+  std::istringstream stream(line);
+  for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
+  flags.flags_file = parse_command_line(app, static_cast<int>(argv.size()), argv.data());
+  return flags;
+}
+
+// What is said of a wrong command line; "" of a right one.
+std::string fault(const std::string& line) {
+  try {
+    parse(line);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// The same of a file with this content, without its path.
+std::string fault_of_file(const std::string& content) {
+  const TestFolder folder;
+  const std::string path = folder.write("flags", content);
+  std::string text = fault("--config " + path);
+  const size_t at = text.find(path);
+  return at == text.npos ? text : text.replace(at, path.size(), "FILE");
+}
+
+TEST_CASE("flags arrive, from the command line before the file") {
+  const TestFolder folder;
+  const std::string path = folder.write(
+      "flags",
+      "# a comment\nsize = 10\nsigned = -3\nreal = 1e-3\ntext = \"a b\"\nbytes = 2KiB\n"
+      "list = [5, 3]\non = true\n");
+  const Flags flags = parse("--size 7 --config " + path + " --perhaps 0");
+  CHECK(flags.size == 7);
+  CHECK(flags.signed_number == -3);
+  CHECK(flags.perhaps == 0);
+  CHECK(flags.real == 1e-3);
+  CHECK(flags.text == "a b");
+  CHECK(flags.bytes == 2048);
+  CHECK(flags.list == std::vector<size_t>{5, 3});
+  CHECK(flags.on);
+  CHECK(flags.flags_file == path);
+  CHECK(parse("--list 1,0,2").list == std::vector<size_t>{1, 0, 2});
+  CHECK(parse("--text 010 --real 010.5").text == "010");
+  CHECK(parse("--text 010 --real 010.5").real == 10.5);
+  CHECK(parse("").flags_file == "");
+}
+
+TEST_CASE("whole numbers are decimal, whatever checks a flag has") {
+  const std::string flag = GENERATE("size", "signed", "small", "perhaps");
+  CHECK(fault("--" + flag + " 10") == "");
+  CHECK(fault("--" + flag + " 0") == "");
+  for (const std::string value : {"010", "00", "08", "0x10", "0b1", "1e3", "1.0", "+5", "1'000"}) {
+    const std::string message =
+        "--" + flag + ": '" + value + "' is not a whole number in decimal, without leading zeros";
+    CHECK(fault("--" + flag + " " + value) == message + "; see --help");
+    if (value != "1'000")
+      CHECK(fault_of_file(flag + " = " + value + "\n") == message + "; see --help");
+  }
+}
+
+TEST_CASE("other numbers are decimal and finite") {
+  for (const std::string value : {"0x1p3", "inf", "-inf", "nan", "1e400", "1.5x", "+1.5", "1,5"}) {
+    CHECK_THAT(fault("--real " + value),
+               Catch::StartsWith("--real: '" + value + "' is not a number"));
+  }
+  CHECK_THAT(fault_of_file("real = inf\n"), Catch::StartsWith("--real: 'inf' is not a number"));
+  CHECK(parse("--real -1.5e-300").real == -1.5e-300);
+}
+
+TEST_CASE("a flag has one value, once") {
+  CHECK(fault("--size") == "--size: its value is missing; see --help");
+  CHECK(fault("--size 1 --text") == "--text: its value is missing; see --help");
+  CHECK(fault("--size 1 --text x --size 2 --size 3") ==
+        "--size: given 3 times, expected once; see --help");
+  CHECK(fault_of_file("size = 1\nsize = 2\n") ==
+        "--size: given 2 times, expected once; see --help");
+  CHECK_THAT(fault("--on=perhaps"), Catch::Contains("--on") && Catch::Contains("perhaps"));
+}
+
+TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
+  for (const std::string value : {"010", "0x10", "010KiB", "0x1KiB", "00", "1KiB2"}) {
+    CHECK(fault("--bytes " + value) ==
+          "--bytes: '" + value + "' is not a size such as 64MiB, from 1 byte to 4 EiB; see --help");
+  }
+  for (const std::string value : {"0,1,,1,0", ",1", "1,", ",", "1,x", "1,-1", "1,100", "1,010"}) {
+    CHECK_THAT(fault("--list " + value), Catch::StartsWith("--list: '"));
+  }
+  CHECK(fault("--list 1,,2") == "--list: '' is not a whole number from 0 to 99; see --help");
+  CHECK_THAT(fault_of_file("list = 0,1,,1,0\n"), Catch::StartsWith("--list: ''"));
+  CHECK_THAT(fault_of_file("list = [0, 010]\n"), Catch::StartsWith("--list: '010'"));
+}
+
+TEST_CASE("what is no flag is said to be none, in the order of the command line") {
+  CHECK(fault("--lay 2") == "no such flag: --lay; see --help");
+  CHECK(fault("--stepz=3 --size 1 --other") == "no such flag: --stepz=3 --other; see --help");
+  CHECK(fault("train now") == "words that belong to no flag: train now; see --help");
+  CHECK(fault_of_file("lay = 2\n") == "--config FILE: no such flag: lay; see --help");
+  CHECK_THAT(fault_of_file("help = true\n"), Catch::StartsWith("--config FILE: help: "));
+}
+
+TEST_CASE("a file of flags is a regular file of some bytes") {
+  const TestFolder folder;
+  CHECK(fault("--config ''") == "--config: the path is empty; see --help");
+  CHECK(fault("--config /dev/zero") ==
+        "--config: /dev/zero: is a device, expected a regular file; see --help");
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(fault("--config " + folder / "pipe"), Catch::Contains("is a pipe, expected"));
+  CHECK_THAT(fault("--config " + folder.path()), Catch::Contains("is a folder, expected"));
+  CHECK_THAT(fault("--config " + folder / "none"), Catch::Contains("No such file"));
+  const std::string most = "size = 1\n#" + std::string((1 << 20) - 10, 'x');
+  CHECK(fault_of_file(most) == "");
+  CHECK(fault_of_file(most + "x") ==
+        "--config: FILE: 1048577 bytes are too many for flags; see --help");
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,127 @@
+// Outputs that would damage an input or each other.
+#include "common/train/named_files.h"
+
+#include <catch2/catch.hpp>
+#include <optional>
+
+#include "tests/common/io/test_files.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What is said of these files; "" if they may be used together.
+std::string fault(const RunConfig& config, const std::vector<NamedFile>& more_outputs = {}) {
+  const Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
+  try {
+    check_distinct(config, corpus, more_outputs);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+RunConfig outputs(const std::string& dump, const std::string& metrics, const std::string& trace) {
+  RunConfig config;
+  config.dump = dump;
+  config.metrics = metrics;
+  config.trace = trace;
+  return config;
+}
+
+TEST_CASE("files that are apart may be used together") {
+  const TestFolder folder;
+  RunConfig config = outputs(folder / "dump", folder / "dump/metrics", folder / "trace");
+  config.data = folder.write("text", "text");
+  config.init = folder.write("step_000001.safetensors", "");
+  config.flags_file = folder.write("flags", "");
+  CHECK(fault(config, {{"--draw", folder / "dump/drawing"}}) == "");
+  CHECK(fault(RunConfig()) == "");
+  CHECK(fault(outputs("", "/dev/stdout", "")) == "");
+}
+
+TEST_CASE("no two outputs are the same file") {
+  const TestFolder folder;
+  fs::create_symlink("x", folder / "dangling");
+  const std::string x = folder / "x";
+  for (const std::string& other : {x, folder / "./x", folder / "no/../x", folder / "dangling"}) {
+    CAPTURE(other);
+    const std::string rest = " are the same file; give the output a name of its own";
+    CHECK(fault(outputs("", x, other)) == "--trace " + other + " and --metrics " + x + rest);
+    CHECK(fault(outputs(x, other, "")) == "--metrics " + other + " and --dump " + x + rest);
+    CHECK(fault(outputs(x, "", other)) == "--trace " + other + " and --dump " + x + rest);
+    CHECK(fault(outputs("", "", x), {{"--draw", other}}) ==
+          "--draw " + other + " and --trace " + x + rest);
+    CHECK(fault(RunConfig(), {{"--draw", x}, {"--plot", other}}) ==
+          "--plot " + other + " and --draw " + x + rest);
+  }
+}
+
+TEST_CASE("no output is an input, whatever it is called") {
+  const TestFolder folder;
+  const std::string input = folder.write("input", "text");
+  fs::create_symlink("input", folder / "link");
+  fs::create_hard_link(input, folder / "hard");
+  const std::string output = folder / GENERATE("input", "./input", "link", "hard");
+  CAPTURE(output);
+  for (const std::string flag : {"--data", "--init", "--config"}) {
+    RunConfig config;
+    (flag == "--data" ? config.data : flag == "--init" ? config.init : config.flags_file) = input;
+    const std::string rest =
+        " and " + flag + " " + input + " are the same file; give the output a name of its own";
+    config.metrics = output;
+    CHECK(fault(config) == "--metrics " + output + rest);
+    config.metrics = "";
+    config.trace = output;
+    CHECK(fault(config) == "--trace " + output + rest);
+    config.trace = "";
+    CHECK(fault(config, {{"--draw", output}}) == "--draw " + output + rest);
+    CHECK(fault(config, {{"--draw", ""}}) == "");
+  }
+}
+
+TEST_CASE("no output is a shard of the data folder") {
+  const TestFolder folder;
+  std::vector<int32_t> header(256);
+  header[0] = 20240520;
+  header[1] = 1;
+  header[2] = 2;
+  const std::string shard(reinterpret_cast<const char*>(header.data()), 1024);
+  folder.write("a.bin", shard + "abcd");
+  folder.write("b.bin", shard + "abcd");
+  RunConfig config = outputs("", folder / "b.bin", "");
+  config.data = folder.path();
+  CHECK(fault(config) == "--metrics " + config.metrics + " and --data " + folder.path() +
+                             "/b.bin are the same file; give the output a name of its own");
+  config.metrics = folder / "metrics";
+  CHECK(fault(config) == "");
+}
+
+TEST_CASE("no other file lies where dumps will be") {
+  const TestFolder folder;
+  fs::create_directory(folder / "dump");
+  fs::create_symlink("dump", folder / "link");
+  const std::string step = folder.write("dump/step_000001.safetensors", "");
+  fs::create_symlink("dump/step_000001.safetensors", folder / "weights");
+  RunConfig config = outputs(folder / GENERATE("dump", "link", "dump/."), "", "");
+  for (const std::string& init :
+       {step, folder / "weights", folder / "link/step_000001.safetensors"}) {
+    config.init = init;
+    CHECK(fault(config) == "--init " + init + " lies where --dump " + config.dump +
+                               " would write; name another folder for the dumps");
+  }
+  config.init = folder.write("dump/other.safetensors", "");
+  CHECK(fault(config) == "");
+  config.metrics = folder / "dump/step_000009.safetensors";
+  CHECK_THAT(fault(config),
+             Catch::StartsWith("--metrics " + config.metrics + " lies where --dump"));
+  config.metrics = folder / "new/step_000009.safetensors";
+  CHECK(fault(config) == "");
+  config.dump = folder / "new";  // neither is there
+  CHECK_THAT(fault(config),
+             Catch::StartsWith("--metrics " + config.metrics + " lies where --dump"));
+}
+
+}  // namespace
+}  // namespace ladder

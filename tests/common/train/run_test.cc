@@ -1,0 +1,156 @@
+// The training loop: what it asks of a trainer when, and how it ends.
+#include "common/train/run.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <iostream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace ladder {
+namespace {
+
+using Catch::Contains;
+
+// Standard output while it exists.
+class Output {
+ public:
+  Output() : before_(std::cout.rdbuf(text_.rdbuf())) {}
+  ~Output() { std::cout.rdbuf(before_); }
+  Output(const Output&) = delete;
+  std::string text() const { return text_.str(); }
+  // Lines that begin so.
+  size_t num_lines(const std::string& begin) const {
+    std::istringstream in(text());
+    size_t count = 0;
+    for (std::string line; std::getline(in, line);) count += line.starts_with(begin);
+    return count;
+  }
+
+ private:
+  std::ostringstream text_;
+  std::streambuf* before_;
+};
+
+// A run of nano whose trainer does nothing but write down what it is asked to do: "s" a step, "e3"
+// an evaluation of three batches, "c" the check of replicas, "r" the report.
+struct Recorder {
+  explicit Recorder(int64_t num_steps) {
+    config.model = find_preset("nano").config;
+    config.micro_batch_size = config.global_batch_size;
+    config.optimizer.num_steps = num_steps;
+    config.evaluate_every = 2;
+    config.evaluate_batches = 3;
+  }
+  // To the end of the run, or its error.
+  void train() {
+    Job job;
+    job.connect({});
+    Communicator& ranks = job.communicator();
+    const auto communicate = [&] {
+      Stream host(DeviceType::cpu);
+      double number = 1;
+      ranks
+          .all_reduce(host, TensorView(&number, DType::fp64, DeviceType::cpu, {1}),
+                      {.purpose = Purpose::gradient})
+          .wait(host);
+    };
+    Run run({"00_test", "Tests."}, config, {}, job, {}, "", false, {});
+    run.context();
+    TrainerCalls calls;
+    calls.step = [&] {
+      communicate();
+      asked += "s";
+      return results.empty() ? StepResult{.loss = 5, .grad_norm = 2} : results.at(step++);
+    };
+    calls.evaluate = [&](size_t num_batches) {
+      communicate();
+      asked += concat("e", num_batches);
+      return validation_loss;
+    };
+    calls.check_replicas = [&] {
+      asked += "c";
+      if (replicas_differ) throw Error("they differ");
+    };
+    calls.report = [&] {
+      asked += "r";
+      return std::string("what the trainer reports\n");
+    };
+    run.train(calls);
+    communicated = ranks.ledger().entries();
+  }
+
+  RunConfig config;
+  std::vector<StepResult> results;  // of each step; empty: all good
+  double validation_loss = 5.5;
+  bool replicas_differ = false;
+
+  std::string asked;
+  size_t step = 0;
+  Ledger::Entries communicated;
+};
+
+TEST_CASE("evaluations come every so many steps and after the last, the replicas' check once") {
+  const Output out;
+  Recorder run(5);
+  run.train();
+  CHECK(run.asked == "sse3sse3se3cr");
+  CHECK(out.num_lines("step 2  validation loss 5.5000") == 1);
+  CHECK(out.num_lines("step 5  validation loss 5.5000") == 1);
+  CHECK(out.num_lines("step ") == 5 + 3);
+  CHECK_THAT(out.text(), Contains("what the trainer reports"));
+}
+
+TEST_CASE("what an evaluation communicates is control traffic, what steps do is not") {
+  const Output out;
+  Recorder run(5);
+  run.train();
+  CHECK(run.communicated.at({Purpose::gradient, Collective::all_reduce}).calls == 5);
+  CHECK(run.communicated.at({Purpose::control, Collective::all_reduce}).calls == 3);
+}
+
+TEST_CASE("without evaluations there is none after the last step either") {
+  const Output out;
+  Recorder run(3);
+  run.config.evaluate_every = 0;
+  run.train();
+  CHECK(run.asked == "ssscr");
+}
+
+TEST_CASE("training ends with the first step that has diverged") {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  const StepResult good = {.loss = 5, .grad_norm = 2};
+  const StepResult skipped = {.loss = 5, .grad_norm = infinity, .skipped = true};
+  for (const StepResult& bad :
+       {StepResult{.loss = nan, .grad_norm = 2}, StepResult{.loss = 5, .grad_norm = infinity},
+        StepResult{.loss = nan, .grad_norm = nan, .skipped = true}}) {
+    const Output out;
+    Recorder run(5);
+    run.results = {good, skipped, bad, good, good};
+    CHECK_THROWS_WITH(run.train(), Contains("step 3: ") && Contains("diverged"));
+    CHECK(run.asked == "sse3s");
+  }
+  const Output out;
+  Recorder run(2);
+  run.results = {skipped, skipped};
+  CHECK_NOTHROW(run.train());
+  Recorder validated(5);
+  validated.validation_loss = nan;
+  CHECK_THROWS_WITH(validated.train(),
+                    Contains("step 2: validation loss ") && Contains("diverged"));
+  CHECK(validated.asked == "sse3");
+}
+
+TEST_CASE("replicas that differ at the end are an error") {
+  const Output out;
+  Recorder run(1);
+  run.replicas_differ = true;
+  CHECK_THROWS_WITH(run.train(), Contains("they differ"));
+  CHECK(run.asked == "se3c");
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,60 @@
+// A trainer with all that it works with, on the ranks of a group.
+#pragma once
+
+#include <optional>
+
+#include "common/comm/communicator.h"
+#include "common/train/run.h"
+
+namespace ladder::testing {
+
+// Collective over `group` wherever the trainer is, and where `registered` is given over the node.
+template <Trainer T>
+class Session {
+ public:
+  // Without `registered` all device memory but that of the groups comes from `source`. Tensors are
+  // collected over `collecting` where the group has no connections, else over the group.
+  Session(const RunConfig& run_config, Communicator& ranks, MemorySource* registered,
+          const typename T::Flags& flags = {}, MemorySource* source = nullptr,
+          Communicator* collecting = nullptr)
+      : config(run_config),
+        group(ranks),
+        grid(arranged(flags, ranks)),
+        device(config.device, "device", 0, source != nullptr ? *source : memory_of(config.device)),
+        full_tensors(host, describe(config.model), config.accumulation(),
+                     collecting != nullptr ? *collecting : ranks) {
+    if constexpr (Arranges<T>) groups.emplace(group, grid);
+    rank_context.emplace(RankContext{grid, group, groups ? &*groups : nullptr, registered});
+    trainer.emplace(TrainerContext{config, corpus(), device, host, stream, &*rank_context}, flags);
+    trainer->initialize();
+  }
+  Session(const Session&) = delete;
+
+  // Full tensors of a kind, on the group's rank 0. Collective.
+  void visit(std::string_view kind, const TensorSink& sink) {
+    full_tensors.visit(trainer->slices(kind), stream, sink);
+  }
+
+  static const Corpus& corpus() {
+    static const Corpus text = Corpus::king_james();
+    return text;
+  }
+
+  RunConfig config;
+  Communicator& group;
+  ProcessGrid grid;
+  std::optional<GridGroups> groups;  // of trainers that arrange ranks on several axes
+  Memory device, host{DeviceType::cpu, "host", 0, host_memory_for(config.device)};
+  Stream stream{config.device};
+  FullTensors full_tensors;
+  std::optional<RankContext> rank_context;
+  std::optional<T> trainer;
+
+ private:
+  static ProcessGrid arranged(const typename T::Flags& flags, const Communicator& ranks) {
+    if constexpr (Arranges<T>) return T::arrange(flags, ranks.size(), ranks.rank());
+    return {.data_size = ranks.size(), .rank = ranks.rank()};
+  }
+};
+
+}  // namespace ladder::testing

@@ -1,0 +1,45 @@
+// Every lesson goes on from a dump of lesson 01, with sequences shorter than the dump's: each rank
+// finds its part of the parameters in the file, and the first positions of it.
+#include <catch2/catch.hpp>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/mpirun.h"
+#include "tests/system/scratch.h"
+
+namespace ladder {
+namespace {
+
+TEST_CASE("every lesson starts from a dump, with shorter sequences") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags run = {"--model",          "nano", "--dtype", "fp64", "--threads", "1",
+                     "--evaluate-every", "0",    "--steps", "1"};
+  require_success(run_single_gpu(run + Flags{"--sample", "0", "--dump", "first"}, options));
+
+  const Flags from_dump = run + Flags{"--init",
+                                      "first/step_000001.safetensors",
+                                      "--sequence-length",
+                                      "20",
+                                      "--seed",
+                                      "2",
+                                      "--sample",
+                                      "0",
+                                      "--global-batch-size",
+                                      "4",
+                                      "--micro-batch-size",
+                                      "1"};
+  require_success(run_single_gpu(from_dump + Flags{"--dump", "one"}, options));
+  for (const std::string lesson :
+       {"02_ddp", "03_zero1", "04_zero2", "05_zero3", "06_offload", "07_tensor_parallel",
+        "08_pipeline_parallel", "09_3d_parallel", "10_mixed_precision"}) {
+    CAPTURE(lesson);
+    Flags command = Flags{lesson_path(lesson)} + from_dump + Flags{"--dump", lesson};
+    if (lesson == "09_3d_parallel") command.insert(command.end(), {"--tensor-parallel-size", "2"});
+    require_success(run_ranks(2, command, options));
+    // The contract's bound between layouts in fp64, where rounding is some 1e-16.
+    check_equal_dumps("one", lesson, "1e-11", options);
+  }
+}
+
+}  // namespace
+}  // namespace ladder

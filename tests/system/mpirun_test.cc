@@ -1,0 +1,129 @@
+// tools/mpirun: how it ends, and that nothing is left of it. Keys are pressed on a terminal of its
+// own.
+#include "tests/system/mpirun.h"
+
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Flags kEndless = {"--model",          "nano", "--threads", "1",
+                        "--evaluate-every", "0",    "--steps",   "1000000000"};
+
+// A script of a shell that has a terminal and controls jobs, as a person's does. "$@" is `command`.
+class OnTerminal {
+ public:
+  OnTerminal(const std::string& script, const Flags& command, const std::string& temporary) {
+    process_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
+    REQUIRE(process_ >= 0);
+    if (process_ > 0) return;
+    setenv("TMPDIR", temporary.c_str(), 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    const Flags argv = Flags{"bash", "-mc", script, "sh"} + command;
+    std::vector<char*> pointers;
+    for (const std::string& argument : argv) pointers.push_back(const_cast<char*>(argument.data()));
+    pointers.push_back(nullptr);
+    execvp("bash", pointers.data());
+    _exit(127);
+  }
+  ~OnTerminal() {
+    close(terminal_);  // hangs up
+    waitpid(process_, nullptr, 0);
+  }
+  OnTerminal(const OnTerminal&) = delete;
+
+  void press(char key) { REQUIRE(write(terminal_, &key, 1) == 1); }
+  // Reads what appears until `text` is there, or the end. True if it is.
+  bool shows(const std::string& text) {
+    std::array<char, 4096> buffer;
+    while (shown_.find(text) == std::string::npos) {
+      const ssize_t count = read(terminal_, buffer.data(), buffer.size());
+      if (count <= 0) return false;
+      shown_.append(buffer.data(), static_cast<size_t>(count));
+    }
+    shown_.clear();
+    return true;
+  }
+
+ private:
+  int terminal_ = -1;
+  pid_t process_ = -1;
+  std::string shown_;
+};
+
+// Files of Open MPI that are not deleted by then; other programs may make some meanwhile.
+std::set<std::string> files_of_mpi() {
+  std::set<std::string> found;
+  for (const auto& file : fs::directory_iterator("/dev/shm")) {
+    const std::string name = file.path().filename();
+    if (name.starts_with("mpirun.") || name.starts_with("vader_segment.")) found.insert(name);
+  }
+  return found;
+}
+
+TEST_CASE("mpirun: what cannot be written to standard output is an error") {
+  const Flags command = Flags{"sh", "-c", "exec \"$@\" >/dev/full", "sh"} + mpirun_command() +
+                        Flags{"-n", "2", "echo", "text"};
+  const ProcessResult result = run_process(
+      command, {.environment = {{"TMPDIR", "/tmp"}}, .time_limit = std::chrono::seconds(60)});
+  CHECK(result.status == 1);
+  CHECK(result.err == "error: standard output could not be written to the end\n");
+}
+
+TEST_CASE("mpirun: it ends as its ranks do, and passes on what they say") {
+  const ProcessResult result = run_ranks(2, {"sh", "-c", "echo out; echo err >&2; exit 3"},
+                                         {.time_limit = std::chrono::seconds(60)});
+  CHECK(result.status == 3);
+  CHECK(result.out.find("out\n") != std::string::npos);
+  CHECK(result.err.find("err\n") != std::string::npos);
+}
+
+TEST_CASE("mpirun: Ctrl-C, Ctrl-C twice and Ctrl-\\ leave no file behind") {
+  // Not below the test's folder: sockets lie there, and their names are short of room.
+  const fs::path temporary = concat("/tmp/mpirun_test.", getpid());
+  for (const std::string keys : {"\x03", "\x03\x03", "\x1c"}) {
+    fs::create_directory(temporary);
+    const std::set<std::string> before = files_of_mpi();
+    {
+      OnTerminal run("\"$@\"; echo ended",
+                     mpirun_command() + Flags{"-n", "2", lesson_path("02_ddp")} + kEndless,
+                     temporary);
+      REQUIRE(run.shows("step "));
+      for (const char key : keys) {
+        run.press(key);
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+      CHECK(run.shows("ended"));
+    }
+    CHECK(fs::is_empty(temporary));
+    fs::remove_all(temporary);
+    std::set<std::string> after = files_of_mpi();
+    for (const std::string& name : before) after.erase(name);
+    CHECK(after == std::set<std::string>{});
+  }
+}
+
+TEST_CASE("mpirun: Ctrl-Z gives the terminal back, and the run goes on afterwards") {
+  OnTerminal run("\"$@\"; echo stopped; fg; echo ended with $?",
+                 mpirun_command() + Flags{"-n", "2", "sh", "-c", "echo begin; sleep 1"}, "/tmp");
+  REQUIRE(run.shows("begin"));
+  run.press('\x1a');
+  CHECK(run.shows("stopped"));
+  CHECK(run.shows("ended with 0"));
+}
+
+}  // namespace
+}  // namespace ladder
