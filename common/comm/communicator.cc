@@ -24,8 +24,8 @@ const Ledger& Communicator::ledger() const {
   return account_->ledger_;
 }
 
-Ledger::Entries Communicator::group_entries() {
-  Ledger::Entries entries = ledger().entries();
+TrafficEntries Communicator::group_entries() {
+  TrafficEntries entries = ledger().entries();
   std::vector<Communicator*> groups = {this};
   groups.insert(groups.end(), axes_.begin(), axes_.end());
   std::set<Axis> summed;

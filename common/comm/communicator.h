@@ -44,9 +44,9 @@ class Communicator {
   DeviceType device() const { return device_; }  // where buffers may lie beside the host
   // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
-  // The ledger's entries, where collectives have the bytes that all ranks of their group moved: they
-  // do not share them out equally. REQUIRES: nothing is in flight. Collective over all groups.
-  Ledger::Entries group_entries();
+  // The ledger's entries, where collectives have the bytes that all ranks of their group moved:
+  // they do not share them out equally. REQUIRES: nothing is in flight. Collective over all groups.
+  TrafficEntries group_entries();
 
   // Called after every operation but barriers, in the thread that ran it; for one queued on a
   // device when its times become known. REQUIRES: none runs now.

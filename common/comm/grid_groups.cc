@@ -7,8 +7,8 @@
 namespace ladder {
 namespace {
 
-// Pipeline stages only send and receive.
-constexpr Axis kSummingAxes[] = {Axis::data, Axis::tensor, Axis::embedding};
+// Those whose ranks sum; pipeline stages only send and receive.
+constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding};
 
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
   if (grid.size(axis) == 1) return std::make_unique<OneRank>(world.device());
@@ -30,20 +30,19 @@ size_t elements_of(Axis axis, const ProcessGrid& grid) {
 GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   check(world.size() == grid.world_size() && world.rank() == grid.rank,
         "the grid is not that of these ranks");
-  data_ = group_on(Axis::data, world, grid);
-  tensor_ = group_on(Axis::tensor, world, grid);
-  activations_ = group_on(Axis::pipeline, world, grid);
-  gradients_ = group_on(Axis::pipeline, world, grid);
-  embedding_ = group_on(Axis::embedding, world, grid);
+  for (Axis axis : {Axis::data, Axis::context, Axis::tensor, Axis::pipeline}) {
+    groups_[axis] = group_on(axis, world, grid);
+  }
+  pipeline_gradients_ = group_on(Axis::pipeline, world, grid);
+  groups_[Axis::embedding] = group_on(Axis::embedding, world, grid);
 
   const TensorView area = world.staging_area();
   if (area.empty()) return;
   world.use_staging({});
-  Communicator* const groups[] = {data_.get(), tensor_.get(), embedding_.get()};
   size_t first = 0;
-  for (size_t i = 0; i < std::size(groups); ++i) {
-    const size_t elements = elements_of(kSummingAxes[i], grid);
-    groups[i]->use_staging(area.elements(first, {elements}));
+  for (Axis axis : kSummingAxes) {
+    const size_t elements = elements_of(axis, grid);
+    (*this)[axis].use_staging(area.elements(first, {elements}));
     first += elements;
   }
 }

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 
 #include "common/comm/communicator.h"
-#include "common/comm/process_grid.h"
+#include "common/grid/process_grid.h"
 
 namespace ladder {
 
@@ -22,20 +23,20 @@ class GridGroups {
   // REQUIRES: the grid's ranks are those of `world`; the area is empty or has staging_elements().
   GridGroups(Communicator& world, const ProcessGrid& grid);
 
-  Communicator& data() { return *data_; }
-  Communicator& tensor() { return *tensor_; }
-  // Between pipeline stages; the rank in both is the stage.
-  Communicator& activations() { return *activations_; }
-  Communicator& gradients() { return *gradients_; }
-  // The first stage (rank 0) and the last (rank 1); in the middle a group of one.
-  Communicator& embedding() { return *embedding_; }
+  // The group along an axis: groups[Axis::tensor]. Of the pipeline it is the one for activations,
+  // where the rank is the stage; on `embedding` the first stage is rank 0 and the last rank 1.
+  // REQUIRES: one of kGridAxes, or embedding.
+  Communicator& operator[](Axis axis) { return *groups_.at(axis); }
+  // The pipeline's other group, for gradients.
+  Communicator& pipeline_gradients() { return *pipeline_gradients_; }
 
   // Elements of the areas through which sums on the axes go where ranks share no memory: one for
   // each, since they work at the same time.
   static size_t staging_elements(const ProcessGrid& grid);
 
  private:
-  std::unique_ptr<Communicator> data_, tensor_, activations_, gradients_, embedding_;
+  std::map<Axis, std::unique_ptr<Communicator>> groups_;
+  std::unique_ptr<Communicator> pipeline_gradients_;
 };
 
 }  // namespace ladder

@@ -48,6 +48,7 @@ Job::Sharing Job::find_sharing(DeviceType device) const {
 }
 
 void Job::connect(const ConnectOptions& options) {
+  shares_memory_ = options.shared_memory && node_size() == size();
   select_device(options.device, world_ ? world_->node_rank() : 0);
   const Sharing sharing = find_sharing(options.device);
   if (!world_) {

@@ -51,6 +51,8 @@ class Job {
   Communicator& communicator() { return *communicator_; }
   // Memory of the device that collectives work on without copies; null where there is none.
   MemorySource* registered() { return registered_; }
+  // Do ranks reach data on the host in each other's memory, and send no messages?
+  bool shares_memory() const { return shares_memory_; }
   // How ranks communicate, in words; "" where there is one rank.
   const std::string& communication() const { return communication_; }
   // Bytes that the device had free for this rank alone when the ranks had connected; 0 if it does
@@ -81,6 +83,7 @@ class Job {
   std::optional<NodeMemory> node_memory_;
   std::optional<NcclMemory> nccl_memory_;
   MemorySource* registered_ = nullptr;
+  bool shares_memory_ = true;
   std::string communication_;
   size_t free_device_memory_ = 0;
   std::unique_ptr<Communicator> communicator_;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "common/comm/transport.h"
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
 #include "kernels/runtime/dtype.h"
@@ -35,12 +34,6 @@ struct RunConfig {
   DeviceType device = DeviceType::cpu;
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // caps in bytes
-
-  // Between ranks.
-  Transport communication = Transport::automatic;
-  bool no_shared_memory = false;
-  bool check_collectives = false;
-  double collective_timeout = 0;  // seconds; 0 = none
 
   std::string dump, metrics, trace;  // paths; empty = none
   double peak_flops = 0;             // of one rank's device, for mfu; 0 = unknown

@@ -2,44 +2,50 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
-#include "common/io/standard_streams.h"
 #include "common/train/command_line.h"
 #include "common/train/validators.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
-namespace {
+namespace {}  // namespace
 
 // What is parsed before defaults that depend on other flags are known.
-struct RawOptions {
+struct Options::Raw {
   RunConfig config;
-  std::string dtype = "fp32", device = "auto", communication = "auto";
+  ConnectionFlags connection;
+  std::string dtype = "fp32", device = "auto";
   std::optional<size_t> layers, heads, hidden, vocab, sequence_length, micro_batch_size, sample;
   std::optional<double> learning_rate, min_learning_rate;
   std::optional<int64_t> warmup_steps;
   std::optional<int> threads;
+
+  void add_model_flags(CLI::App& app);
+  void add_training_flags(CLI::App& app);
+  void add_output_flags(CLI::App& app);
+  void add_machine_flags(CLI::App& app);
+  void add_rank_flags(CLI::App& app);
 };
 
-void add_model_flags(CLI::App& app, RawOptions& raw) {
+void Options::Raw::add_model_flags(CLI::App& app) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Model");
   };
-  add("--model", raw.config.model_name,
+  add("--model", config.model_name,
       "Preset: nano, tiny, gpt2, gpt2-medium, gpt2-large, gpt2-xl [tiny]");
-  add("--layers", raw.layers, "Transformer blocks [preset]")->check(whole(1, 10'000));
-  add("--heads", raw.heads, "Attention heads [preset]")->check(whole(1, 10'000));
-  add("--hidden", raw.hidden, "Hidden size, a multiple of the heads [preset]")
+  add("--layers", layers, "Transformer blocks [preset]")->check(whole(1, 10'000));
+  add("--heads", heads, "Attention heads [preset]")->check(whole(1, 10'000));
+  add("--hidden", hidden, "Hidden size, a multiple of the heads [preset]")
       ->check(whole(1, 1'000'000));
-  add("--vocab", raw.vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
-  add("--sequence-length", raw.sequence_length, "Tokens in a sequence [preset]")
+  add("--vocab", vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
+  add("--sequence-length", sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
-  add("--init", raw.config.init, "Start from the weights in this safetensors file, or from a dump")
+  add("--init", config.init, "Start from the weights in this safetensors file, or from a dump")
       ->check(path());
 }
 
-void add_training_flags(CLI::App& app, RawOptions& raw) {
-  RunConfig& config = raw.config;
+void Options::Raw::add_training_flags(CLI::App& app) {
   OptimizerConfig& optimizer = config.optimizer;
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Training");
@@ -50,17 +56,17 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
       ->check(whole(1, 100'000'000));
-  add("--micro-batch-size", raw.micro_batch_size,
+  add("--micro-batch-size", micro_batch_size,
       "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
       ->check(whole(1, 100'000'000));
   add("--steps", optimizer.num_steps, "Optimizer steps [200]")->check(whole(1, 1'000'000'000));
   add("--seed", config.seed, "Of initial weights and data order [1]")
       ->check(whole(0, std::numeric_limits<int64_t>::max()));
-  add("--learning-rate", raw.learning_rate, "Highest learning rate [preset]")
+  add("--learning-rate", learning_rate, "Highest learning rate [preset]")
       ->check(real(0, 100, true));
-  add("--min-learning-rate", raw.min_learning_rate, "Lowest, at the end [a tenth of the highest]")
+  add("--min-learning-rate", min_learning_rate, "Lowest, at the end [a tenth of the highest]")
       ->check(real(0, 100));
-  add("--warmup-steps", raw.warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
+  add("--warmup-steps", warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
       ->check(whole(0, 1'000'000'000));
   add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
   add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999));
@@ -70,8 +76,7 @@ void add_training_flags(CLI::App& app, RawOptions& raw) {
       ->check(real(0, 1e30));
 }
 
-void add_output_flags(CLI::App& app, RawOptions& raw) {
-  RunConfig& config = raw.config;
+void Options::Raw::add_output_flags(CLI::App& app) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Output");
   };
@@ -79,7 +84,7 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
       ->check(whole(0, 1'000'000'000));
   add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]")
       ->check(whole(1, 1'000'000));
-  add("--sample", raw.sample, "Tokens to sample at the end; 0 = none [preset]")
+  add("--sample", sample, "Tokens to sample at the end; 0 = none [preset]")
       ->check(whole(0, 1'000'000));
   add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]")
       ->check(real(0, 100));
@@ -97,38 +102,39 @@ void add_output_flags(CLI::App& app, RawOptions& raw) {
       ->check(real(0, 1e30, true));
 }
 
-void add_machine_flags(CLI::App& app, RawOptions& raw) {
+void Options::Raw::add_machine_flags(CLI::App& app) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group("Machine");
   };
-  add("--dtype", raw.dtype, "fp32, fp64, bf16 or fp16 [fp32]");
-  add("--device", raw.device, "auto, cpu, emulator, cuda [auto]");
-  add("--threads", raw.threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
-  add("--device-memory", raw.config.device_memory,
+  add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
+  add("--device", device, "auto, cpu, emulator, cuda [auto]");
+  add("--threads", threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
+  add("--device-memory", config.device_memory,
       "Cap of a rank's device memory, such as 64MiB [what the machine has free]")
       ->transform(byte_size());
-  add("--host-memory", raw.config.host_memory, "Cap of a rank's host memory [none]")
+  add("--host-memory", config.host_memory, "Cap of a rank's host memory [none]")
       ->transform(byte_size());
 }
 
-void add_rank_flags(CLI::App& app, RawOptions& raw) {
-  RunConfig& config = raw.config;
+void Options::Raw::add_rank_flags(CLI::App& app) {
   const char* const group = "Between ranks";
-  app.add_option("--communication", raw.communication,
+  app.add_option("--communication", connection.communication,
                  "Of data on GPUs: auto, nccl (a GPU for each rank), staged (through host memory) "
                  "[auto: nccl where it can be]")
       ->group(group);
-  app.add_flag("--no-shared-memory", config.no_shared_memory,
+  app.add_flag("--no-shared-memory", connection.no_shared_memory,
                "Send messages also between ranks of one machine")
       ->group(group);
-  app.add_flag("--check-collectives", config.check_collectives,
+  app.add_flag("--check-collectives", connection.check_collectives,
                "Compare every call with the peers' (always done in shared memory)")
       ->group(group);
-  app.add_option("--collective-timeout", config.collective_timeout,
+  app.add_option("--collective-timeout", connection.collective_timeout,
                  "Seconds until ranks that do not arrive are named; 0 = wait for ever [0]")
       ->check(real(0, 1e6))
       ->group(group);
 }
+
+namespace {
 
 DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
   if (name == "fp32") return DType::fp32;
@@ -144,8 +150,8 @@ DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
                          "; take 10_mixed_precision"));
 }
 
-Transport parse_communication(const std::string& name, DeviceType device) {
-  if (name == "auto") return Transport::automatic;
+void check_communication(const std::string& name, DeviceType device) {
+  if (name == "auto") return;
   if (name != "nccl" && name != "staged") {
     throw UserError(concat("--communication ", name, ": expected auto, nccl or staged"));
   }
@@ -154,7 +160,6 @@ Transport parse_communication(const std::string& name, DeviceType device) {
                            ": for data on GPUs, and the device is the cpu; add --device cuda or "
                            "emulator, or leave it out"));
   }
-  return name == "nccl" ? Transport::nccl : Transport::staged;
 }
 
 // "4 ranks", or "2 data-parallel ranks (of 4)": those that share the global batch.
@@ -188,10 +193,12 @@ size_t default_micro_batch(size_t sequences, size_t num_stages) {
   return size;
 }
 
-// Defaults that depend on other flags, and the checks that span several.
-RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& ranks) {
+}  // namespace
+
+RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
+  const Raw& raw = *raw_;
   RunConfig config = raw.config;
-  const size_t data_size = ranks.data_size();
+  const size_t data_size = grid.data_size, num_ranks = grid.world_size();
   const Gpt2Preset& preset = find_preset(config.model_name);
   config.model = {.num_layers = raw.layers.value_or(preset.config.num_layers),
                   .num_heads = raw.heads.value_or(preset.config.num_heads),
@@ -199,27 +206,27 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
                   .vocab_size = raw.vocab.value_or(preset.config.vocab_size),
                   .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length)};
   check_config(config.model);
-  config.dtype = parse_dtype(raw.dtype, lesson);
+  config.dtype = parse_dtype(raw.dtype, lesson_);
   config.device = device_named(raw.device);
-  config.communication = parse_communication(raw.communication, config.device);
+  check_communication(raw.connection.communication, config.device);
   config.threads =
-      raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(ranks.node_size)));
+      raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(node_size)));
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
 
   const size_t global = config.global_batch_size;
   if (global % data_size != 0) {
     throw UserError(concat("--global-batch-size ", global, " does not divide among ",
-                           sharers(data_size, ranks.size)));
+                           sharers(data_size, num_ranks)));
   }
   config.micro_batch_size =
-      raw.micro_batch_size.value_or(default_micro_batch(global / data_size, ranks.num_stages()));
+      raw.micro_batch_size.value_or(default_micro_batch(global / data_size, grid.pipeline_size));
   if (global / data_size % config.micro_batch_size != 0) {
     const std::string of_rank =
         concat("the ", counted(global / data_size, "sequence"), " of a rank (");
     throw UserError(
         concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
                data_size > 1 ? of_rank : "", "--global-batch-size ", global,
-               data_size > 1 ? concat(" over ", sharers(data_size, ranks.size), ")") : ""));
+               data_size > 1 ? concat(" over ", sharers(data_size, num_ranks), ")") : ""));
   }
 
   check_countable(config);
@@ -239,28 +246,29 @@ RunConfig resolve(const RawOptions& raw, const LessonInfo& lesson, const Ranks& 
   return config;
 }
 
-}  // namespace
-
-std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
-                                       const Ranks& ranks,
-                                       const std::function<void(CLI::App&)>& add_flags,
-                                       const std::function<void(CLI::App&)>& parsed) {
-  CLI::App app(lesson.description, lesson.name);
-  RawOptions raw;
-  add_model_flags(app, raw);
-  add_training_flags(app, raw);
-  add_output_flags(app, raw);
-  add_machine_flags(app, raw);
-  if (ranks.distributed) add_rank_flags(app, raw);
-  add_flags(app);
-  try {
-    raw.config.flags_file = parse_command_line(app, argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    if (ranks.rank == 0) print(app.help());
-    return std::nullopt;
-  }
-  if (parsed) parsed(app);
-  return resolve(raw, lesson, ranks);
+Options::Options(const LessonInfo& lesson, bool distributed,
+                 const std::function<void(CLI::App&)>& add_flags)
+    : lesson_(lesson), app_(lesson.description, lesson.name), raw_(std::make_unique<Raw>()) {
+  raw_->add_model_flags(app_);
+  raw_->add_training_flags(app_);
+  raw_->add_output_flags(app_);
+  raw_->add_machine_flags(app_);
+  if (distributed) raw_->add_rank_flags(app_);
+  add_flags(app_);
 }
+Options::~Options() = default;
+
+bool Options::parse(int argc, const char* const* argv) {
+  try {
+    raw_->config.flags_file = parse_command_line(app_, argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return false;
+  }
+  return true;
+}
+
+std::string Options::help() { return app_.help(); }
+
+const ConnectionFlags& Options::connection() const { return raw_->connection; }
 
 }  // namespace ladder

@@ -1,42 +1,53 @@
-// The command line of every lesson.
+// The command line of every lesson: parse it, let the lesson arrange its ranks, then resolve it.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
-#include <optional>
+#include <memory>
+#include <string>
 
+#include "common/grid/process_grid.h"
 #include "common/train/config.h"
+#include "common/train/lesson_info.h"
 
 namespace ladder {
 
-// Which dtypes a lesson trains in: fp32 and fp64; bf16 too; and fp16, which needs a loss scale.
-enum class Precisions { full, bf16, all };
-
-// What a lesson says of itself.
-struct LessonInfo {
-  const char* name;         // "01_single_gpu"
-  const char* description;  // one line
-  Precisions precisions = Precisions::bf16;
+// How ranks are to communicate, as flags say it.
+struct ConnectionFlags {
+  std::string communication = "auto";
+  bool no_shared_memory = false;
+  bool check_collectives = false;
+  double collective_timeout = 0;  // seconds; 0 = none
 };
 
-// Where a run takes place, as far as flags depend on it.
-struct Ranks {
-  bool distributed = false;  // the lesson is made for several ranks
-  size_t rank = 0;
-  size_t node_size = 1;  // that share this machine's cores
-  // How many share the global batch; asked once the flags are known.
-  std::function<size_t()> data_size = [] { return 1; };
-  size_t size = 1;  // of them all
-  // Pipeline stages; asked after data_size.
-  std::function<size_t()> num_stages = [] { return 1; };
-};
+class Options {
+ public:
+  // `distributed`: the lesson is made for several ranks. `add_flags` adds its own flags.
+  Options(const LessonInfo& lesson, bool distributed,
+          const std::function<void(CLI::App&)>& add_flags);
+  ~Options();
 
-// Parses flags and the file of --config. `add_flags` adds the lesson's own. `parsed` is called when
-// all flags have their values, before anything is made of them. Rank 0 prints the help and returns
-// nothing where --help asks for it. UserError: whatever is wrong, in one line.
-std::optional<RunConfig> parse_options(const LessonInfo& lesson, int argc, const char* const* argv,
-                                       const Ranks& ranks,
-                                       const std::function<void(CLI::App&)>& add_flags,
-                                       const std::function<void(CLI::App&)>& parsed = nullptr);
+  // Reads the flags and the file of --config; false where --help asks for help() instead.
+  // UserError: whatever is wrong, in one line.
+  bool parse(int argc, const char* const* argv);
+  std::string help();
+
+  // Everything that the user has chosen, and defaults for the rest. Some follow from how the ranks
+  // are arranged, and from how many of them, `node_size`, share this machine's cores. UserError:
+  // what cannot be, in one line. REQUIRES: parse().
+  RunConfig resolve(const ProcessGrid& grid, size_t node_size = 1) const;
+  // REQUIRES: parse().
+  const ConnectionFlags& connection() const;
+
+  // All flags, with their values once they are parsed.
+  CLI::App& app() { return app_; }
+
+ private:
+  struct Raw;
+
+  LessonInfo lesson_;
+  CLI::App app_;
+  std::unique_ptr<Raw> raw_;
+};
 
 }  // namespace ladder

@@ -20,7 +20,7 @@ namespace ladder {
 namespace fs = std::filesystem;
 
 void MetricsFile::write(const Step& step, const Memory& device_memory,
-                        const Ledger::Entries& communicated) {
+                        const TrafficEntries& communicated) {
   nlohmann::ordered_json line;
   line["step"] = step.step;
   line["loss"] = step.result.loss;

@@ -33,12 +33,12 @@ class MetricsFile {
   // `communicated`: all so far; the line says what this step added.
   // Throws Error when the disk is full.
   void write(const Step& step, const Memory& device_memory,
-             const Ledger::Entries& communicated = {});
+             const TrafficEntries& communicated = {});
   void finish() { file_.finish(); }
 
  private:
   LineFile file_;
-  Ledger::Entries before_;
+  TrafficEntries before_;
 };
 
 // The folder of --dump, which one run at a time writes to: it is locked (flock) while this object

@@ -55,11 +55,11 @@ void write_drawing(const std::string& path, const PipelinePlan& plan) {
   file.commit();
 }
 
-Ledger::Entries pipeline_traffic(const RunConfig& config, const Layout& layout,
-                                 const StageSchedule& schedule, bool in_shards) {
+TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
+                                const StageSchedule& schedule, bool in_shards) {
   const size_t message = config.micro_batch_size * config.model.sequence_length *
                          config.model.hidden * size_of(config.dtype);
-  Ledger::Entries traffic;
+  TrafficEntries traffic;
   const auto add = [&](const TrafficKey& key, size_t bytes) {
     ++traffic[key].calls;
     traffic[key].payload_bytes += bytes;

@@ -32,8 +32,8 @@ void write_drawing(const std::string& path, const PipelinePlan& plan);
 // What a stage communicates in a step: for each message of the schedule R C elements, an activation
 // or its gradient; and, where it adds up gradients with another stage, those of the shared units,
 // or this rank's shards of them.
-Ledger::Entries pipeline_traffic(const RunConfig& config, const Layout& layout,
-                                 const StageSchedule& schedule, bool in_shards);
+TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
+                                const StageSchedule& schedule, bool in_shards);
 
 // Seconds that a stage spent in forward, in backward, and altogether from its first action to its
 // last.

@@ -24,4 +24,17 @@ TrainerContext Rehearsal::context() {
           .ranks = &ranks_};
 }
 
+Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid) {
+  Prediction prediction;
+  {
+    Rehearsal rehearsal(config, grid);
+    const TrainerCalls trainer = program.make(rehearsal.context());
+    const FullTensors full_tensors = rehearsal.full_tensors();
+    prediction.device = rehearsal.device_peak();
+    prediction.host = rehearsal.host_peak();
+  }
+  if (program.traffic) prediction.step = program.traffic(config, grid);
+  return prediction;
+}
+
 }  // namespace ladder

@@ -3,15 +3,15 @@
 
 #include "common/comm/one_rank.h"
 #include "common/train/full_tensors.h"
+#include "common/train/program.h"
 #include "common/train/ranks.h"
-#include "common/train/trainer.h"
 
 namespace ladder {
 
 // What one rank will use.
 struct Prediction {
   MemoryUse device, host;  // peak bytes by category
-  Ledger::Entries step;    // what a step communicates on each axis, apart from control traffic
+  TrafficEntries step;     // what a step communicates on each axis, apart from control traffic
 };
 
 // A place to construct a trainer of any rank of a grid without memory and without peers: the arenas
@@ -39,21 +39,11 @@ class Rehearsal {
 // What rank grid.rank will use: peak memory, which is what the trainer's own constructor asks for,
 // and what its formulas say that a step communicates. Local, needs no peers. UserError: flags that
 // the trainer refuses.
+Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid);
 template <Trainer T>
 Prediction predict(const RunConfig& config, const ProcessGrid& grid,
                    const typename T::Flags& flags) {
-  Prediction prediction;
-  {
-    Rehearsal rehearsal(config, grid);
-    const T trainer(rehearsal.context(), flags);
-    const FullTensors full_tensors = rehearsal.full_tensors();
-    prediction.device = rehearsal.device_peak();
-    prediction.host = rehearsal.host_peak();
-  }
-  if constexpr (requires { T::traffic(config, grid, flags); }) {
-    prediction.step = T::traffic(config, grid, flags);
-  }
-  return prediction;
+  return predict(make_program<T>(flags), config, grid);
 }
 
 }  // namespace ladder

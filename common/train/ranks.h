@@ -10,6 +10,8 @@ struct RankContext {
   Communicator& world;  // all ranks
   // Groups along the axes of the grid; null in lessons whose ranks form one group.
   GridGroups* groups = nullptr;
+  // The group along an axis. REQUIRES: there are groups.
+  Communicator& on(Axis axis) const { return (*groups)[axis]; }
   // Where memory comes from that collectives work on without copies; null: from the arena.
   MemorySource* registered = nullptr;
 };

@@ -70,7 +70,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
                  counted(config.threads, "thread"), "\n");
   if (grid.world_size() > 1) {
-    text += concat("  ranks    ", grid.world_size(), ", communication: ", communication, "\n");
+    const bool shares_batch = grid.data_size == grid.world_size();
+    text += concat("  ranks    ", grid.world_size(),
+                   shares_batch ? "" : concat(" (", layout_text(grid), ")"),
+                   ", communication: ", communication, "\n");
   }
   text += concat("  data     ", one_line(corpus.name()), ", ", with_commas(corpus.num_tokens()),
                  " tokens\n");
@@ -136,13 +139,13 @@ CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic
 
 }  // namespace
 
-std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
+std::string communication_table(const Prediction& prediction, const TrafficEntries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size) {
   if (grid.world_size() == 1) return "\n  communication: none, one rank\n";
   int width = 25;
   // A row for each key that was predicted or measured.
-  Ledger::Entries rows = communicated;
+  TrafficEntries rows = communicated;
   for (const auto& [key, traffic] : prediction.step) rows.try_emplace(key);
   for (const auto& [key, traffic] : rows) {
     width = std::max(width, static_cast<int>(name_of(key).size()));

@@ -20,7 +20,7 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
 // are the bytes counted where they move, of a collective the mean over the ranks of its group;
 // where NCCL moves them nobody counts, and the table says "by formula". `communicated`: in all
 // steps together, as Communicator::group_entries() gives it.
-std::string communication_table(const Prediction& prediction, const Ledger::Entries& communicated,
+std::string communication_table(const Prediction& prediction, const TrafficEntries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size);
 

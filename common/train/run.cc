@@ -1,278 +1,44 @@
 #include "common/train/run.h"
 
-#include <unistd.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <iostream>
-#include <new>
-#include <optional>
-#include <thread>
-
-#include "common/comm/grid_groups.h"
-#include "common/io/printable.h"
 #include "common/io/standard_streams.h"
-#include "common/train/inputs.h"
-#include "common/train/outputs.h"
-#include "common/train/progress.h"
-#include "common/train/report.h"
-#include "common/train/sample.h"
-#include "common/train/trace.h"
-#include "kernels/runtime/clock.h"
-#include "kernels/runtime/threads.h"
+#include "common/train/alike.h"
+#include "common/train/guarded.h"
+#include "common/train/options.h"
+#include "common/train/prediction.h"
+#include "common/train/training_run.h"
 
 namespace ladder {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr const char* kOutOfHostMemory =
-    "the system refused memory for what is not counted in any category, such as texts and lists; "
-    "this machine, or a limit (ulimit -v, a container's), has too little for this run";
-
-// Runs before anything else, so that relative paths are the user's also under `bazel run`.
-void change_to_users_folder() {
-  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (folder == nullptr) return;
-  if (chdir(folder) != 0) {
-    throw UserError(concat("BUILD_WORKING_DIRECTORY ", folder, ": cannot change to this folder"));
-  }
+ConnectOptions connect_options(const ConnectionFlags& flags, DeviceType device) {
+  const std::string& name = flags.communication;
+  return {.device = device,
+          .transport = name == "nccl"     ? Transport::nccl
+                       : name == "staged" ? Transport::staged
+                                          : Transport::automatic,
+          .shared_memory = !flags.no_shared_memory,
+          .mpi = {.check_collectives = flags.check_collectives,
+                  .timeout_seconds = flags.collective_timeout}};
 }
 
 }  // namespace
 
-struct Run::State {
-  State(const LessonInfo& lesson_, RunConfig config_, const ProcessGrid& grid_, Job& job_,
-        const Prediction& prediction_)
-      : lesson(lesson_),
-        config(std::move(config_)),
-        prediction(prediction_),
-        grid(grid_),
-        job(job_),
-        corpus(open_corpus(config)),
-        device_memory(config.device, "device", config.device_memory),
-        host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
-        stream(config.device),
-        staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
-        on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
-    // mpirun gives every rank one
-    prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
-  }
-
-  // Do sums of data on the device go between ranks as messages?
-  bool needs_staging() const {
-    const bool shared = !config.no_shared_memory && job.node_size() == job.size();
-    return job.size() > 1 && config.device == DeviceType::cpu && !shared;
-  }
-
-  void say(const std::string& text) const {
-    if (grid.rank == 0) print(text);
-  }
-  void print_progress(const MetricsFile::Step& line) const;
-  void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
-  void write_trace();
-  void sample(const TrainerCalls& calls);
-  MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
-
-  LessonInfo lesson;
-  RunConfig config;
-  Prediction prediction;
-  ProcessGrid grid;
-  Job& job;
-  Corpus corpus;
-  Memory device_memory, host_memory;
-  Stream stream;
-  size_t staging_elements;  // of the areas for sums of messages, of all axes
-  Tensor staging;
-  std::optional<OutputFiles> files;           // on rank 0
-  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
-  std::optional<Trace> trace;
-  bool has_axes = false;
-  std::optional<GridGroups> groups;
-  std::optional<RankContext> ranks;
-  std::optional<FullTensors> full_tensors;
-  bool on_terminal;
-  Clock::time_point begin;
-};
-
-Run::Run(const LessonInfo& lesson, RunConfig config, const ProcessGrid& grid, Job& job,
-         const Prediction& prediction, const std::string& description, bool has_axes,
-         const std::vector<NamedFile>& more_outputs) {
-  if (config.device_memory == 0) config.device_memory = job.free_device_memory();
-  state_ = std::make_unique<State>(lesson, std::move(config), grid, job, prediction);
-  State& s = *state_;
-  set_num_threads(s.config.threads);
-  // One rank looks at all numbers: the others' file is the same.
-  if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
-  require_same_inputs(job, s.config, s.corpus);
-  s.has_axes = has_axes;
-  if (!s.config.trace.empty()) {
-    s.trace_ranks = job.communicator().split(0);
-    s.trace_ranks->barrier();  // so that all ranks' times begin together
-    s.trace.emplace();
-    s.trace->observe(job.communicator());
-    s.trace->observe(s.stream);
-  }
-  const NeededMemory memory =
-      largest_memory(prediction, [&](const auto& own) { return job.all_gather(own); });
-  if (grid.rank != 0) return;
-  check_distinct(s.config, s.corpus, more_outputs);
-  s.files.emplace(s.config, more_outputs);
-  print(header_text(s.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
-        description);
-}
-
-Run::~Run() { state_->job.communicator().use_staging({}); }
-
-TrainerContext Run::context() {
-  State& s = *state_;
-  if (s.staging_elements > 0) {
-    s.staging = Tensor(s.device_memory, Category::communication, s.config.accumulation(),
-                       {s.staging_elements});
-    s.job.communicator().use_staging(s.staging);
-  }
-  if (s.has_axes) s.groups.emplace(s.job.communicator(), s.grid);
-  s.ranks.emplace(
-      RankContext{s.grid, s.job.communicator(), s.groups ? &*s.groups : nullptr, s.job.registered()});
-  s.full_tensors.emplace(s.host_memory, describe(s.config.model), s.config.accumulation(),
-                         s.job.communicator());
-  return {.config = s.config,
-          .corpus = s.corpus,
-          .device_memory = s.device_memory,
-          .host_memory = s.host_memory,
-          .stream = s.stream,
-          .ranks = &*s.ranks};
-}
-
-std::string Run::report(const OutOfMemory& error) const {
-  return out_of_memory_text(error, state_->config, state_->prediction);
-}
-
-void Run::State::print_progress(const MetricsFile::Step& line) const {
-  const int64_t num_steps = config.optimizer.num_steps;
-  if (!on_terminal && !is_reported(line.step, num_steps)) return;
-  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
-  const std::string text =
-      progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
-  say(on_terminal ? "\r" + text + "   " : text + "\n");
-}
-
-MetricsFile::Step Run::State::measure(int64_t step, const StepResult& result,
-                                      double step_ms) const {
-  const double rate = tokens_per_second(config, step_ms);
-  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
-}
-
-void Run::train(const TrainerCalls& calls) {
-  try {
-    train_and_report(calls);
-  } catch (...) {
-    // While the trainer still has its memory: device memory that a collective works on cannot be
-    // freed before it ends, and its peers may never come.
-    state_->job.communicator().give_up();
-    throw;
-  }
-}
-
-void Run::train_and_report(const TrainerCalls& calls) {
-  State& s = *state_;
-  const RunConfig& config = s.config;
-  const int64_t num_steps = config.optimizer.num_steps;
-  s.begin = Clock::now();
-  for (int64_t step = 1; step <= num_steps; ++step) {
-    Event before, after;
-    before.record(s.stream);
-    const StepResult result = calls.step();
-    after.record(s.stream);
-    after.synchronize();
-    MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
-    s.print_progress(line);
-    check_not_diverged(step, result);
-    if (!config.dump.empty()) s.dump(step, result, calls);
-    if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
-      s.job.communicator().count_as_control(true);
-      line.validation_loss = calls.evaluate(config.evaluate_batches);
-      s.job.communicator().count_as_control(false);
-      s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
-                                                 static_cast<long long>(step),
-                                                 *line.validation_loss));
-      check_not_diverged(step, *line.validation_loss);
+int run(const Program& program, int argc, const char* const* argv) {
+  return run_guarded(program.lesson, program.is_distributed, [&](Job& job) {
+    job.require_same(settings_of_program(program.lesson.name, argc, argv));
+    Options options(program.lesson, program.is_distributed, program.add_flags);
+    if (!options.parse(argc, argv)) {
+      if (job.rank() == 0) print(options.help());
+      return;
     }
-    if (s.files && s.files->metrics) {
-      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
-    }
-  }
-  if (calls.check_replicas) calls.check_replicas();
-  if (s.files && s.files->metrics) s.files->metrics->finish();
-  s.job.communicator().ledger();  // spans of operations on a device become known by it
-  if (s.trace) s.write_trace();
-  const std::string report = calls.report ? calls.report() : std::string();
-  const Ledger::Entries communicated = s.job.communicator().group_entries();
-  s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
-                            s.job.node_size()) +
-        report);
-  if (config.sample_tokens > 0) s.sample(calls);
-}
-
-void Run::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
-  const auto visit = [&](std::string_view kind, const TensorSink& sink) {
-    full_tensors->visit(calls.slices(kind), stream, sink);
-  };
-  if (grid.rank == 0) {
-    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit);
-    return;
-  }
-  // The other ranks take part in collecting the tensors, in the order that write_dump asks for.
-  for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
-}
-
-void Run::State::write_trace() {
-  const size_t left_out =
-      ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
-  if (left_out == 0) return;
-  say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
-             " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
-}
-
-void Run::State::sample(const TrainerCalls& calls) {
-  const auto visit = [&](const TensorSink& sink) {
-    full_tensors->visit(calls.slices(kParam), stream, sink);
-  };
-  if (grid.rank != 0) return visit(nullptr);
-  Memory memory(DeviceType::cpu, "host", config.host_memory);
-  say("\nsample:\n" + sample_text(config, corpus.is_text(), memory, visit) + "\n");
-}
-
-int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
-  prepare_standard_streams();
-  const size_t launched = Job::num_launched();
-  if (!distributed && launched > 1) {
-    // The first one says it for all; another one where rank 0 is of another lesson and does not.
-    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
-    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
-    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
-                        "; for several ranks take 02_ddp\n");
-    return 2;
-  }
-  Job job;
-  try {
-    job.join();
-    change_to_users_folder();
-    body(job);
-    print("");  // what was printed without looking, such as the help, could not be written either
-    return 0;
-  } catch (const UserError& error) {
-    job.refuse(one_line(error.what()));
-    return 2;
-  } catch (const std::bad_alloc&) {
-    job.fail(concat("error: ", job.prefix(), kOutOfHostMemory), 1);
-    return 1;
-  } catch (const std::exception& error) {
-    job.fail(printable(concat("error: ", job.prefix(), error.what())), 1);
-    return 1;
-  }
+    job.require_same(settings_of_flags(options.app()));
+    const ProcessGrid grid = program.arrange
+                                 ? program.arrange(job.size(), job.rank())
+                                 : ProcessGrid{.data_size = job.size(), .rank = job.rank()};
+    const RunConfig config = options.resolve(grid, job.node_size());
+    job.connect(connect_options(options.connection(), config.device));
+    TrainingRun(program, config, grid, job, predict(program, config, grid)).train();
+  });
 }
 
 }  // namespace ladder

@@ -1,6 +1,7 @@
 // What a lesson's trainer is.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <concepts>
 #include <cstddef>
 #include <optional>
@@ -8,7 +9,7 @@
 
 #include "common/data/corpus.h"
 #include "common/train/config.h"
-#include "common/train/options.h"
+#include "common/train/lesson_info.h"
 #include "common/train/slices.h"
 #include "kernels/runtime/stream.h"
 

@@ -52,7 +52,7 @@ class Bench {
 
   // Milliseconds a step that the gradients' reductions took in all, and were waited for.
   std::pair<double, double> reduction_ms(size_t steps) const {
-    const Ledger::Entries entries = ground_.ranks().ledger().entries();
+    const TrafficEntries entries = ground_.ranks().ledger().entries();
     const Traffic t = entries.at({Purpose::gradient, Collective::all_reduce});
     const double scale = 1e3 / static_cast<double>(steps);
     return {t.busy_seconds * scale, t.exposed_seconds * scale};

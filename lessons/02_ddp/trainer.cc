@@ -27,8 +27,8 @@ void DdpTrainer::Flags::add_to(CLI::App& app) {
   app.add_flag("--naive", naive, "Reduce all gradients in one call after backward")->group(group);
 }
 
-Ledger::Entries DdpTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                    const Flags& flags) {
+TrafficEntries DdpTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                   const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
   return {{{Purpose::gradient, Collective::all_reduce},
            {.calls = buckets_for(layout, config.accumulation(), flags).size(),
@@ -65,8 +65,6 @@ StepResult DdpTrainer::step() {
   return {loss, norm, numbers.learning_rate};
 }
 
-void DdpTrainer::check_replicas() {
-  check_copies(state_, ranks_, {{ranks_}});
-}
+void DdpTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
 
 }  // namespace ladder

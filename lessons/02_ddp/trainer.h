@@ -24,8 +24,8 @@ class DdpTrainer {
   };
 
   // Each step all_reduces the padded gradients once.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }

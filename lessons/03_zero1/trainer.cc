@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-Ledger::Entries Zero1Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                      const Flags& flags) {
+TrafficEntries Zero1Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                     const Flags& flags) {
   return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
                       config.accumulation(), config.dtype);
 }
@@ -41,8 +41,6 @@ StepResult Zero1Trainer::step() {
   return {loss, norm, numbers.learning_rate};
 }
 
-void Zero1Trainer::check_replicas() {
-  check_copies(state_, ranks_, {{ranks_}});
-}
+void Zero1Trainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
 
 }  // namespace ladder

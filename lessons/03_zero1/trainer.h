@@ -24,8 +24,8 @@ class Zero1Trainer {
 
   // Each step reduce-scatters all gradients and all-gathers all parameters: as many bytes as lesson
   // 02's all_reduce.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
 
   Zero1Trainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }

@@ -33,8 +33,8 @@ std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState&
       BucketSync::Options{.gradients = gradients});
 }
 
-Ledger::Entries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
-                             DType gathered) {
+TrafficEntries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
+                            DType gathered) {
   Traffic gradients = traffic_of_all_units(layout, reduced);
   if (flags.stage == 1) {
     return {{{Purpose::gradient, Collective::reduce_scatter, axis}, gradients},

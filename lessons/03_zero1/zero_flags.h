@@ -27,7 +27,7 @@ std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState&
 
 // What the ranks communicate in a step, counted on `axis`, with gradients of the dtype `reduced`
 // and parameters of the dtype `gathered`.
-Ledger::Entries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
-                             DType gathered);
+TrafficEntries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
+                            DType gathered);
 
 }  // namespace ladder

@@ -18,8 +18,8 @@ ModelState::Places places(MemorySource* registered) {
 
 }  // namespace
 
-Ledger::Entries Zero2Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                      const Flags&) {
+TrafficEntries Zero2Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                     const Flags&) {
   const Layout layout(config.model, grid.data_size);
   return {
       {{Purpose::gradient, Collective::reduce_scatter},
@@ -58,8 +58,6 @@ StepResult Zero2Trainer::step() {
   return {loss, norm, numbers.learning_rate};
 }
 
-void Zero2Trainer::check_replicas() {
-  check_copies(state_, ranks_, {{ranks_}});
-}
+void Zero2Trainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
 
 }  // namespace ladder

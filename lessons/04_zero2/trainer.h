@@ -21,7 +21,7 @@ class Zero2Trainer {
   };
 
   // Each micro-batch reduce-scatters all gradients, each step all-gathers all parameters.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
   void initialize() { state_.initialize(); }

@@ -18,8 +18,8 @@ ModelState::Places places(MemorySource* registered) {
 
 }  // namespace
 
-Ledger::Entries Zero3Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                      const Flags& flags) {
+TrafficEntries Zero3Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                     const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   return {{{Purpose::gradient, Collective::reduce_scatter},

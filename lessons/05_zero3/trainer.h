@@ -24,8 +24,8 @@ class Zero3Trainer {
   };
 
   // Each micro-batch gathers what UnitGatherer::traffic says and reduce-scatters all gradients.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
 
   Zero3Trainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }

@@ -61,8 +61,8 @@ void OffloadTrainer::Flags::add_to(CLI::App& app) {
   });
 }
 
-Ledger::Entries OffloadTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                        const Flags& flags) {
+TrafficEntries OffloadTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                       const Flags& flags) {
   const Layout layout(config.model, grid.data_size);
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   const Traffic all_units = traffic_of_all_units(layout, config.dtype);

@@ -30,8 +30,8 @@ class OffloadTrainer {
   };
 
   // Bytes on the wire as lesson 04 (stage 2) or 05 (stage 3).
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
 
   OffloadTrainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }

@@ -25,13 +25,13 @@ namespace {
 Layout layout_of(const RunConfig& config, const ProcessGrid& grid) {
   check_slices(config.model, grid.tensor_size);
   return Layout(config.model, 1,
-                {.tensor_rank = grid.tensor_rank(), .tensor_size = grid.tensor_size});
+                {.tensor_rank = grid.place(Axis::tensor), .tensor_size = grid.tensor_size});
 }
 
 }  // namespace
 
-Ledger::Entries TensorParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                               const Flags&) {
+TrafficEntries TensorParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                              const Flags&) {
   if (grid.tensor_size == 1) return {};
   return {{{Purpose::activation, Collective::all_reduce, Axis::tensor},
            tensor_traffic(config, layout_of(config, grid), config.num_micro_batches(1))}};
@@ -39,7 +39,7 @@ Ledger::Entries TensorParallelTrainer::traffic(const RunConfig& config, const Pr
 
 TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, const Flags&)
     : context_(context),
-      ranks_(context.ranks->groups->tensor()),
+      ranks_(context.ranks->on(Axis::tensor)),
       layout_(layout_of(context.config, context.ranks->grid)),
       state_(context, layout_),
       model_(context, layout_, state_.parameters, state_.gradients,
@@ -76,8 +76,9 @@ double TensorParallelTrainer::evaluate(size_t num_batches) {
 }
 
 void TensorParallelTrainer::check_replicas() {
-  check_copies(state_, context_.ranks->world,
-               {{ranks_, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}});
+  check_copies(
+      state_, context_.ranks->world,
+      {{ranks_, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}});
 }
 
 }  // namespace ladder

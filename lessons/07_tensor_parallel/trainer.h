@@ -24,7 +24,7 @@ class TensorParallelTrainer {
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   // As tensor_traffic().
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);
   void initialize() { state_.initialize(); }

@@ -90,7 +90,8 @@ Work Pipeline::send(Communicator& group, ConstTensorView buffer, size_t to) {
 }
 
 Copies embedding_copies(GridGroups& groups) {
-  return {groups.embedding(), [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
+  return {groups[Axis::embedding],
+          [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
 }
 
 }  // namespace ladder

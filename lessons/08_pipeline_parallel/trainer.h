@@ -18,8 +18,8 @@ class PipelineTrainer {
   using Flags = PipelineFlags;
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags) {
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags) {
     const Stage stage(config, grid, flags);
     return pipeline_traffic(config, stage.layout, stage.schedule(), false);
   }

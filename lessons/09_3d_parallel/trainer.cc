@@ -46,10 +46,10 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
           .rank = rank};
 }
 
-Ledger::Entries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                       const Flags& flags) {
+TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                      const Flags& flags) {
   const Stage stage = checked_stage(config, grid, flags);
-  Ledger::Entries traffic =
+  TrafficEntries traffic =
       pipeline_traffic(config, stage.layout, stage.schedule(), flags.zero.stage == 1);
   if (grid.data_size > 1) {
     traffic.merge(
@@ -72,8 +72,8 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
     ProcessGrid at = grid;
     at.rank = rank;
     const Layout layout = Stage(config, at, flags.pipeline).layout;
-    text += format("  %4zu %8zu %5zu %6zu  %-24s %16s %12s\n", rank, at.pipeline_rank(),
-                   at.data_rank(), at.tensor_rank(), units_text(layout).c_str(),
+    text += format("  %4zu %8zu %5zu %6zu  %-24s %16s %12s\n", rank, at.place(Axis::pipeline),
+                   at.place(Axis::data), at.place(Axis::tensor), units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
   }
@@ -84,15 +84,15 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       stage_(checked_stage(context.config, context.ranks->grid, flags)),
-      state_(context, stage_.layout, context.ranks->grid.data_rank(),
+      state_(context, stage_.layout, context.ranks->grid.place(Axis::data),
              zero_places(flags.zero, context.ranks->registered)),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_slots = stage_.num_slots(),
-              .tensor = tensor_parallel_on(context.ranks->groups->tensor()),
+              .tensor = tensor_parallel_on(context.ranks->on(Axis::tensor)),
               .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr}),
       pipeline_(context, stage_.layout, model_, stage_.schedule()),
-      share_(context.config, context.ranks->groups->data()),
-      sync_(make_zero_sync(flags.zero, state_, context.ranks->groups->data())) {}
+      share_(context.config, context.ranks->on(Axis::data)),
+      sync_(make_zero_sync(flags.zero, state_, context.ranks->on(Axis::data))) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;
@@ -112,7 +112,7 @@ StepResult ThreeDTrainer::step() {
   sync_->wait();
   // Ranks of the last stage have the loss, all ranks of a tensor group the same one.
   const double own_loss = model_.total_loss();
-  const double loss = sum_over(world, grid.tensor_rank() == 0 ? own_loss : 0) / num_tokens;
+  const double loss = sum_over(world, grid.place(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
   // Every parameter counts once: shards over the data axis, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
@@ -127,7 +127,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
   for (size_t batch = 0; batch < num_batches; ++batch) {
     pipeline_.evaluate(batch, share_.first(), share_.num_sequences());
     const double own = model_.total_loss();
-    const bool counts = context_.ranks->grid.tensor_rank() == 0;
+    const bool counts = context_.ranks->grid.place(Axis::tensor) == 0;
     total += sum_over(context_.ranks->world, counts ? own : 0);
   }
   return total / static_cast<double>(num_batches * config.tokens_per_step());
@@ -136,15 +136,15 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *context_.ranks->groups;
   check_copies(state_, context_.ranks->world,
-               {{groups.data()},
-                {groups.tensor(), [](const Unit&, const Parameter& p) { return !p.split; }},
+               {{groups[Axis::data]},
+                {groups[Axis::tensor], [](const Unit&, const Parameter& p) { return !p.split; }},
                 embedding_copies(groups)});
 }
 
 std::string ThreeDTrainer::report() {
   const ProcessGrid& grid = context_.ranks->grid;
   if (grid.pipeline_size == 1) return {};
-  Communicator& stages = context_.ranks->groups->activations();
+  Communicator& stages = context_.ranks->on(Axis::pipeline);
   return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()),
                      context_.config.num_micro_batches(grid.data_size));
 }

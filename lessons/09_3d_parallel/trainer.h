@@ -30,8 +30,8 @@ class ThreeDTrainer {
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   // That of the lessons it is made of, each on its axis; the token embedding's gradient on two.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
   // Which rank sits where and what it holds.
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 

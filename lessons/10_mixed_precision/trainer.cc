@@ -54,8 +54,8 @@ void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
   scale.add_to(app);
 }
 
-Ledger::Entries MixedPrecisionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                               const Flags& flags) {
+TrafficEntries MixedPrecisionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                              const Flags& flags) {
   return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
                       reduce_dtype(config, flags), config.dtype);
 }
@@ -118,8 +118,6 @@ std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
   return state_.slices(kind);
 }
 
-void MixedPrecisionTrainer::check_replicas() {
-  check_copies(state_, ranks_, {{ranks_}});
-}
+void MixedPrecisionTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
 
 }  // namespace ladder

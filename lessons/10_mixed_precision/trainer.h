@@ -31,8 +31,8 @@ class MixedPrecisionTrainer {
   };
 
   // Each step sums all gradients, in --reduce-dtype, and with ZeRO-1 gathers all parameters.
-  static Ledger::Entries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                 const Flags& flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
 
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }

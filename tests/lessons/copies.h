@@ -16,11 +16,11 @@ namespace ladder::testing {
 // how models are split: data-parallel ranks have the same of everything, tensor-parallel ones of
 // what is not split, the first stage and the last of the token embedding.
 inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, const Parameter& p) {
-  const bool same_stage = culprit.pipeline_rank() == other.pipeline_rank();
-  const bool same_data = culprit.data_rank() == other.data_rank();
-  const bool same_slice = culprit.tensor_rank() == other.tensor_rank();
+  const bool same_stage = culprit.place(Axis::pipeline) == other.place(Axis::pipeline);
+  const bool same_data = culprit.place(Axis::data) == other.place(Axis::data);
+  const bool same_slice = culprit.place(Axis::tensor) == other.place(Axis::tensor);
   const auto is_end = [](const ProcessGrid& at) {
-    return at.pipeline_rank() == 0 || at.pipeline_rank() + 1 == at.pipeline_size;
+    return at.place(Axis::pipeline) == 0 || at.place(Axis::pipeline) + 1 == at.pipeline_size;
   };
   const bool is_tied = p.name == "wte.weight" && is_end(culprit) && is_end(other);
   const size_t on_data = same_stage && same_slice ? culprit.data_size : 1;

@@ -14,7 +14,7 @@
 #include "common/comm/mpi_communicator.h"
 #include "common/comm/one_rank.h"
 #include "common/train/outputs.h"
-#include "common/train/run.h"
+#include "common/train/prediction.h"
 #include "common/train/sample.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "tests/lessons/session.h"
@@ -57,7 +57,7 @@ struct Record {
   MemoryUse device_peak, host_peak;
   ProcessGrid grid;
   Prediction prediction;
-  Ledger::Entries communicated;  // moved bytes of collectives: of all ranks of the group
+  TrafficEntries communicated;  // moved bytes of collectives: of all ranks of the group
 
   // A tensor after a step, as it was given to the record: so that parts of it can be told.
   ConstTensorView view(const std::string& name, size_t step) const {

@@ -4,7 +4,9 @@
 #include <optional>
 
 #include "common/comm/communicator.h"
-#include "common/train/run.h"
+#include "common/train/full_tensors.h"
+#include "common/train/program.h"
+#include "common/train/ranks.h"
 
 namespace ladder::testing {
 
@@ -23,7 +25,7 @@ class Session {
         device(config.device, "device", 0, source != nullptr ? *source : memory_of(config.device)),
         full_tensors(host, describe(config.model), config.accumulation(),
                      collecting != nullptr ? *collecting : ranks) {
-    if constexpr (Arranges<T>) groups.emplace(group, grid);
+    if (make_program<T>(flags).arrange) groups.emplace(group, grid);
     rank_context.emplace(RankContext{grid, group, groups ? &*groups : nullptr, registered});
     trainer.emplace(TrainerContext{config, corpus(), device, host, stream, &*rank_context}, flags);
     trainer->initialize();
@@ -52,7 +54,8 @@ class Session {
 
  private:
   static ProcessGrid arranged(const typename T::Flags& flags, const Communicator& ranks) {
-    if constexpr (Arranges<T>) return T::arrange(flags, ranks.size(), ranks.rank());
+    const Program program = make_program<T>(flags);
+    if (program.arrange) return program.arrange(ranks.size(), ranks.rank());
     return {.data_size = ranks.size(), .rank = ranks.rank()};
   }
 };

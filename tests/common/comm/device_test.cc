@@ -123,7 +123,7 @@ TEST_CASE("the ledger counts calls on both devices, and times of those on the de
     all.all_reduce(ranks.stream, TensorView(&number, DType::fp64, DeviceType::cpu, {1}), {})
         .wait(ranks.stream);
     CHECK(number == static_cast<double>(all.size()));
-    const Ledger::Entries entries = all.ledger().entries();
+    const TrafficEntries entries = all.ledger().entries();
     REQUIRE(entries.size() == 2);
     const Traffic gradient = entries.at({Purpose::gradient, Collective::all_reduce});
     CHECK(gradient == Traffic{kCalls, kCalls / 2 * 4 * 1001});

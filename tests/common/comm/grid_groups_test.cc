@@ -42,28 +42,30 @@ TEST_CASE("every rank finds those that differ from it on one axis only") {
           .wait(ranks.stream);
       REQUIRE(x == expected);
     };
-    require_sum(groups.data(), sum_of(me, [&](const ProcessGrid& o) {
-                  return o.pipeline_rank() == me.pipeline_rank() &&
-                         o.tensor_rank() == me.tensor_rank();
+    require_sum(groups[Axis::data], sum_of(me, [&](const ProcessGrid& o) {
+                  return o.place(Axis::pipeline) == me.place(Axis::pipeline) &&
+                         o.place(Axis::tensor) == me.place(Axis::tensor);
                 }));
-    require_sum(groups.tensor(), sum_of(me, [&](const ProcessGrid& o) {
-                  return o.pipeline_rank() == me.pipeline_rank() && o.data_rank() == me.data_rank();
+    require_sum(groups[Axis::tensor], sum_of(me, [&](const ProcessGrid& o) {
+                  return o.place(Axis::pipeline) == me.place(Axis::pipeline) &&
+                         o.place(Axis::data) == me.place(Axis::data);
                 }));
     const auto in_column = [&](const ProcessGrid& o) {
-      return o.data_rank() == me.data_rank() && o.tensor_rank() == me.tensor_rank();
+      return o.place(Axis::data) == me.place(Axis::data) &&
+             o.place(Axis::tensor) == me.place(Axis::tensor);
     };
-    require_sum(groups.activations(), sum_of(me, in_column));
-    require_sum(groups.gradients(), sum_of(me, in_column));
+    require_sum(groups[Axis::pipeline], sum_of(me, in_column));
+    require_sum(groups.pipeline_gradients(), sum_of(me, in_column));
     const auto at_an_end = [&](const ProcessGrid& o) {
-      return o.pipeline_rank() == 0 || o.pipeline_rank() + 1 == o.pipeline_size;
+      return o.place(Axis::pipeline) == 0 || o.place(Axis::pipeline) + 1 == o.pipeline_size;
     };
-    require_sum(groups.embedding(), sum_of(me, [&](const ProcessGrid& o) {
+    require_sum(groups[Axis::embedding], sum_of(me, [&](const ProcessGrid& o) {
                   return o.rank == me.rank || (at_an_end(me) && at_an_end(o) && in_column(o));
                 }));
-    CHECK(groups.activations().rank() == me.pipeline_rank());
-    CHECK(groups.gradients().rank() == me.pipeline_rank());
-    CHECK(groups.tensor().rank() == me.tensor_rank());
-    CHECK(groups.data().rank() == me.data_rank());
+    CHECK(groups[Axis::pipeline].rank() == me.place(Axis::pipeline));
+    CHECK(groups.pipeline_gradients().rank() == me.place(Axis::pipeline));
+    CHECK(groups[Axis::tensor].rank() == me.place(Axis::tensor));
+    CHECK(groups[Axis::data].rank() == me.place(Axis::data));
   }
 }
 
@@ -84,7 +86,7 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
   };
   const TensorView x = ranks.take<float>(Place::registered, 32);
   fill<float>(x, [](size_t) { return 0; });
-  Ledger::Entries expected;
+  TrafficEntries expected;
   const auto call = [&](Communicator& group, Axis axis, size_t n) {
     const CallOptions options = {.purpose = Purpose::activation, .background = n > 8};
     group.all_reduce(ranks.stream, x.rows(0, n), options).wait(ranks.stream);
@@ -102,15 +104,15 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
     const auto apart = all->split(all->rank() % 2);
     for (size_t n : {8, 32}) {
       call(*all, Axis::world, n);
-      call(groups.data(), Axis::data, n);
-      call(groups.tensor(), Axis::tensor, n);
-      call(groups.activations(), Axis::pipeline, n);
-      call(groups.gradients(), Axis::pipeline, n);
-      call(groups.embedding(), Axis::embedding, n);
+      call(groups[Axis::data], Axis::data, n);
+      call(groups[Axis::tensor], Axis::tensor, n);
+      call(groups[Axis::pipeline], Axis::pipeline, n);
+      call(groups.pipeline_gradients(), Axis::pipeline, n);
+      call(groups[Axis::embedding], Axis::embedding, n);
       apart->all_reduce(ranks.stream, x, {}).wait(ranks.stream);
       observe();
     }
-    groups.gradients().barrier();
+    groups.pipeline_gradients().barrier();
     expected[{Purpose::control, Collective::barrier, Axis::pipeline}] = {1, 0};
     // In its own group each axis has moved what the formula says.
     for (const auto& [key, traffic] : all->group_entries()) {
@@ -120,8 +122,8 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
             group_bytes(key.collective, grid.size(key.axis), traffic.payload_bytes));
     }
     CHECK(apart->ledger().entries().size() == 1);
-    CHECK(&groups.data().ledger() == &all->ledger());
-    CHECK_THROWS_WITH(groups.data().split_axis(Axis::tensor, 0), Contains("split_axis"));
+    CHECK(&groups[Axis::data].ledger() == &all->ledger());
+    CHECK_THROWS_WITH(groups[Axis::data].split_axis(Axis::tensor, 0), Contains("split_axis"));
   }
   CHECK(all->ledger().entries() == expected);  // also when the groups are gone
   CHECK(seen == expected_seen);
@@ -137,10 +139,10 @@ TEST_CASE("evaluation counts as control traffic, on every axis") {
   const TensorView view(&number, DType::fp64, DeviceType::cpu, {1});
   const CallOptions call = {.purpose = Purpose::activation};
   all->count_as_control(true);
-  groups.tensor().all_reduce(stream, view, call).wait(stream);
+  groups[Axis::tensor].all_reduce(stream, view, call).wait(stream);
   all->count_as_control(false);
-  groups.tensor().all_reduce(stream, view, call).wait(stream);
-  const Ledger::Entries entries = all->ledger().entries();
+  groups[Axis::tensor].all_reduce(stream, view, call).wait(stream);
+  const TrafficEntries entries = all->ledger().entries();
   CHECK(entries.at({Purpose::control, Collective::all_reduce, Axis::tensor}).calls == 1);
   CHECK(entries.at({Purpose::activation, Collective::all_reduce, Axis::tensor}).calls == 1);
 }
@@ -154,9 +156,9 @@ TEST_CASE("a registered buffer is reduced in place on every axis") {
   for (bool background : {false, true}) {
     const TensorView x = ranks.take<double>(Place::registered, 1000);
     fill<double>(x, [&](size_t) { return all->rank() + 1; });
-    const std::pair<Axis, Communicator*> axes[] = {{Axis::embedding, &groups.embedding()},
-                                                   {Axis::data, &groups.data()},
-                                                   {Axis::tensor, &groups.tensor()}};
+    const std::pair<Axis, Communicator*> axes[] = {{Axis::embedding, &groups[Axis::embedding]},
+                                                   {Axis::data, &groups[Axis::data]},
+                                                   {Axis::tensor, &groups[Axis::tensor]}};
     for (const auto& [axis, group] : axes) {
       const TrafficKey key = {Purpose::gradient, Collective::all_reduce, axis};
       const size_t before = all->ledger().entries()[key].moved_bytes;
@@ -186,7 +188,8 @@ TEST_CASE("sums by messages on several axes at once go through areas apart") {
   all->use_staging(area);
   GridGroups groups(*all, me);
   CHECK(all->staging_area().empty());
-  Communicator* const axes[] = {&groups.data(), &groups.tensor(), &groups.embedding()};
+  Communicator* const axes[] = {&groups[Axis::data], &groups[Axis::tensor],
+                                &groups[Axis::embedding]};
   const size_t stride[] = {2, 1, 4};
   const auto expected = [&](size_t axis) {
     const size_t low = me.rank / stride[axis] % 2 == 0 ? me.rank : me.rank - stride[axis];
@@ -227,12 +230,12 @@ TEST_CASE("who gives up the world gives up its axes") {
   const ProcessGrid me = grid_at({1, 4, 2}, all->rank());
   GridGroups groups(*all, me);
   Work work;
-  if (me.tensor_rank() == 0) {  // the other never comes
-    work = groups.tensor().all_reduce(ranks.stream, ranks.take<float>(Place::registered, 10),
-                                      {.background = true});
+  if (me.place(Axis::tensor) == 0) {  // the other never comes
+    work = groups[Axis::tensor].all_reduce(ranks.stream, ranks.take<float>(Place::registered, 10),
+                                           {.background = true});
   }
   all->give_up();
-  if (me.tensor_rank() == 0) CHECK_THROWS_WITH(work.wait(ranks.stream), Contains("given up"));
+  if (me.place(Axis::tensor) == 0) CHECK_THROWS_WITH(work.wait(ranks.stream), Contains("given up"));
 }
 
 void test_on_device(Communicator& all, Ranks& ranks) {
@@ -243,7 +246,8 @@ void test_on_device(Communicator& all, Ranks& ranks) {
     all.set_observer([&](const TrafficKey& key, auto, auto) { seen.push_back(key); });
     const TensorView x = ranks.take<float>(Place::device, 1000);
     fill<float>(x, [&](size_t) { return all.rank() + 1; });
-    for (Communicator* group : {&groups.embedding(), &groups.data(), &groups.tensor()}) {
+    for (Communicator* group :
+         {&groups[Axis::embedding], &groups[Axis::data], &groups[Axis::tensor]}) {
       group->all_reduce(ranks.stream, x, {.purpose = Purpose::gradient}).wait(ranks.stream);
     }
     ranks.stream.synchronize();
@@ -291,11 +295,11 @@ TEST_CASE("the axes of ranks without connection have none either") {
     group.all_reduce(stream, {&x, DType::fp32, DeviceType::cpu, {1}}, {}).wait(stream);
     CHECK(x == 3);
   };
-  require_group(groups.data(), 0, 2);
-  require_group(groups.tensor(), 1, 2);
-  require_group(groups.activations(), 1, 3);
-  require_group(groups.gradients(), 1, 3);
-  require_group(groups.embedding(), 0, 1);
+  require_group(groups[Axis::data], 0, 2);
+  require_group(groups[Axis::tensor], 1, 2);
+  require_group(groups[Axis::pipeline], 1, 3);
+  require_group(groups.pipeline_gradients(), 1, 3);
+  require_group(groups[Axis::embedding], 0, 1);
 }
 
 }  // namespace

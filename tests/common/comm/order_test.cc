@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "common/comm/process_grid.h"
+#include "common/grid/process_grid.h"
 #include "tests/common/comm/devices.h"
 
 namespace ladder::testing {
@@ -132,7 +132,8 @@ TEST_CASE("operations of two communicators at once do not wait for each other") 
   Ranks ranks;
   const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
   const ProcessGrid grid = {1, 2, 4, all->rank()};
-  const auto row = all->split(grid.data_rank()), column = all->split(grid.tensor_rank());
+  const auto row = all->split(grid.place(Axis::data)),
+             column = all->split(grid.place(Axis::tensor));
   REQUIRE(row->size() == 4);
   REQUIRE(column->size() == 2);
   const auto sum_of = [](size_t first, size_t count, size_t stride) {
@@ -155,8 +156,8 @@ TEST_CASE("operations of two communicators at once do not wait for each other") 
       }
       of_column.wait(ranks.stream);
       of_row.wait(ranks.stream);
-      require_elements<double>(a, [&](size_t) { return sum_of(grid.data_rank() * 4, 4, 1); });
-      require_elements<double>(b, [&](size_t) { return sum_of(grid.tensor_rank(), 2, 4); });
+      require_elements<double>(a, [&](size_t) { return sum_of(grid.place(Axis::data) * 4, 4, 1); });
+      require_elements<double>(b, [&](size_t) { return sum_of(grid.place(Axis::tensor), 2, 4); });
       ranks.release(*all, {a, b});
     }
   }
@@ -186,7 +187,7 @@ void require_moved(Communicator& group, Ranks& ranks, Place place, size_t n) {
     sent.wait(stream);
   }
   group.barrier();
-  const Ledger::Entries entries = group.group_entries();
+  const TrafficEntries entries = group.group_entries();
   CHECK(entries == group.ledger().entries());  // calls and payload
   CHECK(entries.size() == (size == 1 ? 7 : 9));
   for (const auto& [key, traffic] : entries) {
@@ -252,7 +253,7 @@ TEST_CASE("by NCCL, nobody counts what moves") {
   all->all_reduce(ranks.stream, x, {.purpose = Purpose::gradient}).wait(ranks.stream);
   all->all_reduce(ranks.stream, {&on_host, DType::fp64, DeviceType::cpu, {1}}, {})
       .wait(ranks.stream);
-  const Ledger::Entries entries = all->ledger().entries();
+  const TrafficEntries entries = all->ledger().entries();
   const Traffic& by_nccl = entries.at({Purpose::gradient, Collective::all_reduce});
   CHECK(by_nccl.by_formula);
   CHECK(static_cast<double>(by_nccl.moved_bytes) ==

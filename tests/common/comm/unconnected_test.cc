@@ -38,7 +38,7 @@ TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothin
     REQUIRE(other == before);
     REQUIRE(shard == before_shard);
   }
-  const Ledger::Entries entries = ranks.ledger().entries();
+  const TrafficEntries entries = ranks.ledger().entries();
   REQUIRE(entries.size() == 9);
   REQUIRE(entries.at({Purpose::gradient, Collective::all_reduce}) == Traffic{2, 64});
   REQUIRE(entries.at({Purpose::gradient, Collective::all_gather}) == Traffic{2, 64});

@@ -36,30 +36,23 @@ std::optional<Values> settings_of(const std::vector<const char*>& flags) {
   std::vector<const char*> argv = {"00_test"};
   argv.insert(argv.end(), flags.begin(), flags.end());
   LessonFlags own;
-  std::optional<Values> values;
-  const auto keep = [&](CLI::App& app) {
-    values.emplace();
-    for (const auto& [name, value] : settings_of_flags(app)) (*values)[name] = value;
-  };
+  Options options(kLesson, true, [&](CLI::App& app) { own.add_to(app); });
   try {
-    parse_options(
-        kLesson, static_cast<int>(argv.size()), argv.data(), {.distributed = true},
-        [&](CLI::App& app) { own.add_to(app); }, keep);
-  } catch (const UserError&) {  // of what is made of the flags, after they have been parsed
+    options.parse(static_cast<int>(argv.size()), argv.data());
+  } catch (const UserError&) {
+    return std::nullopt;
   }
+  Values values;
+  for (const auto& [name, value] : settings_of_flags(options.app())) values[name] = value;
   return values;
 }
 
 // All flags that there are.
 std::set<std::string> names_of_flags() {
   std::set<std::string> names;
-  const char* const argv[] = {"00_test"};
   LessonFlags own;
-  parse_options(
-      kLesson, 1, argv, {.distributed = true}, [&](CLI::App& app) { own.add_to(app); },
-      [&](CLI::App& app) {
-        for (const CLI::Option* option : app.get_options()) names.insert(option->get_name());
-      });
+  Options options(kLesson, true, [&](CLI::App& app) { own.add_to(app); });
+  for (const CLI::Option* option : options.app().get_options()) names.insert(option->get_name());
   return names;
 }
 

@@ -1,5 +1,5 @@
 // How a program ends that cannot go on: its status and what it says.
-#include "common/train/run.h"
+#include "common/train/guarded.h"
 
 #include <catch2/catch.hpp>
 #include <iostream>

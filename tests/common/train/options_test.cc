@@ -16,6 +16,7 @@ namespace {
 
 constexpr LessonInfo kLesson = {"00_test", "Tests flags."};
 
+// The flags that `line` gives, or nothing where they ask for help, on so many ranks.
 std::optional<RunConfig> parse_or_help(
     const std::string& line, size_t data_size = 1,
     const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}, size_t pipelines = 1) {
@@ -24,9 +25,9 @@ std::optional<RunConfig> parse_or_help(
   for (std::string word; words >> word;) arguments.push_back(word);
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  return parse_options(kLesson, static_cast<int>(argv.size()), argv.data(),
-                       {.data_size = [&] { return data_size; }, .size = data_size * pipelines},
-                       add_flags);
+  Options options(kLesson, false, add_flags);
+  if (!options.parse(static_cast<int>(argv.size()), argv.data())) return std::nullopt;
+  return options.resolve({.pipeline_size = pipelines, .data_size = data_size});
 }
 
 RunConfig parse(const std::string& line, size_t data_size = 1) {
@@ -35,11 +36,10 @@ RunConfig parse(const std::string& line, size_t data_size = 1) {
 
 // The default micro-batch of a pipeline of `num_stages` stages.
 size_t pipeline_micro_batch(size_t global_batch_size, size_t num_stages) {
-  const std::string batch = std::to_string(global_batch_size);
-  const char* const argv[] = {"00_test", "--global-batch-size", batch.c_str()};
-  Ranks ranks;
-  ranks.num_stages = [=] { return num_stages; };
-  return parse_options(kLesson, 3, argv, ranks, [](CLI::App&) {})->micro_batch_size;
+  const std::string line = concat("--global-batch-size ", global_batch_size);
+  return parse_or_help(
+             line, 1, [](CLI::App&) {}, num_stages)
+      ->micro_batch_size;
 }
 
 TEST_CASE("a pipeline's default micro-batch makes about four micro-batches a stage") {
@@ -69,7 +69,9 @@ std::string dtype_or_fault(Precisions precisions, const char* name) {
   const char* const argv[] = {"00_test", "--device", "cpu", "--dtype", name};
   const LessonInfo lesson = {"00_test", "Tests flags.", precisions};
   try {
-    return std::string(name_of(parse_options(lesson, 5, argv, {}, [](CLI::App&) {})->dtype));
+    Options options(lesson, false, [](CLI::App&) {});
+    options.parse(5, argv);
+    return std::string(name_of(options.resolve({}).dtype));
   } catch (const UserError& error) {
     return error.what();
   }
@@ -323,12 +325,13 @@ TEST_CASE("devices are those of the build") {
 TEST_CASE("--communication is for several ranks and for devices") {
   const auto communication = [](std::vector<const char*> argv) {
     argv.insert(argv.begin(), "00_test");
-    return parse_options(kLesson, static_cast<int>(argv.size()), argv.data(), {.distributed = true},
-                         [](CLI::App&) {})
-        ->communication;
+    Options options(kLesson, true, [](CLI::App&) {});
+    options.parse(static_cast<int>(argv.size()), argv.data());
+    options.resolve({});
+    return options.connection().communication;
   };
-  CHECK(communication({}) == Transport::automatic);
-  CHECK(communication({"--communication", "auto"}) == Transport::automatic);
+  CHECK(communication({}) == "auto");
+  CHECK(communication({"--communication", "auto"}) == "auto");
   CHECK_THROWS_WITH(communication({"--communication", "smoke"}),
                     Catch::Contains("--communication smoke: expected auto, nccl or staged"));
   CHECK_THROWS_WITH(
@@ -353,13 +356,10 @@ TEST_CASE("a lesson adds its own flags; help names all and parses nothing") {
   CHECK(parse_or_help("--bucket-bytes 77", 1, add).has_value());
   CHECK(bytes == 77);
 
-  std::ostringstream text;
-  std::streambuf* const terminal = std::cout.rdbuf(text.rdbuf());
-  const std::optional<RunConfig> config = parse_or_help("--help", 1, add);
-  std::cout.rdbuf(terminal);
-  CHECK_FALSE(config.has_value());
+  CHECK_FALSE(parse_or_help("--help", 1, add).has_value());
+  const std::string help = Options(kLesson, false, add).help();
   for (const char* part : {"Tests flags.", "--bucket-bytes", "--model", "--steps", "--dump"}) {
-    CHECK_THAT(text.str(), Catch::Contains(part));
+    CHECK_THAT(help, Catch::Contains(part));
   }
 }
 

@@ -80,11 +80,11 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   prediction.step[tensor] = {2, 4000};
   prediction.step[sent] = {1, 500};
   // Moved by all ranks of a collective's group: 2 (N-1) times the payload; by this one's sends.
-  const Ledger::Entries communicated = {{gradient, {10, 80'000, 0.01, 0.01, 14 * 80'000}},
-                                        {tensor, {20, 40'000, 0.02, 0.02, 6 * 40'000}},
-                                        {sent, {10, 6000, 0.03, 0.03, 6000}},
-                                        {tied, {10, 1000, 0.04, 0.04, 2 * 1000}}};
-  const auto table = [&](const Ledger::Entries& entries) {
+  const TrafficEntries communicated = {{gradient, {10, 80'000, 0.01, 0.01, 14 * 80'000}},
+                                       {tensor, {20, 40'000, 0.02, 0.02, 6 * 40'000}},
+                                       {sent, {10, 6000, 0.03, 0.03, 6000}},
+                                       {tied, {10, 1000, 0.04, 0.04, 2 * 1000}}};
+  const auto table = [&](const TrafficEntries& entries) {
     return communication_table(prediction, entries, grid, 10, 1, 8);
   };
   const std::string text = table(communicated);
@@ -104,13 +104,13 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   };
   CHECK(end_of("communication, a step") == end_of("tensor activation"));
 
-  const Ledger::Entries hidden = {{gradient, {10, 80'000, 0.05, 0.01, 14 * 80'000}}};
+  const TrafficEntries hidden = {{gradient, {10, 80'000, 0.05, 0.01, 14 * 80'000}}};
   CHECK_THAT(line_with(table(hidden), {"gradient all_reduce"}),
              Contains(" 1.00 ") && Contains(" 4.00"));
   // What was predicted and never came has a line too; control traffic nobody predicts.
   CHECK_THAT(line_with(table(hidden), {"  tensor activation all_reduce "}),
              Contains(" 6,000 ") && Contains(" 0 ") && Contains("differs"));
-  const Ledger::Entries control = {{{Purpose::control, Collective::all_reduce}, {20, 160}}};
+  const TrafficEntries control = {{{Purpose::control, Collective::all_reduce}, {20, 160}}};
   CHECK_THAT(line_with(table(control), {"control all_reduce"}), !Contains("differs"));
   CHECK_THAT(communication_table(prediction, hidden, {}, 10, 1, 1), Contains("none, one rank"));
   CHECK_THAT(communication_table(prediction, hidden, grid, 10, 100'000, 8),
@@ -230,8 +230,7 @@ TEST_CASE("the header says what will run and what it needs") {
   needed.device[Category::parameters] = 0;
   needed.host[Category::optimizer] = 2 << 20;
   needed.host[Category::workspace] = 1 << 20;
-  const std::string offloaded =
-      header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
+  const std::string offloaded = header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
   CHECK_THAT(line_with(offloaded, {"  memory "}),
              Contains(human_bytes(1 << 20) + " predicted: gradients " + human_bytes(1 << 20)));
   CHECK_THAT(line_with(offloaded, {"  host  "}),
@@ -239,9 +238,9 @@ TEST_CASE("the header says what will run and what it needs") {
                       ", workspace " + human_bytes(1 << 20)));
 
   needed.device_rank = 3;
-  CHECK_THAT(line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""),
-                       {"  memory "}),
-             Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
+  CHECK_THAT(
+      line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""), {"  memory "}),
+      Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  require_negative_control<TensorParallelTrainer>(split_config(DType::fp64, 24), {.tensor_size = 2});
+  require_negative_control<TensorParallelTrainer>(split_config(DType::fp64, 24),
+                                                  {.tensor_size = 2});
 }
 
 TEST_CASE("bytes and activations are as the README says") {
@@ -82,7 +83,8 @@ TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
   const RunConfig config = split_config(DType::fp32, 24);
   for (size_t ranks : {2, 4}) {
     require_culprits_named<TensorParallelTrainer>(config, ranks, [&](const ProcessGrid& grid) {
-      return Layout(config.model, 1, {.tensor_rank = grid.tensor_rank(), .tensor_size = ranks});
+      return Layout(config.model, 1,
+                    {.tensor_rank = grid.place(Axis::tensor), .tensor_size = ranks});
     });
   }
 }

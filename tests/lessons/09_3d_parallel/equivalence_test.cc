@@ -103,7 +103,8 @@ TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  require_negative_control<ThreeDTrainer>(split_config(DType::fp64, 2), {.pipeline_size = 2, .data_size = 2, .tensor_size = 2},
+  require_negative_control<ThreeDTrainer>(split_config(DType::fp64, 2),
+                                          {.pipeline_size = 2, .data_size = 2, .tensor_size = 2},
                                           flags_for(2, 2));
 }
 
@@ -116,7 +117,8 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
                     Contains("does not divide 1 rank; 2 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
-  CHECK((grid.pipeline_rank() == 1 && grid.data_rank() == 0 && grid.tensor_rank() == 1));
+  CHECK((grid.place(Axis::pipeline) == 1 && grid.place(Axis::data) == 0 &&
+         grid.place(Axis::tensor) == 1));
 }
 
 // Each axis alone, with three ranks or more where there can be, and all together.

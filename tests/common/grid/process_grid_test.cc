@@ -1,17 +1,16 @@
-// Which ranks belong together, and what is counted under which name.
-#include "common/comm/process_grid.h"
+// Which ranks belong together.
+#include "common/grid/process_grid.h"
 
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
 #include <vector>
 
-#include "common/comm/ledger.h"
-
 namespace ladder {
 namespace {
 
-constexpr Axis kAxes[] = {Axis::world, Axis::pipeline, Axis::data, Axis::tensor, Axis::embedding};
+constexpr Axis kAxes[] = {Axis::world,   Axis::pipeline, Axis::data,
+                          Axis::context, Axis::tensor,   Axis::embedding};
 
 // The ranks of one group, by their number in it.
 using Members = std::map<size_t, size_t>;
@@ -28,12 +27,18 @@ std::map<size_t, Members> groups_of(ProcessGrid grid, Axis axis) {
 TEST_CASE("every axis shares out all ranks in groups of its size") {
   for (size_t pipeline : {1, 2, 3}) {
     for (size_t data : {1, 2, 3}) {
-      for (size_t tensor : {1, 2, 4}) {
-        const ProcessGrid grid = {pipeline, data, tensor};
+      for (const auto& [context, tensor] :
+           std::vector<std::pair<size_t, size_t>>{{1, 1}, {1, 2}, {1, 4}, {2, 1}, {3, 2}}) {
+        const ProcessGrid grid = {pipeline, data, context, tensor};
         for (Axis axis : kAxes) {
-          INFO(pipeline << " x " << data << " x " << tensor << ", " << name_of(axis));
+          INFO(pipeline << " x " << data << " x " << context << " x " << tensor << ", "
+                        << name_of(axis));
           for (const auto& [color, members] : groups_of(grid, axis)) {
-            const ProcessGrid one = {pipeline, data, tensor, members.begin()->second};
+            const ProcessGrid one = {.pipeline_size = pipeline,
+                                     .data_size = data,
+                                     .context_size = context,
+                                     .tensor_size = tensor,
+                                     .rank = members.begin()->second};
             CHECK(members.size() == one.group(axis).size);
             CHECK(members.rbegin()->first == members.size() - 1);
             const bool alone = axis == Axis::embedding && members.size() == 1;
@@ -46,7 +51,7 @@ TEST_CASE("every axis shares out all ranks in groups of its size") {
 }
 
 TEST_CASE("the groups of a grid of 3 stages x 2 replicas x 2 parts") {
-  const ProcessGrid grid = {3, 2, 2};
+  const ProcessGrid grid = {.pipeline_size = 3, .data_size = 2, .tensor_size = 2};
   const auto members = [&](Axis axis) {
     std::set<std::vector<size_t>> all;
     for (const auto& [color, ranks] : groups_of(grid, axis)) {
@@ -64,18 +69,21 @@ TEST_CASE("the groups of a grid of 3 stages x 2 replicas x 2 parts") {
   CHECK(members(Axis::world) == Groups{{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}});
 }
 
-TEST_CASE("traffic is counted, and named, by axis") {
-  Ledger ledger;
-  const TrafficKey everybody = {Purpose::gradient, Collective::all_reduce};
-  const TrafficKey tensor = {Purpose::gradient, Collective::all_reduce, Axis::tensor};
-  ledger.add(everybody, {1, 10});
-  ledger.add(tensor, {1, 100});
-  ledger.add(tensor, {1, 1000});
-  const Ledger::Entries expected = {{everybody, {1, 10}}, {tensor, {2, 1100}}};
-  CHECK(ledger.entries() == expected);
-  CHECK(name_of(everybody) == "gradient all_reduce");
-  CHECK(name_of(tensor) == "tensor gradient all_reduce");
-  CHECK(name_of(tensor, '.') == "tensor.gradient.all_reduce");
+TEST_CASE("a rank's number is its places, tensor fastest, then context, data and pipeline") {
+  ProcessGrid grid = {.pipeline_size = 2, .data_size = 3, .context_size = 2, .tensor_size = 4};
+  REQUIRE(grid.world_size() == 48);
+  for (grid.rank = 0; grid.rank < 48; ++grid.rank) {
+    const size_t outer = grid.place(Axis::pipeline) * 3 + grid.place(Axis::data);
+    CHECK((outer * 2 + grid.place(Axis::context)) * 4 + grid.place(Axis::tensor) == grid.rank);
+  }
+}
+
+TEST_CASE("a layout is written by its axes") {
+  CHECK(layout_text({}) == "data=1");
+  CHECK(layout_text({.data_size = 4}) == "data=4");
+  CHECK(layout_text({.pipeline_size = 2, .data_size = 8, .tensor_size = 4}) ==
+        "data=8,pipeline=2,tensor=4");
+  CHECK(layout_text({.context_size = 2, .tensor_size = 4}) == "context=2,tensor=4");
 }
 
 }  // namespace

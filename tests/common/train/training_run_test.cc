@@ -1,5 +1,5 @@
 // The training loop: what it asks of a trainer when, and how it ends.
-#include "common/train/run.h"
+#include "common/train/training_run.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -35,7 +35,8 @@ class Output {
   std::streambuf* before_;
 };
 
-// A run of nano whose trainer does nothing but write down what it is asked to do: "s" a step, "e3"
+// A run of nano whose trainer does nothing but write down what it is asked to do: "i" to give
+// parameters their first values, "s" a step, "e3"
 // an evaluation of three batches, "c" the check of replicas, "r" the report.
 struct Recorder {
   explicit Recorder(int64_t num_steps) {
@@ -58,9 +59,8 @@ struct Recorder {
                       {.purpose = Purpose::gradient})
           .wait(host);
     };
-    Run run({"00_test", "Tests."}, config, {}, job, {}, "", false, {});
-    run.context();
     TrainerCalls calls;
+    calls.initialize = [&] { asked += "i"; };
     calls.step = [&] {
       communicate();
       asked += "s";
@@ -79,7 +79,10 @@ struct Recorder {
       asked += "r";
       return std::string("what the trainer reports\n");
     };
-    run.train(calls);
+    Program program;
+    program.lesson = {"00_test", "Tests."};
+    program.make = [&](const TrainerContext&) { return calls; };
+    TrainingRun(program, config, {}, job, {}).train();
     communicated = ranks.ledger().entries();
   }
 
@@ -90,14 +93,14 @@ struct Recorder {
 
   std::string asked;
   size_t step = 0;
-  Ledger::Entries communicated;
+  TrafficEntries communicated;
 };
 
 TEST_CASE("evaluations come every so many steps and after the last, the replicas' check once") {
   const Output out;
   Recorder run(5);
   run.train();
-  CHECK(run.asked == "sse3sse3se3cr");
+  CHECK(run.asked == "isse3sse3se3cr");
   CHECK(out.num_lines("step 2  validation loss 5.5000") == 1);
   CHECK(out.num_lines("step 5  validation loss 5.5000") == 1);
   CHECK(out.num_lines("step ") == 5 + 3);
@@ -117,7 +120,7 @@ TEST_CASE("without evaluations there is none after the last step either") {
   Recorder run(3);
   run.config.evaluate_every = 0;
   run.train();
-  CHECK(run.asked == "ssscr");
+  CHECK(run.asked == "issscr");
 }
 
 TEST_CASE("training ends with the first step that has diverged") {
@@ -131,7 +134,7 @@ TEST_CASE("training ends with the first step that has diverged") {
     Recorder run(5);
     run.results = {good, skipped, bad, good, good};
     CHECK_THROWS_WITH(run.train(), Contains("step 3: ") && Contains("diverged"));
-    CHECK(run.asked == "sse3s");
+    CHECK(run.asked == "isse3s");
   }
   const Output out;
   Recorder run(2);
@@ -141,7 +144,7 @@ TEST_CASE("training ends with the first step that has diverged") {
   validated.validation_loss = nan;
   CHECK_THROWS_WITH(validated.train(),
                     Contains("step 2: validation loss ") && Contains("diverged"));
-  CHECK(validated.asked == "sse3");
+  CHECK(validated.asked == "isse3");
 }
 
 TEST_CASE("replicas that differ at the end are an error") {
@@ -149,7 +152,7 @@ TEST_CASE("replicas that differ at the end are an error") {
   Recorder run(1);
   run.replicas_differ = true;
   CHECK_THROWS_WITH(run.train(), Contains("they differ"));
-  CHECK(run.asked == "se3c");
+  CHECK(run.asked == "ise3c");
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+#include "common/train/guarded.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <new>
+#include <thread>
+
+#include "common/io/printable.h"
+#include "common/io/standard_streams.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr const char* kOutOfHostMemory =
+    "the system refused memory for what is not counted in any category, such as texts and lists; "
+    "this machine, or a limit (ulimit -v, a container's), has too little for this run";
+
+// Runs before anything else, so that relative paths are the user's also under `bazel run`.
+void change_to_users_folder() {
+  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (folder == nullptr) return;
+  if (chdir(folder) != 0) {
+    throw UserError(concat("BUILD_WORKING_DIRECTORY ", folder, ": cannot change to this folder"));
+  }
+}
+
+}  // namespace
+
+int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
+  prepare_standard_streams();
+  const size_t launched = Job::num_launched();
+  if (!distributed && launched > 1) {
+    // The first one says it for all; another one where rank 0 is of another lesson and does not.
+    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
+    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
+                        "; for several ranks take 02_ddp\n");
+    return 2;
+  }
+  Job job;
+  try {
+    job.join();
+    change_to_users_folder();
+    body(job);
+    print("");  // what was printed without looking, such as the help, could not be written either
+    return 0;
+  } catch (const UserError& error) {
+    job.refuse(one_line(error.what()));
+    return 2;
+  } catch (const std::bad_alloc&) {
+    job.fail(concat("error: ", job.prefix(), kOutOfHostMemory), 1);
+    return 1;
+  } catch (const std::exception& error) {
+    job.fail(printable(concat("error: ", job.prefix(), error.what())), 1);
+    return 1;
+  }
+}
+
+}  // namespace ladder

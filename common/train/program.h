@@ -1,0 +1,86 @@
+// A lesson's program without its types, so that what runs it need not be a template.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/grid/traffic.h"
+#include "common/train/named_files.h"
+#include "common/train/trainer.h"
+
+namespace ladder {
+
+// A trainer's functions, which keep it alive.
+struct TrainerCalls {
+  std::function<void()> initialize;
+  std::function<StepResult()> step;
+  std::function<double(size_t)> evaluate;
+  std::function<std::vector<Slice>(std::string_view kind)> slices;
+  std::function<void()> check_replicas;  // may be empty
+  std::function<std::string()> report;   // may be empty
+};
+
+// What trainer.h says of a trainer, with its flags bound.
+struct Program {
+  LessonInfo lesson;
+  bool is_distributed = false;
+  std::function<void(CLI::App&)> add_flags;
+  std::function<TrainerCalls(const TrainerContext&)> make;
+  // The rest may be empty. Flags count as they are when these are called.
+  std::function<std::vector<NamedFile>()> outputs;
+  std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange;
+  std::function<std::string(const RunConfig&, const ProcessGrid&)> describe;
+  std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
+};
+
+template <Trainer T>
+TrainerCalls make_trainer(const TrainerContext& context, const typename T::Flags& flags) {
+  const auto trainer = std::make_shared<T>(context, flags);
+  TrainerCalls calls;
+  calls.initialize = [trainer] { trainer->initialize(); };
+  calls.step = [trainer] { return trainer->step(); };
+  calls.evaluate = [trainer](size_t num_batches) { return trainer->evaluate(num_batches); };
+  calls.slices = [trainer](std::string_view kind) { return trainer->slices(kind); };
+  if constexpr (requires { trainer->check_replicas(); }) {
+    calls.check_replicas = [trainer] { trainer->check_replicas(); };
+  }
+  if constexpr (requires { trainer->report(); }) {
+    calls.report = [trainer] { return trainer->report(); };
+  }
+  return calls;
+}
+
+template <Trainer T>
+Program make_program(const typename T::Flags& initial = {}) {
+  const auto flags = std::make_shared<typename T::Flags>(initial);
+  Program program;
+  program.lesson = T::kLesson;
+  if constexpr (requires { T::kDistributed; }) program.is_distributed = T::kDistributed;
+  program.add_flags = [flags](CLI::App& app) { flags->add_to(app); };
+  program.make = [flags](const TrainerContext& context) {
+    return make_trainer<T>(context, *flags);
+  };
+  if constexpr (requires { flags->outputs(); }) {
+    program.outputs = [flags] { return flags->outputs(); };
+  }
+  if constexpr (requires { T::arrange(*flags, 1, 0); }) {
+    program.arrange = [flags](size_t num_ranks, size_t rank) {
+      return T::arrange(*flags, num_ranks, rank);
+    };
+  }
+  if constexpr (requires(const RunConfig& config) { T::describe(config, {}, *flags); }) {
+    program.describe = [flags](const RunConfig& config, const ProcessGrid& grid) {
+      return T::describe(config, grid, *flags);
+    };
+  }
+  if constexpr (requires(const RunConfig& config) { T::traffic(config, {}, *flags); }) {
+    program.traffic = [flags](const RunConfig& config, const ProcessGrid& grid) {
+      return T::traffic(config, grid, *flags);
+    };
+  }
+  return program;
+}
+
+}  // namespace ladder

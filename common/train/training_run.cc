@@ -1,0 +1,229 @@
+#include "common/train/training_run.h"
+
+#include <unistd.h>
+
+#include <optional>
+
+#include "common/io/printable.h"
+#include "common/io/standard_streams.h"
+#include "common/train/alike.h"
+#include "common/train/full_tensors.h"
+#include "common/train/inputs.h"
+#include "common/train/outputs.h"
+#include "common/train/progress.h"
+#include "common/train/ranks.h"
+#include "common/train/report.h"
+#include "common/train/sample.h"
+#include "common/train/trace.h"
+#include "kernels/runtime/clock.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+
+using Clock = std::chrono::steady_clock;
+
+struct TrainingRun::State {
+  State(const Program& program_, RunConfig config_, const ProcessGrid& grid_, Job& job_,
+        const Prediction& prediction_)
+      : program(program_),
+        config(std::move(config_)),
+        prediction(prediction_),
+        grid(grid_),
+        job(job_),
+        corpus(open_corpus(config)),
+        device_memory(config.device, "device", config.device_memory),
+        host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
+        stream(config.device),
+        staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
+        on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
+    // mpirun gives every rank one
+    prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
+  }
+
+  // Do sums of data on the device go between ranks as messages?
+  bool needs_staging() const {
+    return job.size() > 1 && config.device == DeviceType::cpu && !job.shares_memory();
+  }
+
+  void say(const std::string& text) const {
+    if (grid.rank == 0) print(text);
+  }
+  void print_progress(const MetricsFile::Step& line) const;
+  void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
+  void write_trace();
+  void sample(const TrainerCalls& calls);
+  MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
+
+  const Program& program;
+  RunConfig config;
+  Prediction prediction;
+  ProcessGrid grid;
+  Job& job;
+  Corpus corpus;
+  Memory device_memory, host_memory;
+  Stream stream;
+  size_t staging_elements;  // of the areas for sums of messages, of all axes
+  Tensor staging;
+  std::optional<OutputFiles> files;           // on rank 0
+  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
+  std::optional<Trace> trace;
+  std::optional<GridGroups> groups;
+  std::optional<RankContext> ranks;
+  std::optional<FullTensors> full_tensors;
+  bool on_terminal;
+  Clock::time_point begin;
+};
+
+TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
+                         Job& job, const Prediction& prediction) {
+  if (config.device_memory == 0) config.device_memory = job.free_device_memory();
+  state_ = std::make_unique<State>(program, std::move(config), grid, job, prediction);
+  State& s = *state_;
+  set_num_threads(s.config.threads);
+  // One rank looks at all numbers: the others' file is the same.
+  if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
+  require_same_inputs(job, s.config, s.corpus);
+  if (!s.config.trace.empty()) {
+    s.trace_ranks = job.communicator().split(0);
+    s.trace_ranks->barrier();  // so that all ranks' times begin together
+    s.trace.emplace();
+    s.trace->observe(job.communicator());
+    s.trace->observe(s.stream);
+  }
+  const NeededMemory memory =
+      largest_memory(prediction, [&](const auto& own) { return job.all_gather(own); });
+  if (grid.rank != 0) return;
+  const std::vector<NamedFile> more_outputs =
+      program.outputs ? program.outputs() : std::vector<NamedFile>();
+  check_distinct(s.config, s.corpus, more_outputs);
+  s.files.emplace(s.config, more_outputs);
+  print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
+        (program.describe ? program.describe(s.config, s.grid) : ""));
+}
+
+TrainingRun::~TrainingRun() { state_->job.communicator().use_staging({}); }
+
+TrainerContext TrainingRun::context() {
+  State& s = *state_;
+  if (s.staging_elements > 0) {
+    s.staging = Tensor(s.device_memory, Category::communication, s.config.accumulation(),
+                       {s.staging_elements});
+    s.job.communicator().use_staging(s.staging);
+  }
+  if (s.program.arrange) s.groups.emplace(s.job.communicator(), s.grid);
+  s.ranks.emplace(RankContext{s.grid, s.job.communicator(), s.groups ? &*s.groups : nullptr,
+                              s.job.registered()});
+  s.full_tensors.emplace(s.host_memory, describe(s.config.model), s.config.accumulation(),
+                         s.job.communicator());
+  return {.config = s.config,
+          .corpus = s.corpus,
+          .device_memory = s.device_memory,
+          .host_memory = s.host_memory,
+          .stream = s.stream,
+          .ranks = &*s.ranks};
+}
+
+void TrainingRun::State::print_progress(const MetricsFile::Step& line) const {
+  const int64_t num_steps = config.optimizer.num_steps;
+  if (!on_terminal && !is_reported(line.step, num_steps)) return;
+  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
+  const std::string text =
+      progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
+  say(on_terminal ? "\r" + text + "   " : text + "\n");
+}
+
+MetricsFile::Step TrainingRun::State::measure(int64_t step, const StepResult& result,
+                                              double step_ms) const {
+  const double rate = tokens_per_second(config, step_ms);
+  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
+}
+
+void TrainingRun::train() {
+  State& s = *state_;
+  TrainerCalls calls;
+  try {
+    calls = s.program.make(context());
+    calls.initialize();
+    train_and_report(calls);
+  } catch (const OutOfMemory& error) {
+    s.job.communicator().give_up();
+    throw Error(concat(error.what(), "\n", out_of_memory_text(error, s.config, s.prediction)));
+  } catch (...) {
+    // While the trainer still has its memory: device memory that a collective works on cannot be
+    // freed before it ends, and its peers may never come.
+    s.job.communicator().give_up();
+    throw;
+  }
+}
+
+void TrainingRun::train_and_report(const TrainerCalls& calls) {
+  State& s = *state_;
+  const RunConfig& config = s.config;
+  const int64_t num_steps = config.optimizer.num_steps;
+  s.begin = Clock::now();
+  for (int64_t step = 1; step <= num_steps; ++step) {
+    Event before, after;
+    before.record(s.stream);
+    const StepResult result = calls.step();
+    after.record(s.stream);
+    after.synchronize();
+    MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    s.print_progress(line);
+    check_not_diverged(step, result);
+    if (!config.dump.empty()) s.dump(step, result, calls);
+    if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
+      s.job.communicator().count_as_control(true);
+      line.validation_loss = calls.evaluate(config.evaluate_batches);
+      s.job.communicator().count_as_control(false);
+      s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
+                                                 static_cast<long long>(step),
+                                                 *line.validation_loss));
+      check_not_diverged(step, *line.validation_loss);
+    }
+    if (s.files && s.files->metrics) {
+      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
+    }
+  }
+  if (calls.check_replicas) calls.check_replicas();
+  if (s.files && s.files->metrics) s.files->metrics->finish();
+  s.job.communicator().ledger();  // spans of operations on a device become known by it
+  if (s.trace) s.write_trace();
+  const std::string report = calls.report ? calls.report() : std::string();
+  const TrafficEntries communicated = s.job.communicator().group_entries();
+  s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
+        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
+                            s.job.node_size()) +
+        report);
+  if (config.sample_tokens > 0) s.sample(calls);
+}
+
+void TrainingRun::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
+  const auto visit = [&](std::string_view kind, const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kind), stream, sink);
+  };
+  if (grid.rank == 0) {
+    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit);
+    return;
+  }
+  // The other ranks take part in collecting the tensors, in the order that write_dump asks for.
+  for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
+}
+
+void TrainingRun::State::write_trace() {
+  const size_t left_out =
+      ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+  if (left_out == 0) return;
+  say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
+             " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
+}
+
+void TrainingRun::State::sample(const TrainerCalls& calls) {
+  const auto visit = [&](const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kParam), stream, sink);
+  };
+  if (grid.rank != 0) return visit(nullptr);
+  Memory memory(DeviceType::cpu, "host", config.host_memory);
+  say("\nsample:\n" + sample_text(config, corpus.is_text(), memory, visit) + "\n");
+}
+
+}  // namespace ladder
