@@ -7,25 +7,11 @@
 #include <set>
 
 #include "kernels/runtime/check.h"
+#include "tests/tree/includes.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {
 namespace {
-
-struct Include {
-  std::string path;
-  bool quoted;  // "..." and not <...>
-};
-
-std::vector<Include> includes_of(const std::string& text) {
-  static const std::regex kInclude(R"re(^\s*#\s*include\s*([<"])([^>"]*)[>"].*)re");
-  std::vector<Include> includes;
-  for (const std::string& line : lines_of(text)) {
-    std::smatch match;
-    if (std::regex_match(line, match, kInclude)) includes.push_back({match[2], match[1] == "\""});
-  }
-  return includes;
-}
 
 // "07_tensor_parallel" of "lessons/07_tensor_parallel/main.cc".
 std::string lesson_of(const std::string& path) {
