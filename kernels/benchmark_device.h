@@ -14,7 +14,7 @@ int run_benchmarks(int argc, char** argv, void (*add)(DeviceType device));
 // The wall-clock time of body().
 template <class Body>
 double seconds_of(Body body) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   body();
   return seconds_since(begin);
 }

@@ -3,7 +3,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
@@ -44,7 +43,7 @@ double measure_fma_rate() {
   const bool wide = __builtin_cpu_supports("avx512f");
   double best = 0;
   for (int repetition = 0; repetition < 5; ++repetition) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     int threads = 0;
     double flops = 0;
 #pragma omp parallel reduction(+ : threads)

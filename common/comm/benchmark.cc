@@ -24,6 +24,7 @@
 
 #include "common/comm/mpi_communicator.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
 
 namespace ladder {
@@ -52,9 +53,7 @@ struct Result {
 };
 
 // Seconds on a clock that all processes of this machine share.
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 // Seconds per call, from the first rank's begin to the last rank's end.
 double time_of(const Bench& bench, const std::function<void(size_t)>& way, size_t n) {

@@ -82,9 +82,9 @@ void Communicator::enqueue(const Request&, Stream&) {
 // In the calling thread; returns the time it took and the bytes that it moved.
 Traffic Communicator::execute_and_observe(const Request& request, Purpose purpose) {
   const Range range(name_of(purpose), name_of(request.collective));
-  const Time begin = std::chrono::steady_clock::now();
+  const Time begin = Clock::now();
   const size_t moved = execute(request);
-  const Time end = std::chrono::steady_clock::now();
+  const Time end = Clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
   const std::chrono::duration<double> busy = end - begin;
@@ -135,7 +135,7 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
     stream.synchronize();
     double waited = 0;  // asking for the time costs a tenth of a small call
     if (worker_) {
-      const auto begin = std::chrono::steady_clock::now();
+      const auto begin = Clock::now();
       request.collective == Collective::recv ? worker_->drain_others() : worker_->drain();
       waited = seconds_since(begin);
     }

@@ -19,13 +19,13 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "common/comm/call_options.h"
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/work.h"
 
 namespace ladder {
@@ -50,7 +50,6 @@ class Communicator {
 
   // Called after every operation but barriers, in the thread that ran it; for one queued on a
   // device when its times become known. REQUIRES: none runs now.
-  using Time = std::chrono::steady_clock::time_point;
   using Observer = std::function<void(const TrafficKey&, Time begin, Time end)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
 namespace {
@@ -54,7 +55,7 @@ class DeviceQueue::Operation final : public Work::State {
 DeviceQueue::DeviceQueue(DeviceType device) : stream_(device) {
   origin_.record(stream_);
   origin_.synchronize();
-  origin_time_ = std::chrono::steady_clock::now();
+  origin_time_ = Clock::now();
 }
 
 Work DeviceQueue::start(Stream& stream, const std::function<void(Stream&)>& enqueue,

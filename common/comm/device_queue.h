@@ -1,12 +1,12 @@
 // The stream of a communicator whose operations are queued on the device.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
 
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/work.h"
 
 namespace ladder {
@@ -17,7 +17,6 @@ namespace ladder {
 // neither.
 class DeviceQueue {
  public:
-  using Time = std::chrono::steady_clock::time_point;
   // When an operation began, which is when its inputs were ready, and ended (so it includes the
   // time until the slowest rank came), and for how long the caller's stream stood still for it.
   struct Times {

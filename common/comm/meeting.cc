@@ -1,6 +1,5 @@
 #include "common/comm/meeting.h"
 
-#include <chrono>
 #include <new>
 
 #include "common/comm/delay.h"
@@ -48,7 +47,7 @@ void Meeting::meet(MarkOf mark_of, const char* what) {
   Bell& bell = slots_[0]->bell;
   if (all_there()) return bell.ring();  // the last to come does this
   if (wait_awake(slots_.size(), all_there)) return;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const double timeout = limits_.timeout_seconds;
   while (!bell.sleep_unless(all_there, limits_.sleep_seconds)) {
     check(!given_up_, "given up after an error");

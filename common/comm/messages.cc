@@ -53,7 +53,7 @@ class Patience {
     constexpr int kSpins = 100;
     constexpr double kYieldSeconds = 1e-3;
     if (++rounds_ <= kSpins) return 0;
-    if (rounds_ == kSpins + 1) begin_ = std::chrono::steady_clock::now();
+    if (rounds_ == kSpins + 1) begin_ = Clock::now();
     const double waited = seconds_since(begin_);
     if (waited < kYieldSeconds) {
       sched_yield();
@@ -65,7 +65,7 @@ class Patience {
 
  private:
   size_t rounds_ = 0;
-  std::chrono::steady_clock::time_point begin_;
+  Time begin_;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "common/comm/worker.h"
 
-#include <chrono>
 #include <exception>
 #include <system_error>
 #include <utility>
@@ -31,7 +30,7 @@ class Started final : public Work::State {
   }
 
   void wait(Stream&) override {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
     record_wait_(seconds_since(begin));
@@ -50,10 +49,10 @@ std::thread start_thread(std::function<void()> body) {
   try {
     return std::thread(std::move(body));
   } catch (const std::system_error& error) {
-    fail(concat("no thread could be started for operations in the background: ",
-                error.code().message(),
-                "; the system limits threads (ulimit -u, a container's limit of processes) and the "
-                "memory of their stacks (ulimit -v)"));
+    fail(concat(
+        "no thread could be started for operations in the background: ", error.code().message(),
+        "; the system limits threads (ulimit -u, a container's limit of processes) and the "
+        "memory of their stacks (ulimit -v)"));
   }
 }
 

@@ -1,6 +1,5 @@
 #include "common/train/rank_benchmark.h"
 
-#include <chrono>
 #include <iostream>
 
 #include "kernels/runtime/check.h"
@@ -31,7 +30,7 @@ TrainerContext RankBenchmark::context_alone() {
 
 double RankBenchmark::ms_of(const std::function<void()>& body) {
   ranks().barrier();
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   body();
   double ms = 1e3 * seconds_since(begin);
   const TensorView number(&ms, DType::fp64, DeviceType::cpu, {1});

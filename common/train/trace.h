@@ -1,7 +1,6 @@
 // A timeline of a run: what each rank computed and communicated when.
 #pragma once
 
-#include <chrono>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "common/comm/communicator.h"
 #include "common/io/file.h"
 #include "common/model/hooks.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
 
@@ -16,15 +16,13 @@ namespace ladder {
 class Trace final : public StreamObserver {
  public:
   enum class Lane { compute, communication };
-  using Time = std::chrono::steady_clock::time_point;
 
   // Some 130 bytes each in the file: a rank has about 13 MB there at most.
   static constexpr size_t kMaxSpans = 100'000;
 
   // Time 0 is now. Ranks that make it right after a barrier share it. Only the first `max_spans`
   // are kept, so that a long run does not fill the memory.
-  explicit Trace(size_t max_spans = kMaxSpans)
-      : max_spans_(max_spans), begin_(std::chrono::steady_clock::now()) {}
+  explicit Trace(size_t max_spans = kMaxSpans) : max_spans_(max_spans), begin_(Clock::now()) {}
 
   void add(Lane lane, std::string name, Time from, Time to);
   // Records every range of work on the stream from now on: each unit in each pass, updates. The

@@ -20,8 +20,6 @@
 
 namespace ladder {
 
-using Clock = std::chrono::steady_clock;
-
 struct TrainingRun::State {
   State(const Program& program_, RunConfig config_, const ProcessGrid& grid_, Job& job_,
         const Prediction& prediction_)

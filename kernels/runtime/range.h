@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/stream.h"
 
 namespace ladder {
@@ -27,12 +28,12 @@ class Range {
   // The same, of work that is queued on `stream`: its observer is told, too.
   Range(const Stream& stream, std::string_view what, std::string_view of = {}) : Range(what, of) {
     observer_ = stream.observer();
-    if (observer_ != nullptr) begin_ = std::chrono::steady_clock::now();
+    if (observer_ != nullptr) begin_ = Clock::now();
   }
   ~Range() {
     nvtxRangePop();
     if (observer_ == nullptr) return;
-    observer_->on_range({text_.data(), size_}, begin_, std::chrono::steady_clock::now());
+    observer_->on_range({text_.data(), size_}, begin_, Clock::now());
   }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
@@ -41,7 +42,7 @@ class Range {
   std::array<char, 64> text_;  // longer names are cut: this must not allocate
   size_t size_ = 0;
   StreamObserver* observer_ = nullptr;
-  std::chrono::steady_clock::time_point begin_;
+  Time begin_;
 };
 
 }  // namespace ladder

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/cuda.h"
 
 namespace ladder {
@@ -51,7 +52,7 @@ Event::~Event() {
 }
 
 void Event::record(Stream& stream) {
-  time_ = std::chrono::steady_clock::now();
+  time_ = Clock::now();
   if (stream.device() == DeviceType::cpu) return;
   if (native_ == nullptr) {
     cuda_check(cudaEventCreateWithFlags(&native_, cudaEventDefault), "cudaEventCreateWithFlags");

@@ -1,9 +1,9 @@
 // Streams order the work of a device; events mark places in that order.
 #pragma once
 
-#include <chrono>
 #include <string_view>
 
+#include "kernels/runtime/clock.h"
 #include "kernels/runtime/tensor.h"
 
 // CUDA's handles (cudaStream_t, cudaEvent_t), without its headers.
@@ -19,8 +19,7 @@ class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
   // The host queued work called `name` between two times. Called by the thread that did.
-  virtual void on_range(std::string_view name, std::chrono::steady_clock::time_point begin,
-                        std::chrono::steady_clock::time_point end) = 0;
+  virtual void on_range(std::string_view name, Time begin, Time end) = 0;
 };
 
 // A queue of kernels. Kernels on one stream run in the order of their calls. On the CPU a kernel
@@ -68,8 +67,8 @@ class Event {
 
  private:
   friend class Stream;
-  std::chrono::steady_clock::time_point time_;  // on the CPU
-  CUevent_st* native_ = nullptr;                // made by the first record
+  Time time_;                     // on the CPU
+  CUevent_st* native_ = nullptr;  // made by the first record
 };
 
 // destination[i] = source[i], between any two devices; the only way from device memory to the host.

@@ -6,7 +6,7 @@
 namespace ladder {
 
 void Pipeline::run(const Step& step) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   size_t last_backward = 0;
   for (size_t i = 0; i < schedule_.size(); ++i) {
     if (schedule_[i].kind == ActionKind::backward) last_backward = i;
@@ -22,7 +22,7 @@ void Pipeline::run(const Step& step) {
 void Pipeline::run_action(const Action& action, const Step& step, bool is_last_backward) {
   Stream& stream = context_.stream;
   const size_t slot = action.slot;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   switch (action.kind) {
     case ActionKind::recv_activation:
       return recv(groups_.activations(), model_.input(slot), action.peer);

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 #include "tests/system/scratch.h"
 
 namespace ladder {
@@ -30,9 +31,9 @@ std::string host_name() {
 
 // Polls until `condition` holds; false where it does not come to hold within a minute.
 bool comes_true(const std::function<bool()>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + seconds(60);
+  const auto deadline = Clock::now() + seconds(60);
   while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
+    if (Clock::now() > deadline) return false;
     std::this_thread::yield();
   }
   return true;

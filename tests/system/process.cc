@@ -14,11 +14,10 @@
 #include <cstring>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
 
 namespace ladder {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Both ends are closed on exec, and when the object goes.
 struct Pipe {

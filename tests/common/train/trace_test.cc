@@ -69,7 +69,7 @@ void check_order(const std::vector<Json>& lane) {
 }
 
 void compute_for(double seconds) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   while (seconds_since(begin) < seconds) std::this_thread::yield();
 }
 
@@ -151,7 +151,7 @@ TEST_CASE("a trace has every computation and every collective of both ranks, onc
 
 TEST_CASE("operations at the same time have a lane each, however they were recorded") {
   Trace trace;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const auto add = [&](Trace::Lane lane, const std::string& name, int from, int to) {
     const auto at = [&](int ms) { return begin + std::chrono::milliseconds(ms); };
     trace.add(lane, name, at(from), at(to));
@@ -177,7 +177,7 @@ TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell
   const auto ranks = MpiCommunicator::make_world(world(), nullptr);
   Trace trace;
   const std::string name = "a \"name\"\n\\ of many bytes";
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   const size_t count = ranks->rank() == 0 ? 0 : 20000;
   for (size_t i = 0; i < count; ++i) trace.add(Trace::Lane::compute, name, now, now);
   const TraceFile file;
@@ -196,7 +196,7 @@ TEST_CASE("a trace has the first spans, and says how many are left out") {
   const auto ranks = MpiCommunicator::make_world(world(), nullptr);
   const size_t own = ranks->rank() == 0 ? 3 : 5;
   Trace trace(3);
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   for (size_t i = 0; i < own; ++i) {
     trace.add(Trace::Lane::compute, concat("span ", i), now, now);
   }
