@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
@@ -252,7 +252,7 @@ void run_all(const Options& options) {
   Memory memory(DeviceType::cpu, "device", 0);
   NodeMemory node_memory(world);
   const auto ranks =
-      MpiCommunicator::make_world(world, options.no_shared_memory ? nullptr : &node_memory);
+      MpiTransport::make_world(world, options.no_shared_memory ? nullptr : &node_memory);
   const Shape shape = {std::ranges::max(sizes) / sizeof(float)};
   const Tensor shared(memory, Category::communication, DType::fp32, shape, &node_memory);
   const Tensor own(memory, Category::workspace, DType::fp32, shape);

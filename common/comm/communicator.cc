@@ -1,6 +1,8 @@
 #include "common/comm/communicator.h"
 
+#include <exception>
 #include <set>
+#include <utility>
 
 #include "common/comm/device_queue.h"
 #include "common/comm/worker.h"
@@ -10,11 +12,20 @@
 
 namespace ladder {
 
-Communicator::Communicator(size_t rank, size_t size, DeviceType device, bool queued)
-    : rank_(rank), size_(size), device_(device) {
-  if (queued) queue_ = std::make_unique<DeviceQueue>(device);
+void Transport::enqueue(const Request&, Stream&) { fail("nothing is queued on a device here"); }
+
+Communicator::Communicator(std::unique_ptr<Transport> transport)
+    : transport_(std::move(transport)) {
+  if (transport_->queues()) queue_ = std::make_unique<DeviceQueue>(device());
 }
-Communicator::~Communicator() { std::erase(account_->axes_, this); }
+
+Communicator::~Communicator() {
+  if (std::uncaught_exceptions() > 0) give_up();
+  worker_.reset();
+  // The ledger stays.
+  if (queue_ && account_ != this && !transport_->given_up()) queue_->resolve();
+  std::erase(account_->axes_, this);
+}
 
 const Ledger& Communicator::ledger() const {
   for (const Communicator* group : account_->axes_) {
@@ -30,7 +41,7 @@ TrafficEntries Communicator::group_entries() {
   groups.insert(groups.end(), axes_.begin(), axes_.end());
   std::set<Axis> summed;
   for (Communicator* const group : groups) {
-    if (group->size_ == 1 || !summed.insert(group->axis_).second) continue;
+    if (group->size() == 1 || !summed.insert(group->axis_).second) continue;
     // A place for every key on this axis, since a rank may have keys that another has not.
     double moved[kNumPurposes][kNumCollectives] = {};
     const auto place_of = [&](const TrafficKey& key) -> double& {
@@ -43,7 +54,7 @@ TrafficEntries Communicator::group_entries() {
       if (is_summed(key)) place_of(key) = static_cast<double>(traffic.moved_bytes);
     }
     const TensorView view(moved, DType::fp64, DeviceType::cpu, {kNumPurposes * kNumCollectives});
-    group->execute({Collective::all_reduce, view, view});
+    group->transport_->execute({Collective::all_reduce, view, view});
     for (auto& [key, traffic] : entries) {
       if (is_summed(key)) traffic.moved_bytes = static_cast<size_t>(place_of(key));
     }
@@ -51,9 +62,13 @@ TrafficEntries Communicator::group_entries() {
   return entries;
 }
 
+std::unique_ptr<Communicator> Communicator::split(size_t color) {
+  return std::make_unique<Communicator>(transport_->split(color));
+}
+
 std::unique_ptr<Communicator> Communicator::split_axis(Axis axis, size_t color) {
   check(account_ == this, "split_axis: of a group along an axis");
-  std::unique_ptr<Communicator> group = split_on(axis, color);
+  auto group = std::make_unique<Communicator>(transport_->split_axis(axis, color));
   group->axis_ = axis;
   group->account_ = this;
   axes_.push_back(group.get());
@@ -61,29 +76,19 @@ std::unique_ptr<Communicator> Communicator::split_axis(Axis axis, size_t color) 
 }
 
 void Communicator::give_up() {
-  given_up_ = true;
+  transport_->give_up();
   for (Communicator* group : axes_) group->give_up();
-}
-
-void Communicator::stop() {
-  if (std::uncaught_exceptions() > 0) give_up();
-  worker_.reset();
-  if (queue_ && account_ != this && !given_up_) queue_->resolve();  // the ledger stays
 }
 
 TrafficKey Communicator::key_of(const Request& request, Purpose purpose) const {
   return {purpose, request.collective, axis_};
 }
 
-void Communicator::enqueue(const Request&, Stream&) {
-  fail("this communicator queues nothing on a device");
-}
-
 // In the calling thread; returns the time it took and the bytes that it moved.
 Traffic Communicator::execute_and_observe(const Request& request, Purpose purpose) {
   const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = Clock::now();
-  const size_t moved = execute(request);
+  const size_t moved = transport_->execute(request);
   const Time end = Clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
@@ -94,16 +99,16 @@ Traffic Communicator::execute_and_observe(const Request& request, Purpose purpos
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
                        CallOptions options) {
   const ConstTensorView view = request.out.empty() ? request.in : ConstTensorView(request.out);
-  if (view.device() != DeviceType::cpu && view.device() != device_) {
+  if (view.device() != DeviceType::cpu && view.device() != device()) {
     fail(concat(name_of(request.collective), ": the buffer is on ", name_of(view.device()),
-                ", this communicator is for ", name_of(device_)));
+                ", this communicator is for ", name_of(device())));
   }
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
   if (account_->counts_as_control_) options.purpose = Purpose::control;
   const size_t payload = payload_elements * size_of(view.dtype());
   account_->ledger_.add(key_of(request, options.purpose), {.calls = 1, .payload_bytes = payload});
-  if (queue_ && view.device() == device_) {
+  if (queue_ && view.device() == device()) {
     return run_on_queue(stream, request, payload, options.purpose);
   }
   return run_in_thread(stream, request, options);
@@ -111,11 +116,11 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
 
 Work Communicator::run_on_queue(Stream& stream, const Request& request, size_t payload_bytes,
                                 Purpose purpose) {
-  check(!given_up_, "given up after an error");
+  check(!transport_->given_up(), "given up after an error");
   const Range range(name_of(purpose), name_of(request.collective));
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
   const TrafficKey key = key_of(request, purpose);
-  const double wire = wire_bytes(request.collective, size_, payload_bytes);
+  const double wire = wire_bytes(request.collective, size(), payload_bytes);
   account_->ledger_.add(key, {.moved_bytes = static_cast<size_t>(wire), .by_formula = true});
   const auto report = [account = account_, key](const auto& times) {
     account->ledger_.add(
@@ -123,7 +128,7 @@ Work Communicator::run_on_queue(Stream& stream, const Request& request, size_t p
     if (account->observer_) account->observer_(key, times.begin, times.end);
   };
   return queue_->start(
-      stream, [&](Stream& queue) { enqueue(request, queue); }, report);
+      stream, [&](Stream& queue) { transport_->enqueue(request, queue); }, report);
 }
 
 Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOptions options) {
@@ -131,7 +136,7 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
   const auto record = [account = account_, key = key_of(request, purpose)](const Traffic& traffic) {
     account->ledger_.add(key, traffic);
   };
-  if (!options.background || size_ == 1) {
+  if (!options.background || size() == 1) {
     stream.synchronize();
     double waited = 0;  // asking for the time costs a tenth of a small call
     if (worker_) {
@@ -147,11 +152,11 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
   // The worker waits for the inputs, so that the caller need not.
   const auto ready = std::make_shared<Event>();
   ready->record(stream);
-  if (!worker_) worker_ = std::make_unique<Worker>(device_);
+  if (!worker_) worker_ = std::make_unique<Worker>(device());
   return worker_->start(
       request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
       [this, request, ready, purpose, record] {
-        check(!given_up_, "given up after an error");
+        check(!transport_->given_up(), "given up after an error");
         ready->synchronize();
         record(execute_and_observe(request, purpose));
       },
@@ -189,26 +194,26 @@ Work Communicator::all_reduce(Stream& stream, TensorView buffer, CallOptions opt
 
 Work Communicator::reduce_scatter(Stream& stream, TensorView shard, ConstTensorView buffer,
                                   CallOptions options) {
-  check_parts("reduce_scatter", buffer, shard, size_);
+  check_parts("reduce_scatter", buffer, shard, size());
   return run(stream, {Collective::reduce_scatter, shard, buffer, 0, options.reduction},
              buffer.num_elements(), options);
 }
 
 Work Communicator::all_gather(Stream& stream, TensorView buffer, ConstTensorView shard,
                               CallOptions options) {
-  check_parts("all_gather", buffer, shard, size_);
+  check_parts("all_gather", buffer, shard, size());
   return run(stream, {Collective::all_gather, buffer, shard}, buffer.num_elements(), options);
 }
 
 Work Communicator::broadcast(Stream& stream, TensorView buffer, size_t root, CallOptions options) {
   check_present("broadcast", buffer);
-  check(root < size_, "broadcast: no such root");
+  check(root < size(), "broadcast: no such root");
   return run(stream, {Collective::broadcast, buffer, buffer, root}, buffer.num_elements(), options);
 }
 
 Work Communicator::reduce(Stream& stream, TensorView buffer, size_t root, CallOptions options) {
   check_present("reduce", buffer);
-  check(root < size_, "reduce: no such root");
+  check(root < size(), "reduce: no such root");
   return run(stream, {Collective::reduce, buffer, buffer, root, options.reduction},
              buffer.num_elements(), options);
 }
@@ -216,19 +221,19 @@ Work Communicator::reduce(Stream& stream, TensorView buffer, size_t root, CallOp
 Work Communicator::all_to_all(Stream& stream, TensorView out, ConstTensorView in,
                               CallOptions options) {
   check_parts("all_to_all", in, out, 1);
-  check(in.num_elements() % size_ == 0, "all_to_all: elements do not divide among the ranks");
+  check(in.num_elements() % size() == 0, "all_to_all: elements do not divide among the ranks");
   return run(stream, {Collective::all_to_all, out, in}, in.num_elements(), options);
 }
 
 Work Communicator::send(Stream& stream, ConstTensorView buffer, size_t to, CallOptions options) {
   check_present("send", buffer);
-  check(to < size_ && to != rank_, "send: no such peer");
+  check(to < size() && to != rank(), "send: no such peer");
   return run(stream, {Collective::send, {}, buffer, to}, buffer.num_elements(), options);
 }
 
 Work Communicator::recv(Stream& stream, TensorView buffer, size_t from, CallOptions options) {
   check_present("recv", buffer);
-  check(from < size_ && from != rank_, "recv: no such peer");
+  check(from < size() && from != rank(), "recv: no such peer");
   return run(stream, {Collective::recv, buffer, {}, from}, buffer.num_elements(), options);
 }
 
@@ -236,7 +241,7 @@ void Communicator::barrier() {
   if (worker_) worker_->drain();
   const Request request = {Collective::barrier, {}, {}};
   account_->ledger_.add(key_of(request, Purpose::control), {.calls = 1});
-  execute(request);
+  transport_->execute(request);
 }
 
 }  // namespace ladder

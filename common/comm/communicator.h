@@ -1,4 +1,4 @@
-// Collective operations between the ranks of one group. The one virtual interface of the project.
+// Collective operations between the ranks of one group.
 //
 // Rules for every operation:
 // - Counts are elements. Every rank of the group makes the same calls in the same order, with the
@@ -18,13 +18,14 @@
 //   the order of their calls; the host waits for none, and NCCL sums in an order of its own.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "common/comm/call_options.h"
+#include "common/comm/ledger.h"
+#include "common/comm/transport.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/work.h"
 
@@ -33,15 +34,17 @@ namespace ladder {
 class DeviceQueue;
 class Worker;
 
-class Communicator {
+class Communicator final {
  public:
-  virtual ~Communicator();
+  explicit Communicator(std::unique_ptr<Transport> transport);
+  // Ends what is in flight; while an exception unwinds the stack it is given up.
+  ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  size_t rank() const { return rank_; }
-  size_t size() const { return size_; }
-  DeviceType device() const { return device_; }  // where buffers may lie beside the host
+  size_t rank() const { return transport_->rank(); }
+  size_t size() const { return transport_->size(); }
+  DeviceType device() const { return transport_->device(); }  // where buffers lie beside the host
   // Waits for operations queued on a device, whose times are known only then, of axes too.
   const Ledger& ledger() const;
   // The ledger's entries, where collectives have the bytes that all ranks of their group moved:
@@ -80,50 +83,18 @@ class Communicator {
   void count_as_control(bool on) { account_->counts_as_control_ = on; }
 
   // From here on sums of messages go through `area` where it is large enough (staging.h).
-  void use_staging(TensorView area) { staging_area_ = area; }
-  TensorView staging_area() const { return staging_area_; }
+  void use_staging(TensorView area) { transport_->use_staging(area); }
+  TensorView staging_area() const { return transport_->staging_area(); }
 
   // Ends what is in flight with an Error. An error of this rank is about to end the program: peers
   // may never come, and device memory cannot be freed while an operation on it waits for them.
-  virtual void give_up();
+  void give_up();
 
   // The ranks of this group that give the same color, ordered by rank. Collective.
-  virtual std::unique_ptr<Communicator> split(size_t color) = 0;
+  std::unique_ptr<Communicator> split(size_t color);
   // The same along an axis of the grid: its operations count in this one's ledger, under that axis,
   // and go to its observer. REQUIRES: destroyed before this one, which is no such group itself.
   std::unique_ptr<Communicator> split_axis(Axis axis, size_t color);
-
- protected:
-  // One operation, as implementations see it. Views that it does not have are empty.
-  struct Request {
-    Collective collective;
-    TensorView out;
-    ConstTensorView in;
-    size_t peer = 0;  // root, to or from
-    Reduction reduction = Reduction::sum;
-  };
-
-  // `device`: where buffers may lie beside the host. `queued`: operations on it are given to
-  // enqueue(), all others to execute().
-  Communicator(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queued = false);
-  // Runs the operation to its end in the calling thread. One at a time, but for a recv and a send.
-  // Returns the bytes that this rank has moved (Traffic::moved_bytes), counted where they move.
-  virtual size_t execute(const Request& request) = 0;
-  // Queues an operation on device memory. Asynchronous.
-  virtual void enqueue(const Request& request, Stream& queue);
-  // split() where split_axis() calls it.
-  virtual std::unique_ptr<Communicator> split_on(Axis, size_t color) { return split(color); }
-  // Throws unless all ranks of the group make the same call. Collective.
-  virtual void compare(const Request&) {}
-  // The same two, of a communicator that this one is built on.
-  static size_t execute_on(Communicator& other, const Request& r) { return other.execute(r); }
-  static void compare_on(Communicator& other, const Request& request) { other.compare(request); }
-
-  // Ends the worker; to be called by destructors of classes that implement execute. While an
-  // exception unwinds the stack, operations in flight are given up.
-  void stop();
-  // Set by give_up(); whatever waits for peers looks at it and throws Error.
-  const std::atomic<bool>& given_up() const { return given_up_; }
 
  private:
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
@@ -132,18 +103,15 @@ class Communicator {
   Traffic execute_and_observe(const Request& request, Purpose purpose);
   TrafficKey key_of(const Request& request, Purpose purpose) const;
 
-  size_t rank_, size_;
-  DeviceType device_;
   Axis axis_ = Axis::world;
   Communicator* account_ = this;     // whose ledger and observer this one uses
   std::vector<Communicator*> axes_;  // groups that use this one's
-  TensorView staging_area_;
   Ledger ledger_;
   Observer observer_;
   bool counts_as_control_ = false;
-  std::atomic<bool> given_up_ = false;
   std::unique_ptr<Worker> worker_;      // made by the first background call
   std::unique_ptr<DeviceQueue> queue_;  // if operations are queued
+  std::unique_ptr<Transport> transport_;
 };
 
 }  // namespace ladder

@@ -11,13 +11,16 @@ namespace {
 constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding};
 
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
-  if (grid.size(axis) == 1) return std::make_unique<OneRank>(world.device());
+  const auto alone = [&] {
+    return std::make_unique<Communicator>(std::make_unique<OneRank>(world.device()));
+  };
+  if (grid.size(axis) == 1) return alone();
   const ProcessGrid::Group group = grid.group(axis);
   std::unique_ptr<Communicator> ranks = world.split_axis(axis, group.color);
   check(ranks->rank() == group.rank && ranks->size() == group.size,
         "an axis of the grid: ranks are not where the grid says");
   // A stage in the middle has taken part in the split for the sake of the others.
-  if (group.size == 1) return std::make_unique<OneRank>(world.device());
+  if (group.size == 1) return alone();
   return ranks;
 }
 

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/comm/nccl_communicator.h"
+#include "common/comm/nccl_transport.h"
 #include "common/comm/one_rank.h"
-#include "common/comm/staged_communicator.h"
+#include "common/comm/staged_transport.h"
 
 namespace ladder {
 
@@ -51,45 +51,46 @@ void Job::connect(const ConnectOptions& options) {
   shares_memory_ = options.shared_memory && node_size() == size();
   select_device(options.device, world_ ? world_->node_rank() : 0);
   const Sharing sharing = find_sharing(options.device);
+  std::unique_ptr<Transport> transport;
   if (!world_) {
-    communicator_ = std::make_unique<OneRank>(options.device);
+    transport = std::make_unique<OneRank>(options.device);
   } else {
     if (options.shared_memory) node_memory_.emplace(*world_);
-    std::unique_ptr<Communicator> host =
-        MpiCommunicator::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
+    transport =
+        MpiTransport::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
     if (options.device == DeviceType::cpu) {
-      communicator_ = std::move(host);
       registered_ = node_memory_ ? &*node_memory_ : nullptr;
       communication_ = node_memory_ ? "shared memory within a machine" : "messages only";
     } else {
-      connect_devices(options, sharing, std::move(host));
+      transport = connect_devices(options, sharing, std::move(transport));
     }
   }
+  communicator_ = std::make_unique<Communicator>(std::move(transport));
   free_device_memory_ = free_memory(options.device) / sharing.ranks_on_device;
   if (world_) mpi_check(MPI_Barrier(world_->node()));  // nobody allocates before all have looked
 }
 
-void Job::connect_devices(const ConnectOptions& options, const Sharing& sharing,
-                          std::unique_ptr<Communicator> host) {
+std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
+                                                const Sharing& sharing,
+                                                std::unique_ptr<Transport> host) {
   const std::string shares = concat(node_size(), " ranks share ", sharing.num_devices,
                                     sharing.num_devices == 1 ? " GPU" : " GPUs");
-  if (options.transport == Transport::nccl && sharing.anywhere) {
+  if (options.device_path == DevicePath::nccl && sharing.anywhere) {
     throw UserError(concat("--communication nccl: ", shares,
                            ", which NCCL refuses; use --communication staged, or a rank per GPU"));
   }
-  if (options.transport == Transport::staged ||
-      (options.transport == Transport::automatic && sharing.anywhere)) {
-    communicator_ = StagedCommunicator::make(std::move(host), options.device);
+  if (options.device_path == DevicePath::staged ||
+      (options.device_path == DevicePath::automatic && sharing.anywhere)) {
     communication_ = concat("staged through host memory", sharing.anywhere ? ": " + shares : "");
-    return;
+    return StagedTransport::make(std::move(host), options.device);
   }
   nccl_memory_.emplace(options.device);
   registered_ = &*nccl_memory_;
   // NCCL itself does not notice when ranks' calls differ or a rank does not come.
   const bool compare = options.mpi.check_collectives || options.mpi.timeout_seconds > 0;
-  communicator_ = NcclCommunicator::make(std::move(host), options.device, &*nccl_memory_, compare);
-  communication_ = options.device == DeviceType::cuda ? "NCCL " + NcclCommunicator::version()
+  communication_ = options.device == DeviceType::cuda ? "NCCL " + NcclTransport::version()
                                                       : std::string("emulated NCCL");
+  return NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
 }
 
 void Job::fail(const std::string& message, int status) {

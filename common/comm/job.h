@@ -6,15 +6,22 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "common/comm/nccl_memory.h"
-#include "common/comm/transport.h"
 
 namespace ladder {
 
+// How data that lie on a device travel between ranks.
+enum class DevicePath {
+  automatic,  // NCCL where every rank has a device of its own, else staged
+  nccl,
+  staged  // through host memory
+};
+
 struct ConnectOptions {
   DeviceType device = DeviceType::cpu;
-  Transport transport = Transport::automatic;
+  DevicePath device_path = DevicePath::automatic;
   bool shared_memory = true;  // between ranks of a machine, for data on the host
   MpiOptions mpi;
 };
@@ -76,8 +83,9 @@ class Job {
     bool anywhere = false;       // do ranks share a device on any machine?
   };
   Sharing find_sharing(DeviceType device) const;
-  void connect_devices(const ConnectOptions& options, const Sharing& sharing,
-                       std::unique_ptr<Communicator> host);
+  // From the transport between hosts, that for their devices.
+  std::unique_ptr<Transport> connect_devices(const ConnectOptions& options, const Sharing& sharing,
+                                             std::unique_ptr<Transport> host);
 
   std::optional<MpiWorld> world_;
   std::optional<NodeMemory> node_memory_;

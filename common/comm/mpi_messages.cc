@@ -1,13 +1,13 @@
-// The operations of MpiCommunicator between ranks that share no memory, by messages.
+// The operations of MpiTransport between ranks that share no memory, by messages.
 #include <algorithm>
 #include <vector>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 
-TensorView MpiCommunicator::staging(const Request& request) {
+TensorView MpiTransport::staging(const Request& request) {
   const size_t elements = staging_elements(request.collective, size(), request.in.num_elements(),
                                            options_.piece_elements);
   const DType dtype = request.out.dtype();
@@ -21,7 +21,7 @@ TensorView MpiCommunicator::staging(const Request& request) {
 }
 
 template <class Body>
-void MpiCommunicator::for_pieces(Operation& operation, size_t n, size_t piece, Body body) {
+void MpiTransport::for_pieces(Operation& operation, size_t n, size_t piece, Body body) {
   size_t first = 0;
   do {
     const size_t count = std::min(piece, n - first);
@@ -32,7 +32,7 @@ void MpiCommunicator::for_pieces(Operation& operation, size_t n, size_t piece, B
 }
 
 template <class SendAt, class RecvAt>
-void MpiCommunicator::exchange(Operation& operation, SendAt send, RecvAt recv) {
+void MpiTransport::exchange(Operation& operation, SendAt send, RecvAt recv) {
   std::vector<Messages::Part> out, in;
   const auto add = [&](std::vector<Messages::Part>& parts, const auto& view, size_t peer) {
     if (view.num_elements() == 0 && operation.call.elements > 0) return;
@@ -47,7 +47,7 @@ void MpiCommunicator::exchange(Operation& operation, SendAt send, RecvAt recv) {
   messages_.transfer(operation.call, operation.label, out, in, operation.moved);
 }
 
-void MpiCommunicator::compare_by_messages(const Call& own) {
+void MpiTransport::compare_by_messages(const Call& own) {
   std::vector<Call> calls(size(), own);
   std::vector<Messages::Part> out, in;
   for (size_t r = 0; r < size(); ++r) {
@@ -63,7 +63,7 @@ void MpiCommunicator::compare_by_messages(const Call& own) {
   }
 }
 
-void MpiCommunicator::execute_by_messages(Operation& operation) {
+void MpiTransport::execute_by_messages(Operation& operation) {
   switch (operation.call.collective) {
     case Collective::all_reduce:
       return all_reduce_by_messages(operation);
@@ -89,7 +89,7 @@ void MpiCommunicator::execute_by_messages(Operation& operation) {
   }
 }
 
-void MpiCommunicator::send_or_recv(Operation& operation) {
+void MpiTransport::send_or_recv(Operation& operation) {
   const Request& request = operation.request;
   const bool sends = request.collective == Collective::send;
   operation.label.collective = Collective::send;  // on both sides
@@ -105,7 +105,7 @@ void MpiCommunicator::send_or_recv(Operation& operation) {
 }
 
 // Rank r collects slice r of a piece from all, sums it in rank order, and sends the sum to all.
-void MpiCommunicator::all_reduce_by_messages(Operation& operation) {
+void MpiTransport::all_reduce_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const TensorView area = staging(request);
   for_pieces(operation, request.out.num_elements(), options_.piece_elements,
@@ -131,7 +131,7 @@ void MpiCommunicator::all_reduce_by_messages(Operation& operation) {
              });
 }
 
-void MpiCommunicator::reduce_scatter_by_messages(Operation& operation) {
+void MpiTransport::reduce_scatter_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const size_t shard = request.out.num_elements();
   const TensorView area = staging(request);
@@ -147,7 +147,7 @@ void MpiCommunicator::reduce_scatter_by_messages(Operation& operation) {
   });
 }
 
-void MpiCommunicator::all_gather_by_messages(Operation& operation) {
+void MpiTransport::all_gather_by_messages(Operation& operation) {
   const TensorView buffer = operation.request.out;
   const ConstTensorView shard = operation.request.in;
   const size_t n = shard.num_elements();
@@ -160,7 +160,7 @@ void MpiCommunicator::all_gather_by_messages(Operation& operation) {
   });
 }
 
-void MpiCommunicator::all_to_all_by_messages(Operation& operation) {
+void MpiTransport::all_to_all_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const size_t each = request.in.num_elements() / size(), mine = rank() * each;
   copy_in_thread(part(request.out, mine, each), part(request.in, mine, each));
@@ -171,7 +171,7 @@ void MpiCommunicator::all_to_all_by_messages(Operation& operation) {
   });
 }
 
-void MpiCommunicator::broadcast_by_messages(Operation& operation) {
+void MpiTransport::broadcast_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
   for_pieces(operation, request.out.num_elements(), options_.piece_elements,
@@ -184,7 +184,7 @@ void MpiCommunicator::broadcast_by_messages(Operation& operation) {
              });
 }
 
-void MpiCommunicator::reduce_by_messages(Operation& operation) {
+void MpiTransport::reduce_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
   const TensorView area = is_root ? staging(request) : TensorView();

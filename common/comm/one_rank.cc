@@ -4,7 +4,7 @@
 
 namespace ladder {
 
-std::unique_ptr<Communicator> OneRank::split(size_t) { return std::make_unique<OneRank>(device()); }
+std::unique_ptr<Transport> OneRank::split(size_t) { return std::make_unique<OneRank>(device()); }
 
 size_t OneRank::execute(const Request& request) {
   Stream stream(DeviceType::cpu);
@@ -18,11 +18,11 @@ void OneRank::enqueue(const Request& request, Stream& queue) {
   copy(queue, request.out, request.in.reshape(request.out.shape()));
 }
 
-std::unique_ptr<Communicator> Unconnected::split(size_t) {
+std::unique_ptr<Transport> Unconnected::split(size_t) {
   fail("Unconnected::split: it knows nothing of the other ranks' colors");
 }
 
-std::unique_ptr<Communicator> Unconnected::split_on(Axis axis, size_t) {
+std::unique_ptr<Transport> Unconnected::split_axis(Axis axis, size_t) {
   const ProcessGrid::Group group = grid_.group(axis);
   if (group.size == 1) return std::make_unique<OneRank>(device());
   return std::make_unique<Unconnected>(group.rank, group.size, device());

@@ -1,40 +1,38 @@
-// Communicators without peers.
+// Groups without messages: of one rank, and of ranks that are not connected.
 #pragma once
 
 #include <memory>
 
-#include "common/comm/communicator.h"
+#include "common/comm/transport.h"
+#include "common/grid/process_grid.h"
 
 namespace ladder {
 
 // A group of one rank: every operation is the identity.
-class OneRank final : public Communicator {
+class OneRank final : public Transport {
  public:
   explicit OneRank(DeviceType device = DeviceType::cpu)
-      : Communicator(0, 1, device, device != DeviceType::cpu) {}
-  ~OneRank() override { stop(); }
-  std::unique_ptr<Communicator> split(size_t color) override;
+      : Transport(0, 1, device, device != DeviceType::cpu) {}
 
- private:
   size_t execute(const Request& request) override;
   void enqueue(const Request& request, Stream& queue) override;
+  std::unique_ptr<Transport> split(size_t color) override;
 };
 
-// True rank and size, but nothing moves: the negative control of tests.
-class Unconnected final : public Communicator {
+// True rank and size, but nothing moves: for rehearsals, and the negative control of tests.
+class Unconnected final : public Transport {
  public:
   // Groups along the axes of the grid are the same.
   explicit Unconnected(const ProcessGrid& grid, DeviceType device = DeviceType::cpu)
-      : Communicator(grid.rank, grid.world_size(), device), grid_(grid) {}
+      : Transport(grid.rank, grid.world_size(), device), grid_(grid) {}
   Unconnected(size_t rank, size_t size, DeviceType device = DeviceType::cpu)
       : Unconnected({.data_size = size, .rank = rank}, device) {}
-  ~Unconnected() override { stop(); }
-  std::unique_ptr<Communicator> split(size_t color) override;
+
+  size_t execute(const Request&) override { return 0; }
+  std::unique_ptr<Transport> split(size_t color) override;
+  std::unique_ptr<Transport> split_axis(Axis axis, size_t color) override;
 
  private:
-  size_t execute(const Request&) override { return 0; }
-  std::unique_ptr<Communicator> split_on(Axis axis, size_t color) override;
-
   ProcessGrid grid_;
 };
 

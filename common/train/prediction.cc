@@ -7,7 +7,7 @@ Rehearsal::Rehearsal(const RunConfig& config, const ProcessGrid& grid)
       grid_(grid),
       device_(config.device, "device", 0, no_memory()),
       host_(DeviceType::cpu, "host", 0, no_memory()),
-      world_(grid),
+      world_(std::make_unique<Unconnected>(grid)),
       groups_(world_, grid_),
       ranks_{grid_, world_, &groups_} {}
 

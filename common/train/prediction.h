@@ -31,7 +31,7 @@ class Rehearsal {
   Corpus corpus_ = Corpus::king_james();
   Memory device_, host_;
   Stream stream_{DeviceType::cpu};
-  Unconnected world_;
+  Communicator world_;
   GridGroups groups_;
   RankContext ranks_;
 };

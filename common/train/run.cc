@@ -13,9 +13,9 @@ namespace {
 ConnectOptions connect_options(const ConnectionFlags& flags, DeviceType device) {
   const std::string& name = flags.communication;
   return {.device = device,
-          .transport = name == "nccl"     ? Transport::nccl
-                       : name == "staged" ? Transport::staged
-                                          : Transport::automatic,
+          .device_path = name == "nccl"     ? DevicePath::nccl
+                         : name == "staged" ? DevicePath::staged
+                                            : DevicePath::automatic,
           .shared_memory = !flags.no_shared_memory,
           .mpi = {.check_collectives = flags.check_collectives,
                   .timeout_seconds = flags.collective_timeout}};

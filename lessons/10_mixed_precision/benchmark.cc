@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
 #include "common/train/step_floor.h"
 #include "kernels/benchmark_device.h"
@@ -50,7 +51,7 @@ class Training {
   Corpus corpus_ = Corpus::king_james();
   Memory device_{DeviceType::cpu, "device", 0}, host_{DeviceType::cpu, "host", 0};
   Stream stream_{DeviceType::cpu};
-  OneRank world_;
+  Communicator world_{std::make_unique<OneRank>()};
   RankContext ranks_ = {grid_, world_};
   MixedPrecisionTrainer trainer_{{config_, corpus_, device_, host_, stream_, &ranks_}, {}};
 };

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "common/comm/one_rank.h"
 #include "common/train/outputs.h"
 #include "common/train/prediction.h"
@@ -222,7 +223,7 @@ inline std::vector<std::string> differences(const Record& a, const Record& b, co
 
 // Lesson 01 on one rank: the oracle.
 inline Record record_oracle(RunConfig config) {
-  OneRank alone;
+  Communicator alone{std::make_unique<OneRank>()};
   config.micro_batch_size = config.global_batch_size;
   return record_run<SingleGpuTrainer>(config, alone, nullptr);
 }

@@ -11,7 +11,7 @@ namespace ladder::testing {
 // so that every rank of the node makes the same registrations.
 struct Groups {
   explicit Groups(size_t ranks, const MpiOptions& options = {})
-      : all(MpiCommunicator::make_world(world(), &node_memory, options)),
+      : all(make_communicator(world(), &node_memory, options)),
         group(all->split(world().rank() / ranks)) {}
 
   NodeMemory node_memory{world()};
@@ -49,7 +49,7 @@ Record record_unconnected(const RunConfig& config, ProcessGrid grid,
                           const typename T::Flags& flags = {}) {
   Groups groups(grid.world_size());
   grid.rank = groups.group->rank();
-  Unconnected nobody(grid);
+  Communicator nobody(std::make_unique<Unconnected>(grid));
   return record_run<T>(config, nobody, nullptr, flags, groups.group.get());
 }
 

@@ -195,8 +195,7 @@ void test_everywhere(Communicator& all, Ranks& ranks, std::span<const Place> pla
 TEMPLATE_TEST_CASE("every operation moves and sums what it says", "", float, double, int32_t,
                    bfloat16) {
   Ranks ranks;
-  const auto all =
-      MpiCommunicator::make_world(world(), &ranks.node_memory, {.piece_elements = kPiece});
+  const auto all = make_communicator(world(), &ranks.node_memory, {.piece_elements = kPiece});
   test_everywhere<TestType>(*all, ranks, kPlaces);
 }
 
@@ -204,7 +203,7 @@ TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t,
                    float16) {
   Ranks ranks;
   const Place places[] = {Place::unregistered};
-  const auto all = MpiCommunicator::make_world(world(), nullptr, {.piece_elements = kPiece});
+  const auto all = make_communicator(world(), nullptr, {.piece_elements = kPiece});
   test_everywhere<TestType>(*all, ranks, places);
 }
 
@@ -307,7 +306,7 @@ TEMPLATE_TEST_CASE("infinities, NaN and what overflows", "", bfloat16, float16) 
   CHECK(special_sum<float16>(8, 4) == 65504);
   Ranks ranks;
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
-    const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = 50});
+    const auto all = make_communicator(world(), node_memory, {.piece_elements = 50});
     for (Place place : kPlaces) test_special<T>(*all, ranks, place, true);
   }
   if (const auto device = device_for_tests()) {
@@ -322,7 +321,7 @@ TEMPLATE_TEST_CASE("infinities, NaN and what overflows", "", bfloat16, float16) 
 
 TEST_CASE("a message larger than MPI buffers, both ways") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  const auto all = make_communicator(world(), &ranks.node_memory);
   constexpr size_t kElements = (size_t{8} << 20) / sizeof(float) + 1;
   const Tensor out(ranks.memory, Category::communication, DType::fp32, {kElements});
   const Tensor in(ranks.memory, Category::communication, DType::fp32, {kElements});
@@ -340,7 +339,7 @@ TEST_CASE("a message larger than MPI buffers, both ways") {
 TEST_CASE("nobody passes a barrier before all have come") {
   Ranks ranks;
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
-    const auto all = MpiCommunicator::make_world(world(), node_memory);
+    const auto all = make_communicator(world(), node_memory);
     volatile int32_t* const own = ranks.registered.view().as<int32_t>();
     for (int32_t round = 1; round <= 100; ++round) {
       own[0] = round;

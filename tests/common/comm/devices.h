@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "common/comm/nccl_communicator.h"
-#include "common/comm/staged_communicator.h"
+#include "common/comm/nccl_transport.h"
+#include "common/comm/staged_transport.h"
 #include "tests/common/comm/ranks.h"
 
 namespace ladder::testing {
@@ -34,14 +34,15 @@ inline std::optional<DeviceType> device_for_nccl() {
 
 inline std::unique_ptr<Communicator> nccl_world(Ranks& ranks, NcclMemory* memory = nullptr,
                                                 bool compare = false) {
-  return NcclCommunicator::make(MpiCommunicator::make_world(world(), &ranks.node_memory),
-                                ranks.stream.device(), memory, compare);
+  return std::make_unique<Communicator>(
+      NcclTransport::make(MpiTransport::make_world(world(), &ranks.node_memory),
+                          ranks.stream.device(), memory, compare));
 }
 
 inline std::unique_ptr<Communicator> staged_world(Ranks& ranks,
                                                   size_t staging_bytes = size_t{1} << 16) {
-  return StagedCommunicator::make(MpiCommunicator::make_world(world(), &ranks.node_memory),
-                                  ranks.stream.device(), staging_bytes);
+  return std::make_unique<Communicator>(StagedTransport::make(
+      MpiTransport::make_world(world(), &ranks.node_memory), ranks.stream.device(), staging_bytes));
 }
 
 }  // namespace ladder::testing

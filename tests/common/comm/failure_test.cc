@@ -35,8 +35,8 @@ struct Told {
 void require_mismatch(NodeMemory* node_memory, Ranks& ranks, size_t odd, const Told& usual,
                       const Told& other) {
   // Who does not see the difference waits for the others, and fails by that.
-  const auto all = MpiCommunicator::make_world(world(), node_memory,
-                                               {.check_collectives = true, .timeout_seconds = 10});
+  const auto all =
+      make_communicator(world(), node_memory, {.check_collectives = true, .timeout_seconds = 10});
   const bool is_odd = all->rank() == odd;
   const Told& mine = is_odd ? other : usual;
   const std::string error = error_of([&] { mine.call(*all, ranks).wait(ranks.stream); });
@@ -93,7 +93,7 @@ TEST_CASE("a rank that calls something else is an error on every rank") {
 
 TEST_CASE("a message that is not as long as its receiver expects is an error") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  const auto all = make_communicator(world(), &ranks.node_memory);
   const bool sends = all->rank() % 2 == 0;
   for (size_t received : {40, 60}) {
     const std::string error = error_of([&] {
@@ -137,18 +137,19 @@ void require_late(const MakeWorld& make, Ranks& ranks, Place place, const std::s
 TEST_CASE("a rank that does not come is named by the others") {
   Ranks ranks;
   const auto shared = [](Ranks& r, const MpiOptions& options) {
-    return MpiCommunicator::make_world(world(), &r.node_memory, options);
+    return make_communicator(world(), &r.node_memory, options);
   };
   const auto messages = [](Ranks&, const MpiOptions& options) {
-    return MpiCommunicator::make_world(world(), nullptr, options);
+    return make_communicator(world(), nullptr, options);
   };
   require_late(shared, ranks, Place::registered, "did not arrive");
   require_late(messages, ranks, Place::unregistered, "nothing has come from");
   const auto device = device_for_tests();
   if (!device) return;
   Ranks on_device(*device);
-  const auto staged = [&](Ranks& r, const MpiOptions& options) {
-    return StagedCommunicator::make(messages(r, options), *device);
+  const auto staged = [&](Ranks&, const MpiOptions& options) {
+    return std::make_unique<Communicator>(
+        StagedTransport::make(MpiTransport::make_world(world(), nullptr, options), *device));
   };
   require_late(staged, on_device, Place::device, "nothing has come from");
 }
@@ -156,8 +157,8 @@ TEST_CASE("a rank that does not come is named by the others") {
 TEST_CASE("a peer whose message does not come, or who does not take one, is named") {
   Ranks ranks;
   for (size_t late = 0; late < world().size(); ++late) {
-    const auto all = MpiCommunicator::make_world(
-        world(), &ranks.node_memory, {.timeout_seconds = kTimeout, .synchronous_sends = true});
+    const auto all = make_communicator(world(), &ranks.node_memory,
+                                       {.timeout_seconds = kTimeout, .synchronous_sends = true});
     const TensorView buffer = ranks.take<float>(Place::unregistered, 40);
     const size_t others = (late + 1) % all->size(), sends = (late + 2) % all->size();
     if (all->rank() == others) {
@@ -183,7 +184,7 @@ TEST_CASE("an error ends background operations whose peers do not come") {
   Ranks ranks;
   for (size_t absent = 0; absent < world().size(); ++absent) {
     const std::string error = error_of([&] {
-      const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+      const auto all = make_communicator(world(), &ranks.node_memory);
       Work first, second;
       if (all->rank() != absent) {
         first = all_reduce<float>(120, {.background = true})(*all, ranks);
@@ -197,7 +198,7 @@ TEST_CASE("an error ends background operations whose peers do not come") {
 
 TEST_CASE("arguments that cannot be are refused before anything moves") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  const auto all = make_communicator(world(), &ranks.node_memory);
   const TensorView x = ranks.take<float>(Place::registered, 40);
   const auto refused = [&](Work (Communicator::*call)(Stream&, TensorView, size_t, CallOptions)) {
     return error_of([&] { ((*all).*call)(ranks.stream, x, 8, {}).wait(ranks.stream); });

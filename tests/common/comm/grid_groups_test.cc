@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
 #include "tests/common/comm/devices.h"
 
@@ -13,7 +14,8 @@ namespace {
 using Catch::Matchers::Contains;
 
 // Of 8 ranks, tensor last.
-constexpr ProcessGrid kGrids[] = {{2, 2, 2}, {4, 2, 1}, {1, 2, 4}, {8, 1, 1}, {1, 8, 1}, {1, 1, 8}};
+constexpr ProcessGrid kGrids[] = {{2, 2, 1, 2}, {4, 2, 1, 1}, {1, 2, 1, 4},
+                                  {8, 1, 1, 1}, {1, 8, 1, 1}, {1, 1, 1, 8}};
 
 ProcessGrid grid_at(ProcessGrid grid, size_t rank) {
   grid.rank = rank;
@@ -31,7 +33,7 @@ double sum_of(ProcessGrid grid, const std::function<bool(const ProcessGrid&)>& b
 
 TEST_CASE("every rank finds those that differ from it on one axis only") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  const auto all = make_communicator(world(), &ranks.node_memory);
   for (const ProcessGrid& shape : kGrids) {
     const ProcessGrid me = grid_at(shape, all->rank());
     INFO(me.pipeline_size << " x " << me.data_size << " x " << me.tensor_size);
@@ -70,16 +72,16 @@ TEST_CASE("every rank finds those that differ from it on one axis only") {
 }
 
 TEST_CASE("a grid of other ranks is refused") {
-  const auto all = MpiCommunicator::make_world(world(), nullptr);
-  CHECK_THROWS_WITH(GridGroups(*all, grid_at({2, 2, 1}, all->rank())),
+  const auto all = make_communicator(world(), nullptr);
+  CHECK_THROWS_WITH(GridGroups(*all, grid_at({2, 2, 1, 1}, all->rank())),
                     Contains("the grid is not that of these ranks"));
-  CHECK_THROWS_WITH(GridGroups(*all, grid_at({2, 2, 2}, 7 - all->rank())),
+  CHECK_THROWS_WITH(GridGroups(*all, grid_at({2, 2, 1, 2}, 7 - all->rank())),
                     Contains("the grid is not that of these ranks"));
 }
 
 TEST_CASE("what the axes communicate counts in the world's ledger and goes to its observer") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  const auto all = make_communicator(world(), &ranks.node_memory);
   std::vector<TrafficKey> seen, expected_seen;
   const auto observe = [&] {
     all->set_observer([&](const TrafficKey& key, auto, auto) { seen.push_back(key); });
@@ -99,7 +101,7 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
   };
   {
     observe();  // before the split, and again after it
-    const ProcessGrid grid = grid_at({4, 2, 1}, all->rank());
+    const ProcessGrid grid = grid_at({4, 2, 1, 1}, all->rank());
     GridGroups groups(*all, grid);
     const auto apart = all->split(all->rank() % 2);
     for (size_t n : {8, 32}) {
@@ -132,8 +134,8 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
 }
 
 TEST_CASE("evaluation counts as control traffic, on every axis") {
-  const std::unique_ptr<Communicator> all = MpiCommunicator::make_world(world(), nullptr);
-  GridGroups groups(*all, grid_at({1, 4, 2}, all->rank()));
+  const std::unique_ptr<Communicator> all = make_communicator(world(), nullptr);
+  GridGroups groups(*all, grid_at({1, 4, 1, 2}, all->rank()));
   Stream stream(DeviceType::cpu);
   double number = 1;
   const TensorView view(&number, DType::fp64, DeviceType::cpu, {1});
@@ -150,8 +152,8 @@ TEST_CASE("evaluation counts as control traffic, on every axis") {
 // The tied embedding is summed between two stages and then between replicas.
 TEST_CASE("a registered buffer is reduced in place on every axis") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
-  const ProcessGrid me = grid_at({2, 2, 2}, all->rank());
+  const auto all = make_communicator(world(), &ranks.node_memory);
+  const ProcessGrid me = grid_at({2, 2, 1, 2}, all->rank());
   GridGroups groups(*all, me);
   for (bool background : {false, true}) {
     const TensorView x = ranks.take<double>(Place::registered, 1000);
@@ -177,8 +179,8 @@ TEST_CASE("a registered buffer is reduced in place on every axis") {
 // All axes at once, half of the ranks beginning with one, half with another.
 TEST_CASE("sums by messages on several axes at once go through areas apart") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), nullptr);
-  const ProcessGrid me = grid_at({2, 2, 2}, all->rank());
+  const auto all = make_communicator(world(), nullptr);
+  const ProcessGrid me = grid_at({2, 2, 1, 2}, all->rank());
   const size_t elements = GridGroups::staging_elements(me), each = elements / 3;
   const Tensor area(ranks.memory, Category::communication, DType::fp32, {elements});
   std::vector<Tensor> data;
@@ -217,17 +219,17 @@ TEST_CASE("sums by messages on several axes at once go through areas apart") {
 
 TEST_CASE("areas for sums: one for each axis of several ranks that sums") {
   const size_t piece = kPieceElements;
-  CHECK(GridGroups::staging_elements({1, 1, 1}) == 0);
-  CHECK(GridGroups::staging_elements({1, 8, 1}) == piece);
-  CHECK(GridGroups::staging_elements({1, 1, 3}) == (piece + 2) / 3 * 3);
-  CHECK(GridGroups::staging_elements({4, 1, 1}) == piece);  // the embedding alone
-  CHECK(GridGroups::staging_elements({2, 2, 2}) == 3 * piece);
+  CHECK(GridGroups::staging_elements({1, 1, 1, 1}) == 0);
+  CHECK(GridGroups::staging_elements({1, 8, 1, 1}) == piece);
+  CHECK(GridGroups::staging_elements({1, 1, 1, 3}) == (piece + 2) / 3 * 3);
+  CHECK(GridGroups::staging_elements({4, 1, 1, 1}) == piece);  // the embedding alone
+  CHECK(GridGroups::staging_elements({2, 2, 1, 2}) == 3 * piece);
 }
 
 TEST_CASE("who gives up the world gives up its axes") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
-  const ProcessGrid me = grid_at({1, 4, 2}, all->rank());
+  const auto all = make_communicator(world(), &ranks.node_memory);
+  const ProcessGrid me = grid_at({1, 4, 1, 2}, all->rank());
   GridGroups groups(*all, me);
   Work work;
   if (me.place(Axis::tensor) == 0) {  // the other never comes
@@ -239,7 +241,7 @@ TEST_CASE("who gives up the world gives up its axes") {
 }
 
 void test_on_device(Communicator& all, Ranks& ranks) {
-  const ProcessGrid me = grid_at({2, 2, 2}, all.rank());
+  const ProcessGrid me = grid_at({2, 2, 1, 2}, all.rank());
   std::vector<TrafficKey> seen;
   {
     GridGroups groups(all, me);
@@ -263,7 +265,7 @@ void test_on_device(Communicator& all, Ranks& ranks) {
     CHECK(std::count(seen.begin(), seen.end(), key) == 1);
   }
   // Groups of one rank are on the device too.
-  GridGroups alone(all, grid_at({8, 1, 1}, all.rank()));
+  GridGroups alone(all, grid_at({8, 1, 1, 1}, all.rank()));
   CHECK(alone.tensor().device() == all.device());
 }
 
@@ -284,8 +286,8 @@ TEST_CASE("the same on a device, by NCCL and staged") {
 }
 
 TEST_CASE("the axes of ranks without connection have none either") {
-  const ProcessGrid me = grid_at({3, 2, 2}, 5);
-  Unconnected nobody(me);
+  const ProcessGrid me = grid_at({3, 2, 1, 2}, 5);
+  Communicator nobody(std::make_unique<Unconnected>(me));
   GridGroups groups(nobody, me);
   const auto require_group = [](Communicator& group, size_t rank, size_t size) {
     CHECK(group.rank() == rank);

@@ -59,7 +59,7 @@ TEMPLATE_TEST_CASE("sums are taken in rank order, by every operation, on every p
 
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
     for (size_t piece : {7, 64, 1000, 1 << 20}) {
-      const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = piece});
+      const auto all = make_communicator(world(), node_memory, {.piece_elements = piece});
       for (Place place : kPlaces) {
         INFO(name_of(place) << ", pieces of " << piece);
         const auto inputs = [&] {
@@ -88,7 +88,7 @@ TEMPLATE_TEST_CASE("sums are taken in rank order, by every operation, on every p
 // max, then sum, gives size * size; the other way round size * (size + 1) / 2.
 TEST_CASE("background operations run in the order of their calls") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
+  const auto all = make_communicator(world(), &ranks.node_memory);
   const size_t size = all->size();
   for (bool last_in_background : {true, false}) {
     for (Place place : kPlaces) {
@@ -114,7 +114,7 @@ TEST_CASE("who sleeps until the others have come is woken") {
   Ranks ranks;
   for (int group = 0; group < 20; ++group) {  // at its beginning, too
     const auto all =
-        MpiCommunicator::make_world(world(), &ranks.node_memory, {.longest_sleep_seconds = 3600});
+        make_communicator(world(), &ranks.node_memory, {.longest_sleep_seconds = 3600});
     const TensorView x = ranks.take<int32_t>(Place::registered, 40);
     for (int round = 0; round < 20; ++round) {
       fill<int32_t>(x, [&](size_t) { return round; });
@@ -130,8 +130,8 @@ TEST_CASE("who sleeps until the others have come is woken") {
 // Half of the ranks begin with their row, the others with their column.
 TEST_CASE("operations of two communicators at once do not wait for each other") {
   Ranks ranks;
-  const auto all = MpiCommunicator::make_world(world(), &ranks.node_memory);
-  const ProcessGrid grid = {1, 2, 4, all->rank()};
+  const auto all = make_communicator(world(), &ranks.node_memory);
+  const ProcessGrid grid = {1, 2, 1, 4, all->rank()};
   const auto row = all->split(grid.place(Axis::data)),
              column = all->split(grid.place(Axis::tensor));
   REQUIRE(row->size() == 4);
@@ -204,7 +204,7 @@ void require_moved(Communicator& group, Ranks& ranks, Place place, size_t n) {
 TEST_CASE("the bytes that move between ranks are those of the formula, on every path") {
   Ranks ranks;
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
-    const auto all = MpiCommunicator::make_world(world(), node_memory, {.piece_elements = 50});
+    const auto all = make_communicator(world(), node_memory, {.piece_elements = 50});
     for_groups(*all, [&](Communicator& group) {
       for (Place place : {Place::registered, Place::unregistered}) {
         INFO((node_memory == nullptr ? "by messages, " : "shared memory, ") << name_of(place));

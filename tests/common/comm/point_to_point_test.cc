@@ -40,8 +40,11 @@ void for_sizes(Ranks& ranks, const Make& make, const Body& body) {
   }
 }
 
+std::unique_ptr<Transport> synchronous_transport(Ranks& ranks) {
+  return MpiTransport::make_world(world(), &ranks.node_memory, {.synchronous_sends = true});
+}
 std::unique_ptr<Communicator> synchronous_world(Ranks& ranks) {
-  return MpiCommunicator::make_world(world(), &ranks.node_memory, {.synchronous_sends = true});
+  return std::make_unique<Communicator>(synchronous_transport(ranks));
 }
 
 void on_cpu(const Body& body) {
@@ -56,7 +59,7 @@ void staged(const Body& body) {
   INFO("staged");
   Ranks ranks(*device);
   const auto make = [&](Ranks& r) {
-    return StagedCommunicator::make(synchronous_world(r), *device);
+    return std::make_unique<Communicator>(StagedTransport::make(synchronous_transport(r), *device));
   };
   for_sizes(ranks, make, body);
 }
@@ -158,7 +161,7 @@ TEST_CASE("a recv waits for collectives in the background before it") {
   Ranks ranks;
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
     INFO((node_memory == nullptr ? "by messages" : "shared memory"));
-    receive_after_a_sum(*MpiCommunicator::make_world(world(), node_memory), ranks);
+    receive_after_a_sum(*make_communicator(world(), node_memory), ranks);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "kernels/runtime/tensor.h"
 #include "tests/mpi_main.h"
 

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
 
 namespace ladder {
@@ -18,7 +19,7 @@ TensorView view_of(std::vector<float>& values) {
 
 TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothing") {
   Stream stream(DeviceType::cpu);
-  Unconnected ranks(1, 4);
+  Communicator ranks(std::make_unique<Unconnected>(1, 4));
   REQUIRE(ranks.rank() == 1);
   REQUIRE(ranks.size() == 4);
   const std::vector<float> before = {1, 2, 3, 4, 5, 6, 7, 8}, before_shard = {20, 21};
@@ -48,7 +49,7 @@ TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothin
 
 TEST_CASE("one rank alone: every operation is the identity") {
   Stream stream(DeviceType::cpu);
-  OneRank alone;
+  Communicator alone{std::make_unique<OneRank>()};
   const std::vector<float> before = {1, 2, 3};
   std::vector<float> x = before, copied(3), gathered(3), exchanged(3);
   alone.all_reduce(stream, view_of(x), {.background = true}).wait(stream);
@@ -74,7 +75,7 @@ TEST_CASE("work that is destroyed without wait ends the program") {
     setrlimit(RLIMIT_CORE, &none);
     Stream stream(DeviceType::cpu);
     std::vector<float> x(8);
-    Unconnected ranks(0, 2);
+    Communicator ranks(std::make_unique<Unconnected>(0, 2));
     { const Work forgotten = ranks.all_reduce(stream, view_of(x), {.background = true}); }
     _exit(0);
   }

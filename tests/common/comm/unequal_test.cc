@@ -98,7 +98,7 @@ std::vector<Operation> operations(size_t size) {
 // Each rank makes one call on `n` elements of fp32, by messages. Returns what it ended with; "" if
 // with nothing.
 std::string error_of(Ranks& ranks, const Call& call, size_t n) {
-  const auto all = MpiCommunicator::make_world(world(), nullptr, {.piece_elements = 5000});
+  const auto all = make_communicator(world(), nullptr, {.piece_elements = 5000});
   const TensorView buffer = ranks.take<float>(Place::unregistered, n);
   std::string error;
   {
@@ -111,7 +111,7 @@ std::string error_of(Ranks& ranks, const Call& call, size_t n) {
     }
     mpi_check(MPI_Barrier(MPI_COMM_WORLD));  // peers may write until all have ended
   }
-  const auto check_guards = MpiCommunicator::make_world(world(), nullptr);
+  const auto check_guards = make_communicator(world(), nullptr);
   ranks.release(*check_guards, {buffer});
   return error;
 }

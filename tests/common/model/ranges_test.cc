@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
 #include "tests/common/model/support.h"
 
@@ -115,7 +116,7 @@ TEST_CASE("Units, passes, AdamW and collectives are ranges") {
                               model.exp_avg_sq, model.gradients, AdamWStep{});
                }),
                {"AdamW", ")"});
-  OneRank world;
+  Communicator world{std::make_unique<OneRank>()};
   check_ranges(
       ranges_of([&] {
         world.all_reduce(stream(), model.gradients, {.purpose = Purpose::gradient}).wait(stream());

@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "tests/common/schedule/lines.h"
 #include "tests/mpi_main.h"
 
@@ -41,7 +41,7 @@ TEST_CASE("nothing is said of a bubble that was not measured") {
 }
 
 TEST_CASE("every stage hears of every stage's times") {
-  const auto ranks = MpiCommunicator::make_world(testing::world(), nullptr, {});
+  const auto ranks = testing::make_communicator(testing::world(), nullptr, {});
   const double own = static_cast<double>(ranks->rank() + 1);
   const auto times = times_of_stages(*ranks, {own, 10 * own, 100 * own});
   REQUIRE(times.size() == 3);

@@ -74,7 +74,7 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   const TrafficKey tensor = {Purpose::activation, Collective::all_reduce, Axis::tensor};
   const TrafficKey sent = {Purpose::activation, Collective::send, Axis::pipeline};
   const TrafficKey tied = {Purpose::gradient, Collective::all_reduce, Axis::embedding};
-  const ProcessGrid grid = {2, 1, 4};
+  const ProcessGrid grid = {2, 1, 1, 4};
   Prediction prediction;
   prediction.step[gradient] = {1, 8000};
   prediction.step[tensor] = {2, 4000};

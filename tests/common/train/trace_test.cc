@@ -13,7 +13,7 @@
 #include <optional>
 #include <thread>
 
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/mpi_transport.h"
 #include "kernels/runtime/clock.h"
 #include "tests/common/io/test_files.h"
 #include "tests/mpi_main.h"
@@ -103,7 +103,7 @@ constexpr Gpt2Config kModel = {
 
 TEST_CASE("a trace has every computation and every collective of both ranks, once and in order") {
   constexpr int kSteps = 3;
-  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const auto ranks = testing::make_communicator(world(), nullptr);
   const auto others = ranks->split(0);  // not observed
   const Layout layout(kModel, ranks->size());
   ranks->barrier();
@@ -174,7 +174,7 @@ TEST_CASE("operations at the same time have a lane each, however they were recor
 }
 
 TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell, and any name") {
-  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const auto ranks = testing::make_communicator(world(), nullptr);
   Trace trace;
   const std::string name = "a \"name\"\n\\ of many bytes";
   const auto now = Clock::now();
@@ -193,7 +193,7 @@ TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell
 }
 
 TEST_CASE("a trace has the first spans, and says how many are left out") {
-  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const auto ranks = testing::make_communicator(world(), nullptr);
   const size_t own = ranks->rank() == 0 ? 3 : 5;
   Trace trace(3);
   const auto now = Clock::now();
@@ -222,7 +222,7 @@ TEST_CASE("a trace has the first spans, and says how many are left out") {
 }
 
 TEST_CASE("a trace that does not fit on the disk is an error, and no file") {
-  const auto ranks = MpiCommunicator::make_world(world(), nullptr);
+  const auto ranks = testing::make_communicator(world(), nullptr);
   const Trace trace;
   if (ranks->rank() != 0) {
     write_trace(trace, nullptr, *ranks);

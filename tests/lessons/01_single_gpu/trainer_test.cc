@@ -65,7 +65,7 @@ struct Session {
   Corpus corpus = Corpus::king_james();
   Memory device{DeviceType::cpu, "device", 0}, host{DeviceType::cpu, "host", 0};
   Stream stream{DeviceType::cpu};
-  OneRank alone;
+  Communicator alone{std::make_unique<OneRank>()};
   FullTensors full_tensors{host, describe(config.model), config.accumulation(), alone};
   std::unique_ptr<SingleGpuTrainer> trainer;
   StepResult last;

@@ -14,7 +14,7 @@ TEST_CASE("lesson 01 on a device: the gradients, parameters and moments of the C
   if (!device) return;
   const Record oracle = record_oracle(DType::fp64);
   const RunConfig config = on_device(equivalence_config(DType::fp64, 8), *device);
-  OneRank alone(*device);
+  Communicator alone(std::make_unique<OneRank>(*device));
   checked_run<SingleGpuTrainer>(oracle, config, alone, nullptr);
 }
 

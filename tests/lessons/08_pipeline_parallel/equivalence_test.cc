@@ -55,7 +55,7 @@ TEST_CASE("stages of any shape: only the embedding, only the head, one unit each
 TEST_CASE("all schedules give the same bits, and those of accumulation on one rank but for wte") {
   const RunConfig config = split_config(GENERATE(DType::fp32, DType::bf16), 3);
   INFO(name_of(config.dtype));
-  OneRank alone;
+  Communicator alone{std::make_unique<OneRank>()};
   const Record single = record_run<SingleGpuTrainer>(config, alone, nullptr);
   for (size_t ranks : {2, 4}) {
     Groups groups(ranks);

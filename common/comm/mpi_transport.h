@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/comm/communicator.h"
 #include "common/comm/meeting.h"
 #include "common/comm/messages.h"
 #include "common/comm/mpi_world.h"
 #include "common/comm/node_memory.h"
 #include "common/comm/staging.h"
+#include "common/comm/transport.h"
 
 namespace ladder {
 
@@ -34,20 +34,20 @@ struct MpiOptions {
 // memory, and buffers that are registered there are read and written in place: each rank reduces
 // its slice of the vector and writes the sum to all. What is not registered, or goes between
 // machines, is exchanged by send and recv in pieces and summed by the same kernel in rank order.
-class MpiCommunicator final : public Communicator {
+class MpiTransport final : public Transport {
  public:
   // The group of all ranks. Collective. `node_memory` may be null: no shared memory.
-  static std::unique_ptr<Communicator> make_world(const MpiWorld& world, NodeMemory* node_memory,
-                                                  const MpiOptions& options = {});
-  ~MpiCommunicator() override;
+  static std::unique_ptr<Transport> make_world(const MpiWorld& world, NodeMemory* node_memory,
+                                               const MpiOptions& options = {});
+  ~MpiTransport() override;
 
-  std::unique_ptr<Communicator> split(size_t color) override;
+  std::unique_ptr<Transport> split(size_t color) override;
 
  private:
   struct Setup;
-  explicit MpiCommunicator(const Setup& setup);
-  static std::unique_ptr<Communicator> make(MPI_Comm comm, const MpiWorld& world,
-                                            NodeMemory* node_memory, const MpiOptions& options);
+  explicit MpiTransport(const Setup& setup);
+  static std::unique_ptr<Transport> make(MPI_Comm comm, const MpiWorld& world,
+                                         NodeMemory* node_memory, const MpiOptions& options);
 
   // A request that is being executed.
   struct Operation {
@@ -92,7 +92,7 @@ class MpiCommunicator final : public Communicator {
   void all_to_all_by_messages(Operation& operation);
   void broadcast_by_messages(Operation& operation);
   void reduce_by_messages(Operation& operation);
-  // The area for the call: that of use_staging(), or the communicator's own.
+  // The area for the call: that of use_staging(), or the transport's own.
   TensorView staging(const Request& request);
   // Where a piece comes from every rank, all of them share one.
   size_t piece_of_a_rank() const { return std::max<size_t>(options_.piece_elements / size(), 1); }

@@ -1,4 +1,4 @@
-#include "common/comm/staged_communicator.h"
+#include "common/comm/staged_transport.h"
 
 #include <algorithm>
 #include <utility>
@@ -66,16 +66,15 @@ void copy_in(Stream& stream, TensorView device, ConstTensorView host, size_t blo
 
 }  // namespace
 
-std::unique_ptr<Communicator> StagedCommunicator::make(std::unique_ptr<Communicator> host,
-                                                       DeviceType device, size_t staging_bytes) {
+std::unique_ptr<Transport> StagedTransport::make(std::unique_ptr<Transport> host, DeviceType device,
+                                                 size_t staging_bytes) {
   if (host->size() == 1) return std::make_unique<OneRank>(device);
-  return std::unique_ptr<Communicator>(
-      new StagedCommunicator(std::move(host), device, staging_bytes));
+  return std::unique_ptr<Transport>(new StagedTransport(std::move(host), device, staging_bytes));
 }
 
-StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, DeviceType device,
-                                       size_t staging_bytes)
-    : Communicator(host->rank(), host->size(), device),
+StagedTransport::StagedTransport(std::unique_ptr<Transport> host, DeviceType device,
+                                 size_t staging_bytes)
+    : Transport(host->rank(), host->size(), device),
       host_(std::move(host)),
       staging_bytes_(std::max(staging_bytes, size() * sizeof(double))),
       memory_(DeviceType::cpu, "staging", 0, host_memory_for(device)),
@@ -83,18 +82,18 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Communicator> host, Devic
       in_(pinned_area(memory_, staging_bytes_)),
       stream_(device) {}
 
-std::unique_ptr<Communicator> StagedCommunicator::split(size_t color) {
+std::unique_ptr<Transport> StagedTransport::split(size_t color) {
   return make(host_->split(color), device(), staging_bytes_);
 }
 
-void StagedCommunicator::give_up() {
-  Communicator::give_up();
+void StagedTransport::give_up() {
+  Transport::give_up();
   host_->give_up();
 }
 
-size_t StagedCommunicator::execute(const Request& request) {
+size_t StagedTransport::execute(const Request& request) {
   const ConstTensorView view = request.in.empty() ? request.out : request.in;
-  if (view.device() == DeviceType::cpu) return execute_on(*host_, request);
+  if (view.device() == DeviceType::cpu) return host_->execute(request);
   const Blocks blocks = blocks_of(request.collective, size());
   const size_t n = request.in.empty() ? request.out.num_elements() / blocks.out
                                       : request.in.num_elements() / blocks.in;
@@ -108,7 +107,7 @@ size_t StagedCommunicator::execute(const Request& request) {
   return moved;
 }
 
-size_t StagedCommunicator::execute_piece(const Request& request, size_t first, size_t count) {
+size_t StagedTransport::execute_piece(const Request& request, size_t first, size_t count) {
   const auto [in_blocks, out_blocks] = blocks_of(request.collective, size());
   const bool has_root =
       request.collective == Collective::broadcast || request.collective == Collective::reduce;
@@ -123,7 +122,7 @@ size_t StagedCommunicator::execute_piece(const Request& request, size_t first, s
     stream_.synchronize();
   }
   const size_t moved =
-      execute_on(*host_, {request.collective, out, in, request.peer, request.reduction});
+      host_->execute({request.collective, out, in, request.peer, request.reduction});
   if (request.collective != Collective::reduce || at_root) {
     copy_in(stream_, request.out, out, out_blocks, first, count);
     stream_.synchronize();  // the area is used again

@@ -1,4 +1,4 @@
-#include "common/comm/nccl_communicator.h"
+#include "common/comm/nccl_transport.h"
 
 #include <cstring>
 #include <exception>
@@ -29,31 +29,28 @@ ncclDataType_t nccl_type(DType dtype) {
 ncclRedOp_t nccl_op(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclMax; }
 
 // Made by rank 0, the same on all ranks.
-ncclUniqueId shared_id(Communicator& host) {
+ncclUniqueId shared_id(Transport& host) {
   ncclUniqueId id = {};
   if (host.rank() == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
   int32_t words[sizeof id / sizeof(int32_t)];
   std::memcpy(words, &id, sizeof id);
-  Stream stream(DeviceType::cpu);
   const TensorView view(words, DType::int32, DeviceType::cpu, {std::size(words)});
-  host.broadcast(stream, view, 0, {}).wait(stream);
+  host.execute({Collective::broadcast, view, view});
   std::memcpy(&id, words, sizeof id);
   return id;
 }
 
 }  // namespace
 
-std::unique_ptr<Communicator> NcclCommunicator::make(std::unique_ptr<Communicator> host,
-                                                     DeviceType device, NcclMemory* memory,
-                                                     bool compare) {
+std::unique_ptr<Transport> NcclTransport::make(std::unique_ptr<Transport> host, DeviceType device,
+                                               NcclMemory* memory, bool compare) {
   if (host->size() == 1) return std::make_unique<OneRank>(device);
-  return std::unique_ptr<Communicator>(
-      new NcclCommunicator(std::move(host), device, memory, compare));
+  return std::unique_ptr<Transport>(new NcclTransport(std::move(host), device, memory, compare));
 }
 
-NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> host, DeviceType device,
-                                   NcclMemory* memory, bool compare)
-    : Communicator(host->rank(), host->size(), device, true),
+NcclTransport::NcclTransport(std::unique_ptr<Transport> host, DeviceType device, NcclMemory* memory,
+                             bool compare)
+    : Transport(host->rank(), host->size(), device, true),
       host_(std::move(host)),
       memory_(memory),
       compare_(compare) {
@@ -63,37 +60,38 @@ NcclCommunicator::NcclCommunicator(std::unique_ptr<Communicator> host, DeviceTyp
   if (memory_ != nullptr) memory_->add(nccl_);
 }
 
-NcclCommunicator::~NcclCommunicator() {
-  stop();  // aborts while an exception unwinds the stack: destroying waits for the peers
+NcclTransport::~NcclTransport() {
+  // While an exception unwinds the stack it has been given up, which aborts: destroying waits for
+  // the peers.
   if (nccl_ == nullptr) return;
   if (memory_ != nullptr) memory_->remove(nccl_, false);
   ncclCommDestroy(nccl_);
 }
 
-std::unique_ptr<Communicator> NcclCommunicator::split(size_t color) {
+std::unique_ptr<Transport> NcclTransport::split(size_t color) {
   return make(host_->split(color), device(), memory_, compare_);
 }
 
-void NcclCommunicator::give_up() {
-  Communicator::give_up();
+void NcclTransport::give_up() {
+  Transport::give_up();
   host_->give_up();
   abort();
 }
 
-void NcclCommunicator::abort() {
+void NcclTransport::abort() {
   if (nccl_ == nullptr) return;
   ncclCommAbort(nccl_);
   if (memory_ != nullptr) memory_->remove(nccl_, true);
   nccl_ = nullptr;
 }
 
-std::string NcclCommunicator::version() {
+std::string NcclTransport::version() {
   int code = 0;
   nccl_check(ncclGetVersion(&code), "ncclGetVersion");
   return concat(code / 10000, ".", code / 100 % 100, ".", code % 100);
 }
 
-void NcclCommunicator::check_peers() {
+void NcclTransport::check_peers() {
   ncclResult_t error = ncclSuccess;
   nccl_check(ncclCommGetAsyncError(nccl_, &error), "ncclCommGetAsyncError");
   if (error == ncclSuccess) return;
@@ -101,11 +99,11 @@ void NcclCommunicator::check_peers() {
   nccl_check(error, "an operation that was queued before");
 }
 
-void NcclCommunicator::enqueue(const Request& request, Stream& queue) {
+void NcclTransport::enqueue(const Request& request, Stream& queue) {
   check_peers();
   const auto& [collective, out, in, peer, reduction] = request;
   const bool is_transfer = collective == Collective::send || collective == Collective::recv;
-  if (compare_ && !is_transfer) compare_on(*host_, request);
+  if (compare_ && !is_transfer) host_->compare(request);
 
   const size_t n = in.empty() ? out.num_elements() : in.num_elements();
   const ncclDataType_t type = nccl_type(in.empty() ? out.dtype() : in.dtype());

@@ -1,4 +1,4 @@
-#include "common/comm/mpi_communicator.h"
+#include "common/comm/mpi_transport.h"
 
 #include <algorithm>
 #include <exception>
@@ -29,7 +29,7 @@ Messages::Options message_options(const MpiOptions& options) {
 
 }  // namespace
 
-struct MpiCommunicator::Setup {
+struct MpiTransport::Setup {
   MPI_Comm comm;
   const MpiWorld& world;
   NodeMemory* node_memory;
@@ -37,35 +37,33 @@ struct MpiCommunicator::Setup {
   int rank, size;
 };
 
-std::unique_ptr<Communicator> MpiCommunicator::make(MPI_Comm comm, const MpiWorld& world,
-                                                    NodeMemory* node_memory,
-                                                    const MpiOptions& options) {
+std::unique_ptr<Transport> MpiTransport::make(MPI_Comm comm, const MpiWorld& world,
+                                              NodeMemory* node_memory, const MpiOptions& options) {
   Setup setup = {comm, world, node_memory, options, 0, 0};
   mpi_check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   mpi_check(MPI_Comm_rank(comm, &setup.rank));
   mpi_check(MPI_Comm_size(comm, &setup.size));
-  if (setup.size > 1) return std::unique_ptr<Communicator>(new MpiCommunicator(setup));
+  if (setup.size > 1) return std::unique_ptr<Transport>(new MpiTransport(setup));
   MPI_Comm_free(&comm);
   return std::make_unique<OneRank>();
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::make_world(const MpiWorld& world,
-                                                          NodeMemory* node_memory,
-                                                          const MpiOptions& options) {
+std::unique_ptr<Transport> MpiTransport::make_world(const MpiWorld& world, NodeMemory* node_memory,
+                                                    const MpiOptions& options) {
   MPI_Comm comm = MPI_COMM_NULL;
   mpi_check(MPI_Comm_dup(MPI_COMM_WORLD, &comm));
   return make(comm, world, node_memory, options);
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::split(size_t color) {
+std::unique_ptr<Transport> MpiTransport::split(size_t color) {
   MPI_Comm comm = MPI_COMM_NULL;
   maybe_delay("split");
   mpi_check(MPI_Comm_split(comm_, static_cast<int>(color), static_cast<int>(rank()), &comm));
   return make(comm, world_, node_memory_, options_);
 }
 
-MpiCommunicator::MpiCommunicator(const Setup& setup)
-    : Communicator(static_cast<size_t>(setup.rank), static_cast<size_t>(setup.size)),
+MpiTransport::MpiTransport(const Setup& setup)
+    : Transport(static_cast<size_t>(setup.rank), static_cast<size_t>(setup.size)),
       comm_(setup.comm),
       world_(setup.world),
       node_memory_(setup.node_memory),
@@ -90,8 +88,7 @@ MpiCommunicator::MpiCommunicator(const Setup& setup)
       given_up());
 }
 
-MpiCommunicator::~MpiCommunicator() {
-  stop();
+MpiTransport::~MpiTransport() {
   maybe_delay("destroyed: before its window is");
   meeting_.reset();
   // Peers may still write into what has been given up: it stays until the process ends, which is
@@ -102,7 +99,7 @@ MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
-Call MpiCommunicator::describe(const Request& request) const {
+Call MpiTransport::describe(const Request& request) const {
   Call call;
   call.collective = request.collective;
   call.reduction = request.reduction;
@@ -121,7 +118,7 @@ Call MpiCommunicator::describe(const Request& request) const {
   return call;
 }
 
-size_t MpiCommunicator::execute(const Request& request) {
+size_t MpiTransport::execute(const Request& request) {
   check(!given_up(), "given up after an error");
   Operation operation(request, describe(request));
   if (request.collective == Collective::send || request.collective == Collective::recv) {
@@ -132,7 +129,7 @@ size_t MpiCommunicator::execute(const Request& request) {
   return operation.moved;
 }
 
-void MpiCommunicator::meet_and_execute(Operation& operation) {
+void MpiTransport::meet_and_execute(Operation& operation) {
   if (!meeting_) {
     if (options_.check_collectives || options_.timeout_seconds > 0) {
       compare_by_messages(operation.call);
@@ -148,7 +145,7 @@ void MpiCommunicator::meet_and_execute(Operation& operation) {
   meeting_->leave();
 }
 
-void MpiCommunicator::compare(const Request& request) {
+void MpiTransport::compare(const Request& request) {
   const Call call = describe(request);
   if (meeting_) {
     meeting_->enter(call);
@@ -157,8 +154,8 @@ void MpiCommunicator::compare(const Request& request) {
   }
 }
 
-TensorView MpiCommunicator::peer_memory(const Request& request, size_t peer, size_t first,
-                                        size_t count) {
+TensorView MpiTransport::peer_memory(const Request& request, size_t peer, size_t first,
+                                     size_t count) {
   const Call& call = meeting_->call_of(peer);
   char* const base =
       static_cast<char*>(node_memory_->at({call.allocation, call.offset}, node_ranks_[peer]));
@@ -166,7 +163,7 @@ TensorView MpiCommunicator::peer_memory(const Request& request, size_t peer, siz
   return TensorView(base + first * size_of(dtype), dtype, DeviceType::cpu, {count});
 }
 
-void MpiCommunicator::execute_shared(Operation& operation) {
+void MpiTransport::execute_shared(Operation& operation) {
   const Request& request = operation.request;
   const size_t n = request.in.num_elements();
   // The same elements of every rank's buffer, in rank order.
