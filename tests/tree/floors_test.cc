@@ -9,6 +9,7 @@
 #include "kernels/runtime/check.h"
 #include "tests/tree/includes.h"
 #include "tests/tree/tree.h"
+#include "tools/pictures/lesson_graph.h"
 
 namespace ladder {
 namespace {
@@ -19,24 +20,14 @@ std::string lesson_of(const std::string& path) {
   return path.substr(begin, path.find('/', begin) - begin);
 }
 
-// Which lessons each lesson adds its idea to, as the BUILD files declare it: lesson(parents =
-// [...]).
-using Parents = std::map<std::string, std::vector<std::string>>;
+// Which lessons each lesson adds its idea to.
+using Parents = LessonGraph;
 
 Parents declared_parents(const std::vector<SourceFile>& files) {
-  static const std::regex kCall(R"re(\nlesson\((?:\s*parents\s*=\s*\[([^\]]*)\],?\s*)?\))re");
-  static const std::regex kName(R"re("([^"]+)")re");
   Parents parents;
   for (const auto& [path, text] : files) {
-    std::smatch call;
     if (!is_under(path, "lessons/") || file_name(path) != "BUILD") continue;
-    if (!std::regex_search(text, call, kCall)) continue;
-    std::vector<std::string>& names = parents[lesson_of(path)];
-    const std::string list = call[1];
-    for (auto name = std::sregex_iterator(list.begin(), list.end(), kName);
-         name != std::sregex_iterator(); ++name) {
-      names.push_back((*name)[1]);
-    }
+    if (auto found = parents_in(text)) parents[lesson_of(path)] = std::move(*found);
   }
   return parents;
 }
