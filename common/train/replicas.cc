@@ -62,6 +62,10 @@ std::string difference_of(ModelState& state, const Communicator& world, const Co
 
 }  // namespace
 
+Copies copies_of_shared_units(Communicator& group) {
+  return {group, [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
+}
+
 void check_copies(ModelState& state, const Communicator& world, const std::vector<Copies>& all) {
   std::string differences;
   for (const Copies& copies : all) {

@@ -20,6 +20,9 @@ struct Copies {
   };
 };
 
+// Units that the first pipeline stage and the last hold a copy of each. `group`: these two.
+Copies copies_of_shared_units(Communicator& group);
+
 // Throws Error unless all copies are the same to the bit, naming the ranks of `world` whose copies
 // are not those of most. Collective over all groups: a rank looks at each of them before it throws,
 // since its peers on one axis may have found nothing on another. Synchronizes the stream.

@@ -1,6 +1,5 @@
 #include "lessons/08_pipeline_parallel/pipeline.h"
 
-#include "common/train/replicas.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
@@ -25,7 +24,7 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
   const auto begin = Clock::now();
   switch (action.kind) {
     case ActionKind::recv_activation:
-      return recv(groups_.activations(), model_.input(slot), action.peer);
+      return recv(groups_[Axis::pipeline], model_.input(slot), action.peer);
     case ActionKind::forward: {
       const size_t before = action.micro_batch * context_.config.micro_batch_size;
       forward(Split::train, step.number, step.first_sequence + before, slot);
@@ -35,22 +34,22 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
     }
     case ActionKind::send_activation:
       activation_sent_.wait(stream);
-      activation_sent_ = send(groups_.activations(), model_.output(slot), action.peer);
+      activation_sent_ = send(groups_[Axis::pipeline], model_.output(slot), action.peer);
       return;
     case ActionKind::recv_gradient:
       gradient_sent_.wait(stream);  // the buffer is the same
-      return recv(groups_.gradients(), model_.d_residual(slot), action.peer);
+      return recv(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
     case ActionKind::backward:
       gradient_sent_.wait(stream);
       model_.backward(is_last_backward ? step.last_backward : Hooks(), slot);
       times_.backward += seconds_since(begin);
       return;
     case ActionKind::send_gradient:
-      gradient_sent_ = send(groups_.gradients(), model_.d_residual(slot), action.peer);
+      gradient_sent_ = send(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
       return;
     case ActionKind::reduce_embedding:
       for (size_t unit : layout_.shared_units()) {
-        groups_.embedding()
+        groups_[Axis::embedding]
             .all_reduce(stream, step.shared_gradient(unit), {.purpose = Purpose::gradient})
             .wait(stream);
       }
@@ -67,13 +66,13 @@ void Pipeline::forward(Split split, int64_t step, size_t first_sequence, size_t 
 }
 
 void Pipeline::evaluate(size_t batch, size_t first_sequence, size_t num_sequences) {
-  const size_t stage = groups_.activations().rank(), num_stages = groups_.activations().size();
+  Communicator& stages = groups_[Axis::pipeline];
   const size_t micro_batch_size = context_.config.micro_batch_size;
   for (size_t done = 0; done < num_sequences; done += micro_batch_size) {
-    if (stage > 0) recv(groups_.activations(), model_.input(0), stage - 1);
+    if (stages.rank() > 0) recv(stages, model_.input(0), stages.rank() - 1);
     forward(Split::validation, static_cast<int64_t>(batch), first_sequence + done, 0);
-    if (stage + 1 < num_stages) {
-      send(groups_.activations(), model_.output(0), stage + 1).wait(context_.stream);
+    if (stages.rank() + 1 < stages.size()) {
+      send(stages, model_.output(0), stages.rank() + 1).wait(context_.stream);
     } else {
       model_.evaluate();
     }
@@ -87,11 +86,6 @@ void Pipeline::recv(Communicator& group, TensorView buffer, size_t from) {
 Work Pipeline::send(Communicator& group, ConstTensorView buffer, size_t to) {
   return group.send(context_.stream, buffer, to,
                     {.purpose = Purpose::activation, .background = true});
-}
-
-Copies embedding_copies(GridGroups& groups) {
-  return {groups[Axis::embedding],
-          [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
 }
 
 }  // namespace ladder

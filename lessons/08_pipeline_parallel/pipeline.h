@@ -5,7 +5,6 @@
 #include "common/train/model_runner.h"
 #include "common/train/pipeline_report.h"
 #include "common/train/ranks.h"
-#include "common/train/replicas.h"
 
 namespace ladder {
 
@@ -56,8 +55,5 @@ class Pipeline {
   StageTimes times_;
   bool is_first_step_ = true;
 };
-
-// The copies of such units on the first stage and the last, for check_copies().
-Copies embedding_copies(GridGroups& groups);
 
 }  // namespace ladder

@@ -18,9 +18,8 @@ void PipelineFlags::add_to(CLI::App& app) {
       ->check(CLI::IsMember({"naive", "gpipe", "1f1b"}).description(""))
       ->group(group);
   add_whole_list(app, "--stage-layers", stage_layers,
-                 "Blocks of each stage, such as 5,3,3,1 [so that the most expensive stage is "
-                 "cheapest]",
-                 0, 10'000)
+                 "Blocks of each stage, such as 5,3,3,1 [so that the longest stage is short]", 0,
+                 10'000)
       ->group(group);
   app.add_option("--draw", draw, "File: the schedule as SVG")->check(path())->group(group);
 }

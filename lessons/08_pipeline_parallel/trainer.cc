@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "common/train/replicas.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 

@@ -1,7 +1,7 @@
 // Lesson 08: pipeline parallelism. Every rank runs a part of the model's operations.
 #pragma once
 
-#include "common/train/model_state.h"
+#include "common/train/replicas.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 
@@ -34,7 +34,8 @@ class PipelineTrainer {
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   void check_replicas() {
-    check_copies(state_, context_.ranks->world, {embedding_copies(*context_.ranks->groups)});
+    const RankContext& ranks = *context_.ranks;
+    check_copies(state_, ranks.world, {copies_of_shared_units(ranks.on(Axis::embedding))});
   }
   std::string report();
 

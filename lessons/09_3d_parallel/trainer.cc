@@ -138,7 +138,7 @@ void ThreeDTrainer::check_replicas() {
   check_copies(state_, context_.ranks->world,
                {{groups[Axis::data]},
                 {groups[Axis::tensor], [](const Unit&, const Parameter& p) { return !p.split; }},
-                embedding_copies(groups)});
+                copies_of_shared_units(groups[Axis::embedding])});
 }
 
 std::string ThreeDTrainer::report() {
