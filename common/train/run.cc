@@ -132,8 +132,8 @@ TrainerContext Run::context() {
     s.job.communicator().use_staging(s.staging);
   }
   if (s.has_axes) s.groups.emplace(s.job.communicator(), s.grid);
-  s.ranks.emplace(
-      RankContext{s.grid, s.job.communicator(), s.groups ? &*s.groups : nullptr, s.job.registered()});
+  s.ranks.emplace(RankContext{s.grid, s.job.communicator(), s.groups ? &*s.groups : nullptr,
+                              s.job.registered()});
   s.full_tensors.emplace(s.host_memory, describe(s.config.model), s.config.accumulation(),
                          s.job.communicator());
   return {.config = s.config,

@@ -230,8 +230,7 @@ TEST_CASE("the header says what will run and what it needs") {
   needed.device[Category::parameters] = 0;
   needed.host[Category::optimizer] = 2 << 20;
   needed.host[Category::workspace] = 1 << 20;
-  const std::string offloaded =
-      header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
+  const std::string offloaded = header_text({"00_test", "Tests."}, config, {}, corpus, needed, "");
   CHECK_THAT(line_with(offloaded, {"  memory "}),
              Contains(human_bytes(1 << 20) + " predicted: gradients " + human_bytes(1 << 20)));
   CHECK_THAT(line_with(offloaded, {"  host  "}),
@@ -239,9 +238,9 @@ TEST_CASE("the header says what will run and what it needs") {
                       ", workspace " + human_bytes(1 << 20)));
 
   needed.device_rank = 3;
-  CHECK_THAT(line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""),
-                       {"  memory "}),
-             Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
+  CHECK_THAT(
+      line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""), {"  memory "}),
+      Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ TEST_CASE("a vocabulary that does not divide is padded: 8 ranks, 250 tokens") {
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  require_negative_control<TensorParallelTrainer>(split_config(DType::fp64, 24), {.tensor_size = 2});
+  require_negative_control<TensorParallelTrainer>(split_config(DType::fp64, 24),
+                                                  {.tensor_size = 2});
 }
 
 TEST_CASE("bytes and activations are as the README says") {

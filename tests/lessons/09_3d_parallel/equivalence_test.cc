@@ -103,7 +103,8 @@ TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  require_negative_control<ThreeDTrainer>(split_config(DType::fp64, 2), {.pipeline_size = 2, .data_size = 2, .tensor_size = 2},
+  require_negative_control<ThreeDTrainer>(split_config(DType::fp64, 2),
+                                          {.pipeline_size = 2, .data_size = 2, .tensor_size = 2},
                                           flags_for(2, 2));
 }
 
