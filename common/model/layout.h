@@ -48,13 +48,10 @@ class Layout {
 
   // Units of which another pipeline stage holds a copy, too (Unit::is_shared).
   std::vector<size_t> shared_units() const;
-
   // Elements of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
-  // Elements of parameters, without padding.
-  size_t num_parameters() const;
-  // Elements of the largest unit, padding included.
-  size_t largest_unit() const;
+  size_t num_parameters() const;  // elements, without padding
+  size_t largest_unit() const;    // its elements, padding included
 
  private:
   void add_unit(const UnitSpec& spec);

@@ -44,6 +44,7 @@ std::vector<FullTensors::Place> FullTensors::places_of(const std::vector<Slice>&
 
 std::vector<std::vector<FullTensors::Place>> FullTensors::gather_places(
     const std::vector<Place>& own) {
+  if (world_.size() == 1) return {own};
   std::vector<int32_t> counts(world_.size());
   counts[world_.rank()] = static_cast<int32_t>(own.size());
   const TensorView all = as_words(counts.data(), counts.size() * sizeof(int32_t));

@@ -14,8 +14,8 @@ namespace ladder {
 // the top_k likeliest: as text where tokens are bytes, else as numbers. The same for the same
 // parameters and seed. The context is the last sequence_length tokens. `visit` may hand the tensors
 // over in any order. Throws Error unless each comes once.
-// Text is printable(): a model that has learned little draws any byte. A token that is no byte comes
-// as '?'.
+// Text is printable(): a model that has learned little draws any byte. A token that is no byte
+// comes as '?'.
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
                         const std::function<void(const TensorSink&)>& visit);
 

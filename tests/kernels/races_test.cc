@@ -6,8 +6,18 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "kernels/cpu/bodies.h"
+#include "kernels/adamw.h"
+#include "kernels/attention.h"
+#include "kernels/classifier.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gelu.h"
+#include "kernels/layernorm.h"
+#include "kernels/matmul.h"
+#include "kernels/norm.h"
+#include "kernels/residual.h"
+#include "kernels/vocabulary.h"
 #include "tests/kernels/arrays.h"
 #include "tests/kernels/thread_sanitizer.h"
 
@@ -15,6 +25,8 @@ namespace ladder::testing {
 namespace {
 
 constexpr int kThreads = 3;
+
+Stream stream(DeviceType::cpu);
 
 template <class Body>
 int races_in(Body body) {
@@ -80,16 +92,16 @@ TEST_CASE("elementwise kernels and reductions have no races") {
     const Array matrix = zeros(dtype, {kRows, kColumns}), other = zeros(dtype, {kRows, kColumns});
     const Array row = zeros(dtype, {kColumns}), dbias = zeros(sums, {kColumns});
     CHECK(races_in([&] {
-            cpu::fill(a, 1);
-            cpu::fill_normal(b, 1, 2, 3);
-            cpu::add(c, a, b);
-            cpu::scale(c, c, 2);
-            cpu::cast(wide, c);
-            cpu::gelu_forward(a, b);
-            cpu::gelu_backward(a, b, c);
-            cpu::add_bias(matrix, row);
-            cpu::bias_backward(dbias, matrix);
-            cpu::add_residual(other, matrix, matrix, row);
+            cpu::fill(stream, a, 1);
+            cpu::fill_normal(stream, b, 1, 2, 3);
+            cpu::add(stream, c, a, b);
+            cpu::scale(stream, c, c, 2);
+            cpu::cast(stream, wide, c);
+            cpu::gelu_forward(stream, a, b);
+            cpu::gelu_backward(stream, a, b, c);
+            cpu::add_bias(stream, matrix, row);
+            cpu::bias_backward(stream, dbias, matrix);
+            cpu::add_residual(stream, other, matrix, matrix, row);
           }) == 0);
   }
   for (DType dtype : kAccumulation) {
@@ -98,9 +110,9 @@ TEST_CASE("elementwise kernels and reductions have no races") {
     const Array v = zeros(dtype, {kElements}), g = zeros(dtype, {kElements});
     const Array out = zeros(DType::fp64, {1}), workspace = zeros(DType::fp64, {kElements});
     CHECK(races_in([&] {
-            cpu::adamw(p, m, v, g, {});
-            cpu::sum(out, workspace, p);
-            cpu::squared_norm(out, workspace, p);
+            cpu::adamw(stream, p, m, v, g, {});
+            cpu::sum(stream, out, workspace, p);
+            cpu::squared_norm(stream, out, workspace, p);
           }) == 0);
   }
 }
@@ -114,8 +126,8 @@ TEST_CASE("layernorm has no races") {
     const Array mean = zeros(sums, {kRows}), rstd = zeros(sums, {kRows});
     const Array dweight = zeros(sums, {kColumns}), dbias = zeros(sums, {kColumns});
     CHECK(races_in([&] {
-            cpu::layernorm_forward(y, mean, rstd, x, weight, bias);
-            cpu::layernorm_backward(x, dweight, dbias, y, y, weight, mean, rstd);
+            cpu::layernorm_forward(stream, y, mean, rstd, x, weight, bias);
+            cpu::layernorm_backward(stream, x, dweight, dbias, y, y, weight, mean, rstd);
           }) == 0);
   }
 }
@@ -131,10 +143,10 @@ TEST_CASE("embeddings have no races") {
     const Array positions = zeros(dtype, {kTokens, kColumns});
     const Array dpositions = zeros(sums, {kTokens, kColumns});
     CHECK(races_in([&] {
-            cpu::embedding_forward(out, of_rows, table, 0);
-            cpu::position_forward(out, out, positions);
-            cpu::position_backward(dpositions, out);
-            cpu::embedding_backward(dtable, of_rows, out, 0);
+            cpu::embedding_forward(stream, out, of_rows, table, 0);
+            cpu::position_forward(stream, out, out, positions);
+            cpu::position_backward(stream, dpositions, out);
+            cpu::embedding_backward(stream, dtable, of_rows, out, 0);
           }) == 0);
   }
 }
@@ -152,8 +164,8 @@ TEST_CASE("attention has no races") {
     const Array logsumexp = zeros(sums, {kBatch, kHeads, kTokens});
     const Array row_dot = zeros(sums, {kBatch, kHeads, kTokens});
     CHECK(races_in([&] {
-            cpu::attention_forward(out, logsumexp, qkv);
-            cpu::attention_backward(dqkv, row_dot, dout, out, logsumexp, qkv);
+            cpu::attention_forward(stream, out, logsumexp, qkv);
+            cpu::attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
           }) == 0);
   }
 }
@@ -167,10 +179,10 @@ TEST_CASE("the classifier's kernels have no races") {
     const Array maximum = zeros(sums, {kRows}), sum = zeros(sums, {kRows});
     const Array target_logit = zeros(sums, {kRows}), losses = zeros(sums, {kRows});
     CHECK(races_in([&] {
-            cpu::softmax_maximum(maximum, logits);
-            cpu::softmax_exponentials(logits, sum, target_logit, targets, maximum, 0);
-            cpu::cross_entropy(losses, dlogits, logits, sum, target_logit, targets, 0, 1);
-            cpu::cross_entropy_loss(losses, sum, target_logit);
+            cpu::softmax_maximum(stream, maximum, logits);
+            cpu::softmax_exponentials(stream, logits, sum, target_logit, targets, maximum, 0);
+            cpu::cross_entropy(stream, losses, dlogits, logits, sum, target_logit, targets, 0, 1);
+            cpu::cross_entropy_loss(stream, losses, sum, target_logit);
           }) == 0);
   }
 }

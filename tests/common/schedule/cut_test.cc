@@ -120,8 +120,8 @@ TEST_CASE("more stages than layers and two are too many for --stage-layers") {
 }
 
 TEST_CASE("messages count one layer and one stage as one") {
-  const Gpt2Config one_layer = {
-      .num_layers = 1, .num_heads = 2, .hidden = 32, .vocab_size = 256, .sequence_length = 32};
+  const ModelDescription one_layer = describe(
+      {.num_layers = 1, .num_heads = 2, .hidden = 32, .vocab_size = 256, .sequence_length = 32});
   CHECK_THROWS_WITH(
       cut_at_layers(one_layer, {2}, 1),
       Contains(": 2 layers on 1 stage; the model has 1 layer, the pipeline 1 stage,"));

@@ -100,8 +100,7 @@ TEST_CASE("slices lie where the layout says") {
   const std::vector<Slice> in_shards = owned_slices(layout, 1, shards);
   REQUIRE(in_flat.size() == in_shards.size());
   CHECK(in_shards.front().view.data() == shards.data());
-  CHECK(in_flat.front().view.data() ==
-        flat.rows(layout.unit(0).padded_elements / 2, 1).data());
+  CHECK(in_flat.front().view.data() == flat.rows(layout.unit(0).padded_elements / 2, 1).data());
   for (size_t i = 0; i < in_flat.size(); ++i) {
     CHECK(in_flat[i].parameter == in_shards[i].parameter);
     CHECK(in_flat[i].first == in_shards[i].first);

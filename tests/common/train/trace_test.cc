@@ -13,8 +13,9 @@
 #include <optional>
 #include <thread>
 
-#include "common/comm/mpi_transport.h"
+#include "common/model/layout.h"
 #include "kernels/runtime/clock.h"
+#include "kernels/runtime/range.h"
 #include "tests/common/io/test_files.h"
 #include "tests/mpi_main.h"
 
@@ -73,29 +74,24 @@ void compute_for(double seconds) {
   while (seconds_since(begin) < seconds) std::this_thread::yield();
 }
 
-// What a step does with the trace: units backward, each reduced in the background when it is final,
-// then a number summed and an update.
-void run_step(Trace& trace, const Layout& layout, Communicator& ranks) {
-  Stream stream(DeviceType::cpu);
+// What a step does: units backward, each reduced in the background when it is final, then a number
+// summed and an update.
+void run_step(Stream& stream, const Layout& layout, Communicator& ranks) {
   std::vector<float> gradients(1 << 16);
   const TensorView all(gradients.data(), DType::fp32, DeviceType::cpu, {gradients.size()});
   std::vector<Work> started;
-  Hooks inner;
-  inner.done = [&](size_t, Pass) {
+  for (size_t unit = layout.units().size(); unit-- > 0;) {
+    {
+      const Range range(stream, layout.unit(unit).name, "backward");
+      compute_for(1e-4);
+    }
     started.push_back(
         ranks.all_reduce(stream, all, {.purpose = Purpose::gradient, .background = true}));
-  };
-  const Hooks hooks = trace.hooks(layout, inner);
-  trace.mark();
-  for (size_t unit = layout.units().size(); unit-- > 0;) {
-    compute_for(1e-4);
-    hooks.done(unit, Pass::backward);
   }
   for (Work& work : started) work.wait(stream);
   ranks.all_reduce(stream, all.rows(0, 1), {}).wait(stream);
-  trace.mark();
+  const Range range(stream, "AdamW");
   compute_for(1e-4);
-  trace.add_since_mark("AdamW");
 }
 
 constexpr Gpt2Config kModel = {
@@ -109,8 +105,10 @@ TEST_CASE("a trace has every computation and every collective of both ranks, onc
   ranks->barrier();
   Trace trace;
   trace.observe(*ranks);
-  for (int step = 0; step < kSteps; ++step) run_step(trace, layout, *ranks);
-  Stream stream(DeviceType::cpu);
+  Stream observed(DeviceType::cpu), stream(DeviceType::cpu);
+  trace.observe(observed);
+  for (int step = 0; step < kSteps; ++step) run_step(observed, layout, *ranks);
+  { const Range range(stream, "not observed"); }
   int32_t one = 1;
   others->all_reduce(stream, {&one, DType::int32, DeviceType::cpu, {1}}, {}).wait(stream);
 

@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 
+#include "common/comm/one_rank.h"
 #include "common/data/batch.h"
 #include "common/io/safetensors.h"
 #include "common/train/outputs.h"
+#include "common/train/prediction.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -175,9 +177,7 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     model.forward(stream, activations, workspace, tokens);
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
     model.backward(stream, activations, workspace, tokens);
-    const double grad_norm = std::sqrt(norm.squared_norm(stream, 0, [&](size_t unit) {
-      return shard_in_flat(layout, unit, 0, ConstTensorView(grads));
-    }));
+    const double grad_norm = std::sqrt(norm.squared_norm(stream, 0, grads));
     adamw_update(stream, layout, 0, flat[0], flat[1], flat[2], grads,
                  adamw_step(config.optimizer, step, grad_norm));
     const double* const elements = grads.view().as<double>();

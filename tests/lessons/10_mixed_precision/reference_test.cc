@@ -123,8 +123,7 @@ class Comparison {
         layout(), 0, master.size(), [&](const Parameter& p, size_t, size_t begin, size_t end) {
           for (size_t i = begin; i < end; ++i) {
             const MixedReference::Element e =
-                reference_.updated({state(kParam)[i], state(kExpAvg)[i],
-                                    state(kExpAvgSq)[i]},
+                reference_.updated({state(kParam)[i], state(kExpAvg)[i], state(kExpAvgSq)[i]},
                                    grad[i], norm, num_updates_ + 1, p.shape.num_dims() == 2);
             const bool is_right =
                 (flags_.no_master_weights ? master[i] == rounded(master[i], session_.config.dtype)
