@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "common/comm/communicator.h"
 #include "common/comm/mpi_transport.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
@@ -251,14 +252,14 @@ void run_all(const Options& options) {
   Stream stream(DeviceType::cpu);
   Memory memory(DeviceType::cpu, "device", 0);
   NodeMemory node_memory(world);
-  const auto ranks =
-      MpiTransport::make_world(world, options.no_shared_memory ? nullptr : &node_memory);
+  Communicator ranks(
+      MpiTransport::make_world(world, options.no_shared_memory ? nullptr : &node_memory));
   const Shape shape = {std::ranges::max(sizes) / sizeof(float)};
   const Tensor shared(memory, Category::communication, DType::fp32, shape, &node_memory);
   const Tensor own(memory, Category::workspace, DType::fp32, shape);
   // Pages that were never written are all one, which stays in the cache.
   std::memset(own.view().data(), 0, own.view().num_bytes());
-  const Bench bench = {world, *ranks, stream, shared, own};
+  const Bench bench = {world, ranks, stream, shared, own};
   if (world.rank() == 0) {
     std::printf("%zu ranks, fp32\n%-15s %8s %12s %10s %14s %8s %12s %8s\n", world.size(), "",
                 "size", "us", "GB/s", "part of limit", "best", "MPI us", "MPI/ours");

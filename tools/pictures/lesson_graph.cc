@@ -30,7 +30,7 @@ LessonGraph read_lessons(const std::string& root) {
     const std::string text(std::istreambuf_iterator<char>(file), {});
     if (auto parents = parents_in(text)) graph[folder.path().filename()] = std::move(*parents);
   }
-  check(!graph.empty(), "no lessons below " + root);
+  if (graph.empty()) fail("no lessons below " + root);
   return graph;
 }
 

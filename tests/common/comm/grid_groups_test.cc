@@ -266,7 +266,7 @@ void test_on_device(Communicator& all, Ranks& ranks) {
   }
   // Groups of one rank are on the device too.
   GridGroups alone(all, grid_at({8, 1, 1, 1}, all.rank()));
-  CHECK(alone.tensor().device() == all.device());
+  CHECK(alone[Axis::tensor].device() == all.device());
 }
 
 TEST_CASE("the same on a device, by NCCL and staged") {
