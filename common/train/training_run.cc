@@ -89,7 +89,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
     s.trace->observe(s.stream);
   }
   const NeededMemory memory =
-      largest_memory(prediction, [&](const auto& own) { return job.all_gather(own); });
+      largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
   const std::vector<NamedFile> more_outputs =
       program.outputs ? program.outputs() : std::vector<NamedFile>();

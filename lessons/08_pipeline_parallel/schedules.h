@@ -22,7 +22,7 @@ size_t max_in_flight(ScheduleKind kind, size_t stage, size_t num_stages, size_t 
 
 // What every stage does in a step. All kinds run the backwards in the order of the forwards, 0 to
 // m - 1 (GPipe's paper goes from the last to the first): so gradients are added up in the order of
-// lesson 01, and all kinds give the same bits. One stage sends and reduces nothing; 1 <= m < p is legal.
+// lesson 01, and all kinds give the same bits. One stage sends and reduces nothing; m < p will do.
 // `reduces_embedding`: the first and the last stage add up the gradients of a unit that both hold.
 Schedule make_schedule(ScheduleKind kind, size_t num_stages, size_t num_micro_batches,
                        bool reduces_embedding = true);
