@@ -162,6 +162,20 @@ TEST_CASE("02: a trace is of all ranks, and what it sends itself is not counted"
   CHECK(updates == std::vector<int>{15, 15, 15});  // of five units
 }
 
+TEST_CASE("02: the header counts what sums of messages need") {
+  const auto memory_line = [](const Flags& flags) {
+    const ProcessResult result =
+        run_ranks(2, Flags{lesson_path("02_ddp"), "--model", "nano", "--steps", "1", "--sample",
+                           "0", "--evaluate-every", "0", "--threads", "1"} +
+                         flags);
+    require_success(result);
+    const size_t begin = result.out.find("  memory ");
+    return result.out.substr(begin, result.out.find('\n', begin) - begin);
+  };
+  CHECK_THAT(memory_line({}), !Catch::Contains("communication"));
+  CHECK_THAT(memory_line({"--no-shared-memory"}), Catch::Contains("communication 4.00 MiB"));
+}
+
 TEST_CASE("02: --help comes once, with the flags of this lesson") {
   const ProcessResult result = run_ranks(2, {lesson_path("02_ddp"), "--help"});
   require_success(result);
