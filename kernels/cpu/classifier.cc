@@ -40,9 +40,9 @@ void softmax_exponentials(Stream&, TensorView logits, TensorView sum, TensorView
   });
 }
 
-void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, ConstTensorView exponentials,
-                   ConstTensorView sum, ConstTensorView target_logit, ConstTensorView targets,
-                   size_t first, double loss_scale) {
+void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
+                   ConstTensorView exponentials, ConstTensorView sum, ConstTensorView target_logit,
+                   ConstTensorView targets, size_t first, double loss_scale) {
   const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
   cpu::cross_entropy_loss(stream, losses, sum, target_logit);
   dispatch_float(dlogits.dtype(), [&](auto zero) {

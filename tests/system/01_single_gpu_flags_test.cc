@@ -135,7 +135,8 @@ TEST_CASE("01: more than one rank, by the environment that mpirun sets") {
          .environment = {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", rank}}});
   };
   check_user_error(run_rank("0"), {"01_single_gpu", "2", "02_ddp"});
-  check_user_error(run_rank("1"), {"01_single_gpu", "2", "02_ddp"});  // rank 0 may be another lesson
+  check_user_error(run_rank("1"),
+                   {"01_single_gpu", "2", "02_ddp"});  // rank 0 may be another lesson
 }
 
 TEST_CASE("01: more than one rank, by mpirun") {

@@ -110,8 +110,8 @@ TEST_CASE("08: the schedule drawn, and a trace of what every stage did") {
   const auto spans = spans_of_trace(read_text(folder.path() / "trace.json"), 4);
   for (size_t stage = 0; stage < 4; ++stage) {
     CAPTURE(stage);
-    // Each stage has a block here: 8 micro-batches in each of two steps, and as many forward in each
-    // of two evaluations.
+    // Each stage has a block here: 8 micro-batches in each of two steps, and as many forward in
+    // each of two evaluations.
     CHECK(spans[stage].count(concat("h.", stage, " forward")) == 32);
     CHECK(spans[stage].count(concat("h.", stage, " backward")) == 16);
     const size_t boundaries = stage == 0 || stage == 3 ? 1 : 2;

@@ -22,7 +22,8 @@ TEST_CASE("the published models have their published numbers of parameters") {
   }
   CHECK(sum == expected);
   // 6 for each parameter and 12 L C T for attention: 124M parameters, 12 layers of 768, T = 1024.
-  if (name == "gpt2") CHECK(describe(config).flops_per_token() == 6.0 * 124'439'808 + 12.0 * 12 * 768 * 1024);
+  if (name == "gpt2")
+    CHECK(describe(config).flops_per_token() == 6.0 * 124'439'808 + 12.0 * 12 * 768 * 1024);
 }
 
 TEST_CASE("an unknown preset is named, with those that exist") {
@@ -113,8 +114,7 @@ TEST_CASE("unit_of finds each parameter in the flat buffer") {
 
 // Bytes that an object asks an arena for, in a category of its own.
 template <class Object>
-size_t bytes_of(Category category, const Layout& layout, DType dtype, size_t batch,
-                size_t tokens) {
+size_t bytes_of(Category category, const Layout& layout, DType dtype, size_t batch, size_t tokens) {
   Memory arena(DeviceType::cpu, "device", 0, no_memory());
   const Object object(arena, layout, dtype, batch, tokens);
   CHECK(arena.current().total() == arena.current()[category]);
@@ -220,12 +220,14 @@ TEST_CASE("of tensors that tensor parallelism splits a rank holds its slice") {
     return text;
   };
   // Rows of the vocabulary: 3 and 2. Of q, k and v each rank has 2 of 4 columns.
-  CHECK(shapes(0) == "wte.weight(3, 4)0 h.0.attn.c_attn.weight(4, 6)0 h.0.attn.c_attn.bias(6)0 "
-                     "h.0.attn.c_proj.weight(2, 4)0 h.0.mlp.c_fc.weight(4, 8)0 "
-                     "h.0.mlp.c_fc.bias(8)0 h.0.mlp.c_proj.weight(8, 4)0 ");
-  CHECK(shapes(1) == "wte.weight(2, 4)12 h.0.attn.c_attn.weight(4, 6)2 h.0.attn.c_attn.bias(6)2 "
-                     "h.0.attn.c_proj.weight(2, 4)8 h.0.mlp.c_fc.weight(4, 8)8 "
-                     "h.0.mlp.c_fc.bias(8)8 h.0.mlp.c_proj.weight(8, 4)32 ");
+  CHECK(shapes(0) ==
+        "wte.weight(3, 4)0 h.0.attn.c_attn.weight(4, 6)0 h.0.attn.c_attn.bias(6)0 "
+        "h.0.attn.c_proj.weight(2, 4)0 h.0.mlp.c_fc.weight(4, 8)0 "
+        "h.0.mlp.c_fc.bias(8)0 h.0.mlp.c_proj.weight(8, 4)0 ");
+  CHECK(shapes(1) ==
+        "wte.weight(2, 4)12 h.0.attn.c_attn.weight(4, 6)2 h.0.attn.c_attn.bias(6)2 "
+        "h.0.attn.c_proj.weight(2, 4)8 h.0.mlp.c_fc.weight(4, 8)8 "
+        "h.0.mlp.c_fc.bias(8)8 h.0.mlp.c_proj.weight(8, 4)32 ");
   // What is not split is counted once, by the first rank; both have room for the larger slice.
   const Layout zero(config, 1, {.tensor_rank = 0, .tensor_size = 2});
   const Layout one(config, 1, {.tensor_rank = 1, .tensor_size = 2});

@@ -21,26 +21,25 @@ class ScratchUnits {
   }
 
   Hooks hooks() {
-    return {
-        .weights =
-            [this](const Use& use) {
-              const size_t unit = use.unit;
-              copy(stream(), weights_[unit], part(model_.parameters, unit));
-              return ConstUnitView(model_.layout.unit(unit), weights_[unit]);
-            },
-        .gradient =
-            [this](const Use& use) {
-              return UnitView(model_.layout.unit(use.unit), gradients_[use.unit]);
-            },
-        .done =
-            [this](const Use& use) {
-              const size_t unit = use.unit;
-              fill(stream(), weights_[unit], std::nan(""));
-              if (!use.gradient_is_final) return;
-              const TensorView flat = part(model_.gradients, unit);
-              add(stream(), flat, flat, gradients_[unit]);
-              fill(stream(), gradients_[unit], 0);
-            }};
+    return {.weights =
+                [this](const Use& use) {
+                  const size_t unit = use.unit;
+                  copy(stream(), weights_[unit], part(model_.parameters, unit));
+                  return ConstUnitView(model_.layout.unit(unit), weights_[unit]);
+                },
+            .gradient =
+                [this](const Use& use) {
+                  return UnitView(model_.layout.unit(use.unit), gradients_[use.unit]);
+                },
+            .done =
+                [this](const Use& use) {
+                  const size_t unit = use.unit;
+                  fill(stream(), weights_[unit], std::nan(""));
+                  if (!use.gradient_is_final) return;
+                  const TensorView flat = part(model_.gradients, unit);
+                  add(stream(), flat, flat, gradients_[unit]);
+                  fill(stream(), gradients_[unit], 0);
+                }};
   }
 
  private:

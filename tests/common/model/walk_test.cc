@@ -1,4 +1,5 @@
-// The order in which a micro-batch uses the units, for GPT-2, its stages, and models that it is not.
+// The order in which a micro-batch uses the units, for GPT-2, its stages, and models that it is
+// not.
 #include "common/model/walk.h"
 
 #include <catch2/catch.hpp>

@@ -71,8 +71,8 @@ TEST_CASE("more stages than units are the user's mistake") {
   CHECK(cut_line({1, 1, 1}, 3) == std::vector<size_t>{0, 1, 2});
   CHECK_THROWS_AS(cut_line({1, 1, 1}, 4), UserError);
   CHECK_THROWS_WITH(cut_line({1, 1, 1}, 4), Contains("--pipeline-parallel-size 4") &&
-                                                 Contains("3 units") &&
-                                                 Contains("at most 3 stages"));
+                                                Contains("3 units") &&
+                                                Contains("at most 3 stages"));
   CHECK_THROWS_AS(cut_line({1, 1, 1}, 0), Error);
 }
 
