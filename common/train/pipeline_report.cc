@@ -87,8 +87,7 @@ std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& 
   return times;
 }
 
-std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times,
-                        size_t num_micro_batches) {
+std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times) {
   double busy = 0, longest = 0;
   for (const StageTimes& stage : times) {
     busy += stage.forward + stage.backward;
@@ -100,13 +99,17 @@ std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>&
            : kind == ActionKind::backward ? times[stage].backward
                                           : 0;
   };
-  const double p = static_cast<double>(times.size()), m = static_cast<double>(num_micro_batches);
+  const Costs equal = [](size_t, ActionKind kind) {
+    return kind == ActionKind::forward ? 1.0 : kind == ActionKind::backward ? 2.0 : 0.0;
+  };
+  const auto percent_of = [&](const Costs& costs) {
+    return 100 * bubble_of(plan.schedule, simulate(plan.schedule, costs)).overall;
+  };
   return format(
       "\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"
-      "  forward and backward measured here; (p-1)/(m+p-1) = %.1f %%\n",
-      plan.name.c_str(), 100 * (1 - busy / (p * longest)),
-      100 * bubble_of(plan.schedule, simulate(plan.schedule, measured)).overall,
-      100 * (p - 1) / (m + p - 1));
+      "  forward and backward measured here; %.1f %% with equal stages\n",
+      plan.name.c_str(), 100 * (1 - busy / (static_cast<double>(times.size()) * longest)),
+      percent_of(measured), percent_of(equal));
 }
 
 }  // namespace ladder

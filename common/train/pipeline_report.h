@@ -45,8 +45,9 @@ struct StageTimes {
 std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& own);
 
 // Lines for the end, of the stages' times: the bubble measured, that of the schedule with the times
-// of forward and backward measured, and (p - 1) / (m + p - 1). "" where nothing was measured.
-std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times,
-                        size_t num_micro_batches);
+// of forward and backward measured, and that of equal stages whose backward takes twice as long as
+// forward: (p - 1) / (m + p - 1), or of the naive schedule (p - 1) / p. "" where nothing was
+// measured.
+std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times);
 
 }  // namespace ladder

@@ -52,8 +52,7 @@ double PipelineTrainer::evaluate(size_t num_batches) {
 }
 
 std::string PipelineTrainer::report() {
-  return bubble_text(stage_.plan, times_of_stages(context_.ranks->world, pipeline_.times()),
-                     context_.config.num_micro_batches(1));
+  return bubble_text(stage_.plan, times_of_stages(context_.ranks->world, pipeline_.times()));
 }
 
 }  // namespace ladder

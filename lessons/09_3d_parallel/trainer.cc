@@ -145,8 +145,7 @@ std::string ThreeDTrainer::report() {
   const ProcessGrid& grid = context_.ranks->grid;
   if (grid.pipeline_size == 1) return {};
   Communicator& stages = context_.ranks->on(Axis::pipeline);
-  return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()),
-                     context_.config.num_micro_batches(grid.data_size));
+  return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()));
 }
 
 }  // namespace ladder

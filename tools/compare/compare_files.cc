@@ -168,7 +168,7 @@ void print_lines(std::ostream& out, std::vector<Line> lines, size_t max_lines) {
       << "  " << std::right;
   column("max abs", 9);
   column("max rel", 9);
-  column("max ulp", 20);
+  column("max ulp", 8);
   out << "file\n" << std::setprecision(2) << std::scientific;
   for (size_t i = 0; i < shown; ++i) {
     const auto& [file, tensor] = lines[i];
@@ -177,7 +177,8 @@ void print_lines(std::ostream& out, std::vector<Line> lines, size_t max_lines) {
         << name.substr(1, name.size() - 2) << "  " << std::right;
     column(tensor->max_absolute, 9);
     column(tensor->max_relative, 9);
-    column(tensor->max_ulp, 20);
+    // More says no more than the columns before it.
+    column(tensor->max_ulp > 999'999 ? "over 1e6" : concat(tensor->max_ulp), 8);
     out << file->name << in_brackets(tensor->part) << in_brackets(tensor->remark) << "\n";
   }
   if (shown < lines.size()) out << "... and " << lines.size() - shown << " more (--all)\n";

@@ -17,27 +17,31 @@ PipelinePlan two_stages() {
   return {.parts = {}, .schedule = schedule_of({"F0 F1 B0 B1", "F0 F1 B0 B1"}), .name = "gpipe"};
 }
 
-TEST_CASE("the bubble by the clock, by the measured times, and by the formula") {
+TEST_CASE("the bubble by the clock, by the measured times, and of equal stages") {
   // Of 2 x 9 seconds the stages were busy for 2 x 6. The schedule: a stage runs its 4 actions in 6
   // of 9 seconds. (2-1)/(2+2-1).
   const StageTimes even = {.forward = 2, .backward = 4, .all = 9};
-  CHECK_THAT(bubble_text(two_stages(), {even, even}, 2),
+  CHECK_THAT(bubble_text(two_stages(), {even, even}),
              Contains("gpipe: 33.3 % of the wall time; 33.3 % by the schedule") &&
-                 Contains("(p-1)/(m+p-1) = 33.3 %"));
+                 Contains("33.3 % with equal stages"));
   // The slowest stage's time counts: 12 of 2 x 12 seconds.
-  CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 12}}, 2), Contains("50.0 % of the wall time"));
-  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 12}, even}, 2), Contains("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 12}}), Contains("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 12}, even}), Contains("50.0 % of the wall time"));
   // The second stage takes twice as long, so an action of its forward 2, of its backward 4: its
   // last forward ends at 5, its backwards at 9 and 13, those of the first at 11 and 15. Of 2 x 15
   // seconds 6 and 12 are busy.
   const std::vector<StageTimes> uneven = {{2, 4, 15}, {4, 8, 20}};
-  CHECK_THAT(bubble_text(two_stages(), uneven, 2),
+  CHECK_THAT(bubble_text(two_stages(), uneven),
              Contains("55.0 % of the wall time; 40.0 % by the schedule"));
-  CHECK_THAT(bubble_text(two_stages(), uneven, 8), Contains("(p-1)/(m+p-1) = 11.1 %"));
+  CHECK_THAT(bubble_text(two_stages(), uneven), Contains("33.3 % with equal stages"));
+  // One micro-batch at a time: half of the time, whatever their number. (2-1)/2.
+  const PipelinePlan naive = {
+      .parts = {}, .schedule = schedule_of({"F0 B0 F1 B1", "F0 B0 F1 B1"}), .name = "naive"};
+  CHECK_THAT(bubble_text(naive, {even, even}), Contains("50.0 % with equal stages"));
 }
 
 TEST_CASE("nothing is said of a bubble that was not measured") {
-  CHECK(bubble_text(two_stages(), {{}, {}}, 2).empty());
+  CHECK(bubble_text(two_stages(), {{}, {}}).empty());
 }
 
 TEST_CASE("every stage hears of every stage's times") {
