@@ -33,8 +33,8 @@ struct TrainingRun::State {
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
+        // mpirun gives every rank a terminal.
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
-    // mpirun gives every rank one
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 
@@ -69,7 +69,7 @@ struct TrainingRun::State {
   std::optional<RankContext> ranks;
   std::optional<FullTensors> full_tensors;
   bool on_terminal;
-  Clock::time_point begin;
+  Time begin;
 };
 
 TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
