@@ -98,7 +98,7 @@ std::string values_of(const SafetensorsReader& file, const std::string& name, si
                       size_t column, size_t count) {
   std::string text;
   for (const SafetensorsEntry& entry : file.entries()) {
-    if (entry.name != name && !entry.name.ends_with("." + name)) continue;
+    if (entry.name != name && !entry.name.ends_with(concat(".", name))) continue;
     text += concat(one_line(entry.name), "  ", entry.dtype, "  ", shape_of(entry), "  ",
                    summary_text(file, entry), "\n");
     if (!is_float(entry)) continue;
@@ -111,7 +111,7 @@ std::string values_of(const SafetensorsReader& file, const std::string& name, si
     text += concat("  row ", row, ", from column ", column, ":");
     for (double value :
          read(file, entry, row * columns + column, std::min(count, columns - column))) {
-      text += " " + number(value);
+      text += concat(" ", number(value));
     }
     text += "\n";
   }
