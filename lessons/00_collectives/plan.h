@@ -33,7 +33,7 @@ inline Range part_of(size_t n, size_t count, size_t index) {
 struct Step {
   struct Transfer {
     size_t peer = 0;
-    Range range;
+    Range range;  // of this rank's vector; the peer's may be another one of the same length
   };
   std::optional<Transfer> send, receive;
   bool adds = false;  // what is received is added to the elements that are there, else stored

@@ -10,7 +10,8 @@ namespace {
 // Is `own` at one end of the message of which `other`, of rank `peer`, is at the other end?
 bool match(const std::optional<Step::Transfer>& own, size_t rank,
            const std::optional<Step::Transfer>& other, size_t peer) {
-  return own && other && own->peer == peer && other->peer == rank && own->range == other->range;
+  return own && other && own->peer == peer && other->peer == rank &&
+         own->range.size() == other->range.size();
 }
 
 // The ranks whose next steps fit together. A step that has nobody at the other end waits, and then
@@ -65,13 +66,16 @@ void run_plan(const Plan& plan, std::vector<std::vector<double>>& vectors,
   for (const Round& round : rounds_of(plan)) {
     const std::vector<std::vector<double>> before = vectors;
     for (size_t r : round) {
-      const Step& step = plan[r][next[r]++];
+      const Step& step = plan[r][next[r]];
       if (!step.receive) continue;
-      for (size_t i = step.receive->range.begin; i < step.receive->range.end; ++i) {
-        const double value = before[step.receive->peer].at(i);
-        vectors[r].at(i) = step.adds ? vectors[r].at(i) + value : value;
+      const auto& [peer, range] = *step.receive;
+      const size_t first = plan[peer][next[peer]].send->range.begin;
+      for (size_t i = 0; i < range.size(); ++i) {
+        double& own = vectors[r].at(range.begin + i);
+        own = before[peer].at(first + i) + (step.adds ? own : 0);
       }
     }
+    for (size_t r : round) ++next[r];
     if (after_round) after_round(++num_passed);
   }
 }

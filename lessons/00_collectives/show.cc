@@ -35,17 +35,19 @@ Vectors first_vectors(Collective collective, size_t num_ranks, size_t n) {
   return vectors;
 }
 
-// "sends [1 2] to rank 1, adds [7 8] from rank 3"
-std::string text_of(const Step& step, size_t rank, const Vectors& before) {
+// "sends [1 2] to rank 1, adds [7 8] from rank 3". `next` are the steps that ranks take.
+std::string text_of(const Plan& plan, const std::vector<size_t>& next, size_t rank,
+                    const Vectors& before) {
+  const Step& step = plan[rank][next[rank]];
   std::string text;
   if (step.send) {
     const auto& [peer, range] = *step.send;
     text = concat("sends ", text_of(before[rank], range), " to rank ", peer);
   }
   if (step.receive) {
-    const auto& [peer, range] = *step.receive;
+    const size_t peer = step.receive->peer;
     text += concat(text.empty() ? "" : ", ", step.adds ? "adds " : "stores ",
-                   text_of(before[peer], range), " from rank ", peer);
+                   text_of(before[peer], plan[peer][next[peer]].send->range), " from rank ", peer);
   }
   return text;
 }
@@ -70,9 +72,10 @@ std::string show_plan(Algorithm algorithm, Collective collective, size_t num_ran
   run_plan(plan, vectors, [&](size_t round) {
     text += concat("round ", round, "\n");
     for (size_t r : rounds[round - 1]) {
-      text += concat("  rank ", r, " ", text_of(plan[r][next[r]++], r, before), " and has ",
+      text += concat("  rank ", r, " ", text_of(plan, next, r, before), " and has ",
                      text_of(vectors[r], {0, n}), "\n");
     }
+    for (size_t r : rounds[round - 1]) ++next[r];
     before = vectors;
   });
   return text;
