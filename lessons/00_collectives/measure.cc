@@ -6,7 +6,6 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/runtime/clock.h"
-#include "kernels/runtime/median.h"
 #include "lessons/00_collectives/execute.h"
 
 namespace ladder {
@@ -111,7 +110,8 @@ double Bench::time_calls(Way way, const std::vector<Step>& steps, size_t n) {
     const uint64_t slowest = std::ranges::max(job_.all_gather({picoseconds}));
     if (round > 0) seconds.push_back(static_cast<double>(slowest) * 1e-12);  // the first warms up
   }
-  return median(seconds);
+  std::ranges::sort(seconds);
+  return seconds[kRounds / 2];
 }
 
 Measurement Bench::measure(Way way, size_t bytes, bool timed) {

@@ -12,11 +12,12 @@ using Vectors = std::vector<std::vector<double>>;
 
 // "[1 2 . .]"
 std::string text_of(const std::vector<double>& vector, Range range) {
-  std::string text;
+  std::string text = "[";
   for (size_t i = range.begin; i < range.end; ++i) {
-    text += (text.empty() ? "" : " ") + (std::isnan(vector[i]) ? "." : concat(vector[i]));
+    if (i > range.begin) text += ' ';
+    text += std::isnan(vector[i]) ? "." : concat(vector[i]);
   }
-  return "[" + text + "]";
+  return text + "]";
 }
 
 // Rank 0 has 1, 2, 3, 4, rank 1 has 5, 6, 7, 8, and so on, as far as the collective begins with it.
