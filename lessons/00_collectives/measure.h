@@ -21,7 +21,7 @@ struct Measurement {
   Way way;
   size_t bytes = 0;    // of the whole vector
   size_t errors = 0;   // elements, on all ranks together, that are not exactly right
-  double seconds = 0;  // 0: not timed
+  double seconds = 0;  // of a call, in the fastest of some rounds; 0: not timed
 };
 
 // One collective on vectors of fp32. All functions are collective over the ranks of the job, and
