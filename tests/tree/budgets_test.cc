@@ -13,6 +13,8 @@ constexpr size_t kMainLines = 60;     // lessons/NN_name/main.cc
 constexpr size_t kLessonLines = 400;  // the rest of a lesson, without its benchmark
 // Its idea has two halves: lists of actions, and what runs them.
 constexpr size_t kPipelineLessonLines = 450;
+// No trainer does its work: it has four algorithms, a checker, and what runs, times and shows them.
+constexpr size_t kCollectivesLessonLines = 1050;
 constexpr size_t kHeaderLines = 150;
 constexpr size_t kSourceLines = 300;
 
@@ -47,8 +49,9 @@ std::vector<std::string> budget_violations(const std::vector<SourceFile>& files)
     }
   }
   for (const auto& [lesson, lines] : lesson_lines) {
-    const bool is_pipeline = lesson == "lessons/08_pipeline_parallel";
-    const size_t budget = is_pipeline ? kPipelineLessonLines : kLessonLines;
+    const size_t budget = lesson == "lessons/00_collectives"         ? kCollectivesLessonLines
+                          : lesson == "lessons/08_pipeline_parallel" ? kPipelineLessonLines
+                                                                     : kLessonLines;
     if (lines <= budget) continue;
     findings.push_back(concat(lesson, ": ", lines, " lines in all, may have ", budget));
   }

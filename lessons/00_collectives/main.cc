@@ -1,0 +1,34 @@
+#include "common/io/standard_streams.h"
+#include "common/train/alike.h"
+#include "common/train/command_line.h"
+#include "common/train/guarded.h"
+#include "lessons/00_collectives/program.h"
+
+namespace ladder {
+namespace {
+
+int run_collectives(int argc, const char* const* argv) {
+  bool is_good = true;
+  const int status = run_guarded(kCollectivesLesson, true, [&](Job& job) {
+    job.require_same(settings_of_program(kCollectivesLesson.name, argc, argv));
+    CLI::App app(kCollectivesLesson.description, kCollectivesLesson.name);
+    CollectiveFlags flags;
+    flags.add_to(app);
+    try {
+      parse_command_line(app, argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      if (job.rank() == 0) print(app.help());
+      return;
+    }
+    job.require_same(settings_of_flags(app));
+    if (!flags.show.empty()) return show(job, flags);
+    job.connect({});
+    is_good = flags.check_network ? check_network(job, flags) : measure(job, flags);
+  });
+  return status == 0 && !is_good ? 1 : status;
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) { return ladder::run_collectives(argc, argv); }

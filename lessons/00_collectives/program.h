@@ -1,0 +1,33 @@
+// What the program does, by its flags.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "common/comm/job.h"
+#include "common/train/lesson_info.h"
+#include "lessons/00_collectives/plan.h"
+
+namespace ladder {
+
+inline constexpr LessonInfo kCollectivesLesson = {
+    "00_collectives", "Builds collectives from messages, checks them and measures what they cost."};
+
+struct CollectiveFlags {
+  Collective collective = Collective::all_reduce;
+  std::string algorithm = "all";  // or "shared", or an algorithm's name
+  std::string show = {};          // an algorithm's name; empty = measure
+  std::string draw = {};          // path of an SVG; empty = none
+  bool check_network = false;
+  double minimum_bandwidth = 0;  // GB/s
+  void add_to(CLI::App& app);
+};
+
+// Each does one of the program's jobs; rank 0 prints. False: what was measured is wrong, or too
+// slow, which rank 0 has said on standard error. UserError: flags that cannot be. Collective.
+// REQUIRES: for all but show() the job has connected.
+void show(const Job& job, const CollectiveFlags& flags);
+bool measure(Job& job, const CollectiveFlags& flags);
+bool check_network(Job& job, const CollectiveFlags& flags);
+
+}  // namespace ladder

@@ -1,0 +1,83 @@
+// How plans pass in rounds, and plans carried out in one process.
+#include <algorithm>
+
+#include "kernels/runtime/check.h"
+#include "lessons/00_collectives/plan.h"
+
+namespace ladder {
+namespace {
+
+// Is `own` at one end of the message of which `other`, of rank `peer`, is at the other end?
+bool match(const std::optional<Step::Transfer>& own, size_t rank,
+           const std::optional<Step::Transfer>& other, size_t peer) {
+  return own && other && own->peer == peer && other->peer == rank &&
+         own->range.size() == other->range.size();
+}
+
+// The ranks whose next steps fit together. A step that has nobody at the other end waits, and then
+// whoever needs this step waits too.
+Round ready_ranks(const Plan& plan, const std::vector<size_t>& next) {
+  std::vector<bool> ready(plan.size());
+  for (size_t r = 0; r < plan.size(); ++r) ready[r] = next[r] < plan[r].size();
+  const auto can_go = [&](size_t r) {
+    const Step& step = plan[r][next[r]];
+    const auto has_peer = [&](const auto& own, auto side) {
+      if (!own) return true;
+      const size_t peer = own->peer;
+      return ready[peer] && match(own, r, plan[peer][next[peer]].*side, peer);
+    };
+    return has_peer(step.send, &Step::receive) && has_peer(step.receive, &Step::send);
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t r = 0; r < plan.size(); ++r) {
+      if (!ready[r] || can_go(r)) continue;
+      ready[r] = false;
+      changed = true;
+    }
+  }
+  Round round;
+  for (size_t r = 0; r < plan.size(); ++r) {
+    if (ready[r]) round.push_back(r);
+  }
+  return round;
+}
+
+}  // namespace
+
+std::vector<Round> rounds_of(const Plan& plan) {
+  std::vector<Round> rounds;
+  std::vector<size_t> next(plan.size());
+  size_t left = 0;
+  for (const std::vector<Step>& steps : plan) left += steps.size();
+  while (left > 0) {
+    rounds.push_back(ready_ranks(plan, next));
+    check(!rounds.back().empty(), "rounds_of: the ranks wait for each other for ever");
+    for (size_t r : rounds.back()) ++next[r];
+    left -= rounds.back().size();
+  }
+  return rounds;
+}
+
+void run_plan(const Plan& plan, std::vector<std::vector<double>>& vectors,
+              const std::function<void(size_t)>& after_round) {
+  std::vector<size_t> next(plan.size());
+  size_t num_passed = 0;
+  for (const Round& round : rounds_of(plan)) {
+    const std::vector<std::vector<double>> before = vectors;
+    for (size_t r : round) {
+      const Step& step = plan[r][next[r]];
+      if (!step.receive) continue;
+      const auto& [peer, range] = *step.receive;
+      const size_t first = plan[peer][next[peer]].send->range.begin;
+      for (size_t i = 0; i < range.size(); ++i) {
+        double& own = vectors[r].at(range.begin + i);
+        own = before[peer].at(first + i) + (step.adds ? own : 0);
+      }
+    }
+    for (size_t r : round) ++next[r];
+    if (after_round) after_round(++num_passed);
+  }
+}
+
+}  // namespace ladder

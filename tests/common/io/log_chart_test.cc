@@ -1,0 +1,40 @@
+#include "common/io/log_chart.h"
+
+#include <catch2/catch.hpp>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST_CASE("a chart has a square for every point, and powers of ten at equal distances") {
+  const std::string svg = log_chart(
+      "costs", "bytes", "us",
+      {{"ring", Colour::parameters, {{10, 1}, {100, 10}, {1000, 100}}, {{10, 1}, {1000, 100}}}});
+  // Three points and the legend's square.
+  CHECK(count_of(svg, "<rect class=\"parameters\"") == 4);
+  // Both axes go over two powers of ten, on 640 x 400 pixels: the middle one is in the middle.
+  for (const std::string place :
+       {"x=\"66\" y=\"466\"", "x=\"386\" y=\"266\"", "x=\"706\" y=\"66\""}) {
+    CAPTURE(svg, place);
+    CHECK(count_of(svg, place) == 1);
+  }
+  CHECK(count_of(svg, "<line x1=\"70\" y1=\"470\" x2=\"710\" y2=\"70\"/>") == 1);
+  for (const std::string text : {">costs<", ">bytes<", ">us<", ">ring<", ">1000<"}) {
+    CHECK(count_of(svg, text) >= 1);
+  }
+}
+
+TEST_CASE("what has no logarithm is no chart") {
+  CHECK_THROWS_AS(log_chart("", "", "", {}), Error);
+  CHECK_THROWS_AS(log_chart("", "", "", {{"a", Colour::plain, {{1, 0}}, {}}}), Error);
+}
+
+}  // namespace
+}  // namespace ladder
