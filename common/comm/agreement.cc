@@ -5,7 +5,7 @@
 
 #include "common/comm/mpi_world.h"
 #include "kernels/runtime/check.h"
-#include "kernels/runtime/random.h"
+#include "kernels/runtime/hash.h"
 
 namespace ladder {
 namespace {
@@ -49,7 +49,8 @@ std::vector<uint64_t> MpiWorld::all_gather(const std::vector<uint64_t>& own) con
 }
 
 std::vector<MpiWorld::Summary> MpiWorld::summaries_of(const std::string& text) const {
-  const std::vector<uint64_t> all = all_gather({text.size(), random_key(text.size(), text)});
+  const std::vector<uint64_t> all =
+      all_gather({text.size(), hash_bytes(std::as_bytes(std::span(text)), text.size())});
   std::vector<Summary> summaries;
   for (size_t r = 0; r < size_; ++r) summaries.push_back({all[2 * r], all[2 * r + 1]});
   return summaries;

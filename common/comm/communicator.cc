@@ -92,8 +92,7 @@ Traffic Communicator::execute_and_observe(const Request& request, Purpose purpos
   const Time end = Clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
-  const std::chrono::duration<double> busy = end - begin;
-  return {.busy_seconds = busy.count(), .moved_bytes = moved};
+  return {.busy_seconds = seconds_between(begin, end), .moved_bytes = moved};
 }
 
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,

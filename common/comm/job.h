@@ -72,6 +72,10 @@ class Job {
   // The same for a mistake of the user's, which all ranks mostly find at the same time: rank 0 says
   // it for all. Another rank says it, with its name, where rank 0 has not found it shortly after.
   void refuse(const std::string& mistake);
+  // "rank 3 on hostname", of all ranks.
+  std::vector<std::string> names() const {
+    return world_ ? world_->names() : std::vector<std::string>{"rank 0"};
+  }
   // "rank 3 on hostname: " where there are several, for messages; else "".
   std::string prefix() const { return world_ ? world_->name() + ": " : std::string(); }
 

@@ -45,6 +45,7 @@ class MpiWorld {
   MPI_Comm node() const { return node_; }
   // "rank 3 on hostname"
   const std::string& name() const { return names_[rank_]; }
+  const std::vector<std::string>& names() const { return names_; }  // of all ranks
   // The same of the ranks of a group.
   std::vector<std::string> names_of(MPI_Comm group) const;
 

@@ -1,12 +1,8 @@
 #include "common/comm/network_check.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 
 #include "kernels/runtime/clock.h"
@@ -58,20 +54,6 @@ std::vector<Link> measure_links(Job& job, size_t bytes) {
     if (from != to) links.push_back({from, to, static_cast<double>(bytes) / seconds});
   }
   return links;
-}
-
-std::vector<std::string> host_names(const Job& job) {
-  std::array<char, 64> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) name[0] = '?';
-  std::vector<uint64_t> words(name.size() / sizeof(uint64_t));
-  std::memcpy(words.data(), name.data(), name.size());
-  const std::vector<uint64_t> all = job.all_gather(words);
-  std::vector<std::string> names;
-  for (size_t i = 0; i < all.size(); i += words.size()) {
-    std::memcpy(name.data(), &all[i], name.size());
-    names.emplace_back(name.data());
-  }
-  return names;
 }
 
 }  // namespace ladder

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "common/comm/job.h"
@@ -20,8 +19,5 @@ struct Link {
 // ranks get all links, in the order of `from`, then `to`. Collective. REQUIRES: the job has
 // connected; a communicator for host memory; bytes > 0.
 std::vector<Link> measure_links(Job& job, size_t bytes);
-
-// The name of each rank's machine. Collective.
-std::vector<std::string> host_names(const Job& job);
 
 }  // namespace ladder

@@ -3,6 +3,9 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <span>
 #include <utility>
 
 namespace ladder {
@@ -22,6 +25,16 @@ class Descriptor {
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
+  // Writes all bytes; false, with errno, where that fails: part of them may have been written.
+  bool write_all(std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(number_, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return false;
+      bytes = bytes.subspan(static_cast<size_t>(count));
+    }
+    return true;
+  }
   // The caller closes it.
   int release() { return std::exchange(number_, -1); }
 

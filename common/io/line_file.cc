@@ -49,11 +49,8 @@ void LineFile::write(std::string_view line) {
     has_name_ = true;
     return;
   }
-  while (!line.empty()) {
-    const ssize_t count = ::write(stream_.number(), line.data(), line.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw Error(concat(path_, ": write failed: ", std::strerror(errno)));
-    line.remove_prefix(static_cast<size_t>(count));
+  if (!stream_.write_all(std::as_bytes(std::span(line)))) {
+    throw Error(concat(path_, ": write failed: ", std::strerror(errno)));
   }
 }
 

@@ -125,20 +125,14 @@ PartialFile::~PartialFile() {
 
 void PartialFile::write(std::span<const std::byte> bytes) {
   check(descriptor_.is_open(), "PartialFile::write: already committed");
-  const size_t before = size_;
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor_.number(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      const int error = errno;
-      // A line that was cut off would be there for the next reader.
-      if (ftruncate(descriptor_.number(), static_cast<off_t>(before)) == 0) size_ = before;
-      errno = error;
-      fail_step(path_, "write");
-    }
-    bytes = bytes.subspan(static_cast<size_t>(count));
-    size_ += static_cast<size_t>(count);
+  if (!descriptor_.write_all(bytes)) {
+    const int error = errno;
+    // A line that was cut off would be there for the next reader.
+    [[maybe_unused]] const int cut = ftruncate(descriptor_.number(), static_cast<off_t>(size_));
+    errno = error;
+    fail_step(path_, "write");
   }
+  size_ += bytes.size();
 }
 
 void PartialFile::sync() const {

@@ -45,13 +45,14 @@ class Layout {
   // Operations of a kind in this part.
   size_t count(OperationKind kind) const;
   bool has(OperationKind kind) const { return count(kind) > 0; }
-
   // Units of which another pipeline stage holds a copy, too (Unit::is_shared).
   std::vector<size_t> shared_units() const;
   // Elements of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
   size_t num_parameters() const;  // elements, without padding
-  size_t largest_unit() const;    // its elements, padding included
+  // Has the buffer all units, and not one rank's shards alone?
+  bool covers(ConstTensorView buffer) const { return buffer.num_elements() == num_elements(); }
+  size_t largest_unit() const;  // its elements, padding included
 
  private:
   void add_unit(const UnitSpec& spec);
@@ -142,8 +143,8 @@ View shard_in_shards(const Layout& layout, size_t unit, View shards) {
 // The same shard in a buffer that is the one or the other, as its size tells.
 template <class View>
 View shard_of(const Layout& layout, size_t unit, size_t rank, View buffer) {
-  return buffer.num_elements() == layout.num_elements() ? shard_in_flat(layout, unit, rank, buffer)
-                                                        : shard_in_shards(layout, unit, buffer);
+  return layout.covers(buffer) ? shard_in_flat(layout, unit, rank, buffer)
+                               : shard_in_shards(layout, unit, buffer);
 }
 
 }  // namespace ladder

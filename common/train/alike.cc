@@ -5,41 +5,27 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <span>
 
 #include "common/io/file.h"
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/hash.h"
 
 namespace ladder {
 namespace {
-
-// Takes `bytes` into a hash, eight at a time: as fast as memory, and any difference shows in it,
-// but by an accident of one in 2^64.
-uint64_t hash_of(std::span<const std::byte> bytes, uint64_t hash) {
-  while (!bytes.empty()) {
-    uint64_t word = 0;
-    const size_t count = std::min(bytes.size(), sizeof word);
-    std::memcpy(&word, bytes.data(), count);
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 29;
-    bytes = bytes.subspan(count);
-  }
-  return hash;
-}
 
 // The hash of at most `most` bytes of a file, in blocks spread evenly from the first to the last.
 uint64_t hash_of_file(const MappedFile& file, size_t most) {
   constexpr size_t kBlock = 4096;
   const std::span<const std::byte> bytes = file.bytes();
   uint64_t hash = bytes.size();
-  if (bytes.size() <= most) return hash_of(bytes, hash);
+  if (bytes.size() <= most) return hash_bytes(bytes, hash);
   const size_t num_blocks = most / kBlock;
   for (size_t i = 0; i < num_blocks; ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(num_blocks - 1);
     const auto begin = static_cast<size_t>(part * static_cast<double>(bytes.size() - kBlock));
-    hash = hash_of(bytes.subspan(std::min(begin, bytes.size() - kBlock), kBlock), hash);
+    hash = hash_bytes(bytes.subspan(std::min(begin, bytes.size() - kBlock), kBlock), hash);
   }
   return hash;
 }
@@ -98,6 +84,14 @@ std::vector<Setting> settings_of_flags(CLI::App& app) {
     settings.push_back({name, value.empty() ? "not given" : value});
   }
   return settings;
+}
+
+void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv) {
+  if (job.size() > 1) job.require_same(settings_of_program(lesson, argc, argv));
+}
+
+void require_same_flags(const Job& job, CLI::App& app) {
+  if (job.size() > 1) job.require_same(settings_of_flags(app));
 }
 
 void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& corpus) {

@@ -19,6 +19,11 @@ std::vector<Setting> settings_of_program(const char* lesson, int argc, const cha
 // --config, the default. REQUIRES: `app` has parsed them.
 std::vector<Setting> settings_of_flags(CLI::App& app);
 
+// UserError where a rank's program, or its flags, are not rank 0's. One rank reads nothing for it.
+// Collective.
+void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv);
+void require_same_flags(const Job& job, CLI::App& app);
+
 // The files of --init and --data: UserError where a rank's differ from rank 0's in their size or
 // their contents. Files that are the same file of one machine are not read. Else all of --init is
 // compared; of each file of --data all up to 16 MiB, and of larger ones as much, in 4 KiB spread

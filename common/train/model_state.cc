@@ -116,7 +116,7 @@ void ModelState::update(const AdamWStep& numbers) {
 }
 
 void ModelState::update(const AdamWStep& numbers, size_t unit) {
-  const bool is_whole = covers_all(optimizer.exp_avg);
+  const bool is_whole = layout_.covers(optimizer.exp_avg);
   const auto own = [&](TensorView buffer) {
     return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
   };
@@ -147,16 +147,12 @@ Stream& ModelState::stream_of(const TensorView& view) {
   return view.device() == DeviceType::cpu ? host_stream_ : context_.stream;
 }
 
-bool ModelState::covers_all(const TensorView& buffer) const {
-  return buffer.num_elements() == layout_.num_elements();
-}
-
 size_t ModelState::begin_of(const TensorView& buffer, size_t unit) const {
-  return covers_all(buffer) ? layout_.unit(unit).offset : shard_begin(layout_, unit, rank_);
+  return layout_.covers(buffer) ? layout_.unit(unit).offset : shard_begin(layout_, unit, rank_);
 }
 
 TensorView ModelState::part_of(TensorView buffer, size_t unit) const {
-  return covers_all(buffer) ? unit_in_flat(layout_, unit, buffer) : shard(buffer, unit);
+  return layout_.covers(buffer) ? unit_in_flat(layout_, unit, buffer) : shard(buffer, unit);
 }
 
 }  // namespace ladder

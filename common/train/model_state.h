@@ -68,8 +68,6 @@ class ModelState {
  private:
   // Where work on this memory is queued.
   Stream& stream_of(const TensorView& view);
-  // Is the buffer one of all units, or of this rank's shards alone?
-  bool covers_all(const TensorView& buffer) const;
   // What the buffer has of a unit, and where in the flat buffer that begins.
   TensorView part_of(TensorView buffer, size_t unit) const;
   size_t begin_of(const TensorView& buffer, size_t unit) const;

@@ -1,7 +1,10 @@
 #include "common/train/replicas.h"
 
 #include <algorithm>
+#include <span>
 #include <string>
+
+#include "kernels/runtime/hash.h"
 
 namespace ladder {
 
@@ -13,13 +16,13 @@ double sum_over(Communicator& group, double number) {
 
 namespace {
 
-// FNV-1a over the bits of the parameters, in the order of the layout.
+// Of the bits of the parameters, in the order of the layout.
 uint64_t hash_of(ModelState& state,
                  const std::function<bool(const Unit&, const Parameter&)>& which) {
   constexpr size_t kPiece = 1 << 16;  // elements that are on the host at a time
   const ConstTensorView parameters = state.parameters;
-  uint64_t hash = 0xCBF29CE484222325;
-  std::vector<unsigned char> host(kPiece * size_of(parameters.dtype()));
+  uint64_t hash = 0;
+  std::vector<std::byte> host(kPiece * size_of(parameters.dtype()));
   for (const Unit& unit : state.layout().units()) {
     for (const Parameter& parameter : unit.parameters) {
       if (!which(unit, parameter)) continue;
@@ -29,7 +32,7 @@ uint64_t hash_of(ModelState& state,
         const TensorView piece(host.data(), parameters.dtype(), DeviceType::cpu, {count});
         copy(state.stream(), piece, parameters.elements(begin + first, {count}));
         state.stream().synchronize();
-        for (size_t i = 0; i < piece.num_bytes(); ++i) hash = (hash ^ host[i]) * 0x100000001B3;
+        hash = hash_bytes(std::span(host).first(piece.num_bytes()), hash);
       }
     }
   }

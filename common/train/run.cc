@@ -25,13 +25,13 @@ ConnectOptions connect_options(const ConnectionFlags& flags, DeviceType device) 
 
 int run(const Program& program, int argc, const char* const* argv) {
   return run_guarded(program.lesson, program.is_distributed, [&](Job& job) {
-    job.require_same(settings_of_program(program.lesson.name, argc, argv));
+    require_same_program(job, program.lesson.name, argc, argv);
     Options options(program.lesson, program.is_distributed, program.add_flags);
     if (!options.parse(argc, argv)) {
       if (job.rank() == 0) print(options.help());
       return;
     }
-    job.require_same(settings_of_flags(options.app()));
+    require_same_flags(job, options.app());
     const ProcessGrid grid = program.arrange
                                  ? program.arrange(job.size(), job.rank())
                                  : ProcessGrid{.data_size = job.size(), .rank = job.rank()};

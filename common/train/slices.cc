@@ -15,10 +15,6 @@ void add_slices(std::vector<Slice>& slices, const Layout& layout, size_t first, 
                     });
 }
 
-bool is_whole(const Layout& layout, const TensorView& buffer) {
-  return buffer.num_elements() == layout.num_elements();
-}
-
 void add_shards(std::vector<Slice>& slices, const Layout& layout, size_t rank, TensorView buffer,
                 bool counted_only) {
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
@@ -32,7 +28,7 @@ void add_shards(std::vector<Slice>& slices, const Layout& layout, size_t rank, T
 
 std::vector<Slice> held_slices(const Layout& layout, size_t rank, TensorView buffer) {
   std::vector<Slice> slices;
-  if (is_whole(layout, buffer)) {
+  if (layout.covers(buffer)) {
     add_slices(slices, layout, 0, layout.num_elements(), buffer, false);
   } else {
     add_shards(slices, layout, rank, buffer, false);

@@ -2,8 +2,9 @@
 //
 // A block of threads owns one tile of queries (or of keys) of one head and walks over the tiles of
 // the other kind [Dao22]. Tiles of vectors lie in shared memory, scores and sums in registers:
-// thread (y, x) of 16 x 16 has rows y, y + 16, ... of the own tile, and of the other tile's scores
-// columns x, x + 16, ... What it computes of a row only the 16 threads beside it need, half a warp.
+// thread (y, x) of 16 x 16 has rows y, y + 16, ... of the block's tile, and of the other tile's
+// scores columns x, x + 16, ... What it computes of a row only the 16 threads beside it need, half
+// a warp.
 //
 // Heads wider than the widest tile are taken in parts: blockIdx.z says which part of the result a
 // block computes; the scores need all parts, so they are computed again in each.

@@ -54,7 +54,7 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
   return shuffle(WarpOperation::shfl, mask, value, source, width, where);
 }
 
-// The value of the lane `distance` below; the own value where there is none.
+// The value of the lane `distance` below; this lane's value where there is none.
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32,
                  std::source_location where = std::source_location::current()) {
@@ -62,7 +62,7 @@ T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32,
   return shuffle(WarpOperation::shfl_up, mask, value, static_cast<int>(distance), width, where);
 }
 
-// The value of the lane `distance` above; the own value where there is none.
+// The value of the lane `distance` above; this lane's value where there is none.
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
                    std::source_location where = std::source_location::current()) {
@@ -70,7 +70,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
   return shuffle(WarpOperation::shfl_down, mask, value, static_cast<int>(distance), width, where);
 }
 
-// The value of the lane whose number is the own one XOR `lane_mask`.
+// The value of the lane whose number is this one's XOR `lane_mask`.
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   std::source_location where = std::source_location::current()) {

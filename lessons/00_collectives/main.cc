@@ -10,7 +10,7 @@ namespace {
 int run_collectives(int argc, const char* const* argv) {
   bool is_good = true;
   const int status = run_guarded(kCollectivesLesson, true, [&](Job& job) {
-    job.require_same(settings_of_program(kCollectivesLesson.name, argc, argv));
+    require_same_program(job, kCollectivesLesson.name, argc, argv);
     CLI::App app(kCollectivesLesson.description, kCollectivesLesson.name);
     CollectiveFlags flags;
     flags.add_to(app);
@@ -20,7 +20,7 @@ int run_collectives(int argc, const char* const* argv) {
       if (job.rank() == 0) print(app.help());
       return;
     }
-    job.require_same(settings_of_flags(app));
+    require_same_flags(job, app);
     if (!flags.show.empty()) return show(job, flags);
     job.connect({});
     is_good = flags.check_network ? check_network(job, flags) : measure(job, flags);

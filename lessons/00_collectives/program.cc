@@ -139,7 +139,7 @@ bool measure(Job& job, const CollectiveFlags& flags) {
 bool check_network(Job& job, const CollectiveFlags& flags) {
   constexpr size_t kBytes = size_t{4} << 20;
   const std::vector<Link> links = measure_links(job, kBytes);
-  const std::vector<std::string> hosts = host_names(job);
+  const std::vector<std::string> names = job.names();
   if (links.empty()) {
     print_on_first(job, "one rank: there is no link to check\n");
     return true;
@@ -150,8 +150,7 @@ bool check_network(Job& job, const CollectiveFlags& flags) {
     return text.str();
   };
   const auto name = [&](const Link& link) {
-    return concat("rank ", link.from, " on ", hosts[link.from], " to rank ", link.to, " on ",
-                  hosts[link.to]);
+    return concat(names[link.from], " to ", names[link.to]);
   };
   const auto [slowest, fastest] = std::ranges::minmax_element(links, {}, &Link::bytes_per_second);
   print_on_first(job, concat("network: ", links.size(), " links of ", job.size(), " ranks, 4 MiB\n",

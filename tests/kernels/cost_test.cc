@@ -1,0 +1,45 @@
+// Costs of kernels that only move and add numbers, written out for small shapes.
+#include <catch2/catch.hpp>
+
+#include "kernels/classifier.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/norm.h"
+
+namespace ladder {
+namespace {
+
+// Costs look at shapes and dtypes alone.
+ConstTensorView view(const Shape& shape, DType dtype = DType::fp32) {
+  static const double nothing = 0;
+  return {&nothing, dtype, DeviceType::cpu, shape};
+}
+
+void check_cost(const Cost& cost, double flops, double read, double written) {
+  CHECK(cost.product_flops == 0);
+  CHECK(cost.other_flops == flops);
+  CHECK(cost.bytes_read == read);
+  CHECK(cost.bytes_written == written);
+}
+
+TEST_CASE("elementwise kernels and sums: each argument once") {
+  check_cost(fill_cost(view({10})), 0, 0, 40);
+  check_cost(add_cost(view({10})), 10, 80, 40);
+  check_cost(scale_cost(view({10}, DType::fp64)), 10, 80, 80);
+  check_cost(cast_cost(view({10}, DType::bf16), view({10})), 0, 40, 20);
+  check_cost(fill_normal_cost(view({10})), 10, 0, 40);
+  check_cost(sum_cost(view({10})), 10, 40, 0);
+  check_cost(squared_norm_cost(view({10})), 20, 40, 0);
+}
+
+TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {
+  check_cost(position_forward_cost(view({2, 3, 4}), view({3, 4})), 24, 96 + 48, 96);
+  check_cost(position_backward_cost(view({3, 4}), view({2, 3, 4})), 24, 96 + 48, 48);
+}
+
+TEST_CASE("the losses alone: a logarithm and a subtraction for each row") {
+  check_cost(cross_entropy_loss_cost(view({5})), 10, 40, 20);
+}
+
+}  // namespace
+}  // namespace ladder
