@@ -9,6 +9,7 @@ def lesson(parents = []):
         (tests/tree), and so do tools/lesson_diff and the map of the course.
     """
     folder = native.package_name().split("/")[-1]
+    native.exports_files(native.glob(["*.cc"]))
     native.cc_library(
         name = "trainer",
         srcs = native.glob(

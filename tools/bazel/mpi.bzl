@@ -28,12 +28,19 @@ def mpi_test(
     `delays`: names of cases that also run with ranks held back at places where they might race, as
     NAME_delays, once for each of a few seeds; ["*"] for all.
     """
+    native.cc_library(
+        name = name + "_cases",
+        testonly = True,
+        srcs = srcs,
+        alwayslink = True,
+        visibility = ["//tests:__subpackages__"],
+        deps = deps + ["//tests:mpi_main"],
+    )
     native.cc_binary(
         name = name + "_program",
         testonly = True,
-        srcs = srcs,
         visibility = ["//tests:__subpackages__"],
-        deps = deps + ["//tests:mpi_main"],
+        deps = [":" + name + "_cases"],
     )
     for order in streams:
         test = name if order == streams[0] else "%s_%s" % (name, order)

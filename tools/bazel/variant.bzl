@@ -1,0 +1,54 @@
+"""Programs in which one source file, or a few, are replaced by others of the same name.
+
+Exercises and the bug zoo are made of these. Only the replaced files are compiled anew; the rest of
+the program is the one that is built anyway.
+"""
+
+def _edited_source_impl(context):
+    edited = context.actions.declare_file(context.label.name + "/" + context.file.source.basename)
+    context.actions.expand_template(
+        template = context.file.source,
+        output = edited,
+        substitutions = context.attr.edits,
+    )
+    return [DefaultInfo(files = depset([edited]))]
+
+# A copy of `source` with other text in some places: `edits` from old to new. Text that is not found
+# changes nothing, so whoever uses the copy has to see to it that the edit can be noticed.
+edited_source = rule(
+    implementation = _edited_source_impl,
+    attrs = {
+        "edits": attr.string_dict(mandatory = True),
+        "source": attr.label(allow_single_file = True, mandatory = True),
+    },
+)
+
+def variant(name, replacements, deps, srcs = [], tags = [], **kwargs):
+    """A program of `srcs` and `deps` in which `replacements` stand for the files they are made from.
+
+    They are linked before the libraries in `deps`, and define what the original files define: so the
+    linker never takes the original files out of these libraries.
+    """
+    native.cc_library(
+        name = name + "_replaced",
+        srcs = replacements,
+        alwayslink = True,
+        # Work in progress: warnings are shown and are no errors; a subscript out of range ends the
+        # program and says so.
+        copts = [
+            "-Wno-error",
+            "-Wno-unused-function",
+            "-Wno-unused-parameter",
+            "-D_GLIBCXX_ASSERTIONS",
+        ],
+        tags = tags,
+        deps = deps,
+        **kwargs
+    )
+    native.cc_binary(
+        name = name,
+        srcs = srcs,
+        tags = tags,
+        deps = [":" + name + "_replaced"] + deps,
+        **kwargs
+    )
