@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/system/mpirun.h"
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

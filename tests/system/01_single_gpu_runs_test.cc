@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "kernels/runtime/check.h"
-#include "tests/system/scratch.h"
 #include "tests/system/single_gpu.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

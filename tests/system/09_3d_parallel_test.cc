@@ -8,8 +8,8 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/system/failures.h"
-#include "tests/system/scratch.h"
 #include "tests/system/split_runs.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

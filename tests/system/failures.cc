@@ -15,7 +15,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

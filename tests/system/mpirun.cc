@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/runtime/device.h"
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 

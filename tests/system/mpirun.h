@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "tests/system/process.h"
 #include "tests/system/single_gpu.h"
+#include "tools/process/process.h"
 
 namespace ladder {
 

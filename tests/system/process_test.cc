@@ -1,10 +1,10 @@
-#include "tests/system/process.h"
+#include "tools/process/process.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/system/process.h"
+#include "tools/process/process.h"
 
 namespace ladder {
 

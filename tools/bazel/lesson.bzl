@@ -3,6 +3,8 @@
 def lesson(parents = []):
     """Defines :trainer, all sources of the folder but main.cc, and the program named as the folder.
 
+    :main is main.cc, for programs in which some source of the lesson is replaced (variant.bzl).
+
     Args:
       parents: the lessons that this one adds its idea to, by their folders. It may use their
         libraries and those of their own parents, and no others: a test reads these lists
@@ -28,8 +30,13 @@ def lesson(parents = []):
             "//kernels",
         ] + ["//lessons/%s:trainer" % parent for parent in parents],
     )
+    native.cc_library(
+        name = "main",
+        srcs = ["main.cc"],
+        alwayslink = True,
+        deps = [":trainer"],
+    )
     native.cc_binary(
         name = folder,
-        srcs = ["main.cc"],
-        deps = [":trainer"],
+        deps = [":main"],
     )

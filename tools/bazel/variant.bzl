@@ -24,7 +24,7 @@ edited_source = rule(
 )
 
 def variant(name, replacements, deps, srcs = [], tags = [], **kwargs):
-    """A program of `srcs` and `deps` in which `replacements` stand for the files they are made from.
+    """The program of `deps` (and `srcs`), with `replacements` in place of the files of these names.
 
     They are linked before the libraries in `deps`, and define what the original files define: so the
     linker never takes the original files out of these libraries.
@@ -33,9 +33,10 @@ def variant(name, replacements, deps, srcs = [], tags = [], **kwargs):
         name = name + "_replaced",
         srcs = replacements,
         alwayslink = True,
-        # Work in progress: warnings are shown and are no errors; a subscript out of range ends the
-        # program and says so.
+        # Work in progress: compiled quickly, warnings are shown and are no errors; a subscript out of
+        # range ends the program and says so.
         copts = [
+            "-O1",
             "-Wno-error",
             "-Wno-unused-function",
             "-Wno-unused-parameter",

@@ -1,4 +1,4 @@
-#include "tests/system/process.h"
+#include "tools/process/process.h"
 
 #include <fcntl.h>
 #include <poll.h>

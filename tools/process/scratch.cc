@@ -1,4 +1,4 @@
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,0 +1,96 @@
+#include "tools/grader/grading.h"
+
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
+#include "tools/process/process.h"
+
+namespace ladder {
+namespace {
+
+// Small enough to train in a tenth of a second; six blocks give overlap something to overlap with.
+constexpr const char* kTraining =
+    " --model nano --layers 6 --dtype fp64 --steps 2 --warmup-steps 1 --global-batch-size 12"
+    " --sample 0 --evaluate-every 0 --threads 1 --dump dump --metrics metrics.jsonl"
+    " --trace trace.json ";
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;) words.push_back(word);
+  return words;
+}
+
+// The line of standard error that says most: the first one with "error:", else the last one.
+std::string telling_line(const std::string& err) {
+  std::istringstream in(err);
+  std::string last;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("error:") != std::string::npos) return line;
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+// Why a run did not end well; empty = it did.
+std::string complaint_about(const ProcessResult& result) {
+  if (result.timed_out) {
+    return concat("did not end within ", Grading::kRunLimit.count(),
+                  " s: a loop has no end, or ranks wait for each other");
+  }
+  if (result.status == 0) return {};
+  const std::string line = telling_line(result.err);
+  if (result.status <= 128) return line.empty() ? concat("exit status ", result.status) : line;
+  const std::string signal = strsignal(result.status - 128);
+  return concat("crashed (", signal, ")", line.empty() ? "" : ": ", line);
+}
+
+}  // namespace
+
+const Outcome& Grading::run(Whose whose, size_t num_ranks, const std::string& flags) {
+  const std::string key = concat(static_cast<int>(whose), " ", num_ranks, " ", flags);
+  const auto found = outcomes_.find(key);
+  if (found != outcomes_.end()) return found->second;
+  const std::string folder = scratch_.path() / std::to_string(outcomes_.size());
+  std::filesystem::create_directory(folder);
+  return outcomes_[key] = start(whose, num_ranks, flags, folder);
+}
+
+const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& flags) {
+  // Ranks that are not there after five seconds are named, instead of waited for.
+  const std::string timeout = num_ranks == 1 ? "" : " --collective-timeout 5";
+  return run(whose, num_ranks, kTraining + flags + timeout);
+}
+
+Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,
+                       const std::string& folder) {
+  Outcome outcome;
+  outcome.folder = folder;
+  if (learners_time_ > kLimit) {
+    outcome.complaint = "not tried: the runs before took too long";
+    return outcome;
+  }
+  std::vector<std::string> command;
+  if (num_ranks > 1) command = {programs_.mpirun, "-n", std::to_string(num_ranks)};
+  command.push_back(whose == Whose::learner  ? programs_.learner
+                    : whose == Whose::lesson ? programs_.lesson
+                                             : programs_.first);
+  for (const std::string& word : words_of(flags)) command.push_back(word);
+  const auto begin = Clock::now();
+  const ProcessResult result =
+      run_process(command, {.folder = folder,
+                            .environment = {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", "/tmp"}},
+                            .time_limit = kRunLimit});
+  if (whose == Whose::learner) learners_time_ += Clock::now() - begin;
+  outcome.complaint = complaint_about(result);
+  outcome.out = result.out;
+  if (whose != Whose::learner && !outcome.ended_well()) {
+    fail(concat("the lesson's own program failed: ", outcome.complaint));
+  }
+  return outcome;
+}
+
+}  // namespace ladder

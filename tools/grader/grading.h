@@ -1,0 +1,55 @@
+// Runs of the programs that grading compares.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/process/scratch.h"
+
+namespace ladder {
+
+// Paths of the programs. All are built from this tree.
+struct Programs {
+  std::string mpirun;   // tools/mpirun
+  std::string learner;  // the lesson's program with the learner's files in it
+  std::string lesson;   // the same program as the lesson has it
+  std::string first;    // lesson 01, which every trainer has to agree with
+};
+
+// Whose program a run is of.
+enum class Whose { learner, lesson, first };
+
+// What a run has left.
+struct Outcome {
+  std::string complaint;  // why it did not end well, in one line; empty = it did
+  std::string out;        // what it printed
+  std::string folder;     // with dump/, metrics.jsonl and trace.json of a training run
+  bool ended_well() const { return complaint.empty(); }
+};
+
+// Runs programs, each with the same flags once only, in a temporary folder of its own.
+class Grading {
+ public:
+  explicit Grading(const Programs& programs) : programs_(programs) {}
+
+  // Runs the program on so many ranks. `flags`: separated by spaces. A run that does not end is
+  // stopped after kRunLimit, and after kLimit of all runs together no further one is tried.
+  const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags);
+  // The same of a trainer: two steps of a very small model in fp64, with all its outputs.
+  const Outcome& train(Whose whose, size_t num_ranks, const std::string& flags);
+
+  static constexpr std::chrono::seconds kRunLimit{15}, kLimit{40};
+
+ private:
+  Outcome start(Whose whose, size_t num_ranks, const std::string& flags, const std::string& folder);
+
+  Programs programs_;
+  Scratch scratch_;
+  std::map<std::string, Outcome> outcomes_;  // by what was run
+  std::chrono::duration<double> learners_time_{};
+};
+
+}  // namespace ladder

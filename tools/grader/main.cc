@@ -1,0 +1,74 @@
+// grader EXERCISE --mpirun P --learner P --lesson P --first P: points for a learner's program.
+// Exit status: 0 full marks, 1 fewer, 2 wrong usage. tools/grade builds the programs and starts it.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+#include "kernels/runtime/check.h"
+#include "tools/grader/exercises.h"
+
+namespace {
+
+using namespace ladder;
+
+// Prints one check and returns its points.
+int grade(const Check& check, Grading& grading) {
+  const std::string wrong = check.look(grading);
+  const int points = wrong.empty() ? check.points : 0;
+  std::cout << "  " << points << " of " << check.points << "  " << check.name << "\n";
+  if (!wrong.empty()) {
+    std::cout << "          seen: " << wrong << "\n";
+    const bool is_written = wrong.find("is not written yet") == std::string::npos;
+    if (is_written) std::cout << "          hint: " << check.hint << "\n";
+  }
+  std::cout << std::flush;
+  return points;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Grades a learner's program.");
+  std::string lesson;
+  Programs programs;
+  app.add_option("LESSON", lesson, "such as 02_ddp")->required();
+  app.add_option("--mpirun", programs.mpirun)->required();
+  app.add_option("--learner", programs.learner)->required();
+  app.add_option("--lesson", programs.lesson)->required();
+  app.add_option("--first", programs.first)->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    throw UserError(concat(error.what(), "; see --help"));
+  }
+  // Every run has a folder of its own to be in.
+  for (std::string* path :
+       {&programs.mpirun, &programs.learner, &programs.lesson, &programs.first}) {
+    *path = std::filesystem::absolute(*path);
+  }
+  Grading grading(programs);
+  int points = 0, most = 0;
+  std::string by_check;
+  for (const Check& check : exercise(lesson)) {
+    const int got = grade(check, grading);
+    points += got;
+    most += check.points;
+    by_check += concat(by_check.empty() ? "" : " ", got);
+  }
+  std::cout << points << " of " << most << " points (" << by_check << ")\n";
+  return points == most ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const UserError& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return 3;
+  }
+}

@@ -1,0 +1,104 @@
+#include "tools/grader/printed.h"
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <sstream>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+// "round 3" lines, and the numbers that a rank sends: "rank 1 sends [5 6] to rank 2".
+struct Shown {
+  size_t rounds = 0, most_sent = 0;
+};
+
+Shown shown_by(const std::string& out) {
+  static const std::regex kSends(R"(  rank (\d+) sends \[([^\]]*)\].*)");
+  Shown shown;
+  std::map<std::string, size_t> sent;
+  std::istringstream in(out);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("round ")) ++shown.rounds;
+    std::smatch match;
+    if (!std::regex_match(line, match, kSends)) continue;
+    const std::string numbers = match[2];
+    size_t& count = sent[match[1]];
+    count += 1 + static_cast<size_t>(std::ranges::count(numbers, ' '));
+    shown.most_sent = std::max(shown.most_sent, count);
+  }
+  return shown;
+}
+
+}  // namespace
+
+Check right_sums(int points, const std::string& collective, const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    for (size_t ranks : {2, 3, 4}) {
+      const Outcome& run =
+          grading.run(Whose::learner, ranks, "--algorithm ring --collective " + collective);
+      if (!run.ended_well()) return concat("on ", ranks, " ranks: ", run.complaint);
+    }
+    return {};
+  };
+  return {points, collective + " on 2, 3 and 4 ranks", look, hint};
+}
+
+Check ring_cost(int points, RingCost cost, const std::string& hint) {
+  const auto figure = [=](const Outcome& run) {
+    const Shown shown = shown_by(run.out);
+    return cost == RingCost::rounds ? shown.rounds : shown.most_sent;
+  };
+  const auto look = [=](Grading& grading) -> std::string {
+    for (const char* const collective : {"reduce_scatter", "all_gather"}) {
+      const std::string flags = concat("--show ring --collective ", collective);
+      // Four numbers on four ranks: every part is one number.
+      const Outcome& checked =
+          grading.run(Whose::learner, 4, concat("--algorithm ring --collective ", collective));
+      if (!checked.ended_well()) return "not looked at: the results are not right";
+      const Outcome& learner = grading.run(Whose::learner, 4, flags);
+      if (!learner.ended_well()) return learner.complaint;
+      const size_t seen = figure(learner);
+      const size_t most = figure(grading.run(Whose::lesson, 4, flags));
+      if (seen > most) return concat(collective, " on 4 ranks: ", seen, ", ", most, " would do");
+    }
+    return {};
+  };
+  const char* const name = cost == RingCost::rounds ? "rounds" : "numbers sent by a rank";
+  return {points, name, look, hint};
+}
+
+Check bubble(int points, const std::string& hint) {
+  const std::string flags =
+      " --model nano --layers 4 --steps 1 --sample 0 --evaluate-every 0 --micro-batch-size 2";
+  const auto look = [=](Grading& grading) -> std::string {
+    static const std::regex kBubble("bubble [0-9.]+ %");
+    const auto printed = [&](Whose whose) -> std::string {
+      const Outcome& run = grading.run(whose, 4, flags);
+      std::smatch match;
+      if (std::regex_search(run.out, match, kBubble)) return match.str();
+      return run.ended_well() ? "no bubble is printed" : run.complaint;
+    };
+    const std::string ours = printed(Whose::learner), theirs = printed(Whose::lesson);
+    return ours == theirs ? "" : concat("4 stages, 8 micro-batches: ", ours, ", not ", theirs);
+  };
+  return {points, "bubble of 1F1B", look, hint};
+}
+
+// The scales of all steps and which were skipped: those of the lesson's own program?
+Check scales(int points, const std::string& name, const std::string& flags,
+             const std::string& hint) {
+  const std::string all = concat("--model nano --dtype fp16 --threads 1 --sample 0 ",
+                                 "--evaluate-every 0 --metrics metrics.jsonl ", flags);
+  const auto look = [=](Grading& grading) -> std::string {
+    const Outcome& learner = grading.run(Whose::learner, 1, all);
+    const Outcome& lesson = grading.run(Whose::lesson, 1, all);
+    if (!learner.ended_well()) return learner.complaint;
+    return other_scale(learner, lesson);
+  };
+  return {points, name, look, hint};
+}
+
+}  // namespace ladder

@@ -1,0 +1,26 @@
+// Checks of what a program prints, each for one exercise.
+#pragma once
+
+#include <string>
+
+#include "tools/grader/checks.h"
+
+namespace ladder {
+
+// Lesson 00 by its ring finds no wrong element in this collective, on 2, 3 and 4 ranks.
+Check right_sums(int points, const std::string& collective, const std::string& hint);
+
+// The ring's reduce_scatter and all_gather on four ranks, as lesson 00 shows them, cost no more
+// than the lesson's own: in numbers that the busiest rank sends, or in rounds.
+enum class RingCost { numbers_sent, rounds };
+Check ring_cost(int points, RingCost cost, const std::string& hint);
+
+// Lesson 08 prints the bubble of a schedule with equal stages: of 1F1B the lesson's own?
+Check bubble(int points, const std::string& hint);
+
+// Lesson 10 has the loss scale of the lesson's own program in every step, and skips the same steps.
+// `flags`: of fp16 training on one rank.
+Check scales(int points, const std::string& name, const std::string& flags,
+             const std::string& hint);
+
+}  // namespace ladder
