@@ -27,7 +27,6 @@ std::vector<Link> links_of(const std::string& text) {
   for (auto match = std::sregex_iterator(prose.begin(), prose.end(), kLink);
        match != std::sregex_iterator(); ++match) {
     links.push_back({(*match)[1], (*match)[2]});
-    std::ranges::replace(links.back().label, '\n', ' ');
   }
   return links;
 }
@@ -49,12 +48,14 @@ bool has_anchor(const std::string& text, const std::string& anchor) {
 
 // "" or what is wrong with a link to a thread, such as [torchtitan issue 596](https://...).
 std::string wrong_thread(const Link& link) {
-  static const std::regex kLabel(R"((#|issue |pull )(\d+)$)"), kThread(R"(/(issues|pull)/(\d+)$)");
+  static const std::regex kLabel(R"((#|issue\s+|pull\s+)(\d+)$)"),
+      kThread(R"(/(issues|pull)/(\d+)$)");
   std::smatch label, thread;
   if (!std::regex_search(link.label, label, kLabel)) return "";
   if (!std::regex_search(link.target, thread, kThread)) return "no thread";
   if (label[2] != thread[2]) return "another number";
-  const bool same_kind = label[1] == "#" || (label[1] == "issue ") == (thread[1] == "issues");
+  const bool same_kind =
+      label[1] == "#" || label.str(1).starts_with("issue") == (thread[1] == "issues");
   return same_kind ? "" : "an issue is no pull request";
 }
 
@@ -137,6 +138,7 @@ TEST_CASE("the checker of links compares the numbers of threads") {
   };
   CHECK(wrong("b issue 596", "issues/596").empty());
   CHECK(wrong("b #596", "pull/596").empty());
+  CHECK(wrong("b issue\n  596", "issues/595") == "another number");
   CHECK(wrong("pull 7", "pull/7").empty());
   CHECK(wrong("reported", "issues/5").empty());
   CHECK(wrong("b #596", "issues/595") == "another number");

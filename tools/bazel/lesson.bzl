@@ -32,3 +32,6 @@ def lesson(parents = []):
         srcs = ["main.cc"],
         deps = [":trainer"],
     )
+
+    # A test compares what it says that the program prints.
+    native.exports_files(["README.md"])
