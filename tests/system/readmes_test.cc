@@ -57,9 +57,10 @@ bool is_cut_short(Flags& flags) {
 }
 
 // What a line says that is the same in every run on every machine; nothing where that is nothing.
-// Of the losses this is the first step's: later ones differ in more than their last bits between
-// CPUs, for which oneDNN has different products. The first one and its norm have five digits here,
-// and fp32 carries seven: none of those shown is within 5e-6 of where its last digit would change.
+// Of losses and norms it is those of the first step: later ones differ more between CPUs, as oneDNN
+// has other products for other CPUs. The first ones are 5.530524 and 6.035735. Other sums in fp32
+// change them by some 1e-6, and 2.6e-5 would be needed to print another digit. (Lesson 10's is
+// fp16, whose products are our own: the same everywhere.)
 std::optional<std::string> exact_part(const std::string& line, bool cut_short) {
   static const std::regex kFirstStep(R"(^step +1/\d+  (loss .*?)  [0-9,]+ tokens/s.*)"),
       kTimes(R"( +\d+\.\d\d +\d+\.\d\d( .*)?$)"), kStep("^step "), kNan("-nan"),
