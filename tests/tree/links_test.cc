@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <regex>
 
