@@ -66,13 +66,13 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
                                     const Flags& flags) {
   std::string text = format("  grid     %zu pipeline x %zu data x %zu tensor\n", grid.pipeline_size,
                             grid.data_size, grid.tensor_size);
-  text += format("  %4s %8s %5s %6s  %-24s %16s %12s\n", "rank", "pipeline", "data", "tensor",
+  text += format("  %4s %8s %5s %6s  %-27s %13s %12s\n", "rank", "pipeline", "data", "tensor",
                  "holds", "parameters", "memory");
   for (size_t rank = 0; rank < grid.world_size(); ++rank) {
     ProcessGrid at = grid;
     at.rank = rank;
     const Layout layout = Stage(config, at, flags.pipeline).layout;
-    text += format("  %4zu %8zu %5zu %6zu  %-24s %16s %12s\n", rank, at.place(Axis::pipeline),
+    text += format("  %4zu %8zu %5zu %6zu  %-27s %13s %12s\n", rank, at.place(Axis::pipeline),
                    at.place(Axis::data), at.place(Axis::tensor), units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());

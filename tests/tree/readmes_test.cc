@@ -63,13 +63,49 @@ std::vector<std::string> missing_files(const SourceFile& readme, const Texts& fi
   return findings;
 }
 
+// What the exercises lack. Each is a numbered item, and the graded one comes first.
+std::vector<std::string> wrong_exercises(const SourceFile& readme) {
+  static const std::string kBegin = "\n## Exercises\n\n";
+  static const std::regex kItem(R"(^[0-9]+\. )"), kFold("<details>(<summary>(.*)</summary>)?");
+  std::vector<std::string> findings;
+  const size_t begin = readme.text.find(kBegin);
+  if (begin == std::string::npos) return {readme.path + ": no exercises"};
+  const std::string rest = readme.text.substr(begin + kBegin.size());
+  const std::vector<std::string> lines = lines_of(rest.substr(0, rest.find("\n## ")));
+  const auto report = [&](const std::string& what) {
+    findings.push_back(readme.path + ": " + what);
+  };
+  if (!rest.starts_with("**Graded exercise")) report("the graded exercise does not come first");
+  size_t num_open = 0, num_answers = 0, num_items = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    std::smatch fold;
+    if (std::regex_search(lines[i], kItem) && ++num_items > num_answers + 1) {
+      report("no answer before: " + lines[i]);
+      num_answers = num_items - 1;
+    }
+    if (lines[i].find("</details>") != std::string::npos) --num_open;
+    if (!std::regex_search(lines[i], fold, kFold)) continue;
+    if (++num_open != 1) report("not closed before: " + lines[i]);
+    if (fold[2] == "Answer") ++num_answers;
+    // Else Markdown's `code` and *emphasis* stay as they are.
+    if (i + 1 == lines.size() || !lines[i + 1].empty() || !fold.suffix().str().empty()) {
+      report("no empty line after: " + lines[i]);
+    }
+  }
+  if (num_open != 0) report("a fold is not closed");
+  if (num_answers != num_items) report("the last exercise has no answer");
+  return findings;
+}
+
 Texts texts_of(const std::vector<SourceFile>& tree) {
   Texts texts;
   for (const SourceFile& file : tree) texts[file.path] = file.text;
   return texts;
 }
 
-TEST_CASE("READMEs of lessons have one form, quote the code as it is and name files that exist") {
+TEST_CASE(
+    "READMEs of lessons have one form and answer their exercises, quote the code as it is and name "
+    "files that exist") {
   const std::vector<SourceFile> tree = read_tree(source_root());
   const Texts texts = texts_of(tree);
   size_t num_readmes = 0;
@@ -79,6 +115,7 @@ TEST_CASE("READMEs of lessons have one form, quote the code as it is and name fi
     ++num_readmes;
     if (sections_of(file.text) != kSections) findings.push_back(file.path + ": other sections");
     std::ranges::move(wrong_quotes(file, texts), std::back_inserter(findings));
+    std::ranges::move(wrong_exercises(file), std::back_inserter(findings));
   }
   for (const SourceFile& file : tree) {
     if (file_name(file.path).ends_with(".md")) {
@@ -100,6 +137,30 @@ TEST_CASE("a quote that the code has changed is found, and so is a file that is 
   CHECK(wrong_quotes(readme("int y;\n"), files).size() == 1);  // not whole lines
   CHECK(missing_files({"README.md", "see `lessons/01_x/a.cc`"}, files).empty());
   CHECK(missing_files({"README.md", "see `lessons/01_x/b.cc`"}, files).size() == 1);
+}
+
+TEST_CASE("exercises without an answer are found, and folds that show no Markdown") {
+  const auto wrong = [](const std::string& exercises) {
+    return wrong_exercises({"a", "\n## Exercises\n\n" + exercises + "\n## Read on\n"});
+  };
+  const std::string graded = "**Graded exercise: x.** y\n\n";
+  const auto fold = [](const std::string& summary) {
+    return "   <details><summary>" + summary + "</summary>\n\n   x\n   </details>\n";
+  };
+  const std::string hint = fold("Hint 1"), answer = fold("Answer");
+  using Findings = std::vector<std::string>;
+  CHECK(wrong(graded + "1. x\n" + hint + answer + "2. y\n" + answer).empty());
+  CHECK(wrong("1. x\n" + answer) == Findings{"a: the graded exercise does not come first"});
+  CHECK(wrong(graded + "1. x\n" + hint + "2. y\n" + answer) ==
+        Findings{"a: no answer before: 2. y"});
+  CHECK(wrong(graded + "1. x\n" + answer + "2. y\n") ==
+        Findings{"a: the last exercise has no answer"});
+  CHECK(wrong(graded + "1. x\n<details><summary>Answer</summary>x\n\n</details>\n") ==
+        Findings{"a: no empty line after: <details><summary>Answer</summary>x"});
+  CHECK(wrong(graded + "1. x\n<details><summary>Answer</summary>\nx\n</details>\n").size() == 1);
+  CHECK(wrong(graded + "1. x\n<details><summary>Answer</summary>\n\nx\n") ==
+        Findings{"a: a fold is not closed"});
+  CHECK(wrong_exercises({"a", "## Exercises"}) == Findings{"a: no exercises"});
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ def lesson(parents = []):
         (tests/tree), and so do tools/lesson_diff and the map of the course.
     """
     folder = native.package_name().split("/")[-1]
-    native.exports_files(native.glob(["*.cc"]))
     native.cc_library(
         name = "trainer",
         srcs = native.glob(
@@ -40,3 +39,7 @@ def lesson(parents = []):
         name = folder,
         deps = [":main"],
     )
+
+    # Exercises and the bug zoo replace sources; a test compares what the README says with what the
+    # program prints.
+    native.exports_files(native.glob(["*.cc"]) + ["README.md"])

@@ -1,0 +1,207 @@
+// The commands in Markdown files: scripts, targets, lessons and flags that exist.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "kernels/runtime/check.h"
+#include "tests/tree/markdown.h"
+#include "tests/tree/tree.h"
+
+namespace ladder {
+namespace {
+namespace fs = std::filesystem;
+
+using Texts = std::map<std::string, std::string>;  // by path
+
+// Flags of other programs, which no source here knows.
+const std::set<std::string> kForeignFlags = {
+    "--benchmark_filter",  // Google Benchmark
+    "--tool",              // compute-sanitizer
+};
+// Scripts that the texts name before they are there.
+const std::set<std::string> kComing = {"tools/exercise", "tools/grade"};
+
+bool has_script(const std::string& name, const Texts& texts) {
+  return std::ranges::any_of(texts, [&](const auto& file) {
+    return file.first == name || is_under(file.first, name + "/");
+  });
+}
+
+bool is_code(const std::string& path) {
+  return !is_under(path, "tests/") && !path.ends_with(".md");
+}
+
+// All flags that the sources, the scripts and .bazelrc know: where a flag begins a string, or
+// stands in a script.
+std::set<std::string> flags_of_tree(const Texts& texts) {
+  static const std::regex kFlag(R"(--[a-z][a-z0-9_-]*[a-z0-9])");
+  std::set<std::string> flags;
+  for (const auto& [path, text] : texts) {
+    if (!is_code(path)) continue;
+    for (auto match = std::sregex_iterator(text.begin(), text.end(), kFlag);
+         match != std::sregex_iterator(); ++match) {
+      const size_t at = static_cast<size_t>(match->position());
+      if (is_cpp(path) && (at == 0 || text[at - 1] != '"')) continue;
+      flags.insert(match->str());
+    }
+  }
+  return flags;
+}
+
+// Does a BUILD file have the target? "//tools/compare" is "//tools/compare:compare". A lesson's
+// program has the name of its folder.
+bool has_target(const std::string& label, const Texts& texts) {
+  const size_t colon = label.find(':');
+  const std::string package = label.substr(2, colon - 2);
+  const std::string name = colon == std::string::npos
+                               ? fs::path(package).filename().generic_string()
+                               : label.substr(colon + 1);
+  if (name == "...") {
+    const std::string folder = package.substr(0, package.size() - 3);
+    return std::ranges::any_of(texts, [&](const auto& file) {
+      return is_under(file.first, folder) && file_name(file.first) == "BUILD";
+    });
+  }
+  const auto build = texts.find(package.empty() ? "BUILD" : package + "/BUILD");
+  if (build == texts.end()) return false;
+  return build->second.find('"' + name + '"') != std::string::npos ||
+         (colon == std::string::npos && build->second.find("\nlesson(") != std::string::npos);
+}
+
+size_t num_lessons(const std::string& beginning, const Texts& texts) {
+  return static_cast<size_t>(std::ranges::count_if(texts, [&](const auto& file) {
+    return file.first.starts_with("lessons/" + beginning) && file.first.ends_with("/main.cc");
+  }));
+}
+
+// "" or why the word cannot be part of a command.
+std::string wrong_word(const std::string& word, const Texts& texts) {
+  static const std::regex kScript(R"(tools/[a-z_]+)"), kProgram(R"((cuda|bazel)-bin/(.+)/([^/]+))"),
+      kLabel(R"(//[A-Za-z0-9_.][A-Za-z0-9_/.:-]*)");
+  std::smatch match;
+  if (std::regex_match(word, kScript) && !has_script(word, texts) && !kComing.contains(word)) {
+    return "no script " + word;
+  }
+  if (std::regex_match(word, match, kProgram)) {
+    const std::string label = "//" + match.str(2) + ":" + match.str(3);
+    const std::string folder = fs::path(match.str(2)).filename();
+    const bool exists = has_target(folder == match.str(3) ? "//" + match.str(2) : label, texts);
+    if (!exists) return concat("no target ", label);
+  }
+  if (std::regex_match(word, kLabel) && !has_target(word, texts)) return "no target " + word;
+  return "";
+}
+
+// What is wrong with a command, or with a line of code that holds one.
+std::vector<std::string> wrong_in(const std::string& code, const Texts& texts,
+                                  const std::set<std::string>& flags) {
+  static const std::regex kWord(R"([^\s"'();,]+)"),
+      kLesson(R"((tools/(run|lesson_diff|exercise|grade)|\bfor l in)((\s+[0-9][0-9a-z_]*)+))"),
+      kNumber(R"([0-9][0-9a-z_]*)"), kFlag(R"(--[a-z][a-z0-9_-]*)");
+  std::vector<std::string> findings;
+  const auto each = [](const std::string& text, const std::regex& what, const auto& visit) {
+    for (auto i = std::sregex_iterator(text.begin(), text.end(), what); i != std::sregex_iterator();
+         ++i) {
+      visit(*i);
+    }
+  };
+  each(code, kWord, [&](const std::smatch& word) {
+    const std::string wrong = wrong_word(word.str(), texts);
+    if (!wrong.empty()) findings.push_back(wrong);
+  });
+  each(code, kLesson, [&](const std::smatch& command) {
+    each(command.str(3), kNumber, [&](const std::smatch& lesson) {
+      if (num_lessons(lesson.str(), texts) != 1) findings.push_back("no lesson " + lesson.str());
+    });
+  });
+  each(code, kFlag, [&](const std::smatch& flag) {
+    if (!flags.contains(flag.str())) findings.push_back("no flag " + flag.str());
+  });
+  return findings;
+}
+
+std::vector<std::string> wrong_commands(const SourceFile& page, const Texts& texts,
+                                        const std::set<std::string>& flags) {
+  std::vector<std::string> findings;
+  const Markdown markdown = read_markdown(page.text);
+  for (const auto& codes : {markdown.spans, markdown.lines}) {
+    for (const std::string& code : codes) {
+      for (const std::string& wrong : wrong_in(code, texts, flags)) {
+        findings.push_back(concat(page.path, ": ", wrong, ": ", code));
+      }
+    }
+  }
+  return findings;
+}
+
+TEST_CASE("commands of Markdown files name scripts, targets, lessons and flags that exist") {
+  const std::vector<SourceFile> tree = read_tree(source_root());
+  Texts texts;
+  for (const SourceFile& file : tree) texts[file.path] = file.text;
+  std::set<std::string> flags = flags_of_tree(texts);
+  for (const std::string& flag : kForeignFlags) {
+    INFO(flag);
+    CHECK(flags.insert(flag).second);  // else it need not be in the list
+  }
+  for (const std::string& script : kComing) {
+    INFO(script);
+    CHECK_FALSE(has_script(script, texts));  // else take it off the list
+  }
+  std::vector<std::string> findings;
+  size_t num_pages = 0;
+  for (const SourceFile& file : tree) {
+    if (!file.path.ends_with(".md")) continue;
+    ++num_pages;
+    std::ranges::move(wrong_commands(file, texts, flags), std::back_inserter(findings));
+  }
+  CHECK(num_pages > 15);
+  INFO(report(findings));
+  CHECK(findings.empty());
+}
+
+TEST_CASE("the checker of commands finds what does not exist") {
+  const Texts texts = {
+      {"tools/run", "for --ranks in\n"},
+      {"tools/compare/BUILD", "name = \"compare\""},
+      {"lessons/02_ddp/BUILD", "x\nlesson(parents = [])\ncc_binary(name = \"benchmark\")"},
+      {"lessons/02_ddp/main.cc", "add(\"--naive{true}\"); // --comment"},
+      {"tests/a_test.cc", "\"--tested\""}};
+  const std::set<std::string> flags = flags_of_tree(texts);
+  CHECK(flags == std::set<std::string>{"--naive", "--ranks"});
+  const auto wrong = [&](const std::string& text) {
+    return wrong_commands({"README.md", text}, texts, flags);
+  };
+  const std::string good = GENERATE(
+      "`tools/run 02_ddp -n 4 --naive`", "`tools/run 02`", "see `tools/compare`",
+      "```\ntools/run 02; bazel-bin/tools/compare/compare a b\n```\n",
+      "`bazel run //tools/compare`", "`bazel test //lessons/...`",
+      "`bazel-bin/lessons/02_ddp/02_ddp`", "`//lessons/02_ddp`",
+      "`bazel run //lessons/02_ddp:benchmark -- --ranks`", "--other in prose",
+      "```cpp\n--counter; // --other\n```\n", "```\nfor l in 02_ddp; do tools/run $l; done\n```\n");
+  CAPTURE(good);
+  CHECK(wrong(good).empty());
+  const auto [bad, what] = GENERATE(table<std::string, std::string>({
+      {"`tools/runs 02`", "no script tools/runs"},
+      {"`tools/run 03`", "no lesson 03"},
+      {"`tools/run\n03_zero1`", "no lesson 03_zero1"},
+      {"```\ntools/run 02_ddp --overlap\n```\n", "no flag --overlap"},
+      {"`--comment`", "no flag --comment"},
+      {"`--tested`", "no flag --tested"},
+      {"`--naive-2`", "no flag --naive-2"},
+      {"`bazel test //tests/...`", "no target //tests/..."},
+      {"`bazel run //tools/compare:comparison`", "no target //tools/compare:comparison"},
+      {"`bazel run //lessons/02_ddp:trainer`", "no target //lessons/02_ddp:trainer"},
+      {"`bazel-bin/lessons/03_zero1/03_zero1`", "no target //lessons/03_zero1:03_zero1"},
+      {"```\nfor l in 02_ddp 04_zero2; do\n```\n", "no lesson 04_zero2"},
+  }));
+  CAPTURE(bad);
+  const std::vector<std::string> findings = wrong(bad);
+  REQUIRE(findings.size() == 1);
+  CHECK_THAT(findings[0], Catch::Matchers::StartsWith("README.md: " + what + ": "));
+}
+
+}  // namespace
+}  // namespace ladder
