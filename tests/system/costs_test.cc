@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/system/mpirun.h"
+#include "tests/system/scratch.h"
 
 namespace ladder {
 namespace {
@@ -65,6 +66,25 @@ TEST_CASE("costs: memory and bytes of two ranks are those of the READMEs' formul
   CHECK(rows.at("05_zero3")[0] == "68");
   CHECK(rows.at("05_zero3")[5] == all[5]);
   CHECK_THAT(result.out, Contains("\n- 02_ddp: ") && Contains("\n- 10_mixed_precision: "));
+}
+
+// All cells but the last, which is a time.
+std::map<std::string, Cells> without_times(std::map<std::string, Cells> rows) {
+  for (auto& [lesson, cells] : rows) cells.pop_back();
+  return rows;
+}
+
+TEST_CASE("costs: memory and bytes in the README are what four ranks measure") {
+  const ProcessResult result =
+      run_process(command({"--no-times", "--model", "nano", "--layers", "4", "--heads", "4"}));
+  require_success(result);
+  const std::string readme = read_text("README.md");
+  const size_t begin = readme.find("| lesson               | parameters |");
+  REQUIRE(begin != std::string::npos);
+  const std::string quoted = readme.substr(begin, readme.find("\n\n", begin) - begin);
+  CAPTURE(result.out, quoted);
+  CHECK(without_times(rows_of(quoted)) == without_times(rows_of(result.out)));
+  CHECK(rows_of(result.out).at("02_ddp").back() == "-");
 }
 
 TEST_CASE("costs: mistakes of the user") {
