@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <string_view>
 
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 namespace {
 
-constexpr double kLeft = 70, kTop = 70, kWidth = 640, kHeight = 400, kSquare = 8;
+constexpr double kLeft = 70, kTop = 70, kWidth = 640, kHeight = 400, kSquare = 7;
 
 // Whole powers of ten around the values that it has seen.
 class Axis10 {
@@ -29,6 +31,14 @@ class Axis10 {
   int first_ = std::numeric_limits<int>::max(), last_ = std::numeric_limits<int>::min();
 };
 
+// "0.1", "10", "100 k", "1 M" of a power of ten.
+std::string power_text(int power) {
+  if (power < 3) return concat(std::pow(10, power));
+  constexpr std::string_view kThousands[] = {" k", " M", " G", " T"};
+  const auto steps = std::min<size_t>(static_cast<size_t>(power) / 3, std::size(kThousands));
+  return concat(std::pow(10, power - 3 * static_cast<int>(steps)), kThousands[steps - 1]);
+}
+
 }  // namespace
 
 std::string log_chart(const std::string& title, const std::string& x_name,
@@ -47,23 +57,22 @@ std::string log_chart(const std::string& title, const std::string& x_name,
   svg.line(kLeft, kTop, kLeft, bottom);
   svg.line(kLeft, bottom, kLeft + kWidth, bottom);
   for (int power = x_axis.first(); power <= x_axis.last(); ++power) {
-    const double value = std::pow(10, power), x = x_of(value);
+    const double x = x_of(std::pow(10, power));
     svg.line(x, bottom, x, bottom + 5);
-    svg.text(x, bottom + 20, concat(value), {.anchor = Svg::Anchor::middle});
+    svg.text(x, bottom + 20, power_text(power), {.anchor = Svg::Anchor::middle});
   }
   for (int power = y_axis.first(); power <= y_axis.last(); ++power) {
-    const double value = std::pow(10, power), y = y_of(value);
+    const double y = y_of(std::pow(10, power));
     svg.line(kLeft - 5, y, kLeft, y);
-    svg.text(kLeft - 8, y + 4, concat(value), {.anchor = Svg::Anchor::end});
+    svg.text(kLeft - 8, y + 4, power_text(power), {.anchor = Svg::Anchor::end});
   }
   svg.text(kLeft + kWidth / 2, bottom + 42, x_name, {.anchor = Svg::Anchor::middle});
   svg.text(10, kTop - 12, y_name);
   double legend = kLeft + 60;
   for (const ChartSeries& s : series) {
-    for (size_t i = 1; i < s.curve.size(); ++i) {
-      const ChartPoint &from = s.curve[i - 1], &to = s.curve[i];
-      svg.line(x_of(from.x), y_of(from.y), x_of(to.x), y_of(to.y));
-    }
+    std::vector<std::pair<double, double>> curve;
+    for (const ChartPoint& p : s.curve) curve.emplace_back(x_of(p.x), y_of(p.y));
+    if (!curve.empty()) svg.curve(s.colour, curve);
     for (const ChartPoint& p : s.points) {
       svg.rect(s.colour, x_of(p.x) - kSquare / 2, y_of(p.y) - kSquare / 2, kSquare, kSquare,
                concat(s.name, ": ", p.x, ", ", p.y));

@@ -14,12 +14,12 @@ struct Shade {
 };
 
 // In the order of Colour.
-constexpr std::array<Shade, 10> kShades = {{{"parameters", "#4f8fcd", "#5b9bd8"},
-                                            {"gradients", "#e8964a", "#d9883e"},
-                                            {"optimizer", "#7fb26f", "#6fa35f"},
-                                            {"activations", "#b58cc9", "#a67cbb"},
-                                            {"communication", "#d66a6a", "#cc5f5f"},
-                                            {"workspace", "#a7a7a7", "#8c8c8c"},
+constexpr std::array<Shade, 10> kShades = {{{"parameters", "#4f8fcd", "#3f78b0"},
+                                            {"gradients", "#e8964a", "#b46f2e"},
+                                            {"optimizer", "#7fb26f", "#56854a"},
+                                            {"activations", "#b58cc9", "#8a62a0"},
+                                            {"communication", "#d66a6a", "#b04a4a"},
+                                            {"workspace", "#a7a7a7", "#777777"},
                                             {"forward", "#8fc1e3", "#4d88b0"},
                                             {"backward", "#f5b26b", "#b87b36"},
                                             {"idle", "#e6e6e6", "#3a3f45"},
@@ -53,16 +53,29 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+// A picture brings its own page colour, so that it can be read on any page: what a picture in a
+// page takes for dark is the reader's setting, not the page's.
 std::string style() {
   std::string light, dark;
   for (const Shade& shade : kShades) {
-    light += concat(".", shade.name, "{fill:", shade.light, "}");
-    dark += concat(".", shade.name, "{fill:", shade.dark, "}");
+    light += concat(".", shade.name, "{fill:", shade.light, ";color:", shade.light, "}");
+    dark += concat(".", shade.name, "{fill:", shade.dark, ";color:", shade.dark, "}");
   }
   return concat("<style>text{font-family:sans-serif;fill:#222}line{stroke:#222}.head{fill:#222}",
-                "rect{stroke:#fff;stroke-width:1}", light,
+                "rect{stroke:#fff;stroke-width:1}.page{fill:#fff}", light,
+                "line.edge,polyline.edge,rect.edge{fill:none;stroke:currentColor;stroke-width:2}",
                 "@media(prefers-color-scheme:dark){text{fill:#ddd}line{stroke:#ddd}",
-                ".head{fill:#ddd}rect{stroke:#111}", dark, "}</style>\n");
+                ".head{fill:#ddd}rect{stroke:#0d1117}.page{fill:#0d1117}", dark, "}</style>\n");
+}
+
+std::string rect_text(std::string_view classes, double x, double y, double width, double height) {
+  return concat("<rect class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y),
+                "\" width=\"", number(width), "\" height=\"", number(height), "\"");
+}
+
+std::string line_text(std::string_view attributes, double x1, double y1, double x2, double y2) {
+  return concat("<line", attributes, " x1=\"", number(x1), "\" y1=\"", number(y1), "\" x2=\"",
+                number(x2), "\" y2=\"", number(y2), "\"/>\n");
 }
 
 }  // namespace
@@ -71,10 +84,18 @@ Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
 void Svg::rect(Colour colour, double x, double y, double width, double height,
                std::string_view tip) {
-  body_ += concat("<rect class=\"", shade_of(colour).name, "\" x=\"", number(x), "\" y=\"",
-                  number(y), "\" width=\"", number(width), "\" height=\"", number(height), "\"");
+  body_ += rect_text(shade_of(colour).name, x, y, width, height);
   body_ +=
       tip.empty() ? std::string("/>\n") : concat("><title>", escaped(tip), "</title></rect>\n");
+}
+
+void Svg::shade(Colour colour, double opacity, double x, double y, double width, double height) {
+  body_ += concat(rect_text(shade_of(colour).name, x, y, width, height), " fill-opacity=\"",
+                  number(opacity), "\"/>\n");
+}
+
+void Svg::frame(Colour colour, double x, double y, double width, double height) {
+  body_ += rect_text(concat(shade_of(colour).name, " edge"), x, y, width, height) + "/>\n";
 }
 
 void Svg::text(double x, double y, std::string_view what, const TextStyle& text_style) {
@@ -87,8 +108,18 @@ void Svg::text(double x, double y, std::string_view what, const TextStyle& text_
 }
 
 void Svg::line(double x1, double y1, double x2, double y2) {
-  body_ += concat("<line x1=\"", number(x1), "\" y1=\"", number(y1), "\" x2=\"", number(x2),
-                  "\" y2=\"", number(y2), "\"/>\n");
+  body_ += line_text("", x1, y1, x2, y2);
+}
+
+void Svg::line(Colour colour, double x1, double y1, double x2, double y2) {
+  body_ += line_text(concat(" class=\"", shade_of(colour).name, " edge\""), x1, y1, x2, y2);
+}
+
+void Svg::curve(Colour colour, const std::vector<std::pair<double, double>>& points) {
+  std::string text;
+  for (const auto& [x, y] : points)
+    text += concat(text.empty() ? "" : " ", number(x), ",", number(y));
+  body_ += concat("<polyline class=\"", shade_of(colour).name, " edge\" points=\"", text, "\"/>\n");
 }
 
 void Svg::arrow(double x1, double y1, double x2, double y2) {
@@ -112,8 +143,8 @@ double Svg::legend(double x, double y, Colour colour, std::string_view name) {
 
 std::string Svg::str() const {
   return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(width_), " ",
-                number(height_), "\" width=\"", number(width_), "\">\n", style(), body_,
-                "</svg>\n");
+                number(height_), "\" width=\"", number(width_), "\">\n", style(),
+                rect_text("page", 0, 0, width_, height_), "/>\n", body_, "</svg>\n");
 }
 
 }  // namespace ladder

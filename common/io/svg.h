@@ -1,9 +1,11 @@
-// Pictures as SVG: rectangles, lines and text in a few named colours that read well on a light and
-// on a dark page.
+// Pictures as SVG: rectangles, lines and text in a few named colours, for readers who want light
+// pages and for those who want dark ones.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace ladder {
 
@@ -37,8 +39,16 @@ class Svg {
             std::string_view tip = {});
   void text(double x, double y, std::string_view text, const TextStyle& style);
   void text(double x, double y, std::string_view what) { text(x, y, what, TextStyle()); }
+  // `opacity`: from 0, where nothing is seen of it, to 1.
+  void shade(Colour colour, double opacity, double x, double y, double width, double height);
+  // The border of a rectangle that does not cover what is inside.
+  void frame(Colour colour, double x, double y, double width, double height);
+  // Thin, in the colour of the text.
   void line(double x1, double y1, double x2, double y2);
-  // The same with a head at (x2, y2).
+  void line(Colour colour, double x1, double y1, double x2, double y2);
+  // From each point (x, y) to the next one.
+  void curve(Colour colour, const std::vector<std::pair<double, double>>& points);
+  // A thin line with a head at (x2, y2).
   void arrow(double x1, double y1, double x2, double y2);
   // A square of the colour and its name, beginning at (x, y). Returns where the next one may begin.
   double legend(double x, double y, Colour colour, std::string_view name);

@@ -49,9 +49,13 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
   return drawing.find('\n') <= kColumns ? text + drawing : text;
 }
 
+std::string drawing_of(const PipelinePlan& plan) {
+  return draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule));
+}
+
 void write_drawing(const std::string& path, const PipelinePlan& plan) {
   PartialFile file(path);
-  file.write(draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule)));
+  file.write(drawing_of(plan));
   file.commit();
 }
 

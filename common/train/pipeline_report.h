@@ -25,7 +25,10 @@ std::string units_text(const Layout& layout);
 // largest share), and the schedule drawn, where it fits a terminal.
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan);
 
-// Writes the schedule as SVG, as if all stages cost the same. UserError: the path cannot be
+// The schedule as SVG, as if all stages cost the same, and a backward twice a forward. Of the plan
+// it needs schedule and name.
+std::string drawing_of(const PipelinePlan& plan);
+// Writes that to a file. UserError: the path cannot be
 // written.
 void write_drawing(const std::string& path, const PipelinePlan& plan);
 

@@ -1,34 +1,103 @@
-// The pictures in notes/ are those that tools/pictures draws of this tree.
+// The pictures in notes/ are those that tools/pictures draws of this tree, and pages show them.
+#include "tools/pictures/pictures.h"
+
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 
+#include "kernels/runtime/check.h"
 #include "tests/tree/tree.h"
-#include "tools/pictures/course_map.h"
 
 namespace ladder {
 namespace {
 
-TEST_CASE("the map of the course is that of the lessons") {
-  const std::string root = source_root();
-  std::ifstream file(root + "/notes/pictures/course_map.svg");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  INFO("drawn anew by: bazel run //tools/pictures");
-  CHECK((text == course_map(read_lessons(root))));
+namespace fs = std::filesystem;
+
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST_CASE("a map has an arrow from every parent, and no two lessons in one place") {
-  const std::string map = course_map(
-      {{"01_a", {}}, {"02_b", {"01_a"}}, {"03_c", {"01_a"}}, {"04_d", {"02_b", "03_c"}}});
-  size_t arrows = 0;
-  for (size_t at = map.find("<polygon"); at != std::string::npos;
-       at = map.find("<polygon", at + 1)) {
-    ++arrows;
+// Files of the folder that are not as they would be drawn now: other, missing, or of no picture.
+std::vector<std::string> stale_pictures(const fs::path& root, const std::vector<Picture>& pictures,
+                                        const std::string& folder) {
+  std::vector<std::string> findings;
+  for (const Picture& picture : pictures) {
+    if (read_text(root / picture.path) != picture.svg) findings.push_back(picture.path);
   }
-  CHECK(arrows == 4);
-  for (const std::string title : {"01 a", "02 b", "03 c", "04 d"}) {
-    CHECK(map.find(title) != std::string::npos);
+  for (const auto& file : fs::directory_iterator(root / folder)) {
+    const std::string path = folder + "/" + file.path().filename().string();
+    if (!std::ranges::count(pictures, path, &Picture::path)) findings.push_back(path);
   }
+  return findings;
+}
+
+// Images of a page, [alt text](file), that have no text or no file.
+std::vector<std::string> broken_images(const fs::path& root, const SourceFile& page) {
+  static const std::regex kImage(R"(!\[([^\]]*)\]\(([^)]*)\))");
+  std::vector<std::string> findings;
+  for (auto match = std::sregex_iterator(page.text.begin(), page.text.end(), kImage);
+       match != std::sregex_iterator(); ++match) {
+    const fs::path file = root / fs::path(page.path).parent_path() / (*match)[2].str();
+    if ((*match)[1].length() == 0 || !fs::is_regular_file(file)) {
+      findings.push_back(concat(page.path, ": ", (*match)[0].str()));
+    }
+  }
+  return findings;
+}
+
+TEST_CASE("every picture is as it would be drawn now") {
+  const fs::path root = source_root();
+  INFO("drawn anew by: bazel run //tools/pictures");
+  const auto stale = stale_pictures(root, all_pictures(root), "notes/pictures");
+  INFO(report(stale));
+  CHECK(stale.empty());
+}
+
+TEST_CASE("a picture that is not drawn anew is found, and so is one that nobody draws") {
+  const fs::path root = source_root();
+  const std::string folder = "notes/pictures", path = folder + "/course_map.svg";
+  std::vector<Picture> pictures = all_pictures(root);
+  const auto map = std::ranges::find(pictures, path, &Picture::path);
+  map->svg += " ";
+  CHECK(stale_pictures(root, pictures, folder) == std::vector{path});
+  pictures.erase(map);
+  CHECK(stale_pictures(root, pictures, folder) == std::vector{path});
+  pictures = all_pictures(root);
+  pictures.push_back({folder + "/missing.svg", "<svg"});
+  CHECK(stale_pictures(root, pictures, folder) == std::vector{folder + "/missing.svg"});
+}
+
+TEST_CASE("every picture is shown on a page, and every image has a file and a text instead of it") {
+  const fs::path root = source_root();
+  std::vector<std::string> findings;
+  std::string pages;
+  for (const SourceFile& file : read_tree(root)) {
+    if (!file.path.ends_with(".md")) continue;
+    std::ranges::move(broken_images(root, file), std::back_inserter(findings));
+    pages += file.text;
+  }
+  for (const Picture& picture : all_pictures(root)) {
+    const std::string name(file_name(picture.path));
+    if (pages.find("pictures/" + name + ")") == std::string::npos) {
+      findings.push_back(picture.path + " is on no page");
+    }
+  }
+  INFO(report(findings));
+  CHECK(findings.empty());
+}
+
+TEST_CASE("an image without a file or without a text is found") {
+  const fs::path root = source_root();
+  const auto broken = [&](const std::string& text) {
+    return broken_images(root, {"lessons/02_ddp/README.md", text}).size();
+  };
+  CHECK(broken("![a map](../../notes/pictures/course_map.svg)") == 0);
+  CHECK(broken("![](../../notes/pictures/course_map.svg)") == 1);
+  CHECK(broken("![a map](../notes/pictures/course_map.svg)") == 1);
 }
 
 }  // namespace

@@ -1,22 +1,12 @@
 // inspector FILE [TENSOR]: what is in a file of tensors. Exit status: 0; 2 wrong usage, or a file
-// that cannot be read.
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <exception>
+// that cannot be read; 1 anything else.
 #include <iostream>
 #include <vector>
 
-#include "common/io/printable.h"
 #include "tools/inspector/inspect.h"
+#include "tools/small_program/small_program.h"
 
-namespace {
-
-using ladder::concat;
-using ladder::UserError;
-
-void run(int argc, char** argv) {
+int main(int argc, char** argv) {
   CLI::App app("Shows what is in a dump, or in any other file of tensors (safetensors).",
                "inspect");
   std::string file, tensor;
@@ -29,39 +19,15 @@ void run(int argc, char** argv) {
       ->delimiter(',')
       ->expected(1, 2);
   app.add_option("--count", count, "how many numbers of the row [8]");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help() << "  --diff A B                  "
-              << "two files or dump folders, tensor by tensor, to the bit\n";
-    return;
-  } catch (const CLI::ParseError& error) {
-    throw UserError(concat(error.what(), "; see --help"));
-  }
-  // Under `bazel run` relative paths are still the user's.
-  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (folder != nullptr && chdir(folder) != 0) {
-    throw UserError(concat(folder, ": cannot be entered"));
-  }
-  at.resize(2, 0);
-  const ladder::SafetensorsReader reader(file);
-  std::cout << (tensor.empty() ? ladder::table_of(reader)
-                               : ladder::values_of(reader, tensor, at[0], at[1], count))
-            << std::flush;
-  ladder::check(std::cout.good(), "standard output could not be written to the end");
-}
-
-}  // namespace
-
-int main(int argc, char** argv) {
-  try {
-    run(argc, argv);
+  app.footer(
+      "  --diff A B                  two files or dump folders, tensor by tensor, to the bit");
+  return ladder::run_small_program(app, argc, argv, [&] {
+    at.resize(2, 0);
+    const ladder::SafetensorsReader reader(file);
+    std::cout << (tensor.empty() ? ladder::table_of(reader)
+                                 : ladder::values_of(reader, tensor, at[0], at[1], count))
+              << std::flush;
+    ladder::check(std::cout.good(), "standard output could not be written to the end");
     return 0;
-  } catch (const UserError& error) {
-    std::cerr << "inspect: " << ladder::one_line(error.what()) << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "inspect: " << ladder::one_line(error.what()) << "\n";
-    return 1;
-  }
+  });
 }

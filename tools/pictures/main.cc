@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "common/io/file.h"
-#include "tools/pictures/course_map.h"
+#include "tools/pictures/pictures.h"
 
 int main() {
   const char* const root = std::getenv("BUILD_WORKSPACE_DIRECTORY");
@@ -15,12 +15,12 @@ int main() {
     return 2;
   }
   try {
-    const std::string path = std::string(root) + "/notes/pictures/course_map.svg";
-    ladder::PartialFile file(path);
-    const std::string text = ladder::course_map(ladder::read_lessons(root));
-    file.write(text);
-    file.commit();
-    std::cout << path << "\n";
+    for (const ladder::Picture& picture : ladder::all_pictures(root)) {
+      ladder::PartialFile file(std::string(root) + "/" + picture.path);
+      file.write(picture.svg);
+      file.commit();
+      std::cout << picture.path << "\n";
+    }
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << "\n";
     return 1;

@@ -1,0 +1,52 @@
+#include "tools/pictures/memory_bars.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/tools/pictures/svg_text.h"
+
+namespace ladder {
+namespace {
+
+using testing::count_text;
+using testing::rects_of;
+
+TEST_CASE("bars have one scale, and their categories lie side by side") {
+  MemoryUse large, small;
+  large[Category::parameters] = 3 << 20;
+  large[Category::optimizer] = 1 << 20;
+  small[Category::optimizer] = 1 << 20;
+  const std::string svg = draw_memory_bars("title", {{"large", large}, {"small", small}});
+  // The largest bar is 560 wide. The last square of each colour is the legend's.
+  CHECK(rects_of(svg, "parameters").front() == "230 44 420 24");
+  CHECK(rects_of(svg, "parameters").size() == 2);
+  CHECK(rects_of(svg, "optimizer").size() == 3);
+  CHECK(rects_of(svg, "optimizer")[0] == "650 44 140 24");
+  CHECK(rects_of(svg, "optimizer")[1] == "230 78 140 24");
+  CHECK(rects_of(svg, "gradients").size() == 1);  // nobody has any
+  for (const std::string text : {"title", "large", "small", "4 MiB", "1 MiB"}) {
+    CHECK(count_text(svg, text) == 1);
+  }
+}
+
+TEST_CASE("GPT-2's bars are those of the lessons' formulas") {
+  const std::string svg = memory_bars();
+  // 124,439,808 parameters; wte, wpe, each block and ln_f are multiples of 64, so nothing is
+  // padded.
+  constexpr size_t kParameters = 124'439'808, kAll = 4 * kParameters;  // bytes
+  const auto count = [&](const std::string& tip) {
+    size_t found = 0;
+    for (size_t at = svg.find(tip); at != std::string::npos; at = svg.find(tip, at + 1)) ++found;
+    return found;
+  };
+  const auto tip = [](const std::string& category, size_t bytes) {
+    return "<title>" + category + ": " + human_bytes(bytes) + "</title>";
+  };
+  CHECK(count(tip("parameters", kAll)) == 5);      // 01 to 04; 06 on the device
+  CHECK(count(tip("parameters", kAll / 4)) == 2);  // 05; 06 on the host
+  CHECK(count(tip("gradients", kAll)) == 3);       // 01 to 03
+  CHECK(count(tip("gradients", kAll / 4)) == 4);   // 04, 05; 06 on the host, twice
+  CHECK(count(tip("optimizer", 2 * kAll)) == 2);   // 01, 02
+}
+
+}  // namespace
+}  // namespace ladder

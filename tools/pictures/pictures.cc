@@ -1,0 +1,47 @@
+#include "tools/pictures/pictures.h"
+
+#include "common/train/pipeline_report.h"
+#include "lessons/08_pipeline_parallel/schedules.h"
+#include "tools/pictures/block_split.h"
+#include "tools/pictures/course_map.h"
+#include "tools/pictures/memory_bars.h"
+#include "tools/pictures/rank_grid.h"
+#include "tools/pictures/ring_strip.h"
+#include "tools/pictures/timeline.h"
+
+namespace ladder {
+namespace {
+
+constexpr size_t kStages = 4;
+
+// As lesson 08's --draw does.
+std::string schedule_of(ScheduleKind kind, size_t num_micro_batches) {
+  return drawing_of({.parts = {},
+                     .schedule = make_schedule(kind, kStages, num_micro_batches),
+                     .name = std::string(name_of(kind))});
+}
+
+}  // namespace
+
+std::vector<Picture> all_pictures(const std::string& root) {
+  const std::string folder = "notes/pictures/";
+  // The first step of a run is slower, because memory is touched for the first time.
+  constexpr size_t kStep = 2;
+  const auto recorded = [&](const std::string& lesson) {
+    return timeline_of_file(root + "/lessons/" + lesson + "/trace.json", kStep);
+  };
+  return {
+      {folder + "course_map.svg", course_map(read_lessons(root))},
+      {folder + "ring_all_reduce.svg", ring_strip(4)},
+      {folder + "memory_bars.svg", memory_bars()},
+      {folder + "timeline_ddp.svg", recorded("02_ddp")},
+      {folder + "timeline_zero3.svg", recorded("05_zero3")},
+      {folder + "block_split.svg", block_split(find_preset("gpt2").config, 1, 4)},
+      {folder + "schedule_naive.svg", schedule_of(ScheduleKind::naive, 2)},
+      {folder + "schedule_gpipe.svg", schedule_of(ScheduleKind::gpipe, 8)},
+      {folder + "schedule_1f1b.svg", schedule_of(ScheduleKind::one_f_one_b, 8)},
+      {folder + "rank_grid.svg", draw_grid({.pipeline_size = 2, .data_size = 2, .tensor_size = 2})},
+  };
+}
+
+}  // namespace ladder
