@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "tests/system/mpirun.h"
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

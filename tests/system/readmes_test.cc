@@ -8,7 +8,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/system/mpirun.h"
-#include "tests/system/scratch.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {

@@ -22,7 +22,7 @@ const std::set<std::string> kForeignFlags = {
     "--tool",              // compute-sanitizer
 };
 // Scripts that the texts name before they are there.
-const std::set<std::string> kComing = {"tools/exercise", "tools/grade"};
+const std::set<std::string> kComing = {"tools/zoo"};
 
 bool has_script(const std::string& name, const Texts& texts) {
   return std::ranges::any_of(texts, [&](const auto& file) {

@@ -69,7 +69,7 @@ Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,
                        const std::string& folder) {
   Outcome outcome;
   outcome.folder = folder;
-  if (learners_time_ > kLimit) {
+  if (whose == Whose::learner && (has_hung_ || learners_time_ > kLimit)) {
     outcome.complaint = "not tried: the runs before took too long";
     return outcome;
   }
@@ -84,7 +84,10 @@ Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,
       run_process(command, {.folder = folder,
                             .environment = {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", "/tmp"}},
                             .time_limit = kRunLimit});
-  if (whose == Whose::learner) learners_time_ += Clock::now() - begin;
+  if (whose == Whose::learner) {
+    learners_time_ += Clock::now() - begin;
+    has_hung_ = has_hung_ || result.timed_out;
+  }
   outcome.complaint = complaint_about(result);
   outcome.out = result.out;
   if (whose != Whose::learner && !outcome.ended_well()) {

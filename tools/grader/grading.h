@@ -35,8 +35,9 @@ class Grading {
  public:
   explicit Grading(const Programs& programs) : programs_(programs) {}
 
-  // Runs the program on so many ranks. `flags`: separated by spaces. A run that does not end is
-  // stopped after kRunLimit, and after kLimit of all runs together no further one is tried.
+  // Runs the program on so many ranks. `flags`: separated by spaces. A learner's run that does not
+  // end is stopped after kRunLimit, and no further one is tried; nor is one when all together have
+  // taken kLimit.
   const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags);
   // The same of a trainer: two steps of a very small model in fp64, with all its outputs.
   const Outcome& train(Whose whose, size_t num_ranks, const std::string& flags);
@@ -50,6 +51,7 @@ class Grading {
   Scratch scratch_;
   std::map<std::string, Outcome> outcomes_;  // by what was run
   std::chrono::duration<double> learners_time_{};
+  bool has_hung_ = false;
 };
 
 }  // namespace ladder

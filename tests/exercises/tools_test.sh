@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# tools/exercise and tools/grade, in a tree of their own with a Bazel that only says whether it would
+# have built: work is never overwritten, and what goes wrong is said.
+set -euo pipefail
+
+tree=$TEST_TMPDIR/tree
+mkdir -p "$tree"/{tools/grader,path,bazel-bin/tools/grader/work/08_pipeline_parallel}
+cp tools/exercise tools/grade "$tree/tools"
+cp tools/grader/{lessons.sh,exercises.bzl} "$tree/tools/grader"
+printf '#!/bin/sh\n' >"$tree/tools/setup"
+printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2\n%s\n' \
+  '[ ! -e "$0.fails" ] || case "$*" in *tools/grader:08*) exit 1 ;; esac' >"$tree/path/bazel"
+printf '#!/bin/sh\necho "grader $1"; exit 1\n' >"$tree/bazel-bin/tools/grader/grader"
+chmod +x "$tree"/{tools/setup,path/bazel,bazel-bin/tools/grader/grader}
+work=$tree/bazel-bin/tools/grader/work/08_pipeline_parallel
+echo '  fail("make_schedule is not written yet");' >"$work/schedules.cc"
+export PATH=$tree/path:$PATH
+cd "$tree"
+
+# expect STATUS TEXT COMMAND...
+expect() {
+  local status=0 out
+  out=$("${@:3}" 2>&1) || status=$?
+  if ((status != $1)) || [[ $out != *"$2"* ]]; then
+    echo "'${*:3}': status $status, expected $1; said:"
+    echo "$out"
+    echo "and not: $2"
+    exit 1
+  fi
+}
+
+expect 2 "tools/exercise 02" tools/exercise
+expect 2 "no exercise is called '77'" tools/exercise 77
+expect 2 "begins the names of 10 exercises" tools/grade 0
+expect 0 "tools/grade 02" tools/grade --help
+expect 2 "make it with tools/exercise 08" tools/grade 08
+expect 0 "02_ddp" tools/exercise list
+
+expect 0 "  make_schedule" tools/exercise 08
+cmp "$work/schedules.cc" exercises/08_pipeline_parallel/schedules.cc
+echo "hours of work" >exercises/08_pipeline_parallel/schedules.cc
+expect 0 "is there already and stays as it is" tools/exercise 08
+[[ $(cat exercises/08_pipeline_parallel/schedules.cc) == "hours of work" ]]
+expect 0 "08_pipeline_parallel  begun" tools/exercise list
+
+expect 1 "grader 08_pipeline_parallel" tools/grade 08
+touch path/bazel.fails
+expect 1 "schedules.cc:7:1: error: no semicolon" tools/grade 08
+expect 1 "0 of 10 points: the lesson does not build with your files" tools/grade 08
