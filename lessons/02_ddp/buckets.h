@@ -39,7 +39,7 @@ class BucketSync final : public GradientSync {
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& numbers) override { state_.update(numbers); }
+  void update(const AdamWStep& step) override { state_.update(step); }
 
  private:
   void start(const Bucket& bucket);

@@ -25,7 +25,7 @@ class ShardSync final : public GradientSync {
   void wait() override;
   // This rank's shard; the rest of the buffer has what this rank's own backward left there.
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& numbers) override;
+  void update(const AdamWStep& step) override;
 
  private:
   ModelState& state_;
@@ -36,7 +36,7 @@ class ShardSync final : public GradientSync {
 
 // AdamW on this rank's shard of every unit of `state`; the other ranks' updated shards arrive
 // meanwhile. REQUIRES: whole parameters.
-void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& numbers);
+void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step);
 
 // Brings the other ranks' shards of one unit's parameters, in the background.
 // REQUIRES: whole parameters.

@@ -91,8 +91,8 @@ void GradientShards::wait() {
   }
 }
 
-void GradientShards::update(const AdamWStep& numbers) {
-  update_and_gather(state_, ranks_, numbers);
+void GradientShards::update(const AdamWStep& step) {
+  update_and_gather(state_, ranks_, step);
 }
 
 }  // namespace ladder

@@ -32,7 +32,7 @@ class GradientShards : public GradientSync {
   // In the state's gradients.
   TensorView summed(size_t unit) const override { return state_.shard(state_.gradients, unit); }
   // REQUIRES: a state with whole parameters.
-  void update(const AdamWStep& numbers) override;
+  void update(const AdamWStep& step) override;
 
  protected:
   // Adds this rank's shard of a unit's sum to the shard that it keeps, when `sum` has been waited

@@ -104,15 +104,15 @@ StepResult OffloadTrainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  update(step);
+  return {loss, norm, step.learning_rate};
 }
 
-void OffloadTrainer::update(const AdamWStep& numbers) {
+void OffloadTrainer::update(const AdamWStep& step) {
   std::vector<Work> gathers;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    state_.update(numbers, unit);
+    state_.update(step, unit);
     if (flags_.offload_parameters) continue;
     copy(context_.stream, state_.shard(state_.parameters, unit),
          state_.shard(state_.updated_parameters(), unit));

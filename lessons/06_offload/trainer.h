@@ -45,7 +45,7 @@ class OffloadTrainer {
   Hooks weights(const std::vector<Use>& walk);
   // AdamW on the host; each unit's parameters go to the device, and to the other ranks, while the
   // next one's are updated.
-  void update(const AdamWStep& numbers);
+  void update(const AdamWStep& step);
 
   TrainerContext context_;
   Flags flags_;

@@ -60,9 +60,9 @@ StepResult TensorParallelTrainer::step() {
   }
   const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  state_.update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 double TensorParallelTrainer::evaluate(size_t num_batches) {

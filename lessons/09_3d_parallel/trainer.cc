@@ -116,9 +116,9 @@ StepResult ThreeDTrainer::step() {
   // Every parameter counts once: shards over the data axis, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  sync_->update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  sync_->update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 double ThreeDTrainer::evaluate(size_t num_batches) {

@@ -19,7 +19,7 @@ class ReducedSync final : public GradientSync {
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& numbers) override { inner_->update(numbers); }
+  void update(const AdamWStep& step) override { inner_->update(step); }
 
  private:
   ModelState& state_;

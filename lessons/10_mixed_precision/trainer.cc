@@ -93,17 +93,17 @@ StepResult MixedPrecisionTrainer::step() {
   StepResult result = {.loss = loss, .grad_norm = norm, .loss_scale = scale};
   result.skipped = !std::isfinite(norm);
   if (!result.skipped) {
-    const AdamWStep numbers = state_.optimizer.next_step(norm);
-    result.learning_rate = numbers.learning_rate;
-    update(numbers);
+    const AdamWStep step = state_.optimizer.next_step(norm);
+    result.learning_rate = step.learning_rate;
+    update(step);
   }
   scaler_.update(result.skipped, state_.step);
   return result;
 }
 
-void MixedPrecisionTrainer::update(AdamWStep numbers) {
-  numbers.grad_scale /= gradient_scale_;
-  sync_->update(numbers);
+void MixedPrecisionTrainer::update(AdamWStep step) {
+  step.grad_scale /= gradient_scale_;
+  sync_->update(step);
   if (flags_.no_master_weights && !state_.optimizer.masters.view().empty()) {
     state_.masters_from_parameters();
   }

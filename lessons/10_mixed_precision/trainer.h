@@ -45,7 +45,7 @@ class MixedPrecisionTrainer {
   void check_replicas();
 
  private:
-  void update(AdamWStep numbers);
+  void update(AdamWStep step);
 
   TrainerContext context_;
   Flags flags_;
