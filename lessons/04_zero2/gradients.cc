@@ -91,8 +91,6 @@ void GradientShards::wait() {
   }
 }
 
-void GradientShards::update(const AdamWStep& step) {
-  update_and_gather(state_, ranks_, step);
-}
+void GradientShards::update(const AdamWStep& step) { update_and_gather(state_, ranks_, step); }
 
 }  // namespace ladder
