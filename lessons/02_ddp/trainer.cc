@@ -54,7 +54,7 @@ StepResult DdpTrainer::step() {
     model_.load(Split::train, state_.step, first);
     model_.forward();
     model_.classify(1 / num_tokens);
-    // Gradients are complete, and may go to the other ranks, with the last micro-batch only.
+    // Only the last micro-batch makes gradients complete, so that they may be sent to other ranks.
     model_.backward(share_.is_last(first) ? sync_.hooks() : Hooks());
   }
   sync_.wait();

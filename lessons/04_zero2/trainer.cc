@@ -9,7 +9,7 @@
 namespace ladder {
 namespace {
 
-// Peers read the parameters in place.
+// Peers read the parameters in place, so they are in registered memory.
 ModelState::Places places(MemorySource* registered) {
   return {.parameters = {.source = registered},
           .gradients = {.is_sharded = true},
@@ -45,7 +45,7 @@ StepResult Zero2Trainer::step() {
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     model_.load(Split::train, state_.step, first);
     model_.forward();
-    // Nobody keeps a whole gradient until the last micro-batch: every one is summed.
+    // No rank keeps whole gradients until the last micro-batch, so each micro-batch sums them.
     const Hooks hooks = sync_.hooks();
     model_.classify(1 / num_tokens, hooks);
     model_.backward(hooks);

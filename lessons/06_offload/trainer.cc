@@ -9,8 +9,8 @@
 namespace ladder {
 namespace {
 
-// Stage 2 has whole parameters on the device, stage 3 shards of them there or on the host. Peers
-// read in place what is on the device.
+// Stage 2 has whole parameters on the device; stage 3 has shards, on the device or on the host.
+// Peers read parameters on the device in place, so these are in registered memory.
 ModelState::Places places(const OffloadTrainer::Flags& flags, MemorySource* registered) {
   const bool offloads = flags.offload_parameters;
   return {.parameters = {.is_sharded = flags.zero_stage == 3,
@@ -31,7 +31,8 @@ std::unique_ptr<UnitGatherer> make_gatherer(const TrainerContext& context, Model
                                             context.ranks->registered);
 }
 
-// "optimizer" or "optimizer,parameters".
+// Reads --offload, which is "optimizer" or "optimizer,parameters". Returns whether it names the
+// parameters.
 bool parse_offload(const std::string& what) {
   if (what == "optimizer") return false;
   if (what == "optimizer,parameters") return true;
@@ -119,7 +120,7 @@ void OffloadTrainer::update(const AdamWStep& step) {
     if (flags_.zero_stage == 2) gathers.push_back(gather_unit(state_, ranks_, unit));
   }
   for (Work& gather : gathers) gather.wait(context_.stream);
-  context_.stream.synchronize();  // the next update overwrites what is still being copied
+  context_.stream.synchronize();  // the next update overwrites the parameters on the host
 }
 
 void OffloadTrainer::check_replicas() {

@@ -52,7 +52,7 @@ StepResult TensorParallelTrainer::step() {
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
-    // The same sequences on every rank; the model sums what the ranks' slices give.
+    // Every rank runs the same sequences. The model sums the results of the ranks' slices.
     model_.load(Split::train, state_.step, first);
     model_.forward();
     model_.classify(1 / num_tokens);
