@@ -50,7 +50,7 @@ std::unique_ptr<const MappedFile> map_file(const std::string& path) {
   return file;
 }
 
-// What stat says of `path`; links are followed.
+// Returns what stat says of `path`. Links are followed.
 struct stat stat_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return status;
@@ -58,7 +58,7 @@ struct stat stat_of(const std::string& path) {
   refuse(path, "cannot be read: ", std::strerror(errno));
 }
 
-// The .bin files in a folder, in the order of their names.
+// Returns the .bin files in a folder, in the order of their names.
 std::vector<std::string> shards_in(const std::string& folder) {
   std::vector<std::string> paths;
   try {
@@ -79,7 +79,7 @@ constexpr const char* kHowToConvert =
     "'import struct,sys;t=sys.stdin.buffer.read();sys.stdout.buffer.write(struct.pack(\"<256i\","
     "20240520,1,len(t)//2,*[0]*253)+t)' < IN.bin > OUT.bin";
 
-// The number of tokens in a shard.
+// Returns the number of tokens in a shard.
 size_t shard_tokens(const std::string& path, std::span<const std::byte> file) {
   if (file.size() < kHeaderBytes) {
     refuse(path, file.size(), " bytes, less than the ", kHeaderBytes, " of a token shard's header");
