@@ -13,7 +13,7 @@
 namespace ladder::cpu {
 
 // Elements in a block. Blocks begin at multiples of it, whatever the threads (math.h says why).
-inline constexpr size_t kBlock = 1024;
+inline constexpr size_t kChunk = 1024;
 
 template <class T>
 inline constexpr bool is_low_precision = !std::is_same_v<T, Accumulate<T>>;
@@ -31,7 +31,7 @@ void convert(To* to, From* from, size_t n) {
 }
 
 // n elements as what is computed with: those in memory themselves, or a widened copy.
-// REQUIRES: n <= kBlock.
+// REQUIRES: n <= kChunk.
 template <class T>
 class Widened {
  public:
@@ -52,12 +52,12 @@ class Widened {
 
  private:
   const A* data_;
-  A copy_[is_low_precision<T> ? kBlock : 1];
+  A copy_[is_low_precision<T> ? kChunk : 1];
 };
 
 // One block.
 template <class Function, class Out, class... In>
-void map_block(const Function& f, size_t n, Out* out, const In*... in) {
+void map_chunk(const Function& f, size_t n, Out* out, const In*... in) {
   if constexpr (is_low_precision<Out> || (is_low_precision<In> || ...)) {
     using L = Lanes<float>;
     size_t i = 0;
@@ -73,8 +73,8 @@ void map_block(const Function& f, size_t n, Out* out, const In*... in) {
 // be one of the inputs. In the calling thread alone.
 template <class Function, class Out, class... In>
 void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
-  for (size_t first = 0; first < n; first += kBlock) {
-    map_block(f, std::min(kBlock, n - first), out + first, in + first...);
+  for (size_t first = 0; first < n; first += kChunk) {
+    map_chunk(f, std::min(kChunk, n - first), out + first, in + first...);
   }
 }
 
@@ -82,8 +82,8 @@ void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
 template <class Function, class Out, class... In>
 void map(const Function& f, size_t n, Out* out, const In*... in) {
 #pragma omp parallel for schedule(static)
-  for (size_t first = 0; first < n; first += kBlock) {
-    map_block(f, std::min(kBlock, n - first), out + first, in + first...);
+  for (size_t first = 0; first < n; first += kChunk) {
+    map_chunk(f, std::min(kChunk, n - first), out + first, in + first...);
   }
 }
 

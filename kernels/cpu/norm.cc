@@ -20,7 +20,7 @@ Doubles widen(const float* from) {
   return __builtin_convertvector(narrow, Doubles);
 }
 
-// The sum of term over one block of n <= kSumBlock elements.
+// The sum of term over one block of n <= kSumChunk elements.
 template <class T, class Term>
 double sum_block(const T* x, size_t n, Term term) {
   Doubles low{}, high{};  // lanes 0 to 3 and 4 to 7
@@ -48,8 +48,8 @@ void sum_in_blocks(TensorView out, TensorView workspace, ConstTensorView in, Ter
     const T* const x = in.as<T>();
 #pragma omp parallel for schedule(static)
     for (size_t block = 0; block < num_blocks; ++block) {
-      const size_t first = block * kSumBlock;
-      partial[block] = sum_block(x + first, std::min(kSumBlock, n - first), term);
+      const size_t first = block * kSumChunk;
+      partial[block] = sum_block(x + first, std::min(kSumChunk, n - first), term);
     }
   });
   double total = 0;

@@ -15,19 +15,19 @@ struct Square {
   __device__ double operator()(double x) const { return x * x; }
 };
 
-// partial[block] = the sum of term over one block of kSumBlock elements. Eight threads a block, one
+// partial[block] = the sum of term over one block of kSumChunk elements. Eight threads a block, one
 // for each lane: they read neighbouring elements, 32 bytes of fp32, which is what memory gives at
 // least, so nothing is fetched in vain.
 template <class T, class Term>
 __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term term) {
   const size_t block = thread_index() / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
-  const size_t first = block * kSumBlock;
-  const size_t size = first >= n ? 0 : (n - first < kSumBlock ? n - first : kSumBlock);
+  const size_t first = block * kSumChunk;
+  const size_t size = first >= n ? 0 : (n - first < kSumChunk ? n - first : kSumChunk);
   double total = 0;
-  if (size == kSumBlock) {  // the number of rounds is known: the loads run ahead of the additions
+  if (size == kSumChunk) {  // the number of rounds is known: the loads run ahead of the additions
 #pragma unroll 16
-    for (unsigned i = 0; i < kSumBlock; i += kLanes) total += term(in[first + lane + i]);
+    for (unsigned i = 0; i < kSumChunk; i += kLanes) total += term(in[first + lane + i]);
   } else {
     for (size_t i = lane; i < size; i += kLanes) total += term(in[first + i]);
   }
@@ -36,7 +36,7 @@ __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term
 }
 
 // out = ((partial[0] + partial[1]) + partial[2]) + ...: one thread adds while the others of its
-// block fetch what comes next. This chain of additions costs some nanoseconds for each kSumBlock
+// block fetch what comes next. This chain of additions costs some nanoseconds for each kSumChunk
 // elements, less than reading them.
 __global__ void total_kernel(double* out, const double* partial, size_t count) {
   __shared__ double next[2][kPartials];
