@@ -20,7 +20,7 @@ Doubles widen(const float* from) {
   return __builtin_convertvector(narrow, Doubles);
 }
 
-// The sum of term over one block of n <= kSumChunk elements.
+// Returns the sum of term over one chunk of n <= kSumChunk elements.
 template <class T, class Term>
 double sum_block(const T* x, size_t n, Term term) {
   Doubles low{}, high{};  // lanes 0 to 3 and 4 to 7
@@ -38,7 +38,7 @@ double sum_block(const T* x, size_t n, Term term) {
   return Lanes<double>::sum(low + high);
 }
 
-// out = sum over i of term(in[i]), blocks in index order.
+// out = sum over i of term(in[i]). Chunks are added in index order.
 template <class Term>
 void sum_in_blocks(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
   const size_t n = in.num_elements(), num_blocks = sum_workspace_elements(n);
