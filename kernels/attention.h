@@ -1,6 +1,6 @@
-// Causal multi-head attention without a T x T matrix in memory. Read plain_attention.h first: it is
-// the same computation as plain loops. Here B sequences have T tokens of C elements, which are NH
-// heads of HS elements.
+// Causal multi-head attention without a T x T matrix in memory. Read cpu/plain_attention.h first:
+// it is the same computation as plain loops. Here B sequences have T tokens of C elements, which
+// are NH heads of HS elements.
 #pragma once
 
 #include "kernels/kernel.h"

@@ -1,5 +1,5 @@
 // The tiles of attention on the CPU. A tile is a few queries against a few keys of one head: only
-// their scores are in memory at a time. Read kernels/plain_attention.h first.
+// their scores are in memory at a time. Read kernels/cpu/plain_attention.h first.
 #pragma once
 
 #include <algorithm>

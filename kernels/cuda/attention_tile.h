@@ -1,10 +1,9 @@
-// The tiles of attention on a GPU. Read kernels/plain_attention.h first.
+// The tiles of attention on a GPU. Read kernels/cpu/plain_attention.h first.
 //
 // A thread block owns one tile of queries (or of keys) of one head, and walks over the tiles of
-// keys (or of queries) [Dao22]. Tiles of vectors are in shared memory; scores and sums are in
-// registers. Thread (y, x) of 16 x 16 computes rows y, y + 16, ... of the owned tile, and of the
-// scores columns x, x + 16, ... Only the 16 threads with the same y, half a warp, need what it
-// computes of a row.
+// keys (or of queries) [Dao22]. Vectors are in shared memory, scores and sums in registers. Thread
+// (y, x) of 16 x 16 has rows y, y + 16, ... of the owned tile and columns x, x + 16, ... of the
+// scores. Only the 16 threads with the same y, half a warp, need what it computes of a row.
 //
 // Heads wider than the widest tile are computed in parts; blockIdx.z says which part of the result
 // a thread block computes. The scores need all parts, so each thread block computes them again.

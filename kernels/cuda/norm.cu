@@ -20,9 +20,9 @@ struct Square {
 // that memory gives, so nothing is fetched in vain.
 template <class T, class Term>
 __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term term) {
-  const size_t block = thread_index() / kLanes;
+  const size_t chunk = thread_index() / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
-  const size_t first = block * kSumChunk;
+  const size_t first = chunk * kSumChunk;
   const size_t size = first >= n ? 0 : (n - first < kSumChunk ? n - first : kSumChunk);
   double total = 0;
   if (size == kSumChunk) {  // the number of rounds is known, so loads can run ahead of additions
@@ -32,7 +32,7 @@ __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term
     for (size_t i = lane; i < size; i += kLanes) total += term(in[first + i]);
   }
   total = warp_reduce<kLanes>(total, Sum());  // adds halves, in the order that norm.h gives
-  if (lane == 0 && size > 0) partial[block] = total;
+  if (lane == 0 && size > 0) partial[chunk] = total;
 }
 
 // out = ((partial[0] + partial[1]) + partial[2]) + ... One thread adds while the other threads of
