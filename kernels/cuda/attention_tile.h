@@ -7,7 +7,6 @@
 //
 // Heads wider than the widest tile are computed in parts; blockIdx.z says which part of the result
 // a thread block computes. The scores need all parts, so each thread block computes them again.
-//
 // Everything is computed in the accumulation dtype: bf16 and fp16 are converted when a tile is
 // loaded, and results are rounded once. So they need fewer bytes than fp32, but as much
 // computation: the tensor cores, which could multiply them many times as fast, are not used.
