@@ -9,13 +9,11 @@
 namespace ladder {
 
 // Pipeline is one stage of a pipeline. It sends in the background, and waits for what it receives.
-// Activations and gradients have a communicator each, so that neither waits for the other. It also
-// never relies on messages being buffered between ranks (common/schedule/simulate.h models this,
-// and finds schedules that would hang).
+// Activations and gradients have a communicator each, so that neither waits for the other. It never
+// relies on buffers between ranks (common/schedule/simulate.h finds schedules that would hang).
 class Pipeline {
  public:
-  // `model` runs this stage, and has a slot for each one that the schedule names. All arguments
-  // must outlive this object.
+  // `model` runs this stage and has a slot for each that the schedule names. All must outlive this.
   Pipeline(const TrainerContext& context, const Layout& layout, ModelRunner& model,
            const StageSchedule& schedule)
       : context_(context),
@@ -30,8 +28,7 @@ class Pipeline {
     size_t first_sequence;  // the first sequence of the global batch that this pipeline runs
     double token_weight;    // the weight of one token's loss
     Hooks last_backward;    // for the last micro-batch's backward, in which gradients become final
-    // Returns the gradient of a unit that both the first and the last stage hold. The two stages
-    // sum it, so that both copies get the same update.
+    // Returns the gradient of a unit that the first and the last stage hold, which they sum.
     std::function<TensorView(size_t unit)> shared_gradient;
   };
   // Runs all actions of the schedule. It adds the gradients of all micro-batches to the gradients

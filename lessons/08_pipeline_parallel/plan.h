@@ -36,8 +36,7 @@ struct Stage {
   Layout layout;
 };
 
-// Returns lines for the header, and writes the file of --draw. Throws UserError if it cannot be
-// written.
+// Returns lines for the header, and writes the file of --draw. Throws UserError if it cannot.
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags);
 

@@ -9,8 +9,7 @@ namespace ladder {
 namespace {
 
 // Returns how many forwards a stage runs before forward and backward take turns. The schedules
-// differ in nothing else. 1F1B runs as many as there are stages after this one, which keeps all of
-// them busy.
+// differ in nothing else. 1F1B runs one for each stage after this one, which keeps them all busy.
 size_t num_warm_up(ScheduleKind kind, size_t stage, size_t p, size_t m) {
   if (kind == ScheduleKind::naive) return 0;
   return kind == ScheduleKind::gpipe ? m : p - 1 - stage;

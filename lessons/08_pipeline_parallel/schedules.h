@@ -10,10 +10,9 @@ namespace ladder {
 
 // naive         A micro-batch goes forward and back through all stages before the next one starts.
 // gpipe         All micro-batches go forward, then all go back.               [Huang18 GPipe]
-// one_f_one_b   "1f1b": as soon as a micro-batch has come back to a stage, the stage does one
-//               forward and one backward in turn. The bubble is GPipe's, but a stage holds at most
-//               as many micro-batches as there are stages.
-//                                                    [Narayanan19 PipeDream, Narayanan21 2.2]
+// one_f_one_b   "1f1b": once a micro-batch has come back to a stage, it does one forward and one
+//               backward in turn. The bubble is GPipe's, but a stage holds at most as many
+//               micro-batches as there are stages.   [Narayanan19 PipeDream, Narayanan21 2.2]
 enum class ScheduleKind { naive, gpipe, one_f_one_b };
 std::string_view name_of(ScheduleKind kind);
 
@@ -23,9 +22,8 @@ size_t max_in_flight(ScheduleKind kind, size_t stage, size_t num_stages, size_t 
 
 // Returns what every stage does in a step. All kinds run the backwards in the order of the forwards
 // (GPipe's paper goes from the last to the first). So gradients are added up in the order of lesson
-// 01, and all kinds give the same bits. There may be fewer micro-batches than stages. With one
-// stage nothing is sent or reduced. If `reduces_embedding`, the first and the last stage sum the
-// gradient of the unit that both hold.
+// 01, and all kinds give the same bits. There may be fewer micro-batches than stages; one stage
+// sends nothing. `reduces_embedding`: the first and the last stage sum the unit that both hold.
 Schedule make_schedule(ScheduleKind kind, size_t num_stages, size_t num_micro_batches,
                        bool reduces_embedding = true);
 

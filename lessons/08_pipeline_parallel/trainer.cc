@@ -34,8 +34,7 @@ StepResult PipelineTrainer::step() {
                  .token_weight = 1 / num_tokens,
                  .last_backward = {},
                  .shared_gradient = gradient});
-  // Only the last stage has losses; the others add 0.
-  const double loss = sum_over(world, model_.total_loss()) / num_tokens;
+  const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // only the last has any
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);
   state_.update(step);

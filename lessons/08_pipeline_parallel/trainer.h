@@ -8,9 +8,8 @@
 namespace ladder {
 
 // In PipelineTrainer a micro-batch's activations go from stage to stage, and its gradients go back.
-// Several micro-batches are under way at once, so that the stages work at the same time. The
-// schedule, a list made before training, says which stage does what when. [Huang19 GPipe,
-// Narayanan19 PipeDream, Narayanan21]
+// Several micro-batches are under way, so that stages work at the same time. A list that is made
+// before training says who does what when. [Huang19 GPipe, Narayanan19 PipeDream, Narayanan21]
 class PipelineTrainer {
  public:
   static constexpr LessonInfo kLesson = {"08_pipeline_parallel",
