@@ -158,8 +158,9 @@ void Corpus::require(size_t vocab_size, size_t sequence_length) const {
     const size_t count = end(split) - begin(split);
     if (count > sequence_length) continue;
     refuse(name_, "too short: ", count, " of its ", num_tokens(), " tokens are for ",
-           split == Split::train ? "training" : "validation", ", but one row of --sequence-length ",
-           sequence_length, " takes ", sequence_length + 1);
+           split == Split::train ? "training" : "validation",
+           ", but one sequence of --sequence-length ", sequence_length, " takes ",
+           sequence_length + 1);
   }
   if (is_text_) {
     require_below<uint8_t>(vocab_size);
