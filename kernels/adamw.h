@@ -1,4 +1,4 @@
-// AdamW [Loshchilov19]. Rules: kernels/matmul.h.
+// The update of AdamW [Loshchilov19].
 #pragma once
 
 #include <cmath>
@@ -8,16 +8,16 @@
 
 namespace ladder {
 
-// One update's numbers, the same for every element.
+// What one update needs besides the tensors. It is the same for every element.
 struct AdamWStep {
   double learning_rate = 0;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
   double weight_decay = 0;
-  double grad_scale = 1;  // multiplies the gradient: the clip factor (and 1 / loss scale)
-  int64_t step = 1;       // 1-based: moments are corrected by 1 - beta^step
+  double grad_scale = 1;  // the factor of the gradient: that of clipping, divided by the loss scale
+  int64_t step = 1;       // the number of the update, from 1; moments are divided by 1 - beta^step
 };
 
-// AdamWStep as one element needs it, rounded once to T on the host.
+// The factors that the update of an element needs, computed from AdamWStep and rounded once to T.
 template <class T>
 struct AdamWFactors {
   explicit AdamWFactors(const AdamWStep& s)
@@ -37,9 +37,9 @@ struct AdamWFactors {
   T root_correction;  // 1 / sqrt(1 - beta2^step)
 };
 
-// One element's update. Every device runs this function, so all agree to the bit: multiplications
-// and additions are rounded one by one, in this order. (constexpr, so that device code may call
-// it.)
+// Updates one element. Every device runs this function, so all agree to the bit: multiplications
+// and additions are rounded one by one, in this order. (It is constexpr so that device code may
+// call it.)
 template <class T>
 constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
                              const AdamWFactors<T>& f) {
@@ -51,19 +51,19 @@ constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
   param = f.keep * param - f.step_size * m / (std::sqrt(v) * f.root_correction + f.epsilon);
 }
 
-// Updates each element of param, exp_avg and exp_avg_sq from grad, all of shape (n) and of a: x is
-// fp32 or fp64. (Parameters in bf16 and fp16 are copies, rounded by `cast`.)
-// `grad` is only read: after the update it still holds what backward produced.
+// Updates each element of param, exp_avg and exp_avg_sq from grad. All four are (n), in fp32 or
+// fp64. (Parameters in bf16 and fp16 are copies, which `cast` rounds.) The gradient keeps its
+// values.
 void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
            ConstTensorView grad, const AdamWStep& step);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost adamw_cost(ConstTensorView param) {
   return moving_cost(14 * number_of(param.num_elements()), {param, param, param, param},
                      {param, param, param});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::adamw) adamw;
 }  // namespace cpu

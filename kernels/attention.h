@@ -1,33 +1,38 @@
-// Causal multi-head attention without a T x T matrix in memory. Letters and rules:
-// kernels/matmul.h.
+// Causal multi-head attention without a T x T matrix in memory. Read cpu/plain_attention.h first:
+// it is the same computation as plain loops. Here B sequences have T tokens of C elements, which
+// are NH heads of HS elements.
 #pragma once
 
 #include "kernels/kernel.h"
 
 namespace ladder {
 
-// out = softmax(q k^T / sqrt(HS) + causal mask) v, per sequence and head. [Vaswani17, 3.2.1]
-// Keys are taken in blocks with a running maximum and sum (online softmax [Milakov18, Dao22]).
-//   qkv (B, T, 3 C) in: per token all of q, then k, then v; head h is columns [h HS, (h+1) HS) of
-//   each. C = NH HS.
+// out = softmax(q k^T / sqrt(HS) + causal mask) v, for each sequence and head. [Vaswani17, 3.2.1]
+// It goes through the keys tile by tile, with a running maximum and sum (online softmax [Milakov18,
+// Dao22]).
+//   qkv (B, T, 3 C) in: for each token all of q, then k, then v; head h has columns
+//   [h HS, (h+1) HS) of each
 //   out (B, T, C) out
-//   logsumexp (B, NH, T) a, out, saved for backward: the log of each row's sum of exponentials
-// NH is logsumexp's middle extent. REQUIRES: T >= 1, NH divides C.
+//   logsumexp (B, NH, T) out, in the accumulation dtype: for each query the log of the sum of the
+//   exponentials of its scores; saved for backward
+// The middle extent of logsumexp says what NH is. REQUIRES: T >= 1, NH divides C.
 void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv);
 
-// dqkv (B, T, 3 C) = the gradient with respect to qkv (overwritten).
-// Probabilities are computed again from q, k and logsumexp, block by block. [Dao22, algorithm 4]
+// dqkv (B, T, 3 C) = the gradient with respect to qkv; it is overwritten. Probabilities are
+// computed again from q, k and logsumexp, tile by tile. [Dao22, algorithm 4]
 //   dout, out (B, T, C), logsumexp (B, NH, T), qkv (B, T, 3 C) in
-//   row_dot (B, NH, T) a, workspace: receives sum over the head of dout * out
+//   row_dot (B, NH, T) workspace, in the accumulation dtype: receives for each query the sum over
+//   the head of dout * out
 void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
                         ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv);
 
-// Costs (kernel.h).
-// Scores and probabilities exist for keys that a query sees: half of T^2. Forward has two products
-// over them, backward five. An exponential for each of them is the other operation that counts.
+// What each kernel computes and moves (Cost in kernel.h).
+// A query sees half of the keys on average, so there are T^2 / 2 scores in each head. Forward has
+// two products over the scores, backward five. The exponentials are the only other operations that
+// count.
 inline Cost attention_forward_cost(ConstTensorView out, ConstTensorView logsumexp,
                                    ConstTensorView qkv) {
-  const double seen = number_of(out.shape()[1]) / 2;  // keys, by an average query
+  const double seen = number_of(out.shape()[1]) / 2;  // the keys that an average query sees
   Cost cost = moving_cost(number_of(logsumexp.num_elements()) * seen, {qkv}, {out, logsumexp});
   cost.product_flops = 2 * 2 * number_of(out.num_elements()) * seen;
   return cost;
@@ -41,7 +46,7 @@ inline Cost attention_backward_cost(ConstTensorView dqkv, ConstTensorView dout, 
   return cost;
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::attention_forward) attention_forward;
 decltype(ladder::attention_backward) attention_backward;
@@ -52,7 +57,8 @@ decltype(ladder::attention_forward) attention_forward;
 decltype(ladder::attention_backward) attention_backward;
 }  // namespace cuda
 
-// (B, NH, T) for tensors of shape (B, T, C), with NH as `logsumexp` has it. A wrong NH is refused.
+// Returns (B, NH, T) for an `out` of (B, T, C), with the NH of `logsumexp`. Throws an Error if NH
+// does not divide C.
 inline Shape attention_rows(const char* kernel, const Shape& out,
                             const ConstTensorView& logsumexp) {
   const Shape& l = logsumexp.shape();

@@ -1,4 +1,4 @@
-// Every kernel as a fraction of what the machine can do, measured just before it in the same run:
+// Measures every kernel as a fraction of what the machine can do, which is measured just before:
 //   bazel run //kernels:benchmark -- --benchmark_filter=matmul [--device=cpu|cuda|emulator]
 // `of_limit` is the fraction of the multiply-add rate (matmul, attention) or of the memory
 // bandwidth (all others; where the data fit into a cache it may exceed 1): see

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t C = 768, NH = 12, V = 50257;
 
-// What the functions below add to.
+// The cases that the functions below add.
 struct Cases {
   size_t B, T, R, P;  // R = B T rows, P parameters
   DType x;            // of the arguments, and in the names unless it is fp32

@@ -1,4 +1,4 @@
-// The kernels of a training step as //kernels:benchmark times them. For benchmarks only.
+// The kernels of a training step, for //kernels:benchmark.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@
 
 namespace ladder {
 
-// Tensors of one benchmark: filled with numbers of the size that training sees.
+// The tensors of one benchmark. They are filled with values of the size that training has.
 class BenchmarkTensors {
  public:
   explicit BenchmarkTensors(DeviceType device) : stream(device), memory_(device, "benchmark", 0) {}
 
   TensorView operator()(const Shape& shape, DType dtype = DType::fp32);
-  // int32, spread over the vocabulary of GPT-2.
+  // Returns tokens (int32) that are spread over the vocabulary of GPT-2.
   TensorView tokens(const Shape& shape);
 
   Stream stream;
@@ -29,17 +29,18 @@ class BenchmarkTensors {
 struct BenchmarkCase {
   std::string name;
   Limit limit;
-  // A call of the kernel, asynchronous on the tensors' stream, and what it costs.
+  // A call of the kernel, which is asynchronous on the tensors' stream, and its cost.
   struct Call {
     std::function<void()> run;
     Cost cost;
   };
-  // Makes the arguments.
+  // Makes the arguments and returns the call.
   std::function<Call(BenchmarkTensors&)> prepare;
 };
 
-// Each kernel in fp32 and bf16, in the shapes of GPT-2 124M on `batch` sequences of `tokens`
-// tokens; AdamW, norm, fill and rounding on `parameters` elements; a product in fp64.
+// Returns a case for each kernel in fp32 and bf16. Shapes are those of GPT-2 124M on `batch`
+// sequences of `tokens` tokens. AdamW, norm, fill and cast work on `parameters` elements. There is
+// one product in fp64, too.
 std::vector<BenchmarkCase> benchmark_cases(size_t batch, size_t tokens, size_t parameters);
 
 }  // namespace ladder

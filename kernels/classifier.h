@@ -1,5 +1,5 @@
-// Softmax cross-entropy on one block of rows of logits, in three steps so that ranks which hold a
-// part of the vocabulary each can reduce between them. Letters and rules: kernels/matmul.h.
+// Softmax cross-entropy on R rows of logits. It has three steps, so that ranks which hold parts of
+// the vocabulary can reduce between them. V is the vocabulary, or this rank's part of it.
 //
 //   1. softmax_maximum        maximum[r] = max over v of logits[r, v]
 //      (tensor parallel: all_reduce maximum with MAX)
@@ -7,38 +7,39 @@
 //      (tensor parallel: all_reduce sum and target with SUM)
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale
 //
-// Logits of a model in bf16 or fp16 are fp32 (matmul gives them so), and so is all that is computed
-// of them; only the gradient is rounded. So x is fp32 or fp64 here.
+// Everything here is fp32 or fp64. In a model in bf16 or fp16 matmul gives logits in fp32, and only
+// the gradient is rounded.
 #pragma once
 
 #include "kernels/kernel.h"
 
 namespace ladder {
 
-// maximum (R) = the largest of each row of logits (R, V).
+// maximum (R) = the largest element of each row of logits (R, V).
 void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits);
 
-// In place: logits (R, V) become exp(logits - maximum). sum (R) = the sum of each row of these.
-// target_logit (R) = logits[r, targets[r] - first] - maximum[r] as it was before, or 0 where
-// targets[r] is outside [first, first + V): another rank holds it.
-//   targets (R) int32; first: the vocabulary index of column 0
+// Overwrites logits (R, V) with exp(logits - maximum).
+//   sum (R) out: the sum of each row of the exponentials
+//   target_logit (R) out: logits[r, targets[r] - first] - maximum[r], with the logit from before;
+//   or 0 if targets[r] is outside [first, first + V), because another rank has that logit
+//   targets (R) int32 in; `first` is the token of column 0
 void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
                           TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
                           size_t first);
 
 // losses (R) = log(sum) - target_logit, in nats.
-// dlogits (R, V) = loss_scale * (exponentials / sum - [v == targets[r] - first]): the gradient of
-// loss_scale * sum of losses with respect to the logits. It may be the exponentials, or, where
-// these are fp32, be bf16 or fp16.
+// dlogits (R, V) = loss_scale * (exponentials / sum - [v == targets[r] - first]), which is the
+// gradient of loss_scale * sum of losses with respect to the logits. dlogits may be the same memory
+// as the exponentials. If these are fp32, dlogits may also be bf16 or fp16.
 void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                    ConstTensorView exponentials, ConstTensorView sum, ConstTensorView target_logit,
                    ConstTensorView targets, size_t first, double loss_scale);
 
-// losses (R) = log(sum) - target_logit: step 3 where no gradient is wanted.
+// losses (R) = log(sum) - target_logit. It is step 3 without the gradient.
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost softmax_maximum_cost(ConstTensorView maximum, ConstTensorView logits) {
   return moving_cost(number_of(logits.num_elements()), {logits}, {maximum});
 }
@@ -54,7 +55,7 @@ inline Cost cross_entropy_loss_cost(ConstTensorView losses) {
   return moving_cost(2 * number_of(losses.num_elements()), {losses, losses}, {losses});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::softmax_maximum) softmax_maximum;
 decltype(ladder::softmax_exponentials) softmax_exponentials;

@@ -19,7 +19,7 @@ void dispatch(DType dtype, Function&& function) {
   dispatch_float(dtype, function);
 }
 
-// The field's `+` and maximum, of numbers and of vectors.
+// Addition and maximum, for scalars and for vectors.
 struct Sum {
   template <class T>
   T operator()(T a, T b) const {
@@ -33,7 +33,7 @@ struct Max {
   }
 };
 
-// Writes two vectors one after the other, or one number, rounded to T.
+// Writes two vectors one after the other, or one scalar, rounded to T.
 template <class T, class L = cpu::Lanes<Accumulate<T>>>
 void store(T* to, const typename L::Vector& a, const typename L::Vector& b) {
   L::store(to, a);
@@ -44,11 +44,11 @@ void store(T* to, Accumulate<T> value) {
   *to = static_cast<T>(value);
 }
 
-// Calls write(i, reduction over all buffers' elements i, i + 1, ...) for [0, n), with two vectors
-// (a cache line of fp32) and at the end with single elements. They are summed in registers, in rank
-// order, so that as many streams as ranks run at the speed of one. Larger blocks lose a third of it
-// with eight ranks: lines at the same place of eight buffers compete for the ways of one cache set.
-// For the same reason what lies ahead is asked for from the L2 cache only.
+// Reduces all buffers and calls write(i, results for elements i, i + 1, ...) for [0, n): with two
+// vectors (a cache line of fp32), and at the end with single elements. It sums in registers, in
+// rank order, so that as many streams as ranks run at the speed of one. Larger pieces are a third
+// slower with eight ranks, because lines at the same place of eight buffers compete for the ways of
+// one cache set. For the same reason prefetches only go to the L2 cache.
 template <class T, class View, class Combine, class Write>
 void reduce_lines(std::span<const View> buffers, Combine combine, Write write) {
   using A = Accumulate<T>;
@@ -75,7 +75,7 @@ void reduce_lines(std::span<const View> buffers, Combine combine, Write write) {
   }
 }
 
-// The same for a dtype and a reduction known at run time.
+// Does the same for a dtype and a reduction that are known at run time.
 template <class View, class MakeWrite>
 void reduce(std::span<const View> buffers, Reduction reduction, MakeWrite make_write) {
   dispatch(buffers[0].dtype(), [&](auto zero) {
@@ -140,7 +140,7 @@ void copy_in_thread(TensorView out, ConstTensorView in) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), load(at));
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at + kHalf), load(at + kHalf));
   }
-  _mm_sfence();  // streamed stores become visible before what follows
+  _mm_sfence();  // makes the streamed stores visible before later ones
   std::memcpy(to + end, from + end, bytes - end);
 }
 

@@ -1,4 +1,5 @@
-// Element by element. Any shape, the same for all arguments. Rules: kernels/matmul.h.
+// Kernels that work element by element. All arguments of a call have the same shape, whatever it
+// is.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +14,18 @@ void fill(Stream& stream, TensorView out, double value);
 // out[i] = a[i] + b[i]. out may be a or b.
 void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b);
 
-// out[i] = factor * in[i], with the factor rounded to a. out may be in.
+// out[i] = factor * in[i], with the factor rounded to the accumulation dtype. out may be in.
 void scale(Stream& stream, TensorView out, ConstTensorView in, double factor);
 
-// out[i] = in[i], rounded to out's dtype, to nearest. out and in each have a dtype of their own.
+// out[i] = in[i], rounded to nearest in the dtype of out. The two dtypes may differ.
 void cast(Stream& stream, TensorView out, ConstTensorView in);
 
-// out[i] = element (first + i) of the normal numbers of `key`, times `deviation`: one
-// multiplication of an integer by a rounded factor (random.h), so the same bits everywhere. In bf16
-// and fp16 fp32's numbers, rounded.
+// out[i] = deviation times number (first + i) of the normal numbers that belong to `key`
+// (random.h). It is one multiplication of an integer by a rounded factor, so all machines get the
+// same bits. bf16 and fp16 get the numbers of fp32, rounded.
 void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first, double deviation);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost fill_cost(ConstTensorView out) { return moving_cost(0, {}, {out}); }
 inline Cost add_cost(ConstTensorView out) {
   return moving_cost(number_of(out.num_elements()), {out, out}, {out});
@@ -39,7 +40,7 @@ inline Cost fill_normal_cost(ConstTensorView out) {
   return moving_cost(number_of(out.num_elements()), {}, {out});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::fill) fill;
 decltype(ladder::add) add;

@@ -1,34 +1,35 @@
-// Token and position embedding. Letters and rules: kernels/matmul.h.
+// The embeddings of tokens and of positions, for B sequences of T tokens and hidden size C.
 #pragma once
 
 #include "kernels/kernel.h"
 
 namespace ladder {
 
-// out[b, t, :] = table[tokens[b, t] - first, :], or zeros where tokens[b, t] is outside
-// [first, first + rows of the table): another rank holds it.
-//   out (B, T, C); tokens (B, T) int32; table (V or a slice of it, C); first: the vocabulary index
-//   of row 0
-// That tokens are below the whole V is checked where the data is read, not here.
+// out[b, t, :] = table[tokens[b, t] - first, :], or zeros if tokens[b, t] is outside
+// [first, first + rows of the table), because another rank has that row.
+//   out (B, T, C) out; tokens (B, T) int32 in; table (rows, C) in
+//   table has a row for each token of the vocabulary, or a slice of these rows that begins with the
+//   row of token `first`
+// The data is checked when it is read: there are no tokens beyond the vocabulary here.
 void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
                        ConstTensorView table, size_t first = 0);
 
-// dtable[tokens[b, t] - first, :] += dout[b, t, :] where the table has that row, in order of (b, t)
-// for every element, so the bits do not depend on the threads.
-//   dout x; dtable a
+// dtable[tokens[b, t] - first, :] += dout[b, t, :], if the table has that row. Every element adds
+// in the order of (b, t), so the bits do not depend on the number of threads.
+//   dtable (rows, C) in/out, in the accumulation dtype; tokens (B, T) int32, dout (B, T, C) in
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
                         ConstTensorView dout, size_t first = 0);
 
-// out[b, t, :] = in[b, t, :] + table[t, :].
-//   out, in (B, T, C); table (at least T rows, C). out may be in.
+// out[b, t, :] = in[b, t, :] + table[t, :]. out may be in.
+//   out (B, T, C) out; in (B, T, C), table (at least T rows, C) in
 void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table);
 
 // dtable[t, :] += sum over b, in order, of dout[b, t, :].
-//   dout x; dtable a
+//   dtable (at least T rows, C) in/out, in the accumulation dtype; dout (B, T, C) in
 void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout);
 
-// Costs (kernel.h).
-// Of a table only the rows that tokens name are touched: as many elements as `out` has.
+// What each kernel computes and moves (Cost in kernel.h).
+// Only the rows that tokens name are read from the table: as many elements as `out` has.
 inline Cost embedding_forward_cost(ConstTensorView out, ConstTensorView tokens) {
   return moving_cost(0, {out, tokens}, {out});
 }
@@ -47,7 +48,7 @@ inline Cost position_backward_cost(ConstTensorView dtable, ConstTensorView dout)
   return moving_cost(number_of(dout.num_elements()), {dout, dtable}, {dtable});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::embedding_forward) embedding_forward;
 decltype(ladder::embedding_backward) embedding_backward;
@@ -62,7 +63,7 @@ decltype(ladder::position_forward) position_forward;
 decltype(ladder::position_backward) position_backward;
 }  // namespace cuda
 
-// (rows, columns of `out`) with the rows that a table says it has.
+// Returns the shape that a table must have: its own rows, and the columns of `out`.
 inline Shape table_shape(const ConstTensorView& table, const ConstTensorView& out) {
   return {table.shape().num_dims() > 0 ? table.shape()[0] : 0, out.shape()[2]};
 }

@@ -1,8 +1,8 @@
-// GELU, tanh form [Hendrycks16]. Letters and rules: kernels/matmul.h.
+// GELU in its tanh form [Hendrycks16].
 //
-// With (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)) =: gate, and w = 2 u, the functions need one
-// exponential and one division: exp is faster than tanh, and nothing cancels where tanh is near -1.
-//   out = in * gate(w),  w = sqrt(8/pi) (in + 0.044715 in^3)
+// We write (1 + tanh(u)) / 2 as gate = 1 / (1 + exp(-w)) with w = 2 u. That needs one exponential
+// and one division, exp is faster than tanh, and nothing cancels where tanh is near -1.
+//   out = in * gate,  w = sqrt(8/pi) (in + 0.044715 in^3)
 //   derivative = gate + in * gate * (1 - gate) * w'
 #pragma once
 
@@ -13,13 +13,14 @@ namespace ladder {
 inline constexpr double kGeluScale = 1.5957691216057308;  // sqrt(8/pi)
 inline constexpr double kGeluCubic = 0.044715;
 
-// out = in/2 * (1 + tanh(sqrt(2/pi) * (in + 0.044715 in^3))), element by element. Any shape.
+// out = in/2 * (1 + tanh(sqrt(2/pi) * (in + 0.044715 in^3))), element by element. The arguments
+// have the same shape, whatever it is.
 void gelu_forward(Stream& stream, TensorView out, ConstTensorView in);
 
-// din = dout * the derivative at `in`. Any shape. din may be dout.
+// din = dout * (the derivative at `in`). The arguments have the same shape. din may be dout.
 void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView in);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost gelu_forward_cost(ConstTensorView out) {
   return moving_cost(8 * number_of(out.num_elements()), {out}, {out});
 }
@@ -27,7 +28,7 @@ inline Cost gelu_backward_cost(ConstTensorView din) {
   return moving_cost(14 * number_of(din.num_elements()), {din, din}, {din});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::gelu_forward) gelu_forward;
 decltype(ladder::gelu_backward) gelu_backward;

@@ -1,10 +1,24 @@
-// How every kernel is made, in three files:
-//   kernels/NAME.h        the contract: formula, shapes, who owns what; below it the checked entry,
-//                         which is what callers call, and the cost
+// How every kernel is made, and the rules that hold for all kernels. A kernel has three files:
+//   kernels/NAME.h        the declaration with formula and shapes; the cost; and the entry, which
+//                         callers call and which checks the arguments
 //   kernels/cpu/NAME.cc   the body for the CPU
-//   kernels/cuda/NAME.cu  the body for GPUs, which the emulator runs on the CPU, too
-// Bodies have the entry's name and signature in the namespaces cpu and cuda, and arguments that
-// have been checked.
+//   kernels/cuda/NAME.cu  the body for GPUs; the emulator runs it on the CPU, too
+// A body has the entry's name and signature, in the namespace cpu or cuda. Its arguments have been
+// checked.
+//
+// Letters in the kernel headers: B sequences of T tokens, C hidden size, NH heads of HS = C / NH
+// elements, V tokens in the vocabulary, R rows (usually B * T). Shapes are (outermost, ...).
+//
+// Rules: a kernel is asynchronous on its stream and allocates nothing. It checks device, dtype and
+// shape of each argument, and throws an Error that names a wrong one. Arguments must not overlap
+// unless the declaration says that they may.
+//
+// Dtypes: floating-point arguments have the compute dtype, which is fp32, fp64, bf16 or fp16 and is
+// that of the leading argument, unless the declaration says otherwise. The accumulation dtype is
+// fp32 for bf16 and fp16, and the compute dtype itself otherwise. Kernels compute in the
+// accumulation dtype: they convert elements to it, which is exact, and round a result once, when
+// they store it. Sums over rows, and statistics that backward needs precisely, are stored in the
+// accumulation dtype.
 #pragma once
 
 #include <type_traits>
@@ -13,11 +27,11 @@
 
 namespace ladder {
 
-// What a kernel computes and moves, whatever the device: a function of shapes and dtypes alone.
+// What a call of a kernel computes and moves. It depends on shapes and dtypes, not on the device.
 struct Cost {
   double product_flops = 0;  // multiplications and additions of matrix products
   double other_flops = 0;    // all other operations; a function such as exp counts as one
-  double bytes_read = 0, bytes_written = 0;  // of the arguments, each once
+  double bytes_read = 0, bytes_written = 0;  // the bytes of the arguments, each counted once
 
   double bytes() const { return bytes_read + bytes_written; }
   Cost& operator+=(const Cost& other) {
@@ -29,7 +43,7 @@ struct Cost {
   }
 };
 
-// Reads these views once and writes those once, with `flops` operations.
+// Returns the cost of reading and writing these views once, with `flops` operations.
 inline Cost moving_cost(double flops, std::initializer_list<ConstTensorView> read,
                         std::initializer_list<ConstTensorView> written) {
   Cost cost = {.other_flops = flops};
@@ -42,7 +56,7 @@ inline Cost moving_cost(double flops, std::initializer_list<ConstTensorView> rea
 
 inline double number_of(size_t count) { return static_cast<double>(count); }
 
-// Calls the body for the stream's device. The one place that tells devices apart.
+// Calls the body for the stream's device. Nothing else chooses between the bodies of a kernel.
 template <class... Arguments>
 void run_body(void (*cpu)(Stream&, Arguments...), void (*cuda)(Stream&, Arguments...),
               Stream& stream, std::type_identity_t<Arguments>... arguments) {

@@ -1,4 +1,4 @@
-// Layer normalization [Ba16]. Letters and rules: kernels/matmul.h.
+// Layer normalization [Ba16] of R rows of C elements.
 #pragma once
 
 #include "kernels/kernel.h"
@@ -7,26 +7,27 @@ namespace ladder {
 
 inline constexpr double kLayernormEpsilon = 1e-5;  // GPT-2's
 
-// out = (in - mean) * rstd * weight + bias, row by row, with mean and rstd = 1/sqrt(variance + eps)
-// over the row's C elements (variance with divisor C).
-//   out (R, C), mean (R), rstd (R) out; the latter two, of a, saved for backward
+// out = (in - mean) * rstd * weight + bias, row by row. The mean and the variance are those of the
+// row's C elements (the variance has the divisor C), and rstd = 1 / sqrt(variance + epsilon).
+//   out (R, C) out; mean, rstd (R) out, in the accumulation dtype, saved for backward
 //   in (R, C), weight (C), bias (C) in
 void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorView rstd,
                        ConstTensorView in, ConstTensorView weight, ConstTensorView bias);
 
-// din += the gradient with respect to in; dweight +=, dbias += those of the parameters.
-// With n = (in - mean) * rstd and g = dout * weight:
-//   din += rstd * (g - mean_C(g) - n * mean_C(g * n)),  dweight += sum_R(dout * n),
-//   dbias += sum_R(dout).
-// din adds because it is the residual stream's gradient, which arrives on two ways.
-//   din (R, C), dweight (C), dbias (C) in/out; dout (R, C), in (R, C), weight (C), mean, rstd (R)
-//   in; dweight, dbias, mean and rstd of a
-// Sums over rows have an order that is independent of the threads.
+// Adds the gradients with respect to in, weight and bias. With n = (in - mean) * rstd and
+// g = dout * weight:
+//   din     += rstd * (g - mean_C(g) - n * mean_C(g * n)),  where mean_C is the mean over a row
+//   dweight += sum over rows of dout * n
+//   dbias   += sum over rows of dout
+// din is added to because it is the gradient of the residual stream, which arrives on two ways.
+//   din (R, C) in/out; dweight, dbias (C) in/out, in the accumulation dtype
+//   dout, in (R, C), weight (C) in; mean, rstd (R) in, in the accumulation dtype
+// The order of sums over rows does not depend on the number of threads.
 void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
                         ConstTensorView dout, ConstTensorView in, ConstTensorView weight,
                         ConstTensorView mean, ConstTensorView rstd);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost layernorm_forward_cost(ConstTensorView out, ConstTensorView mean,
                                    ConstTensorView weight) {
   return moving_cost(8 * number_of(out.num_elements()), {out, weight, weight}, {out, mean, mean});
@@ -38,7 +39,7 @@ inline Cost layernorm_backward_cost(ConstTensorView din, ConstTensorView dweight
                      {din, dweight, dweight});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::layernorm_forward) layernorm_forward;
 decltype(ladder::layernorm_backward) layernorm_backward;

@@ -58,7 +58,7 @@ double measure_fma_rate() {
   return best;
 }
 
-// The best of five.
+// Returns the shortest time of five.
 double least_seconds(Stream& stream, const std::function<void()>& call) {
   call();
   double least = seconds_of(stream, 1, call);
@@ -68,7 +68,7 @@ double least_seconds(Stream& stream, const std::function<void()>& call) {
 
 double measure_bandwidth(Stream& stream) {
   const bool on_cpu = stream.device() == DeviceType::cpu;
-  // 128 MiB each; 1 GiB on a GPU, which has up to 50 MB of cache.
+  // An array has 128 MiB, or 1 GiB on a GPU, which has up to 50 MB of cache.
   const size_t elements = size_t{stream.device() == DeviceType::cuda ? 256u : 32u} << 20;
   Memory memory(stream.device(), "limits", 0);
   const Tensor a(memory, Category::workspace, DType::fp32, {elements});

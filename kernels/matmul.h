@@ -1,15 +1,4 @@
-// Matrix products.
-//
-// Letters in all kernel headers: B sequences, T tokens in a sequence, C hidden size, NH heads,
-// HS = C / NH head size, V vocabulary size; R rows (usually B * T). Shapes are (outermost, ...).
-// Every kernel is asynchronous on its stream, allocates nothing, and checks device, dtype and shape
-// of each argument: a wrong one throws Error naming it. Arguments must not overlap unless a line
-// says they may.
-//
-// "x" is the dtype of floating-point arguments: fp32, fp64, bf16 or fp16, the same for all of them
-// unless a line says otherwise. "a" is the dtype that is computed in: fp32 for bf16 and fp16, else
-// x itself. Elements of x are widened to a, which is exact, and a result is rounded to x once, when
-// it is stored. What is summed over rows, and what backward needs to full precision, is of a.
+// Matrix products. kernel.h has the rules for all kernels.
 #pragma once
 
 #include "kernels/kernel.h"
@@ -22,39 +11,43 @@ struct MatmulOptions {
   bool accumulate = false;   // add to out instead of overwriting it
 };
 
-// out (M, N) = op(a) (M, K) op(b) (K, N), or += with accumulate.
-//   a, b x; out x or a
+// out (M, N) = op(a) (M, K) op(b) (K, N), or += with accumulate. op transposes if the options say
+// so.
+//   a and b have the compute dtype; out has the compute dtype or the accumulation dtype
 //
 // The products of a linear layer out = in W + bias with W (in, out), for R rows:
 //   forward          out  = matmul(in, W)
 //   input gradient   din  = matmul(dout, W, {.transpose_b = true})
 //   weight gradient  dW  += matmul(in, dout, {.transpose_a = true, .accumulate = true})
 // Each element is summed over k in an order that depends on the shapes and, in fp32 and bf16, on
-// the number of threads, never on the run.
-// On the CPU fp32 products are oneDNN's, and so are those of bf16 where the CPU multiplies it
-// (AVX512_BF16; numbers below 2^-126 count as zero): their bits may differ between machines. All
-// others have the same bits everywhere: our own loop, which widens what it loads.
-// On a GPU products are cuBLAS', in bf16 and fp16 by the tensor cores, and summed in fp32
-// throughout, also where it splits the sum. The emulator's are the CPU's. On a GPU the first
-// product of a thread on a stream makes a handle of cuBLAS and 32 MiB for it to work in, which no
-// category of memory counts.
+// the number of threads. It is the same in every run.
+//
+// On the CPU oneDNN computes fp32 products, and also bf16 products if the CPU has instructions for
+// them (AVX512_BF16; numbers below 2^-126 then count as zero). Their bits may differ between
+// machines. Our own loop computes all other products, with the same bits everywhere.
+//
+// On a GPU cuBLAS computes products, in bf16 and fp16 with the tensor cores. It sums in fp32, also
+// when it splits a sum. The first product of a thread on a stream makes a handle of cuBLAS and 32
+// MiB of workspace, which no category of memory counts. The emulator computes products like the
+// CPU.
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options = {});
 
-// May fp32 products on a GPU use its tensor cores from here on, in all threads? Factors are then
-// rounded to TF32's 11 significant bits, 24 before (a relative error of 2^-11 each, 2^-24 before),
-// while products and sums stay fp32: several times as fast, and not what the equivalence of lessons
-// is tested with. Off until it is asked for. Changes nothing in fp64 and on other devices.
+// Allows fp32 products on a GPU to use its tensor cores from now on, in all threads. Factors are
+// then rounded to TF32's 11 significant bits instead of 24 (a relative error of 2^-11 each), while
+// products and sums stay fp32. That is several times as fast, but the equivalence of lessons is not
+// tested with it. It is off at first. It changes nothing in fp64 and on other devices.
 void set_tf32(bool on);
 
-// out (R, C) += bias (C), to each row. x
+// out[r, :] += bias for each of R rows.
+//   out (R, C) in/out; bias (C) in
 void add_bias(Stream& stream, TensorView out, ConstTensorView bias);
 
-// dbias (C) += sum over rows of dout (R, C), in an order that is independent of the threads.
-//   dout x; dbias a
+// dbias += sum over rows of dout, in an order that does not depend on the number of threads.
+//   dbias (C) in/out, in the accumulation dtype; dout (R, C) in
 void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost matmul_cost(ConstTensorView out, ConstTensorView a, ConstTensorView b,
                         MatmulOptions options = {}) {
   const size_t k = a.shape()[options.transpose_a ? 0 : 1];
@@ -70,7 +63,7 @@ inline Cost bias_backward_cost(ConstTensorView dbias, ConstTensorView dout) {
   return moving_cost(number_of(dout.num_elements()), {dbias, dout}, {dbias});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::matmul) matmul;
 decltype(ladder::add_bias) add_bias;
@@ -89,7 +82,7 @@ inline void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTenso
   const ArgumentCheck expect("matmul", stream, "a", a, 2);
   const size_t m = a.shape()[options.transpose_a ? 1 : 0];
   const size_t k = a.shape()[options.transpose_a ? 0 : 1];
-  // b has one free extent, the columns of the product; what b says of it binds out.
+  // `a` does not say how many columns the product has; b does.
   const size_t n = b.shape().num_dims() == 2 ? b.shape()[options.transpose_b ? 0 : 1] : 0;
   expect("b", b, options.transpose_b ? Shape{n, k} : Shape{k, n});
   expect("out", out, {a.dtype(), accumulation_dtype(a.dtype())}, {m, n});

@@ -1,27 +1,27 @@
-// Sums with a fixed order. Rules: kernels/matmul.h.
+// Sums in a fixed order.
 #pragma once
 
 #include "kernels/kernel.h"
 
 namespace ladder {
 
-// Elements are summed in blocks of this many, and the blocks in index order, whatever the number of
-// threads. Within a block lane l of 8 sums elements l, l + 8, l + 16, ... and the lanes are added
-// as ((0+4) + (2+6)) + ((1+5) + (3+7)).
-inline constexpr size_t kSumBlock = 1024;
+// Elements are summed in chunks of this many, and the chunks are added in index order, whatever the
+// number of threads. Within a chunk, lane l of 8 sums elements l, l + 8, l + 16, ..., and the lanes
+// are added as ((0+4) + (2+6)) + ((1+5) + (3+7)).
+inline constexpr size_t kSumChunk = 1024;
 
-// Elements of fp64 workspace that sum and squared_norm need for n elements.
-constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumBlock - 1) / kSumBlock; }
+// Returns the elements of fp64 workspace that sum and squared_norm need for n elements.
+constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumChunk - 1) / kSumChunk; }
 
-// out (1) fp64 = sum over i of in[i]^2, every element widened to fp64 first. Of fp32 it is finite
-// exactly if every element is: squares of fp32 are below 2^256, fp64 ends at 2^1024.
-//   in (n) a: x is fp32 or fp64; workspace (at least sum_workspace_elements(n)) fp64
+// out = sum over i of in[i]^2. Every element is converted to fp64 first. For fp32 the sum is finite
+// exactly if every element is: squares of fp32 are below 2^256, and fp64 ends at 2^1024.
+//   out (1) fp64 out; workspace (at least sum_workspace_elements(n)) fp64; in (n) fp32 or fp64, in
 void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in);
 
-// out (1) fp64 = sum over i of in[i], every element widened to fp64 first. The same arguments.
+// out = sum over i of in[i], with the arguments of squared_norm.
 void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost squared_norm_cost(ConstTensorView in) {
   return moving_cost(2 * number_of(in.num_elements()), {in}, {});
 }
@@ -29,7 +29,7 @@ inline Cost sum_cost(ConstTensorView in) {
   return moving_cost(number_of(in.num_elements()), {in}, {});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::squared_norm) squared_norm;
 decltype(ladder::sum) sum;

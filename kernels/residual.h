@@ -1,22 +1,23 @@
-// The end of a sublayer: its output joins the residual stream. Rules: kernels/matmul.h.
+// The end of a sublayer, where its output is added to the residual stream.
 #pragma once
 
 #include "kernels/kernel.h"
 
 namespace ladder {
 
-// out = residual + (update + bias): the bias of the sublayer's last linear layer is added here,
-// once, after what tensor parallelism reduces in between.
-//   out, residual, update (R, C); bias (C). out may be residual or update.
+// out = residual + (update + bias), for R rows of C elements. `bias` is that of the sublayer's last
+// linear layer. It is added here, after tensor-parallel ranks have summed `update`, so that it
+// counts once. out may be residual or update.
+//   out (R, C) out; residual, update (R, C), bias (C) in
 void add_residual(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView update,
                   ConstTensorView bias);
 
-// Costs (kernel.h).
+// What each kernel computes and moves (Cost in kernel.h).
 inline Cost add_residual_cost(ConstTensorView out, ConstTensorView bias) {
   return moving_cost(2 * number_of(out.num_elements()), {out, out, bias}, {out});
 }
 
-// Bodies, and entries that check what these are given.
+// The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::add_residual) add_residual;
 }  // namespace cpu

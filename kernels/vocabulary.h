@@ -1,4 +1,4 @@
-// A slice of the vocabulary: one of several ranks may hold [first, first + size) of it.
+// Slices of the vocabulary: a tensor-parallel rank has tokens [first, first + size).
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,10 @@
 
 namespace ladder {
 
-// Where `token` lies in the slice, or `size` if another rank holds it. (constexpr, so that device
-// code may call it.)
+// Returns the index of `token` in the slice, or `size` if another rank has it. (It is constexpr so
+// that device code may call it.)
 constexpr size_t index_in_slice(int32_t token, size_t first, size_t size) {
-  const size_t index = static_cast<size_t>(token) - first;  // what is below `first` wraps around
+  const size_t index = static_cast<size_t>(token) - first;  // wraps around if token < first
   return index < size ? index : size;
 }
 

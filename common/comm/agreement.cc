@@ -10,7 +10,7 @@
 namespace ladder {
 namespace {
 
-// Names and values one after the other, each ended by a zero byte.
+// Joins names and values into one text. Each of them ends with a zero byte.
 std::string join(const std::vector<Setting>& settings) {
   std::string text;
   for (const Setting& setting : settings) text += setting.name + '\0' + setting.value + '\0';
@@ -27,7 +27,7 @@ std::vector<Setting> split(const std::string& text) {
   return settings;
 }
 
-// "--seed: 2 on rank 1 on host, 1 on rank 0 on host"
+// Describes a difference, as in "--seed: 2 on rank 1 on host, 1 on rank 0 on host".
 std::string describe(const Setting& odd, const std::string& odd_rank, const Setting& first,
                      const std::string& first_rank) {
   if (odd.name == first.name) {
@@ -77,7 +77,7 @@ void MpiWorld::require_same(const std::vector<Setting>& settings) const {
   const size_t odd_rank = static_cast<size_t>(found - all.begin());
   std::vector<Setting> first = split(text_of(0, own, all[0].length));
   std::vector<Setting> odd = split(text_of(odd_rank, own, found->length));
-  const Setting nothing = {"nothing", "none"};  // where one has more than the other
+  const Setting nothing = {"nothing", "none"};  // stands where one rank has fewer settings
   first.resize(std::max(first.size(), odd.size()), nothing);
   odd.resize(first.size(), nothing);
   for (size_t i = 0; i < odd.size(); ++i) {

@@ -17,11 +17,12 @@
 
 namespace ladder {
 
-// In memory that processes share, zero at first: some sleep here until one rings. Nobody misses a
-// ring: what `done` looks at is changed before it, and every access is sequentially consistent.
+// A bell lies in memory that processes share, and that memory must be zero at first. Some processes
+// sleep at the bell until another one rings it. No ring is missed as long as the ringing process
+// changes what `done` looks at before it rings: every access is sequentially consistent.
 class Bell {
  public:
-  // Wakes all that sleep; a system call only if there are any.
+  // Wakes all processes that sleep here. It makes a system call only if there are any.
   void ring() {
     maybe_delay("ring: before looking for sleepers");
     if (sleepers_ == 0) return;
@@ -30,7 +31,8 @@ class Bell {
     syscall(SYS_futex, &rings_, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
   }
 
-  // Sleeps until a ring, but at most `limit` seconds, and not at all where done(). Returns done().
+  // Sleeps until the bell rings, for at most `limit` seconds. It does not sleep at all if done() is
+  // true already. Returns done().
   template <class Done>
   bool sleep_unless(Done done, double limit) {
     const auto seconds = static_cast<time_t>(limit);
@@ -49,13 +51,15 @@ class Bell {
 
  private:
   std::atomic<uint32_t> rings_, sleepers_;
-  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "the kernel looks at it");
+  static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t),
+                "the system call reads it as a plain uint32_t");
 };
 
-// What comes before the sleep, from which a rank is woken only after tens of microseconds: most
-// peers arrive sooner. Where the `ranks` of this machine are more than its cores, the one that is
-// waited for may need this very core: no spinning. Few yields, which let each of them run once:
-// where other programs want the core, each may cost a whole slice of time. Returns done().
+// Waits for a few microseconds without sleeping, and returns done(). Waking a sleeping rank takes
+// tens of microseconds, and most peers arrive sooner, so a rank waits here before it sleeps.
+// `ranks` is the number of ranks on this machine. If there are more of them than cores, the rank
+// that is waited for may need this very core, so there is no spinning. There are only a few yields,
+// which let each rank run once: if other programs want the core, each yield may cost a time slice.
 template <class Done>
 bool wait_awake(size_t ranks, Done done) {
   static const size_t cores = static_cast<size_t>(num_available_cores());

@@ -1,4 +1,4 @@
-// A call of an operation between ranks, as the ranks compare it.
+// The description of one communication call, which the ranks of a group compare with each other.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,24 @@ struct Call {
   Collective collective = Collective::barrier;
   DType dtype = DType::fp32;
   Reduction reduction = Reduction::sum;
-  size_t peer = 0;      // the root, a rank of the group
-  size_t elements = 0;  // of the full vector
-  // Where the buffer lies in memory that the ranks of a machine share (node_memory.h). This may
-  // differ from rank to rank.
+  size_t peer = 0;      // the root, as a rank of the group
+  size_t elements = 0;  // elements of the full vector, not of this rank's part
+  // These three say where the buffer lies if it is in memory that the ranks of a machine share
+  // (node_memory.h). They may differ from rank to rank, so same_call() ignores them.
   bool registered = false;
   size_t allocation = 0, offset = 0;
 };
 
-// Do two ranks call the same operation on the same number of elements?
+// Returns true if two ranks call the same operation with the same dtype, reduction, root and number
+// of elements.
 bool same_call(const Call& a, const Call& b);
 
-// "all_reduce of 12 fp32"
+// Describes a call for messages, as in "all_reduce of 12 fp32".
 std::string to_string(const Call& call);
 
-// Throws Error, which says who calls what, unless `theirs` is the same call as `own`. `number`
-// counts the calls of the group; `names` are "rank 3 on hostname" for each rank of the group.
+// Throws an Error that says who calls what, unless `theirs` is the same call as `own`. `number` is
+// the position of the call among the calls of the group, and `names` has the name of each rank of
+// the group, such as "rank 3 on hostname".
 void require_same_call(uint64_t number, const std::vector<std::string>& names, size_t own_rank,
                        const Call& own, size_t their_rank, const Call& theirs);
 

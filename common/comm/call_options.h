@@ -7,9 +7,9 @@
 namespace ladder {
 
 struct CallOptions {
-  Purpose purpose = Purpose::control;
-  Reduction reduction = Reduction::sum;
-  bool background = false;
+  Purpose purpose = Purpose::control;    // the line of the ledger that the call counts in
+  Reduction reduction = Reduction::sum;  // how all_reduce, reduce_scatter and reduce combine values
+  bool background = false;  // whether it runs on the communicator's worker while the caller goes on
 };
 
 }  // namespace ladder

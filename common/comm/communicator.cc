@@ -22,7 +22,7 @@ Communicator::Communicator(std::unique_ptr<Transport> transport)
 Communicator::~Communicator() {
   if (std::uncaught_exceptions() > 0) give_up();
   worker_.reset();
-  // The ledger stays.
+  // The ledger outlives this group, so it must get the times of what the group still has queued.
   if (queue_ && account_ != this && !transport_->given_up()) queue_->resolve();
   std::erase(account_->axes_, this);
 }
@@ -84,7 +84,7 @@ TrafficKey Communicator::key_of(const Request& request, Purpose purpose) const {
   return {purpose, request.collective, axis_};
 }
 
-// In the calling thread; returns the time it took and the bytes that it moved.
+// Runs the request in the calling thread. Returns the time it took and the bytes it moved.
 Traffic Communicator::execute_and_observe(const Request& request, Purpose purpose) {
   const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = Clock::now();

@@ -1,21 +1,21 @@
-// Collective operations between the ranks of one group.
-//
-// Rules for every operation:
+// Collective operations between the ranks of one group. These rules hold for every operation:
 // - Counts are elements. Every rank of the group makes the same calls in the same order, with the
 //   same dtype and the same number of elements; a rank that does not is an error on all ranks.
-// - Sums are taken per element in rank order (((0 + 1) + 2) + ...), whatever the size of the call,
-//   so all_reduce has the bits of reduce_scatter followed by all_gather. Those of bf16 and fp16 are
-//   taken in fp32 and rounded once, at the end (NCCL may round more often).
-// - The call begins when everything queued on `stream` so far has run. Buffers belong to the
-//   operation until its Work has been waited for.
-// - With `background` it runs on the communicator's own worker thread, behind the background
-//   operations before it, while the caller goes on. Otherwise it has run when the call returns; the
-//   Work is waited for all the same.
-// - Zero elements are a call like any other, which moves nothing; an empty view is an error.
-// - Buffers on registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
-// - A communicator for a device takes buffers there and, for control data, on the host; all of one
-//   call in the same place. NCCL's operations are queued on a stream of the communicator's own in
-//   the order of their calls; the host waits for none, and NCCL sums in an order of its own.
+// - Each element is summed in rank order, (((0 + 1) + 2) + ...), whatever the size of the call, so
+//   all_reduce has the same bits as reduce_scatter followed by all_gather. Sums of bf16 and fp16
+//   are taken in fp32 and rounded once, at the end. (NCCL sums in its own order and may round more
+//   often.)
+// - The operation begins when everything queued on `stream` so far has run. The buffers belong to
+//   the operation until its Work has been waited for.
+// - With `background` the operation runs on the communicator's worker thread, after the background
+//   operations called before it, while the caller goes on. Without it the operation has run when
+//   the call returns, but its Work must still be waited for.
+// - A call with zero elements moves nothing but is compared and counted like any other. An empty
+//   view (one without memory) is an error.
+// - Buffers in registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
+// - A communicator for a device takes buffers on that device, and on the host for control data. All
+//   buffers of one call are in the same place. NCCL's operations are queued on a stream of the
+//   communicator, in the order of the calls, and the host waits for none of them.
 #pragma once
 
 #include <cstddef>
@@ -37,63 +37,74 @@ class Worker;
 class Communicator final {
  public:
   explicit Communicator(std::unique_ptr<Transport> transport);
-  // Ends what is in flight; while an exception unwinds the stack it is given up.
+  // Waits for the operations in flight. While an exception unwinds the stack it calls give_up().
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   size_t rank() const { return transport_->rank(); }
   size_t size() const { return transport_->size(); }
-  DeviceType device() const { return transport_->device(); }  // where buffers lie beside the host
-  // Waits for operations queued on a device, whose times are known only then, of axes too.
+  // The device of the buffers that are not on the host.
+  DeviceType device() const { return transport_->device(); }
+  // Returns this rank's ledger. It first waits until the operations that are queued on a device,
+  // along axes too, have ended, because their times are known only then.
   const Ledger& ledger() const;
-  // The ledger's entries, where collectives have the bytes that all ranks of their group moved:
-  // they do not share them out equally. REQUIRES: nothing is in flight. Collective over all groups.
+  // Returns the ledger's entries with one change: a collective has the bytes that all ranks of its
+  // group moved together, since ranks do not move equally many. REQUIRES: nothing is in flight.
+  // Collective over this group and its groups along axes.
   TrafficEntries group_entries();
 
-  // Called after every operation but barriers, in the thread that ran it; for one queued on a
-  // device when its times become known. REQUIRES: none runs now.
+  // The observer is called after every operation but barriers, in the thread that ran it. For an
+  // operation queued on a device it is called when the times become known. REQUIRES: no operation
+  // is running.
   using Observer = std::function<void(const TrafficKey&, Time begin, Time end)>;
   void set_observer(Observer observer) { observer_ = std::move(observer); }
 
-  // buffer[i] = sum (or maximum) over ranks r of buffer_r[i]. In place.
+  // In the formulas buffer_r, shard_r and in_r are the arguments that rank r gives.
+
+  // buffer[i] = sum (or maximum) over ranks r of buffer_r[i]. It works in place.
   Work all_reduce(Stream& stream, TensorView buffer, CallOptions options);
-  // shard[i] = sum over ranks r of buffer_r[rank() * n + i] for i < n = shard's elements.
-  // REQUIRES: buffer has size() * n elements. In place when shard is the buffer's own slice; the
-  // rest of the buffer keeps its values.
+  // shard[i] = sum over ranks r of buffer_r[rank() * n + i], where n is the shard's elements.
+  // REQUIRES: buffer has size() * n elements. `shard` may be slice rank() of `buffer`; the rest of
+  // the buffer keeps its values.
   Work reduce_scatter(Stream& stream, TensorView shard, ConstTensorView buffer,
                       CallOptions options);
-  // buffer[r * n + i] = shard_r[i]. REQUIRES: buffer has size() * n elements. In place when shard
-  // is the buffer's own slice.
+  // buffer[r * n + i] = shard_r[i], where n is the shard's elements. REQUIRES: buffer has
+  // size() * n elements. `shard` may be slice rank() of `buffer`.
   Work all_gather(Stream& stream, TensorView buffer, ConstTensorView shard, CallOptions options);
   // buffer[i] = buffer_root[i].
   Work broadcast(Stream& stream, TensorView buffer, size_t root, CallOptions options);
-  // On root: buffer[i] = sum over ranks r of buffer_r[i]; elsewhere the buffer keeps its values.
+  // On root, buffer[i] = sum over ranks r of buffer_r[i]. On other ranks it keeps its values.
   Work reduce(Stream& stream, TensorView buffer, size_t root, CallOptions options);
-  // out[r * n + i] = in_r[rank() * n + i], n = elements / size(). REQUIRES: no overlap.
+  // out[r * n + i] = in_r[rank() * n + i], where n = elements / size(). REQUIRES: `out` and `in` do
+  // not overlap, and size() divides their elements.
   Work all_to_all(Stream& stream, TensorView out, ConstTensorView in, CallOptions options);
-  // To and from one rank of the group, which makes the matching call. A send may last until then;
-  // a recv waits for no send in the background, but for those before it in a device's queue.
+  // Moves a buffer between two ranks of the group, which make matching calls. A send may last until
+  // its recv is called. A recv does not wait for this rank's sends in the background, but on a
+  // device's queue it runs after the sends before it.
   Work send(Stream& stream, ConstTensorView buffer, size_t to, CallOptions options);
   Work recv(Stream& stream, TensorView buffer, size_t from, CallOptions options);
   // Returns when every rank of the group has called it.
   void barrier();
 
-  // From here on all operations, along axes too, count as control: evaluation is no part of a step.
+  // While `on`, the ledger counts all operations as control, also those along axes: evaluation is
+  // not part of a step.
   void count_as_control(bool on) { account_->counts_as_control_ = on; }
 
-  // From here on sums of messages go through `area` where it is large enough (staging.h).
+  // From now on, sums that need messages go through `area` if it is large enough (staging.h).
   void use_staging(TensorView area) { transport_->use_staging(area); }
   TensorView staging_area() const { return transport_->staging_area(); }
 
-  // Ends what is in flight with an Error. An error of this rank is about to end the program: peers
-  // may never come, and device memory cannot be freed while an operation on it waits for them.
+  // Ends the operations in flight with an Error. It is called when an error of this rank is about
+  // to end the program: peers may never come, and device memory cannot be freed while an operation
+  // on it waits for them.
   void give_up();
 
-  // The ranks of this group that give the same color, ordered by rank. Collective.
+  // Makes a group of those ranks of this group that give the same color, in rank order. Collective.
   std::unique_ptr<Communicator> split(size_t color);
-  // The same along an axis of the grid: its operations count in this one's ledger, under that axis,
-  // and go to its observer. REQUIRES: destroyed before this one, which is no such group itself.
+  // Does the same for an axis of the grid. The new group counts in this one's ledger, under `axis`,
+  // and reports to its observer. REQUIRES: it is destroyed before this one, and this one is not
+  // itself along an axis.
   std::unique_ptr<Communicator> split_axis(Axis axis, size_t color);
 
  private:
@@ -104,13 +115,13 @@ class Communicator final {
   TrafficKey key_of(const Request& request, Purpose purpose) const;
 
   Axis axis_ = Axis::world;
-  Communicator* account_ = this;     // whose ledger and observer this one uses
-  std::vector<Communicator*> axes_;  // groups that use this one's
+  Communicator* account_ = this;     // the one whose ledger and observer this group uses
+  std::vector<Communicator*> axes_;  // the groups that use this one's ledger and observer
   Ledger ledger_;
   Observer observer_;
   bool counts_as_control_ = false;
   std::unique_ptr<Worker> worker_;      // made by the first background call
-  std::unique_ptr<DeviceQueue> queue_;  // if operations are queued
+  std::unique_ptr<DeviceQueue> queue_;  // null unless the transport queues operations
   std::unique_ptr<Transport> transport_;
 };
 

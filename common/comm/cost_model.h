@@ -14,15 +14,16 @@ struct LinearCost {
   double seconds(size_t bytes) const { return alpha + beta * static_cast<double>(bytes); }
 };
 
+// One measurement: how long a transfer of `bytes` took.
 struct CostSample {
   size_t bytes = 0;
   double seconds = 0;
 };
 
-// The cost with the smallest sum of squared relative errors, (model / measured - 1)^2: an error of
-// 10 % counts the same for 1 KiB as for 16 MiB. A negative alpha or beta, which no network has,
-// becomes 0, and the other one is fitted alone. REQUIRES: two samples or more, of different sizes
-// and of positive times.
+// Returns the cost with the smallest sum of squared relative errors, (model / measured - 1)^2. So
+// an error of 10 % counts the same for 1 KiB as for 16 MiB. If the fit makes alpha or beta
+// negative, which no network has, that one becomes 0 and the other is fitted alone. REQUIRES: at
+// least two samples, with different sizes and positive times.
 LinearCost fit_linear_cost(const std::vector<CostSample>& samples);
 
 }  // namespace ladder

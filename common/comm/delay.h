@@ -3,8 +3,8 @@
 
 namespace ladder {
 
-// Waits for a while at some of the places; tests define it (tests/delays.h). No other program does:
-// the function's address is null there, and a place is a comparison that is never true.
+// Tests define this function (tests/delays.h); it waits for a while at some of the places. Other
+// programs do not define it: its address is null there, and a place costs one comparison.
 [[gnu::weak]] void delay_for_tests(const char* place);
 
 inline void maybe_delay(const char* place) {

@@ -11,14 +11,14 @@
 
 namespace ladder {
 
-// Operations run on this stream in the order of their calls, beside what the caller's streams do.
-// Events tie the two: the queue waits for what was queued on the caller's stream before the call,
-// and the caller's stream waits for the operation where its Work is waited for. The host waits for
-// neither.
+// Operations run on the queue's stream in the order of their calls, while the caller's streams go
+// on. Events connect the two: the queue waits for what was queued on the caller's stream before the
+// call, and the caller's stream waits for the operation at the point where its Work is waited for.
+// The host waits for neither.
 class DeviceQueue {
  public:
-  // When an operation began, which is when its inputs were ready, and ended (so it includes the
-  // time until the slowest rank came), and for how long the caller's stream stood still for it.
+  // An operation begins when its inputs are ready, so its busy time includes the wait for the
+  // slowest rank. The exposed seconds are those for which the caller's stream stood still.
   struct Times {
     Time begin, end;
     double busy_seconds, exposed_seconds;
@@ -27,18 +27,21 @@ class DeviceQueue {
 
   explicit DeviceQueue(DeviceType device);
 
-  // Calls `enqueue` with the queue's stream. `report` is called by resolve(), later.
+  // Calls `enqueue` with the queue's stream, which then waits for what is queued on `stream` now.
+  // A later resolve() calls `report`.
   Work start(Stream& stream, const std::function<void(Stream&)>& enqueue, Report report);
-  // Reports the times of operations that have been waited for, oldest first, but for the last
-  // `keep` operations; returns when they have ended.
+  // Reports the times of operations, oldest first, until only `keep` are left or one comes whose
+  // Work has not been waited for. The host waits until the reported operations have ended.
   void resolve(size_t keep = 0);
 
  private:
   class Operation;
 
   Stream stream_;
-  Event origin_;      // passed at origin_time_
-  Time origin_time_;  // of the host, so that the device's times can be told in its terms
+  // The device passed `origin_` when the host's clock said `origin_time_`. So times that the device
+  // measures from there can be told on the host's clock.
+  Event origin_;
+  Time origin_time_;
   std::deque<std::shared_ptr<Operation>> unresolved_;
 };
 

@@ -7,7 +7,7 @@
 namespace ladder {
 namespace {
 
-// Those whose ranks sum; pipeline stages only send and receive.
+// The axes on which ranks sum. Pipeline stages only send and receive.
 constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding};
 
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
@@ -19,7 +19,8 @@ std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const Pro
   std::unique_ptr<Communicator> ranks = world.split_axis(axis, group.color);
   check(ranks->rank() == group.rank && ranks->size() == group.size,
         "an axis of the grid: ranks are not where the grid says");
-  // A stage in the middle has taken part in the split for the sake of the others.
+  // A stage in the middle has no embedding to sum. It took part in the split because a split is
+  // collective.
   if (group.size == 1) return alone();
   return ranks;
 }

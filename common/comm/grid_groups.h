@@ -10,28 +10,28 @@
 
 namespace ladder {
 
-// One communicator for each axis of the grid, and for the pipeline two, so that what goes down the
-// stages never queues behind what goes up. Each has its own order of calls, its own worker thread
-// and, on a device, its own stream: operations on different axes run at the same time. What they
-// communicate counts in the ledger of `world`, by axis.
-//
-// A group of one rank counts nothing.
+// GridGroups has one communicator for each axis of the grid. The pipeline has two, so that
+// activations never wait for gradients, which travel the other way. Each communicator has its own
+// order of calls, its own worker thread and, on a device, its own stream, so operations on
+// different axes run at the same time. The ledger of `world` counts them all, by axis; a group of
+// one rank counts nothing.
 class GridGroups {
  public:
-  // Collective over `world`, which must outlive the groups. The area that `world` was given by
-  // use_staging(), if any, is shared out between the axes that sum and `world` has it no more.
-  // REQUIRES: the grid's ranks are those of `world`; the area is empty or has staging_elements().
+  // Makes the groups. If `world` has a staging area (use_staging()), the area is divided among the
+  // axes on which ranks sum, and `world` has it no more. `world` must outlive the groups.
+  // Collective over `world`. REQUIRES: the grid's ranks are those of `world`; the area is empty or
+  // has staging_elements().
   GridGroups(Communicator& world, const ProcessGrid& grid);
 
-  // The group along an axis: groups[Axis::tensor]. Of the pipeline it is the one for activations,
-  // where the rank is the stage; on `embedding` the first stage is rank 0 and the last rank 1.
-  // REQUIRES: one of kGridAxes, or embedding.
+  // Returns the group along an axis, as in groups[Axis::tensor]. groups[Axis::pipeline] is the one
+  // for activations, and its ranks are the stages. In groups[Axis::embedding] the first stage is
+  // rank 0 and the last stage is rank 1. REQUIRES: `axis` is one of kGridAxes, or embedding.
   Communicator& operator[](Axis axis) { return *groups_.at(axis); }
-  // The pipeline's other group, for gradients.
+  // Returns the pipeline's other group, which is for gradients.
   Communicator& pipeline_gradients() { return *pipeline_gradients_; }
 
-  // Elements of the areas through which sums on the axes go where ranks share no memory: one for
-  // each, since they work at the same time.
+  // Returns how many elements a staging area for all axes needs (staging.h). Every axis on which
+  // ranks sum gets a part of its own, since the axes work at the same time.
   static size_t staging_elements(const ProcessGrid& grid);
 
  private:

@@ -95,9 +95,11 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
 
 void Job::fail(const std::string& message, int status) {
   if (!world_ || world_->first_to_fail()) {
-    std::cerr << message + "\n" << std::flush;  // one piece: mpirun passes pieces on as they come
+    // The message is written in one piece, because mpirun mixes the pieces of different ranks.
+    std::cerr << message + "\n" << std::flush;
   } else {
-    // The first one is about to end this rank too; only if it cannot, this one does.
+    // The rank that failed first is about to end this one too. This rank ends the run only if the
+    // first one cannot.
     std::this_thread::sleep_for(std::chrono::seconds(5));
   }
   if (num_launched() > 1) MpiWorld::abort(status);

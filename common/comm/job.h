@@ -12,82 +12,90 @@
 
 namespace ladder {
 
-// How data that lie on a device travel between ranks.
+// How data on a device travel between ranks.
 enum class DevicePath {
-  automatic,  // NCCL where every rank has a device of its own, else staged
+  automatic,  // NCCL if every rank has a device of its own, else staged
   nccl,
-  staged  // through host memory
+  staged  // copied to host memory, moved between the hosts, copied to the other device
 };
 
 struct ConnectOptions {
   DeviceType device = DeviceType::cpu;
   DevicePath device_path = DevicePath::automatic;
-  bool shared_memory = true;  // between ranks of a machine, for data on the host
+  bool shared_memory = true;  // whether ranks of one machine share memory, for data on the host
   MpiOptions mpi;
 };
 
+// A Job joins the ranks that mpirun started, chooses how they communicate, and ends all of them
+// when one fails. A program has one.
 class Job {
  public:
-  // Ranks that mpirun (Open MPI's or another with PMI) has started beside this one, itself
-  // included; 1 if it was started alone.
+  // Returns the number of ranks that mpirun (Open MPI's, or another one with PMI) has started,
+  // including this one. It is 1 if this process was started alone.
   static size_t num_launched();
 
-  // Joins the other ranks, if there are any. REQUIRES: called once, before all that follows.
+  // Joins the other ranks, if there are any. REQUIRES: it is called once, before all that follows.
   void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }
   size_t size() const { return world_ ? world_->size() : 1; }
   size_t node_size() const { return world_ ? world_->node_size() : 1; }
 
-  // UserError on all ranks where a rank has other settings than rank 0, with the first of them that
-  // differs, both values and both ranks. Collective.
+  // Throws UserError on all ranks if a rank's settings are not those of rank 0. The message names
+  // the first setting that differs, both values and both ranks. Collective.
   void require_same(const std::vector<Setting>& settings) const {
     if (world_) world_->require_same(settings);
   }
-  // Have all ranks the same text? Collective.
+  // Returns true if all ranks have the same text. Collective.
   bool all_same(const std::string& text) const { return !world_ || world_->all_same(text); }
-  // The numbers of rank 0, of rank 1, ... REQUIRES: all have as many. Collective.
+  // Returns the values of rank 0, then those of rank 1, and so on. Collective. REQUIRES: all ranks
+  // give equally many.
   std::vector<uint64_t> all_gather(const std::vector<uint64_t>& own) const {
     return world_ ? world_->all_gather(own) : own;
   }
-  // Selects this rank's device, which must come before whatever else is done with it, and makes the
-  // group of all ranks. UserError: a transport that the devices cannot have. Collective.
+  // Selects this rank's device and makes the communicator of all ranks. Nothing may use the device
+  // before. Throws UserError if the devices cannot communicate in the way that `options` asks for.
+  // Collective.
   void connect(const ConnectOptions& options);
 
   // REQUIRES: connect().
   Communicator& communicator() { return *communicator_; }
-  // Memory of the device that collectives work on without copies; null where there is none.
+  // Returns the source of device memory that collectives use without copies, or null if there is
+  // none.
   MemorySource* registered() { return registered_; }
-  // Do ranks reach data on the host in each other's memory, and send no messages?
+  // Returns true if all ranks reach host data in each other's memory, so that they send no
+  // messages.
   bool shares_memory() const { return shares_memory_; }
-  // How ranks communicate, in words; "" where there is one rank.
+  // Says in words how ranks communicate; empty if there is one rank.
   const std::string& communication() const { return communication_; }
-  // Bytes that the device had free for this rank alone when the ranks had connected; 0 if it does
-  // not say.
+  // Returns how many bytes the device had free for this rank when connect() returned: its share, if
+  // ranks share the device. 0 if the device does not say.
   size_t free_device_memory() const { return free_device_memory_; }
 
-  // Says `message` on standard error, unless another rank has said what went wrong first, and ends
-  // all ranks with `status`. Returns only where this process is the only one.
+  // Prints `message` on standard error, unless another rank of this machine has already said what
+  // went wrong, and ends all ranks with `status`. Returns only if mpirun did not start this
+  // process.
   void fail(const std::string& message, int status);
-  // The same for a mistake of the user's, which all ranks mostly find at the same time: rank 0 says
-  // it for all. Another rank says it, with its name, where rank 0 has not found it shortly after.
+  // Does the same for a mistake of the user's, which most often all ranks find at the same time:
+  // rank 0 prints it for all. Another rank prints it, with its name, if rank 0 has not ended the
+  // run shortly after.
   void refuse(const std::string& mistake);
-  // "rank 3 on hostname", of all ranks.
+  // Returns the name of every rank, such as "rank 3 on hostname".
   std::vector<std::string> names() const {
     return world_ ? world_->names() : std::vector<std::string>{"rank 0"};
   }
-  // "rank 3 on hostname: " where there are several, for messages; else "".
+  // Returns "rank 3 on hostname: " for messages, or an empty text if there is one rank.
   std::string prefix() const { return world_ ? world_->name() + ": " : std::string(); }
 
  private:
-  // Ranks of this machine and the devices that they have selected.
+  // How the ranks of this machine share its devices.
   struct Sharing {
-    size_t num_devices = 1;
-    size_t ranks_on_device = 1;  // on this rank's
-    bool anywhere = false;       // do ranks share a device on any machine?
+    size_t num_devices = 1;      // devices that the ranks of this machine have selected
+    size_t ranks_on_device = 1;  // ranks that have selected the same device as this one
+    bool anywhere = false;       // whether ranks share a device on any machine of the run
   };
   Sharing find_sharing(DeviceType device) const;
-  // From the transport between hosts, that for their devices.
+  // Makes the transport for device memory from the one for host memory, `host`.
   std::unique_ptr<Transport> connect_devices(const ConnectOptions& options, const Sharing& sharing,
                                              std::unique_ptr<Transport> host);
 

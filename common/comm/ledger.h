@@ -1,4 +1,5 @@
-// What was communicated: calls and bytes by purpose, operation and axis.
+// The ledger of what a rank communicated: calls, bytes and times by purpose, operation and axis
+// (common/grid/traffic.h).
 #pragma once
 
 #include <mutex>
@@ -7,9 +8,10 @@
 
 namespace ladder {
 
-// One rank's traffic. Thread-safe.
+// A Ledger sums up one rank's traffic. It is thread-safe.
 class Ledger {
  public:
+  // Adds to the entry with this key, which need not exist yet.
   void add(const TrafficKey& key, const Traffic& traffic);
   TrafficEntries entries() const;
 

@@ -39,13 +39,13 @@ void Meeting::meet(MarkOf mark_of, const char* what) {
   maybe_delay("meet: before the mark");
   mark_of(*slots_[rank_]) = count_;
   maybe_delay("meet: after the mark");
-  size_t next = 0;  // all before it are there
+  size_t next = 0;  // the ranks before this one have set their marks
   const auto all_there = [&] {
     while (next < slots_.size() && mark_of(*slots_[next]) >= count_) ++next;
     return next == slots_.size();
   };
   Bell& bell = slots_[0]->bell;
-  if (all_there()) return bell.ring();  // the last to come does this
+  if (all_there()) return bell.ring();  // this rank came last, so it wakes the others
   if (wait_awake(slots_.size(), all_there)) return;
   const auto begin = Clock::now();
   const double timeout = limits_.timeout_seconds;

@@ -1,4 +1,4 @@
-// Where the ranks of a group on one machine meet: a line of shared memory for each.
+// The place in shared memory where the ranks of a group on one machine wait for each other.
 #pragma once
 
 #include <atomic>
@@ -19,49 +19,54 @@ namespace ladder {
 class Meeting {
  public:
   struct Limits {
-    double timeout_seconds = 0;   // of a wait for other ranks; 0 = for ever
-    double sleep_seconds = 0.01;  // of a sleep that nobody ends
+    double timeout_seconds = 0;   // the longest wait for other ranks; 0 = wait for ever
+    double sleep_seconds = 0.01;  // the longest sleep before a rank looks again
   };
-  // Collective over `comm`, whose ranks are all on one machine and have these `names`, such as
-  // "rank 3 on hostname". Waits end with an Error once `given_up` is set. Names and `given_up` must
-  // outlive this.
+  // Collective over `comm`, whose ranks must all be on one machine. `names` has the name of each
+  // rank, such as "rank 3 on hostname". Once `given_up` is set, waits end with an Error. `names`
+  // and `given_up` must outlive this object.
   Meeting(MPI_Comm comm, const std::vector<std::string>& names, const Limits& limits,
           const std::atomic<bool>& given_up);
   ~Meeting();
   Meeting(const Meeting&) = delete;
   Meeting& operator=(const Meeting&) = delete;
 
-  // Returns when all ranks have entered. Throws Error where a call differs, or after the timeout
-  // with the ranks that did not arrive.
+  // Returns when all ranks have entered. Throws Error if a rank's call differs; after the timeout
+  // the Error names the ranks that did not arrive.
   void enter(const Call& call);
-  // After enter: what `rank` has called. Valid until the next enter.
+  // Returns what `rank` gave to the last enter(). It is valid until the next enter().
   const Call& call_of(size_t rank) const;
-  // Returns when all ranks have left: until then peers may read and write this rank's buffers.
+  // Returns when all ranks have left. Until then peers may read and write this rank's buffers.
   void leave();
 
  private:
-  // A call and its number, set last: what a peer waits for and then reads is one cache line.
+  // A call, and its number, which is set last. Both lie in one cache line, so a peer that has
+  // waited for the number has the call too.
   struct alignas(64) Entry {
     Call call;
     std::atomic<uint64_t> number;
   };
   static_assert(sizeof(Entry) == 64);
   struct Slot {
-    Entry entries[2];  // in turn: a rank may write its next call while a peer still reads this one
-    alignas(64) std::atomic<uint64_t> left;
-    alignas(64) Bell bell;  // that of rank 0 is everybody's
+    // The entries are used in turn: a rank may write its next call while a peer still reads this
+    // one.
+    Entry entries[2];
+    alignas(64) std::atomic<uint64_t> left;  // the number of the last call that the rank has left
+    alignas(64) Bell bell;                   // only rank 0's is used, by all ranks
   };
-  // Sets this rank's mark_of(slot) to this call's number; returns when all ranks' are there.
+  // Sets this rank's mark, mark_of(its slot), to the number of this call, and returns when all
+  // ranks have done the same.
   template <class MarkOf>
   void meet(MarkOf mark_of, const char* what);
+  // Throws the Error that names the ranks whose mark is not there yet.
   template <class MarkOf>
   [[noreturn]] void fail_late(MarkOf mark_of, const char* what) const;
 
   MPI_Win window_ = MPI_WIN_NULL;
   const std::vector<std::string>& names_;
-  std::vector<Slot*> slots_;
+  std::vector<Slot*> slots_;  // by rank, in shared memory
   size_t rank_ = 0;
-  uint64_t count_ = 0;
+  uint64_t count_ = 0;  // calls so far, which is the number of the present call
   Limits limits_;
   const std::atomic<bool>& given_up_;
 };

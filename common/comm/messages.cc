@@ -14,7 +14,8 @@
 namespace ladder {
 namespace {
 
-// Labels as tags, of which MPI promises 15 bits.
+// A label is packed into a tag, of which MPI promises 15 bits. These are the first bits of its
+// parts.
 constexpr int kDTypeBit = 4, kReductionBit = 8, kDescriptionBit = 9, kMoreBit = 10;
 
 int tag_of(const MessageLabel& label) {
@@ -41,11 +42,12 @@ std::string describe(size_t bytes, const MessageLabel& label) {
                 label.more_follows ? " and more after them" : "");
 }
 
-// What a thread does between two looks for messages, which move only while somebody looks. At first
-// nothing: most come soon. Then it lets others run. Who has waited for longer than the copying of a
-// piece takes waits for a rank that computes, for as long as that may be, and perhaps in the
-// background: yielding would go on taking every second slice of time from a thread that computes
-// here. What has taken 1 ms is not made much longer by looking every 50 us.
+// What a thread does between two looks for messages. (MPI moves messages only while somebody
+// looks.) At first it does nothing, because most messages arrive soon. Then it yields to other
+// threads. After 1 ms, which is longer than copying a piece takes, it is waiting for a rank that
+// still computes, and that may last. Perhaps it waits in the background: if it went on yielding, it
+// would take every second time slice from the thread that computes here. So it sleeps for 50 us at
+// a time, which makes a wait of more than 1 ms hardly longer.
 class Patience {
  public:
   // Returns the seconds since the first rounds.
@@ -87,7 +89,7 @@ Messages::~Messages() {
 
 void Messages::transfer(const Call& call, const MessageLabel& label, std::span<const Part> out,
                         std::span<const Part> in, size_t& sent) {
-  std::vector<MPI_Request> requests;  // of `out`, then of what has come of `in`
+  std::vector<MPI_Request> requests;  // those of `out`, then those of messages that have arrived
   requests.reserve(out.size() + in.size());
   const auto start = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
   maybe_delay("messages: before they are sent");
@@ -97,7 +99,7 @@ void Messages::transfer(const Call& call, const MessageLabel& label, std::span<c
     sent += part.bytes;
   }
   std::vector<Part> not_come(in.begin(), in.end());
-  size_t ended = 0;  // of `requests`, all before it have
+  size_t ended = 0;  // the requests before this one have ended
   Patience patience;
   while (true) {
     std::erase_if(not_come,

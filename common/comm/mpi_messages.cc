@@ -38,7 +38,8 @@ void MpiTransport::exchange(Operation& operation, SendAt send, RecvAt recv) {
     if (view.num_elements() == 0 && operation.call.elements > 0) return;
     parts.push_back({peer, const_cast<void*>(view.data()), view.num_bytes()});
   };
-  // Peers one after the other, beginning with the next: not all send to the same one at once.
+  // Each rank visits its peers beginning with the next rank, so that not all send to the same peer
+  // at once.
   for (size_t step = 1; step < size(); ++step) {
     const size_t peer = (rank() + step) % size();
     add(out, send(peer), peer);

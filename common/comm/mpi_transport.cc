@@ -10,8 +10,8 @@
 namespace ladder {
 namespace {
 
-// Slice `index` of `count` elements that `parts` ranks share: multiples of a cache line, the last
-// ones shorter or empty.
+// Returns slice `index` of `count` elements that are divided among `parts` ranks. A slice begins at
+// a multiple of a cache line, so the last slices may be shorter or empty.
 struct Slice {
   size_t first, count;
 };
@@ -72,7 +72,7 @@ MpiTransport::MpiTransport(const Setup& setup)
       messages_(comm_, names_, message_options(options_), given_up()),
       transfers_(comm_, names_, message_options(options_), given_up()) {
   if (node_memory_ == nullptr) return;
-  // Which rank of the node is each member? Undefined for members elsewhere.
+  // Find each member's rank on this machine. For members elsewhere MPI says MPI_UNDEFINED.
   MPI_Group members, node;
   mpi_check(MPI_Comm_group(comm_, &members));
   mpi_check(MPI_Comm_group(world_.node(), &node));
@@ -91,8 +91,8 @@ MpiTransport::MpiTransport(const Setup& setup)
 MpiTransport::~MpiTransport() {
   maybe_delay("destroyed: before its window is");
   meeting_.reset();
-  // Peers may still write into what has been given up: it stays until the process ends, which is
-  // next.
+  // After giving up, peers may still write into the staging area. So it is never freed: the process
+  // is about to end.
   if (given_up()) static_cast<void>(new std::vector<char>(std::move(staging_)));
   // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
   // is about to end all of them.
@@ -166,13 +166,13 @@ TensorView MpiTransport::peer_memory(const Request& request, size_t peer, size_t
 void MpiTransport::execute_shared(Operation& operation) {
   const Request& request = operation.request;
   const size_t n = request.in.num_elements();
-  // The same elements of every rank's buffer, in rank order.
+  // Returns the same elements of every rank's buffer, in rank order.
   const auto slices = [&](size_t first, size_t count) {
     std::vector<TensorView> views;
     for (size_t r = 0; r < size(); ++r) views.push_back(peer_memory(request, r, first, count));
     return views;
   };
-  // What moves bytes between ranks counts them.
+  // Each of the following functions moves bytes between ranks, and counts them where it does.
   const auto reduce_here = [&](TensorView out, size_t first, size_t count) {
     const std::vector<TensorView> views = slices(first, count);
     reduce_to_one(out, std::vector<ConstTensorView>(views.begin(), views.end()), request.reduction);
@@ -187,7 +187,8 @@ void MpiTransport::execute_shared(Operation& operation) {
     copy_in_thread(out, peer_memory(request, peer, first, out.num_elements()));
     operation.moved += out.num_bytes();
   };
-  // Peers one after the other, beginning behind oneself: not all read the same one at once.
+  // Each rank visits its peers beginning with the next rank, so that not all read the same peer at
+  // once.
   const auto for_peers = [&](auto body) {
     for (size_t step = 1; step < size(); ++step) body((rank() + step) % size());
   };

@@ -114,7 +114,8 @@ bool MpiWorld::first_to_fail() { return failures_->fetch_add(1) == 0; }
 void MpiWorld::abort(int status) {
   int initialized = 0;
   MPI_Initialized(&initialized);
-  if (initialized) MPI_Abort(MPI_COMM_WORLD, status);  // else mpirun ends those that wait for us
+  // Without MPI this process just ends, and mpirun then ends the ranks that wait for it.
+  if (initialized) MPI_Abort(MPI_COMM_WORLD, status);
   std::_Exit(status);  // MPI_Abort does not return, but its declaration does not say so
 }
 

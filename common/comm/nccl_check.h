@@ -1,4 +1,4 @@
-// NCCL, or its emulator (common/comm/emulator), and how its errors become ours.
+// Includes NCCL, or its emulator (common/comm/emulator), and turns its errors into Error.
 #pragma once
 
 #include <nccl.h>
@@ -9,8 +9,8 @@
 
 namespace ladder {
 
-// Throws Error, naming the call and its place in the source, unless it succeeded. `call` is its
-// name, such as "ncclAllReduce".
+// Throws an Error that names the call and its place in the source, unless `result` is ncclSuccess.
+// `call` is the function's name, such as "ncclAllReduce".
 inline void nccl_check(ncclResult_t result, const char* call,
                        std::source_location where = std::source_location::current()) {
   if (result == ncclSuccess) return;

@@ -6,7 +6,7 @@
 namespace ladder {
 namespace {
 
-// The registration, or null where NCCL does not register this.
+// Returns NCCL's handle of the registration, or null if NCCL does not register this memory.
 void* register_with(ncclComm* communicator, void* pointer, size_t bytes) {
   void* handle = nullptr;
   const ncclResult_t result = ncclCommRegister(communicator, pointer, bytes, &handle);
@@ -22,9 +22,10 @@ void* NcclMemory::allocate(size_t bytes) {
   if (ncclMemAlloc(&pointer, bytes) == ncclSuccess && pointer != nullptr) {
     allocation.by_nccl = true;
     cuda_check(cudaMemset(pointer, 0, bytes), "cudaMemset");
-    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // streams do not wait for it
+    // Other streams do not wait for cudaMemset.
+    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   } else {
-    cudaGetLastError();  // or the next launch would report this one
+    cudaGetLastError();  // clears the error, which the next launch would report otherwise
     pointer = memory_of(device_).allocate(bytes);
     if (pointer == nullptr) return nullptr;
   }

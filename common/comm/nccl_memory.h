@@ -1,4 +1,4 @@
-// Registered buffers for NCCL.
+// Registered buffers for NCCL: device memory that collectives use without copies.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ struct ncclComm;
 
 namespace ladder {
 
-// Device memory that NCCL reads and writes in place, without its own staging buffers: allocated by
-// ncclMemAlloc and registered with every communicator. Where NCCL cannot give any it is plain
-// device memory, and where it cannot register, unregistered: slower, with the same results. Must
-// outlive the communicators that are added.
+// NcclMemory gives device memory that NCCL reads and writes in place, without staging buffers of
+// its own: it comes from ncclMemAlloc and is registered with every communicator. If NCCL cannot
+// allocate or register it, the memory is plain device memory: slower, with the same results.
+// NcclMemory must outlive the communicators that are added. It is thread-safe.
 class NcclMemory final : public MemorySource {
  public:
   explicit NcclMemory(DeviceType device) : device_(device) {}
@@ -23,9 +23,10 @@ class NcclMemory final : public MemorySource {
   void* allocate(size_t bytes) override;
   void release(void* pointer, size_t bytes) noexcept override;
 
-  // From now on everything is registered with the communicator too.
+  // Registers all memory, present and future, with the communicator.
   void add(ncclComm* communicator);
-  // No more. To be called before the communicator ends; `aborted`: after it was aborted.
+  // Ends the registrations with the communicator. It must be called before the communicator is
+  // destroyed. If the communicator was aborted, `aborted` is true and NCCL is not called.
   void remove(ncclComm* communicator, bool aborted);
 
  private:

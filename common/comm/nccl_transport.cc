@@ -28,7 +28,7 @@ ncclDataType_t nccl_type(DType dtype) {
 
 ncclRedOp_t nccl_op(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclMax; }
 
-// Made by rank 0, the same on all ranks.
+// Returns the id that rank 0 makes, on all ranks. Collective over `host`.
 ncclUniqueId shared_id(Transport& host) {
   ncclUniqueId id = {};
   if (host.rank() == 0) nccl_check(ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -61,8 +61,8 @@ NcclTransport::NcclTransport(std::unique_ptr<Transport> host, DeviceType device,
 }
 
 NcclTransport::~NcclTransport() {
-  // While an exception unwinds the stack it has been given up, which aborts: destroying waits for
-  // the peers.
+  // ncclCommDestroy waits for the peers. While an exception unwinds the stack they may never come;
+  // give_up() has then aborted NCCL's communicator, and there is nothing left to destroy.
   if (nccl_ == nullptr) return;
   if (memory_ != nullptr) memory_->remove(nccl_, false);
   ncclCommDestroy(nccl_);

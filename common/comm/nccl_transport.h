@@ -1,4 +1,4 @@
-// Ranks that have a GPU each, by NCCL.
+// The transport between ranks that each have a GPU of their own: NCCL.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,14 @@
 
 namespace ladder {
 
-// Operations on device memory are NCCL's, queued on the device; those on host memory (losses,
-// norms) go to a communicator of the same ranks that this one owns.
+// Operations on device memory are queued on the device and carried out by NCCL. Operations on host
+// memory (losses, norms) go to a transport between the hosts of the same ranks.
 class NcclTransport final : public Transport {
  public:
-  // `host`: the ranks. `memory`: registered buffers, or null; must outlive the communicator.
-  // `compare`: each call is first compared with the peers' over `host`, which makes the host wait
-  // for them. Collective. REQUIRES: each rank has selected a GPU of its own (device.h).
+  // Makes the group of the ranks of `host`, which it owns from now on. `memory` has the registered
+  // buffers; it may be null, and must outlive the transport. If `compare` is true, each call is
+  // first compared with the peers' calls over `host`, for which the host waits. Collective.
+  // REQUIRES: each rank has selected a GPU of its own (kernels/runtime/device.h).
   static std::unique_ptr<Transport> make(std::unique_ptr<Transport> host, DeviceType device,
                                          NcclMemory* memory, bool compare);
   ~NcclTransport() override;
@@ -23,7 +24,7 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Transport> split(size_t color) override;
   void give_up() override;
 
-  // "2.28.9"
+  // Returns NCCL's version, such as "2.28.9".
   static std::string version();
 
  private:
@@ -31,7 +32,7 @@ class NcclTransport final : public Transport {
                 bool compare);
   size_t execute(const Request& request) override { return host_->execute(request); }
   void enqueue(const Request& request, Stream& queue) override;
-  // Throws where NCCL has noticed that a peer or the network is gone.
+  // Throws an Error if NCCL has noticed that a peer or the network is gone.
   void check_peers();
   void abort();
 

@@ -10,7 +10,7 @@
 namespace ladder {
 namespace {
 
-// Seconds of one message and its answer, as the sender sees them.
+// Returns the seconds that one message and its answer take, as the sender measures them.
 double ping(Communicator& ranks, Stream& stream, const Tensor& message, size_t from, size_t to) {
   const TensorView answer = message.view().elements(0, {1});
   const Time begin = Clock::now();
@@ -32,7 +32,7 @@ std::vector<Link> measure_links(Job& job, size_t bytes) {
   Stream stream(DeviceType::cpu);
   Memory memory(DeviceType::cpu, "host", 0);
   const Tensor message(memory, Category::communication, DType::int32, {(bytes + 3) / 4});
-  std::vector<uint64_t> nanoseconds(job.size());  // of this rank's messages, by receiver
+  std::vector<uint64_t> nanoseconds(job.size());  // the times of this rank's messages, by receiver
   const auto measure = [&](size_t from, size_t to) {
     ping(ranks, stream, message, from, to);  // connects the two, and touches the memory
     double best = std::numeric_limits<double>::max();

@@ -24,14 +24,15 @@ constexpr size_t kPage = 4096, kHugePage = size_t{2} << 20;
 
 size_t rounded_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Bytes that the ranks of the machine need together. Collective over the node.
+// Returns the bytes that the ranks of the machine need together. Collective over the node.
 uint64_t sum_of_needs(const MpiWorld& world, size_t bytes) {
   uint64_t own = rounded_up(bytes, kPage), needed = 0;
   mpi_check(MPI_Allreduce(&own, &needed, 1, MPI_UINT64_T, MPI_SUM, world.node()));
   return needed;
 }
 
-// What /dev/shm has free; nothing if it does not say (opening a file there will say why).
+// Returns the free bytes of /dev/shm, or nothing if it does not say (opening a file there will say
+// why).
 std::optional<uint64_t> free_room() {
   struct statvfs status;
   if (statvfs("/dev/shm", &status) != 0) return std::nullopt;
@@ -52,8 +53,8 @@ void check_shared(bool good) {
   }
 }
 
-// A file in /dev/shm. Its memory lasts until the last process has unmapped it; its name goes with
-// the object that made it.
+// A file in /dev/shm. Its memory lasts until the last process has unmapped it. Its name is removed
+// by the destructor of the object that made it.
 class SharedFile {
  public:
   enum Mode { make, open };
@@ -71,9 +72,9 @@ class SharedFile {
   SharedFile& operator=(const SharedFile&) = delete;
 
   void resize(size_t bytes) { check_shared(ftruncate(file_, static_cast<off_t>(bytes)) == 0); }
-  // Gives the file its memory, in small pages. False where /dev/shm has no more.
+  // Gives the file its memory, in small pages. Returns false if /dev/shm has too little.
   bool reserve(size_t bytes) { return posix_fallocate(file_, 0, static_cast<off_t>(bytes)) == 0; }
-  // At a multiple of a huge page, without which there can be none.
+  // Maps the file at a multiple of a huge page; elsewhere the kernel cannot use huge pages.
   char* map(size_t bytes) {
     const size_t size = rounded_up(bytes, kPage), reserved = size + kHugePage;
     void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -95,15 +96,15 @@ class SharedFile {
   int file_;
 };
 
-// Whether the kernel knows populate()'s request (Linux 5.14).
+// Returns whether the kernel has the request that populate() makes (Linux 5.14).
 bool can_populate() { return madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0; }
 
-// Gives a new file its memory, which is zero. False where /dev/shm has no more: touching it, as one
-// touches other memory, would end the process by a signal (SIGBUS). Whole huge pages come as such
-// where the kernel can (Linux 6.1): it asks for one page in each and then for the rest at once.
-// That takes a tenth of the time of asking for all, peers map it in a hundredth, and streams run as
-// in private memory. Elsewhere the pages are small: shared memory gets no huge ones unless the
-// administrator says so.
+// Gives a new file its memory, which is zero. Returns false if /dev/shm has too little. (Without
+// this, touching memory that /dev/shm does not have would end the process by SIGBUS.) On Linux 6.1
+// and later it gets huge pages: it asks for one small page in each, and then for the rest of each
+// huge page at once. That takes a tenth of the time of asking for all small pages, peers map the
+// memory in a hundredth of the time, and kernels run on it as on private memory. On older kernels
+// the pages are small, since shared memory gets no huge pages unless the administrator says so.
 bool populate(char* memory, size_t bytes) {
   constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers do not have
   if (!can_populate()) return true;
@@ -144,7 +145,7 @@ void* NodeMemory::allocate(size_t bytes) {
     uint64_t key, bytes;
   };
   std::random_device random;
-  // Also what has no bytes gets a place.
+  // An allocation without bytes gets one byte, so that it has an address too.
   const Ours own = {uint64_t{random()} << 32 | random(), std::max<size_t>(bytes, 1)};
   std::vector<Ours> all(world_.node_size());
   Allocation allocation;
@@ -152,14 +153,15 @@ void* NodeMemory::allocate(size_t bytes) {
     SharedFile file(own.key, SharedFile::make);
     maybe_delay("node memory: before its size is set");
     file.resize(own.bytes);
-    // Where populate() below cannot, which is seven times as fast.
+    // populate(), below, is seven times as fast, but old kernels do not have it.
     if (!can_populate() && !file.reserve(own.bytes)) fail_for_room(needed);
     mpi_check(MPI_Allgather(&own, 2, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, world_.node()));
     maybe_delay("node memory: before the others' is opened");
     for (const Ours& one : all) {
       allocation.push_back({SharedFile(one.key, SharedFile::open).map(one.bytes), one.bytes});
     }
-    mpi_check(MPI_Barrier(world_.node()));  // all have opened them: no names any more
+    // After the barrier all ranks have opened all files, and the names can be removed.
+    mpi_check(MPI_Barrier(world_.node()));
   }
   char* const memory = allocation[node_rank_].begin;
   maybe_delay("node memory: before it has memory");

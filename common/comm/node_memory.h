@@ -11,38 +11,40 @@
 
 namespace ladder {
 
-// Shared memory of all ranks of the node. A buffer allocated here can be read and written by
-// every rank of the node, so collectives on it need no copies. NCCL calls this registering.
+// NodeMemory gives memory that all ranks of a node (a machine) can read and write, so collectives
+// on it need no copies. NCCL calls such buffers registered.
 //
-// Every rank of the node makes the same allocations in the same order, each of its own size, which
-// may be 0.
+// Every rank of the node makes the same allocations in the same order. Sizes may differ between
+// ranks and may be 0.
 class NodeMemory final : public MemorySource {
  public:
   explicit NodeMemory(const MpiWorld& world);
   ~NodeMemory() override;
 
-  // Collective over the node. Zero-filled, aligned to 64 bytes.
-  // Throws Error, naming both numbers, where /dev/shm has too little room for all ranks.
+  // Returns memory that is zero and aligned to 64 bytes. If /dev/shm has too little room for all
+  // ranks it throws an Error with the room and the need. Collective over the node.
   void* allocate(size_t bytes) override;
-  // Peers may go on using their view of it.
+  // Gives up this rank's view. Peers may go on using theirs. Not collective.
   void release(void* pointer, size_t bytes) noexcept override;
 
-  // Where `pointer` lies: the allocation's number and the offset in it; nothing if not here.
+  // A place is the number of an allocation and an offset in it, in bytes. It means the
+  // corresponding byte on every rank.
   struct Place {
     size_t allocation = 0;
     size_t offset = 0;
   };
+  // Returns the place of `pointer`, or nothing if it does not lie in this memory.
   std::optional<Place> find(const void* pointer) const;
-  // The same place in the memory of the rank `node_rank` (of the node's communicator).
+  // Returns this place in the memory of another rank; `node_rank` is its rank on this machine.
   void* at(const Place& place, size_t node_rank) const;
 
  private:
-  // Of one rank, as this process sees it.
+  // One rank's memory, as this process sees it.
   struct Mapping {
     char* begin = nullptr;
     size_t bytes = 0;
   };
-  using Allocation = std::vector<Mapping>;  // by rank of the node; empty once released
+  using Allocation = std::vector<Mapping>;  // by rank on the node; empty once released
   static void unmap(const Allocation& allocation);
 
   const MpiWorld& world_;

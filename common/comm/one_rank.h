@@ -1,4 +1,5 @@
-// Groups without messages: of one rank, and of ranks that are not connected.
+// Two transports that move nothing between ranks: a group of one rank, and a group of several whose
+// ranks are not connected.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace ladder {
 
-// A group of one rank: every operation is the identity.
+// OneRank is a group of one rank. Every operation copies its input to its output.
 class OneRank final : public Transport {
  public:
   explicit OneRank(DeviceType device = DeviceType::cpu)
@@ -19,10 +20,11 @@ class OneRank final : public Transport {
   std::unique_ptr<Transport> split(size_t color) override;
 };
 
-// True rank and size, but nothing moves: for rehearsals, and the negative control of tests.
+// Unconnected has the true rank and size but moves nothing. Rehearsals use it, and tests use it to
+// see that their comparisons find the wrong results (the negative control).
 class Unconnected final : public Transport {
  public:
-  // Groups along the axes of the grid are the same.
+  // Groups along the axes of the grid are unconnected too, and have the rank and size of the grid.
   explicit Unconnected(const ProcessGrid& grid, DeviceType device = DeviceType::cpu)
       : Transport(grid.rank, grid.world_size(), device), grid_(grid) {}
   Unconnected(size_t rank, size_t size, DeviceType device = DeviceType::cpu)

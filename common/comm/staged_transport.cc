@@ -8,7 +8,8 @@
 namespace ladder {
 namespace {
 
-// A buffer is one block, or one for each rank; a piece of an operation is the same part of each.
+// How many equal parts the two buffers of an operation have: one, or one for each rank. A piece of
+// the operation is the same elements of each part.
 struct Blocks {
   size_t in, out;
 };
@@ -39,14 +40,15 @@ Tensor pinned_area(Memory& memory, size_t bytes) {
   return Tensor(memory, Category::communication, DType::fp64, {(bytes + 7) / 8});
 }
 
-// `count` elements of the area for each of `blocks`; no view where there are none.
+// Returns a view of the area with `count` elements for each of `blocks` parts, and an empty view if
+// there are no parts.
 TensorView area_view(const Tensor& area, DType dtype, size_t blocks, size_t count) {
   if (blocks == 0) return {};
   return TensorView(area.view().data(), dtype, DeviceType::cpu, {blocks * count});
 }
 
-// Elements [first, first + count) of each block of a device buffer into host memory that holds
-// nothing else.
+// Copies elements [first, first + count) of each part of a device buffer into host memory, where
+// they lie one after the other.
 void copy_out(Stream& stream, TensorView host, ConstTensorView device, size_t blocks, size_t first,
               size_t count) {
   for (size_t b = 0; b < blocks && count > 0; ++b) {
@@ -55,7 +57,7 @@ void copy_out(Stream& stream, TensorView host, ConstTensorView device, size_t bl
   }
 }
 
-// The other way.
+// Copies such elements from host memory back to the parts of a device buffer.
 void copy_in(Stream& stream, TensorView device, ConstTensorView host, size_t blocks, size_t first,
              size_t count) {
   for (size_t b = 0; b < blocks && count > 0; ++b) {

@@ -1,4 +1,4 @@
-// Ranks that share a GPU, which NCCL refuses: through host memory.
+// The transport between ranks that share a GPU, which NCCL refuses: it copies through host memory.
 #pragma once
 
 #include <memory>
@@ -8,12 +8,13 @@
 
 namespace ladder {
 
-// Operations on device memory go in pieces: device -> pinned host memory, the operation by a
-// communicator of the same ranks that this one owns, pinned host memory -> device. So sums are
-// taken in rank order. Operations on host memory go to that communicator as they are.
+// An operation on device memory is done in pieces. Each piece is copied to pinned host memory, the
+// transport between the hosts does the operation there, and the result is copied to the device. So
+// sums are taken in rank order. Operations on host memory go to that transport as they are.
 class StagedTransport final : public Transport {
  public:
-  // `staging_bytes`: of each of the two areas, for what goes out and what comes in. Collective.
+  // Makes the group of the ranks of `host`, which it owns from now on. It allocates two areas of
+  // `staging_bytes` bytes in host memory: one for pieces that go out, one for results. Collective.
   static std::unique_ptr<Transport> make(std::unique_ptr<Transport> host, DeviceType device,
                                          size_t staging_bytes = size_t{8} << 20);
 
@@ -23,7 +24,8 @@ class StagedTransport final : public Transport {
  private:
   StagedTransport(std::unique_ptr<Transport> host, DeviceType device, size_t staging_bytes);
   size_t execute(const Request& request) override;
-  // Elements [first, first + count) of each of the request's blocks. Returns the bytes moved.
+  // Runs the operation on elements [first, first + count) of each rank's part of the buffers.
+  // Returns the bytes moved between hosts.
   size_t execute_piece(const Request& request, size_t first, size_t count);
 
   std::unique_ptr<Transport> host_;

@@ -1,4 +1,5 @@
-// The area through which sums go where ranks share no memory.
+// The staging area: the memory that receives what other ranks send to a sum, where ranks share no
+// memory.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +9,17 @@
 
 namespace ladder {
 
-// Elements in one message: what is larger travels in pieces, one after the other, through the same
-// staging area.
+// The largest number of elements in one message. A larger vector travels in pieces, one after the
+// other, through the same staging area.
 inline constexpr size_t kPieceElements = size_t{1} << 20;
 
-// Elements of the staging area that a rank needs for a call of `elements` elements (of the full
-// vector) among N ranks, in pieces of at most P: what it receives of a piece from every rank.
-//   all_reduce N ceil(min(n, P) / N); reduce_scatter N min(n / N, P / N); reduce (on root)
-//   N min(n, P / N)
-// What adds nothing up is received where it belongs: 0.
+// Returns the elements of the staging area that a rank needs for a call among N = `size` ranks. The
+// full vector has n = `elements` elements and travels in pieces of at most P = `piece` elements.
+// The area holds what every rank sends of one piece:
+//   all_reduce        N ceil(min(n, P) / N)
+//   reduce_scatter    N min(n / N, P / N)
+//   reduce            N min(n, P / N), on the root
+// Operations that do not sum receive data where it belongs, and need none.
 constexpr size_t staging_elements(Collective collective, size_t size, size_t elements,
                                   size_t piece = kPieceElements) {
   if (size == 1) return 0;
@@ -32,7 +35,7 @@ constexpr size_t staging_elements(Collective collective, size_t size, size_t ele
   }
 }
 
-// Enough for every call: P rounded up to a multiple of N.
+// Returns what is enough for every call: `piece` rounded up to a multiple of `size`.
 constexpr size_t most_staging_elements(size_t size, size_t piece = kPieceElements) {
   return (piece + size - 1) / size * size;
 }

@@ -1,5 +1,5 @@
-// How the data of one group of ranks travel: what a Communicator (communicator.h) stands on. The
-// one virtual interface of the project.
+// The interface that a Communicator (communicator.h) uses to move data between the ranks of a
+// group. Each way to communicate implements it: one rank, MPI, NCCL, staged.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@
 
 namespace ladder {
 
-// One operation, its arguments checked. Views that it does not have are empty.
+// One operation. Its arguments have been checked. A view that the operation does not have is empty.
 struct Request {
   Collective collective;
   TensorView out;
   ConstTensorView in;
-  size_t peer = 0;  // root, to or from
+  size_t peer = 0;  // the root, or the other rank of a send or recv
   Reduction reduction = Reduction::sum;
 };
 
 class Transport {
  public:
-  // `device`: where buffers may lie beside the host. `queues`: operations on it are given to
-  // enqueue(), all others to execute().
+  // Buffers may lie on the host or on `device`. If `queues` is true, operations on device memory go
+  // to enqueue(); all others go to execute().
   Transport(size_t rank, size_t size, DeviceType device = DeviceType::cpu, bool queues = false)
       : rank_(rank), size_(size), device_(device), queues_(queues) {}
   virtual ~Transport() = default;
@@ -36,25 +36,26 @@ class Transport {
   DeviceType device() const { return device_; }
   bool queues() const { return queues_; }
 
-  // Runs the operation to its end in the calling thread. One at a time, but for a recv and a send.
-  // Returns the bytes that this rank has moved (Traffic::moved_bytes), counted where they move.
+  // Runs the operation to its end in the calling thread. Returns the bytes that this rank has moved
+  // (Traffic::moved_bytes), counted where they move. One operation runs at a time, except that a
+  // recv may run while a send does.
   virtual size_t execute(const Request& request) = 0;
-  // Queues an operation on device memory. Asynchronous. REQUIRES: queues().
+  // Queues an operation on device memory and returns before it has run. REQUIRES: queues().
   virtual void enqueue(const Request& request, Stream& queue);
   // Throws unless all ranks of the group make the same call. Collective.
   virtual void compare(const Request&) {}
 
-  // The ranks of this group that give the same color, ordered by rank. Collective.
+  // Makes a group of those ranks of this group that give the same color, in rank order. Collective.
   virtual std::unique_ptr<Transport> split(size_t color) = 0;
-  // The same for a group along an axis of the grid.
+  // Does the same for a group along an axis of the grid.
   virtual std::unique_ptr<Transport> split_axis(Axis, size_t color) { return split(color); }
 
-  // Ends what is under way with an Error, and whatever comes later: peers may never come.
+  // Ends operations under way, and all later ones, with an Error: peers may never come.
   virtual void give_up() { given_up_ = true; }
-  // Whatever waits for peers looks at it and throws Error.
+  // True after give_up(). Every wait for peers looks at it and throws an Error once it is true.
   const std::atomic<bool>& given_up() const { return given_up_; }
 
-  // Sums of messages go through `area` where it is large enough (staging.h).
+  // From now on, sums that need messages go through `area` if it is large enough (staging.h).
   void use_staging(TensorView area) { staging_area_ = area; }
   TensorView staging_area() const { return staging_area_; }
 

@@ -12,21 +12,22 @@
 
 namespace ladder {
 
-// One thread that runs what it is given, in order. Sleeps while there is nothing.
+// A Worker is one thread that runs tasks in the order in which they are started. It sleeps while
+// there are none.
 class Worker {
  public:
-  // The thread uses the GPU that the caller's uses.
+  // Starts the thread, which uses the same GPU as the calling thread.
   explicit Worker(DeviceType device);
-  // Returns when everything has run.
+  // Returns when all tasks have run.
   ~Worker();
 
   enum class Kind { send, other };
-  // Queues `task`. Its Work's wait() lasts until it has run, throws what it threw, and tells
-  // `record_wait` the seconds that it lasted.
+  // Queues `task`. wait() of the returned Work returns when the task has run, throws what the task
+  // threw, and gives `record_wait` the seconds that it waited.
   Work start(Kind kind, std::function<void()> task, std::function<void(double)> record_wait);
-  // Returns when nothing is queued or running.
+  // Returns when no task is queued or running.
   void drain();
-  // The same, but for sends.
+  // Returns when no task but sends is queued or running.
   void drain_others();
 
  private:
@@ -39,7 +40,7 @@ class Worker {
     std::function<void()> body;
   };
   std::deque<Task> tasks_;  // the first one is running
-  size_t num_others_ = 0;   // of these
+  size_t num_others_ = 0;   // how many of `tasks_` are not sends
   bool stopping_ = false;
   std::thread thread_;
 };

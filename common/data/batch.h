@@ -1,4 +1,4 @@
-// Batches: which tokens every row of every step sees.
+// Batches: the tokens of every sequence in every step.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace ladder {
 
-// Fills tokens and targets with rows first_row .. first_row + num_rows - 1 of the global batch of
-// `step`. A row is a window of T + 1 consecutive tokens of the split: tokens are its first T,
-// targets its last T, so targets[row, t] follows tokens[row, t].
-//   tokens (num_rows, T) out · targets (num_rows, T) out, both int32 in host memory
-// A window's start is uniform over the split, a function of (seed, split, step, global row) alone:
-// however the rows are dealt out to ranks and micro-batches, they are the same rows.
-// REQUIRES: corpus.require(vocabulary, T) has passed.
-void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step, uint64_t first_row,
-                TensorView tokens, TensorView targets);
+// Fills tokens and targets with sequences of the global batch of `step`, beginning with number
+// first_sequence. A sequence is a window of T + 1 consecutive tokens of the split: `tokens` gets
+// the first T of them, `targets` the last T, so that targets[i, t] follows tokens[i, t].
+//   tokens (num_sequences, T) out · targets (num_sequences, T) out, both int32 in host memory
+// The beginning of a window is uniform over the split, and depends only on seed, split, step and
+// the number of the sequence in the global batch. So ranks and micro-batches may divide the global
+// batch in any way: its sequences are the same. REQUIRES: corpus.require(vocabulary, T) has passed.
+void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
+                uint64_t first_sequence, TensorView tokens, TensorView targets);
 
 }  // namespace ladder

@@ -50,7 +50,7 @@ std::unique_ptr<const MappedFile> map_file(const std::string& path) {
   return file;
 }
 
-// What stat says of `path`; links are followed.
+// Returns what stat says of `path`. Links are followed.
 struct stat stat_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return status;
@@ -58,7 +58,7 @@ struct stat stat_of(const std::string& path) {
   refuse(path, "cannot be read: ", std::strerror(errno));
 }
 
-// The .bin files in a folder, in the order of their names.
+// Returns the .bin files in a folder, in the order of their names.
 std::vector<std::string> shards_in(const std::string& folder) {
   std::vector<std::string> paths;
   try {
@@ -79,7 +79,7 @@ constexpr const char* kHowToConvert =
     "'import struct,sys;t=sys.stdin.buffer.read();sys.stdout.buffer.write(struct.pack(\"<256i\","
     "20240520,1,len(t)//2,*[0]*253)+t)' < IN.bin > OUT.bin";
 
-// The number of tokens in a shard.
+// Returns the number of tokens in a shard.
 size_t shard_tokens(const std::string& path, std::span<const std::byte> file) {
   if (file.size() < kHeaderBytes) {
     refuse(path, file.size(), " bytes, less than the ", kHeaderBytes, " of a token shard's header");
@@ -158,8 +158,9 @@ void Corpus::require(size_t vocab_size, size_t sequence_length) const {
     const size_t count = end(split) - begin(split);
     if (count > sequence_length) continue;
     refuse(name_, "too short: ", count, " of its ", num_tokens(), " tokens are for ",
-           split == Split::train ? "training" : "validation", ", but one row of --sequence-length ",
-           sequence_length, " takes ", sequence_length + 1);
+           split == Split::train ? "training" : "validation",
+           ", but one sequence of --sequence-length ", sequence_length, " takes ",
+           sequence_length + 1);
   }
   if (is_text_) {
     require_below<uint8_t>(vocab_size);

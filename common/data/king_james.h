@@ -5,7 +5,8 @@
 
 namespace ladder {
 
-// The whole text, 4.4 MB, compiled in. It is made at build time by Debian's package bible-kjv.
+// Returns the whole text, 4.4 MB, which is compiled in. It is made at build time by Debian's
+// package bible-kjv.
 std::string_view king_james_text();
 
 }  // namespace ladder

@@ -49,7 +49,7 @@ size_t ProcessGrid::size(Axis axis) const {
 }
 
 size_t ProcessGrid::stride(Axis axis) const {
-  size_t ranks = 1;  // of all faster axes
+  size_t ranks = 1;  // the product of the sizes of all faster axes
   for (size_t i = kGridAxes.size(); kGridAxes[--i] != axis;) ranks *= size(kGridAxes[i]);
   return ranks;
 }
@@ -63,7 +63,7 @@ ProcessGrid::Group ProcessGrid::group(Axis axis) const {
     if (stages.size == 1 || is_middle) return {rank, 0, 1};
     return {stages.color, size_t{is_last}, 2};
   }
-  // The number without its digit of this axis.
+  // The color is the rank's number without the digit of this axis.
   const size_t faster = stride(axis), slower = faster * size(axis);
   return {rank / slower * faster + rank % faster, place(axis), size(axis)};
 }

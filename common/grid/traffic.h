@@ -1,4 +1,4 @@
-// What ranks communicate: kinds of traffic, and the bytes that each kind takes.
+// Traffic: what ranks communicate, and how many bytes each operation takes.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,8 @@
 
 namespace ladder {
 
-// What the data of a collective are.
+// The kind of data that an operation moves. Control is everything that is not part of a training
+// step's formula, such as losses and norms.
 enum class Purpose { gradient, parameter, activation, control };
 
 enum class Collective {
@@ -30,48 +31,54 @@ inline constexpr size_t kNumPurposes = 4, kNumCollectives = 9;
 std::string_view name_of(Purpose purpose);
 std::string_view name_of(Collective collective);
 
+// Traffic is counted by these three.
 struct TrafficKey {
   Purpose purpose;
   Collective collective;
   Axis axis = Axis::world;
   auto operator<=>(const TrafficKey&) const = default;
 };
-// "tensor activation all_reduce"; between all ranks "gradient all_reduce".
+// Names a key, as in "tensor activation all_reduce", or "gradient all_reduce" between all ranks.
 std::string name_of(const TrafficKey& key, char separator = ' ');
 
-// Bytes that one of `size` ranks puts on the wire for a payload of `bytes` bytes, each rank
-// equally:
-//   all_reduce 2 (N-1)/N; reduce_scatter, all_gather, all_to_all (N-1)/N; broadcast, reduce, send
-//   1; recv and barrier 0.
-// The payload is the full vector: of reduce_scatter what goes in, of all_gather what comes out.
+// Returns the bytes that one of N = `size` ranks puts on the wire for a payload of `bytes` bytes,
+// if all ranks put equally many. It is the payload times
+//   2 (N-1)/N   all_reduce
+//   (N-1)/N     reduce_scatter, all_gather, all_to_all
+//   1           broadcast, reduce, send
+//   0           recv, barrier
+// The payload is the full vector: the input of a reduce_scatter, the output of an all_gather.
 // [nccl-tests, doc/PERFORMANCE.md]
 double wire_bytes(Collective collective, size_t size, size_t bytes);
-// Bytes that all of the `size` ranks move together for that payload, however it is shared out among
-// them: what the parts of the collective cannot be moved with less of. N times wire_bytes, but for
-// broadcast and reduce, where one rank already has what it needs:
-//   all_reduce 2 (N-1); reduce_scatter, all_gather, all_to_all, broadcast, reduce N-1; send 1
+// Returns the fewest bytes that all N ranks together must move for that payload, however they
+// divide the work. It is N times wire_bytes, except for broadcast and reduce, where one rank has
+// what it needs from the beginning. It is the payload times
+//   2 (N-1)   all_reduce
+//   N-1       reduce_scatter, all_gather, all_to_all, broadcast, reduce
+//   1         send
 size_t group_bytes(Collective collective, size_t size, size_t bytes);
 
+// How much was, or will be, communicated.
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
-  double busy_seconds = 0;     // that operations took, wherever they ran
-  double exposed_seconds = 0;  // of which the caller waited
-  // Bytes that this rank has moved, counted where they move: read from a peer's memory or written
-  // there, or sent in a message.
+  double busy_seconds = 0;     // the time that operations took, wherever they ran
+  double exposed_seconds = 0;  // the part of it for which the caller waited
+  // The bytes that this rank has moved: read from a peer's memory, written there, or sent in a
+  // message. They are counted where they move.
   size_t moved_bytes = 0;
-  bool by_formula = false;  // moved_bytes are wire_bytes: another library has moved the data
+  bool by_formula = false;  // true: moved_bytes are wire_bytes, since another library moved them
 
   Traffic& operator+=(const Traffic& more);
-  // The same communicated n times, as a prediction has it.
+  // Returns a prediction of the same calls made n times.
   Traffic times(size_t n) const { return {.calls = n * calls, .payload_bytes = n * payload_bytes}; }
-  // Whether the same was communicated, however long it took.
+  // Compares calls and payload, not times.
   friend bool operator==(const Traffic& a, const Traffic& b) {
     return a.calls == b.calls && a.payload_bytes == b.payload_bytes;
   }
 };
 
-// What was or will be communicated.
+// All that was, or will be, communicated.
 using TrafficEntries = std::map<TrafficKey, Traffic>;
 
 }  // namespace ladder

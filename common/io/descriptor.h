@@ -1,4 +1,4 @@
-// An open file by its number.
+// An open file, by its descriptor (a number).
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace ladder {
 
-// Closes the descriptor at the end of its life; -1 is none.
+// A Descriptor closes the file when it is destroyed. The number -1 means that there is no file.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -25,7 +25,8 @@ class Descriptor {
 
   int number() const { return number_; }
   bool is_open() const { return number_ >= 0; }
-  // Writes all bytes; false, with errno, where that fails: part of them may have been written.
+  // Writes all bytes. If that fails, it returns false and sets errno; some bytes may have been
+  // written.
   bool write_all(std::span<const std::byte> bytes) const {
     while (!bytes.empty()) {
       const ssize_t count = ::write(number_, bytes.data(), bytes.size());
@@ -35,7 +36,7 @@ class Descriptor {
     }
     return true;
   }
-  // The caller closes it.
+  // Gives the descriptor to the caller, who closes it.
   int release() { return std::exchange(number_, -1); }
 
  private:

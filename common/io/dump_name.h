@@ -1,4 +1,4 @@
-// How the files in a dump folder are called: step_000001.safetensors and so on.
+// The names of the files in a dump folder: step_000001.safetensors and so on.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,10 @@
 
 namespace ladder {
 
-// "step_000042.safetensors" of 42; from step 1,000,000 on there are more digits.
+// Returns the name for a step, such as "step_000042.safetensors". From step 1,000,000 on it has
+// more digits.
 std::string dump_name(size_t step);
-// 42 of "step_000042.safetensors"; nothing for other names.
+// Returns the step of a name, or nothing if it is not the name of a dump.
 std::optional<size_t> step_of_dump(std::string_view name);
 
 }  // namespace ladder

@@ -17,7 +17,8 @@ MappedFile::MappedFile(const std::string& path) {
   const auto unreadable = [&] {
     throw UserError(concat(path, ": cannot be read: ", std::strerror(errno)));
   };
-  // Opening a pipe would wait for its other end; O_NONBLOCK makes it return, to be refused below.
+  // Opening a pipe would wait for its other end. With O_NONBLOCK it returns, and the pipe is
+  // refused below.
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) unreadable();
   struct stat status;

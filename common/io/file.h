@@ -1,5 +1,5 @@
-// Files as the operating system sees them: a read-only map, and a file that appears only when
-// whole.
+// Two kinds of files: one that is mapped read-only, and one that appears under its name only when
+// it is whole.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace ladder {
 
-// A file's bytes, mapped read-only for the life of the object.
+// MappedFile has a file's bytes, mapped read-only until the object is destroyed.
 class MappedFile {
  public:
-  // UserError, naming `path`: missing, unreadable, not a regular file.
+  // Throws a UserError that names `path` if the file is missing, unreadable or not a regular file.
   explicit MappedFile(const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -26,43 +26,44 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-// A new file at `path`. It is written as `path`.partial-XXXXXX beside it, which nobody else has,
-// and gets its name when publish() or commit() is called. Whatever fails before, a file that was at
-// `path` stays as it was. Where `path` is a link, the file that it leads to is replaced, not the
-// link. The file is locked (flock) while this object lives.
+// PartialFile is a new file at `path`. It is written under the name `path`.partial-XXXXXX, which no
+// other process uses, and gets its own name when publish() or commit() is called. If anything fails
+// before that, a file that was at `path` stays as it was. If `path` is a link, the file that it
+// leads to is replaced, not the link. The file is locked (flock) while this object lives.
 class PartialFile {
  public:
-  // Removes what killed runs have left of the same file: partial files that nobody holds locked.
-  // UserError, naming the path: the partial file cannot be created; `path` is a folder, a device or
-  // a pipe, or where this program's standard output goes; another run is writing the file.
+  // Creates the partial file, and removes those that killed runs have left: partial files of the
+  // same name that no process has locked. Throws a UserError that names the path if the file cannot
+  // be created, if `path` is a folder, a device, a pipe, or the file to which this program's
+  // standard output goes, or if another run is writing the file.
   explicit PartialFile(const std::string& path);
-  // Without publish() or commit(), removes the partial file.
+  // Removes the partial file if it has not been published or committed.
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
-  // Appends. Throws Error where not everything can be written, such as on a full disk; then nothing
-  // of it is in the file. REQUIRES: not committed.
+  // Appends bytes. If not all of them can be written, for example because the disk is full, it
+  // throws an Error, and none of them are in the file. REQUIRES: not committed.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // Brings the bytes to the disk, then gives the file its name. More may be written afterwards.
-  // Throws Error if any step fails. REQUIRES: neither published nor committed.
+  // Brings the bytes to the disk (fsync), then gives the file its name. More may be written
+  // afterwards. Throws an Error if any step fails. REQUIRES: neither published nor committed.
   void publish();
-  // Brings the bytes to the disk, gives the file its name if it has not got it, and closes it.
-  // Throws Error if any step fails. REQUIRES: not committed.
+  // Brings the bytes to the disk, gives the file its name unless it has it already, and closes it.
+  // Throws an Error if any step fails. REQUIRES: not committed.
   void commit();
 
  private:
   enum class State { partial, published, committed };
 
-  // Creates the partial file. `target` is `path` without links.
+  // Sets the members and creates the partial file. `target` is `path` without links.
   PartialFile(const std::string& path, const std::string& target);
   void create();
   void remove_abandoned() const;
   void sync() const;
 
-  std::string path_;    // as the caller gave it, for messages
-  std::string target_;  // where the file belongs
+  std::string path_;    // the path as the caller gave it, for messages
+  std::string target_;  // the path that the file gets in the end
   std::string partial_path_;
   Descriptor descriptor_;
   size_t size_ = 0;

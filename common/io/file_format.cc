@@ -10,7 +10,7 @@ namespace {
 using namespace std::string_view_literals;
 
 struct Format {
-  std::string_view begin;  // of the file
+  std::string_view begin;  // the first bytes of the file
   const char* description;
 };
 
@@ -41,7 +41,7 @@ constexpr Format kFormats[] = {
     {"<html"sv, "a web page"},
 };
 
-// No control characters, and more ASCII than other bytes.
+// Returns whether bytes look like text: no control characters, and more ASCII than other bytes.
 bool is_text(std::string_view bytes) {
   size_t num_ascii = 0;
   for (const char c : bytes) {

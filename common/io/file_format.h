@@ -1,4 +1,4 @@
-// What a file of another format is.
+// Recognizes files of other formats.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,9 @@
 
 namespace ladder {
 
-// What the file whose bytes are `file` looks like, by how it begins, and what to do with it where
-// weights are wanted: "a GGUF file, as llama.cpp reads; ...". "" where it looks like nothing known.
+// Says which format a file seems to have, by its first bytes, and what to do with it if weights are
+// wanted, as in "a GGUF file, as llama.cpp reads; ...". `file` has the bytes of the file. Returns
+// an empty text if the format is not known.
 std::string describe_format(std::span<const std::byte> file);
 
 }  // namespace ladder

@@ -13,7 +13,7 @@
 namespace ladder {
 namespace {
 
-// The pipe or device at `path`.
+// Opens the pipe or device at `path`.
 Descriptor open_stream(const std::string& path) {
   // Without O_NONBLOCK, opening a pipe waits for its reader, perhaps for ever.
   Descriptor stream(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));

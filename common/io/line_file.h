@@ -1,4 +1,4 @@
-// Text that grows line by line and can be read meanwhile.
+// A file that is written line by line and can be read meanwhile.
 #pragma once
 
 #include <optional>
@@ -9,28 +9,28 @@
 
 namespace ladder {
 
-// Lines on their way to a file or a stream.
-//   A file gets its name with the first line, and a file that was there goes then, not before. From
-//   then on it has whole lines only, whatever happens. It is written through a link, and locked
-//   while this object lives.
-//   A pipe, a terminal, another character device, or where the program's own standard output goes:
-//   lines are added to what goes there.
+// LineFile writes lines to a file or to a stream.
+//   A regular file gets its name with the first line; only then does it replace a file that was
+//   there. From then on it has only whole lines, whatever happens. If the path is a link, the file
+//   that it leads to is replaced. The file is locked while this object lives.
+//   A stream is a pipe, a terminal, another character device, or the file to which the program's
+//   own standard output goes. Lines are added to it.
 class LineFile {
  public:
-  // UserError, naming the path: it cannot be written, is a folder, a socket or a disk, or is a pipe
-  // that nobody reads; another run is writing the file.
+  // Throws a UserError that names the path if it cannot be written, if it is a folder, a socket, a
+  // disk, or a pipe that no process reads, or if another run is writing the file.
   explicit LineFile(const std::string& path);
 
-  // `line` ends with a line break. Throws Error when the disk is full or the pipe's reader has gone
-  // (REQUIRES for the latter: SIGPIPE is ignored).
+  // Writes a line, which ends with a line break. Throws an Error if the disk is full, or if the
+  // reader of the pipe has gone. For the latter SIGPIPE must be ignored.
   void write(std::string_view line);
-  // Brings the file to the disk. Throws Error if that fails. REQUIRES: the last call.
+  // Brings the file to the disk. Throws an Error if that fails. REQUIRES: it is the last call.
   void finish();
 
  private:
   std::string path_;
-  Descriptor stream_;                // where it is no regular file
-  std::optional<PartialFile> file_;  // else
+  Descriptor stream_;                // open if the path is a stream
+  std::optional<PartialFile> file_;  // set if the path is a regular file
   bool has_name_ = false;
 };
 

@@ -37,7 +37,7 @@ std::string random_letters() {
   return text;
 }
 
-// Is `name` that of a partial file of the file called `of`?
+// Returns whether `name` is the name of a partial file of the file called `of`.
 bool is_partial_name(const std::string& name, const std::string& of) {
   return name.size() == of.size() + kMark.size() + kRandomLetters && name.starts_with(of) &&
          name.compare(of.size(), kMark.size(), kMark) == 0;
@@ -45,8 +45,8 @@ bool is_partial_name(const std::string& name, const std::string& of) {
 
 enum class Lock { taken, held_elsewhere, unavailable };
 
-// What happens to be at a path, if it is a regular file, locked unless somebody else has it. Where
-// the file system has no locks, nobody has.
+// Opens the regular file at a path, if there is one, and tries to lock it. On a file system without
+// locks the file counts as not locked by others.
 class Occupant {
  public:
   explicit Occupant(const std::string& path)
@@ -66,7 +66,7 @@ class Occupant {
 }  // namespace
 
 PartialFile::PartialFile(const std::string& path) : PartialFile(path, without_links(path)) {
-  // From here on the destructor removes the partial file, also where this throws.
+  // From here on the destructor runs, and removes the partial file, even if this throws.
   remove_abandoned();
 }
 
@@ -98,7 +98,7 @@ void PartialFile::create() {
                         O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!descriptor_.is_open() && errno == EEXIST) continue;
     if (!descriptor_.is_open()) refuse(path_, std::strerror(errno));
-    // Another run may take the file for abandoned before it is locked, and remove it.
+    // Before the file is locked, another run may take it for abandoned and remove it.
     struct stat status;
     while (flock(descriptor_.number(), LOCK_EX) != 0 && errno == EINTR) continue;
     if (fstat(descriptor_.number(), &status) == 0 && status.st_nlink > 0) return;
@@ -127,7 +127,7 @@ void PartialFile::write(std::span<const std::byte> bytes) {
   check(descriptor_.is_open(), "PartialFile::write: already committed");
   if (!descriptor_.write_all(bytes)) {
     const int error = errno;
-    // A line that was cut off would be there for the next reader.
+    // Without this, a reader would find a line that is cut off.
     [[maybe_unused]] const int cut = ftruncate(descriptor_.number(), static_cast<off_t>(size_));
     errno = error;
     fail_step(path_, "write");

@@ -9,7 +9,7 @@ namespace ladder {
 namespace fs = std::filesystem;
 
 std::string without_links(const std::string& path) {
-  constexpr int kMostLinks = 40;  // as many as Linux follows; what is left fails when it is opened
+  constexpr int kMostLinks = 40;  // as many as Linux follows; a longer chain fails at opening
   fs::path at = path;
   std::error_code error;
   for (int link = 0; link < kMostLinks; ++link) {

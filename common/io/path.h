@@ -1,4 +1,4 @@
-// What a path leads to, and who named it.
+// Finds out what a path leads to.
 #pragma once
 
 #include <sys/stat.h>
@@ -10,18 +10,19 @@
 
 namespace ladder {
 
-// The path that `path` leads to when the links in its last part are followed, whether or not there
-// is a file. Links among the folders before it are left as they are.
+// Returns the path that `path` leads to when its last part is a link, or a link to a link, and so
+// on. The file need not exist. Links among the folders before it are left as they are.
 std::string without_links(const std::string& path);
 
-// "a folder", "a pipe", "a device", "a socket" or "a file".
+// Returns "a folder", "a pipe", "a device", "a socket" or "a file".
 std::string kind_of(const struct stat& status);
 
-// STDOUT_FILENO or STDERR_FILENO where the file of this status is what the program says goes to.
+// Returns STDOUT_FILENO or STDERR_FILENO if the program's output goes to the file with this status,
+// else nothing.
 std::optional<int> standard_stream_of(const struct stat& status);
 
-// body(), whose UserError begins with a path, under the name of the flag that gave the path:
-// "--data PATH: is empty".
+// Returns body(). If it throws a UserError, which begins with a path, the flag that gave the path
+// is put before it, as in "--data PATH: is empty".
 template <class Body>
 auto named_by(const char* flag, Body body) {
   try {
@@ -31,8 +32,9 @@ auto named_by(const char* flag, Body body) {
   }
 }
 
-// Equal texts are the same file: by device and number where there is one, so that links of both
-// kinds are seen through; else by the path, made absolute.
+// Returns a text that is equal for two paths if they are the same file. If the file exists, the
+// text has its device and number, so links of both kinds do not matter; otherwise it has the
+// absolute path.
 std::string identity_of(const std::string& path);
 
 }  // namespace ladder

@@ -8,8 +8,8 @@
 namespace ladder {
 namespace {
 
-// U+0080 to U+009F, which control as U+0000 to U+001F do; line and paragraph separators and the
-// characters that embed, override or isolate a direction of writing.
+// Returns whether a character that begins with these bytes is a control character (U+0080 to
+// U+009F), separates lines or paragraphs, or changes the direction of writing.
 bool controls(unsigned char first, unsigned char second, unsigned char third) {
   if (first == 0xC2) return second < 0xA0;
   if (first != 0xE2) return false;
@@ -17,7 +17,8 @@ bool controls(unsigned char first, unsigned char second, unsigned char third) {
          (second == 0x81 && third >= 0xA6 && third <= 0xA9);
 }
 
-// Bytes of the character beyond ASCII that `text` begins with; 0 if it is not UTF-8 or controls.
+// Returns the bytes of the character beyond ASCII that `text` begins with. It is 0 if that is not
+// UTF-8, or if controls() is true for it.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t length = byte(0) < 0xC2 ? 0 : byte(0) < 0xE0 ? 2 : byte(0) < 0xF0 ? 3 : 4;
@@ -25,13 +26,14 @@ size_t utf8_length(std::string_view text) {
   for (size_t i = 1; i < length; ++i) {
     if (byte(i) >> 6 != 2) return 0;
   }
-  // Too long a form, a surrogate, beyond the last character.
+  // These are longer than needed, or a surrogate, or beyond the last character.
   const bool bad = (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) >= 0xA0) ||
                    (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) >= 0x90);
   return bad || controls(byte(0), byte(1), length > 2 ? byte(2) : 0) ? 0 : length;
 }
 
-// `bytes` with replace(byte) in place of each byte that is no part of a printing character.
+// Returns `bytes` with replace(byte) in place of each byte that is not part of a printing
+// character.
 template <class Replace>
 std::string with_replaced(std::string_view bytes, Replace replace) {
   std::string text;

@@ -1,4 +1,4 @@
-// Text from outside (names in files, paths, what a model says) on its way to a terminal, which
+// Makes text from outside (names in files, paths, a model's samples) safe to print: a terminal
 // would obey the control characters in it.
 #pragma once
 
@@ -7,16 +7,18 @@
 
 namespace ladder {
 
-// `bytes` with '?' in place of each byte that does not print: control characters other than line
-// breaks and tabs, bytes that are not UTF-8, and characters that reorder the text around them
+// Returns `bytes` with '?' in place of each byte that does not print: control characters other than
+// line breaks and tabs, bytes that are not UTF-8, and characters that reorder the text around them
 // (U+202A to U+202E, U+2066 to U+2069) or break its line (U+2028, U+2029). [RFC 3629]
 std::string printable(std::string_view bytes);
 
-// `bytes` as one line of at most about 2,000 bytes, for messages: what printable() replaces is
-// written as \n, \t or \x1b instead. A longer text loses its middle.
+// Returns `bytes` as one line of at most about 2,000 bytes, for messages. What printable()
+// replaces, and line breaks and tabs, are written as \n, \t or \x1b. A longer text loses its
+// middle.
 std::string one_line(std::string_view bytes);
 
-// `name` in double quotes, in printable ASCII, cut after 100 bytes: names from files, for messages.
+// Returns a name from a file for messages: in double quotes, in printable ASCII, cut after 100
+// bytes.
 std::string quoted_name(std::string_view name);
 
 }  // namespace ladder

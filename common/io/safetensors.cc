@@ -10,7 +10,7 @@
 namespace ladder {
 namespace {
 
-// The file's spelling of a dtype.
+// Returns a dtype in the file's spelling.
 const char* file_dtype(DType dtype) {
   switch (dtype) {
     case DType::fp32:
@@ -27,7 +27,7 @@ const char* file_dtype(DType dtype) {
   fail(concat("safetensors: no spelling for dtype ", name_of(dtype)));
 }
 
-// destination[i] = source[i]; the source is a mapped file's and may lie at any address.
+// Sets destination[i] = source[i]. The source is in a mapped file and may lie at any address.
 template <class Source, class Destination>
 void convert(std::span<const std::byte> source, Destination* destination) {
   if constexpr (std::is_same_v<Source, Destination>) {
@@ -41,7 +41,7 @@ void convert(std::span<const std::byte> source, Destination* destination) {
   }
 }
 
-// The length field and the JSON text, padded.
+// Returns the length field and the JSON text, with its padding.
 std::string make_header(const std::vector<SafetensorsWriter::Tensor>& tensors) {
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
   std::set<std::string> names = {"__metadata__"};

@@ -1,7 +1,8 @@
-// Safetensors files: 8 bytes header length (little-endian), a JSON header
+// Reads and writes safetensors files. Such a file has 8 bytes with the length of the header
+// (little-endian), and then a JSON header
 //   {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
-// optionally with a "__metadata__" object of strings, then the data section: every tensor's
-// elements in row-major order, tensor after tensor, without gaps.
+// which may have a "__metadata__" object of strings. The rest is the data section: the elements of
+// every tensor in row-major order, tensor after tensor, without gaps.
 #pragma once
 
 #include <cstddef>
@@ -19,38 +20,40 @@ namespace ladder {
 // One tensor of a file.
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype;  // as the file spells it: "F32", "F64", "BF16", "I64", ...
+  std::string dtype;  // in the file's spelling: "F32", "F64", "BF16", "I64", ...
   std::vector<size_t> shape;
-  size_t begin, end;  // bytes, relative to the data section
+  size_t begin, end;  // offsets in the data section, in bytes
 
   size_t num_elements() const;
-  // Of F32, F64, BF16 and F16, which SafetensorsReader::read takes; nothing for others.
+  // Returns the dtype if it is F32, F64, BF16 or F16, which SafetensorsReader::read takes;
+  // otherwise nothing.
   std::optional<DType> float_dtype() const;
 };
 
-// Parses and checks the header of the file whose bytes are `file`; `path` is for messages only.
-// Returns the tensors in order of `begin`; together they cover the data section exactly.
-// UserError: anything the format does not allow, in one line that names path, tensor and fault.
+// Parses and checks the header of a file. `file` has the bytes of the whole file, and `path` is for
+// messages. Returns the tensors in the order of `begin`; together they cover the data section
+// exactly. Throws a UserError of one line, with path, tensor and fault, if anything in it is not
+// allowed by the format.
 std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> file,
                                                        const std::string& path);
 
 // Reads tensors of a file, which it keeps mapped.
 class SafetensorsReader {
  public:
-  // UserError: missing, unreadable, damaged.
+  // Throws UserError if the file is missing, unreadable or damaged.
   explicit SafetensorsReader(const std::string& path);
 
-  // In order of `begin`.
+  // Returns the tensors in the order of `begin`.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  // nullptr if there is no such tensor.
+  // Returns the tensor with this name, or nullptr if there is none.
   const SafetensorsEntry* find(std::string_view name) const;
-  // destination[i] = element i of the tensor, converted to the destination's floating-point dtype:
-  // exact where that has more bits, else rounded to nearest. Any shape of the right number of
-  // elements will do.
-  // UserError, naming the tensor: another dtype in the file, another number of elements.
-  // REQUIRES: an entry of this reader; host memory.
+  // Reads all elements of the tensor and converts them to the destination's floating-point dtype:
+  // exactly if that has more bits, otherwise rounded to nearest. The destination may have any shape
+  // with the right number of elements. Throws a UserError that names the tensor if it has another
+  // number of elements, or a dtype that has no float_dtype(). REQUIRES: an entry of this reader,
+  // and a destination in host memory.
   void read(const SafetensorsEntry& entry, TensorView destination) const;
-  // The same of elements `first`, first + 1, ... of the tensor, as many as the destination has.
+  // Does the same for elements first, first + 1, ... of the tensor, as many as the destination has.
   // REQUIRES: the tensor has them.
   void read_part(const SafetensorsEntry& entry, size_t first, TensorView destination) const;
 
@@ -62,8 +65,8 @@ class SafetensorsReader {
   std::span<const std::byte> section_;  // the data section
 };
 
-// Writes a file that gets its name when it is whole, by finish(); until then an earlier file stays
-// (PartialFile). Its metadata says {"format": "pt"}, without which some readers refuse a file.
+// Writes a file. It gets its name in finish(), when it is whole; until then an earlier file stays
+// (PartialFile). Its metadata is {"format": "pt"}, without which some readers refuse a file.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -72,15 +75,15 @@ class SafetensorsWriter {
     std::vector<size_t> shape;
   };
 
-  // Writes the header, padded so that the data section begins at a multiple of 8 bytes.
-  // UserError: the path cannot be written. REQUIRES: names are unique and not "__metadata__".
+  // Writes the header, padded so that the data section begins at a multiple of 8 bytes. Throws
+  // UserError if the path cannot be written. REQUIRES: names are unique and not "__metadata__".
   SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors);
 
-  // Writes the next tensor in the declared order. Throws Error when the disk is full.
-  // REQUIRES: host memory, the declared dtype and number of elements.
+  // Writes the next tensor, in the order of `tensors`. Throws Error if the disk is full. REQUIRES:
+  // the tensor is in host memory, and has the declared dtype and number of elements.
   void write(ConstTensorView host_tensor);
-  // Brings the file to the disk and gives it its name. Throws Error if that fails.
-  // REQUIRES: all tensors are written.
+  // Brings the file to the disk and gives it its name. Throws Error if that fails. REQUIRES: all
+  // tensors have been written.
   void finish();
 
  private:

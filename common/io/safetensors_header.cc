@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 constexpr size_t kMaxHeaderBytes = 100'000'000;
 constexpr std::string_view kMetadata = "__metadata__";
 
-// Bytes of one element; 0 for a dtype that the format does not know.
+// Returns the bytes of one element, or 0 for a dtype that the format does not have.
 size_t element_bytes(std::string_view dtype) {
   constexpr std::pair<std::string_view, size_t> kSizes[] = {
       {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
@@ -30,8 +30,8 @@ size_t element_bytes(std::string_view dtype) {
   return 0;
 }
 
-// Receives the header's JSON event by event and accepts exactly the header's grammar: it sees
-// duplicate keys, which a parsed object no longer shows, and refuses nesting as it opens.
+// Receives the header's JSON event by event, and accepts exactly the header's grammar. So it sees
+// duplicate keys, which a parsed object no longer shows, and refuses deep nesting when it begins.
 class HeaderHandler {
  public:
   explicit HeaderHandler(const std::string& path) : path_(path) {}
@@ -109,7 +109,7 @@ class HeaderHandler {
         concat(path_, ": ", name_ == kMetadata ? "" : "tensor ", quoted_name(name_), ": ", what));
   }
 
-  // Says what the value at the present place should have been.
+  // Throws a UserError that says what the value at the present place should have been.
   bool wrong_value(const std::string& got) const {
     if (place_ == Place::header) refuse(concat("expected an object, got ", got));
     const bool text = place_ == Place::metadata || key_ == "dtype";
@@ -119,7 +119,8 @@ class HeaderHandler {
     refuse(concat(quoted_name(key_), ": expected ", expected, ", got ", got));
   }
 
-  // Whether the tensor's field has been seen; refuses fields that the format does not know.
+  // Returns whether this field of the tensor has been seen. Throws UserError if the format has no
+  // such field.
   bool is_set(const std::string& key) const {
     if (key == "dtype") return fields_.dtype.has_value();
     if (key == "shape") return fields_.shape.has_value();
@@ -155,12 +156,13 @@ class HeaderHandler {
   Place place_ = Place::outside;
   std::string name_;  // the latest key of the header
   std::string key_;   // the latest key inside a tensor or the metadata
-  Fields fields_;     // of the tensor being read
+  Fields fields_;     // the fields of the tensor that is being read
   std::set<std::string> names_, metadata_keys_;
   std::vector<SafetensorsEntry> entries_;
 };
 
-// The tensors, sorted by begin, must cover `data_bytes` bytes without overlap or hole.
+// Throws UserError unless the tensors, which are sorted by `begin`, cover `data_bytes` bytes
+// without overlap or hole.
 void check_coverage(const std::vector<SafetensorsEntry>& entries, size_t data_bytes,
                     const std::string& path) {
   size_t covered = 0;
@@ -185,7 +187,7 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, size_t data_by
   }
 }
 
-// The header's text, once its length is plausible.
+// Returns the header's text. Throws UserError if its length cannot be right.
 std::string_view header_text(std::span<const std::byte> file, const std::string& path) {
   if (file.size() < 8) {
     throw UserError(concat(path, ": not a safetensors file: ", file.size(),
@@ -193,7 +195,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   }
   uint64_t length;
   std::memcpy(&length, file.data(), sizeof length);
-  // A length or a first letter that cannot be is what other formats have there.
+  // Files of other formats have an impossible length or an impossible first letter.
   const auto refuse = [&](const std::string& what) {
     const std::string format = describe_format(file);
     throw UserError(concat(path, ": not a safetensors file", format.empty() ? ": " : " but ",
@@ -208,7 +210,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
   if (text[0] != '{') refuse("the header is not a JSON object");
-  // The JSON parser would take a zero byte for the end of the text.
+  // The JSON parser would end at a zero byte.
   if (text.find('\0') != text.npos) refuse("the header is not valid JSON, it holds a zero byte");
   return text;
 }
@@ -227,7 +229,8 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte
   HeaderHandler handler(path);
   Json::sax_parse(text.begin(), text.end(), &handler);
   std::vector<SafetensorsEntry> entries = std::move(handler).entries();
-  // By end as well: a tensor without elements goes before the one that begins at the same byte.
+  // We sort by `end` as well, so that a tensor without elements comes before the one that begins at
+  // the same byte.
   std::stable_sort(entries.begin(), entries.end(), [](const auto& left, const auto& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
   });

@@ -5,8 +5,7 @@
 namespace ladder {
 namespace {
 
-// Elements of what tensor-parallel ranks sum, in the accumulation dtype: narrow, then the
-// classifier's statistics.
+// Returns the elements of `summed_`, counted in the accumulation dtype.
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
   const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + size - 1) / size;
@@ -14,7 +13,7 @@ size_t summed_elements(const Layout& layout, DType dtype, size_t rows) {
   return narrow + (classifies ? 3 * std::min(rows, kClassifierRows) : 0);
 }
 
-// Tokens of the vocabulary that this rank has logits for.
+// Returns the number of tokens of the vocabulary for which this rank has logits.
 size_t num_logits(const Layout& layout) {
   const Operation& classifier = layout.operations().back();
   return layout.unit(classifier.unit).parameters[0].shape[0];

@@ -1,4 +1,5 @@
-// The memory of one micro-batch: what forward leaves for backward, and what both work in.
+// The memory of one micro-batch: the activations that forward saves for backward, and the workspace
+// that both need. Letters: R = B T rows, C hidden size, NH heads, V vocabulary.
 #pragma once
 
 #include <vector>
@@ -9,47 +10,48 @@
 
 namespace ladder {
 
-// One of the tensors that forward leaves for backward.
+// The description of one tensor that forward saves for backward.
 struct ActivationSpec {
   enum class Kind {
-    rows,             // (R, columns) of the compute dtype
-    row_statistics,   // (R) of the accumulation dtype
-    head_statistics,  // (B, NH, T) of the accumulation dtype
+    rows,             // (R, columns) in the compute dtype
+    row_statistics,   // (R) in the accumulation dtype: one value for each row
+    head_statistics,  // (B, NH, T) in the accumulation dtype: one value for each row and head
   };
   const char* name;
   Kind kind;
-  size_t columns = 1;  // in a row; heads of head_statistics
-  bool split = false;  // among tensor-parallel ranks: each has an N-th of the columns
+  size_t columns = 1;  // columns of a row; for head_statistics the number of heads
+  bool split = false;  // true: each of N tensor-parallel ranks has an N-th of the columns
 };
 
-// The tensors of a block, in the order of BlockActivation::Index. All have R = B T rows.
+// Returns the tensors of a transformer block, in the order of BlockActivation::Index.
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
 
-// What forward saves for backward, of the part of the model that the layout describes. Allocated
-// once for the largest micro-batch; a smaller one uses the front of each tensor. Category:
-// activations.
+// Activations are the tensors that forward saves for backward, for the part of the model that the
+// layout describes. They are allocated once for the largest micro-batch, in the category
+// activations. A smaller micro-batch uses the front of each tensor.
 class Activations {
  public:
-  // For at most `batch` sequences of `tokens` tokens.
+  // Allocates for at most `batch` sequences of `tokens` tokens. `dtype` is the compute dtype.
   Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens);
 
-  // From here on the tensors are of `batch` sequences of `tokens` tokens.
-  // REQUIRES: batch * tokens <= the product that was allocated.
+  // From now on the tensors are those of `batch` sequences of `tokens` tokens.
+  // REQUIRES: batch * tokens is at most the product that was allocated.
   void resize(size_t batch, size_t tokens);
 
   size_t batch() const { return batch_; }
   size_t tokens() const { return tokens_; }
-  // The residual stream (R, C) where this part begins, after the embeddings that it has.
+  // The residual stream (R, C) where this part of the model begins: after its embeddings, or as the
+  // previous pipeline stage sends it.
   TensorView input() const { return rows(input_, hidden_); }
-  // The residual stream where its last block ends.
+  // The residual stream (R, C) where the last transformer block of this part ends.
   TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t index) const;
   TensorView block_input(size_t index) const;  // (R, C)
-  // In parts with the final norm: its output. The classifier overwrites it with the gradient of the
-  // loss with respect to it.
-  TensorView final_norm() const { return rows(final_norm_, hidden_); }  // (R, C)
-  TensorView final_mean() const { return rows(final_mean_); }           // (R)
-  TensorView final_rstd() const { return rows(final_rstd_); }           // (R)
+  // These exist in parts with the final norm. final_norm() is the norm's output (R, C), which the
+  // classifier overwrites with the gradient of the loss with respect to it. Mean and rstd are (R).
+  TensorView final_norm() const { return rows(final_norm_, hidden_); }
+  TensorView final_mean() const { return rows(final_mean_); }
+  TensorView final_rstd() const { return rows(final_rstd_); }
 
  private:
   TensorView rows(const Tensor& tensor, size_t columns) const {
@@ -58,37 +60,41 @@ class Activations {
   TensorView rows(const Tensor& tensor) const {
     return tensor.view().elements(0, {batch_ * tokens_});
   }
-  // Of what this rank has of the tensor.
+  // Returns the columns that this rank has of the tensor.
   size_t columns_of(const ActivationSpec& spec) const {
     return spec.split ? spec.columns / tensor_size_ : spec.columns;
   }
   Shape shape_of(const ActivationSpec& spec) const;
 
   size_t hidden_, tensor_size_;
-  size_t batch_, tokens_, capacity_;  // capacity_: rows allocated
+  size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
   std::vector<ActivationSpec> block_specs_;
-  std::vector<std::vector<Tensor>> blocks_;  // by block, by BlockActivation::Index
+  std::vector<std::vector<Tensor>> blocks_;  // by block, then by BlockActivation::Index
   Tensor input_, final_norm_, final_mean_, final_rstd_;
 };
 
-// What forward and backward work in and leave nothing in. Category: workspace.
+// ModelWorkspace is the memory that forward and backward need while they run. Its category is
+// workspace.
 class ModelWorkspace {
  public:
-  // For at most `batch` sequences of `tokens` tokens. `registered`: where the memory comes from
-  // that tensor-parallel ranks sum; null: from where all other comes.
+  // Allocates for at most `batch` sequences of `tokens` tokens. `registered` is the source of the
+  // memory that tensor-parallel ranks sum; if it is null, that memory comes from the arena too.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
                  MemorySource* registered = nullptr);
 
-  // All for a micro-batch as `activations` has it now.
-  TensorView d_residual(const Activations& activations) const;  // (R, C)
-  TensorView losses(const Activations& activations) const;      // (R), with the classifier
+  // The views below have the sizes of the micro-batch that `activations` is for at the moment. In
+  // the course of backward d_residual (R, C) is the gradient with respect to the residual stream.
+  TensorView d_residual(const Activations& activations) const;
+  // The losses of all rows (R). They exist in parts with the classifier.
+  TensorView losses(const Activations& activations) const;
   BlockWorkspace block(const Activations& activations) const;
   ClassifierWorkspace classifier() const;
 
  private:
-  size_t hidden_, tensor_size_, num_heads_;  // num_heads_: of this rank
+  size_t hidden_, tensor_size_, num_heads_;  // num_heads_ are the heads of this rank
   Tensor d_residual_, wide_, row_dot_, losses_, logits_, dlogits_;
-  Tensor summed_;  // what tensor-parallel ranks sum: narrow, then the classifier's statistics
+  // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
+  Tensor summed_;
 };
 
 }  // namespace ladder

@@ -12,7 +12,7 @@ namespace {
 using A = BlockActivation;
 using P = BlockParameter;
 
-// (R, n) as (B, T, n), with B and T as logsumexp (B, NH, T) has them.
+// Returns (R, n) as (B, T, n). B and T are those of logsumexp (B, NH, T).
 template <class View>
 View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
@@ -23,7 +23,8 @@ View by_sequence(View rows, const TensorView& logsumexp) {
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
                    const ConstUnitView& w, const BlockWorkspace& workspace,
                    const TensorParallel& tensor) {
-  const TensorView partial = workspace.narrow;  // of a sublayer's output, before the sum over ranks
+  // A sublayer's output without its bias, before tensor-parallel ranks sum it.
+  const TensorView partial = workspace.narrow;
   const TensorView logsumexp = a[A::logsumexp];
   layernorm_forward(stream, a[A::ln_1], a[A::ln_1_mean], a[A::ln_1_rstd], in, w[P::ln_1_weight],
                     w[P::ln_1_bias]);

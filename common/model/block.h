@@ -1,9 +1,10 @@
 // One transformer block: two sublayers on the residual stream [Radford19, pre-norm].
-//   middle = in + attention(layernorm_1(in)) Wp + bp
+//   middle = in + attention(layernorm_1(in) Wa + ba) Wp + bp
 //   out    = middle + gelu(layernorm_2(middle) Wf + bf) Wm + bm
-// Letters: kernels/matmul.h; R = B T rows. With N tensor-parallel ranks a rank has NH / N of the
-// heads, and C / N columns of each of q, k, v and the attention's output, 4 C / N of the inner
-// layer.
+// A micro-batch has B sequences of T tokens, which are R = B T rows of C elements (the hidden
+// size). Attention has NH heads. Each of N tensor-parallel ranks has NH / N of the heads: C / N
+// columns of each of q, k, v and of the attention's output. Of the inner layer it has 4 C / N
+// columns.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace ladder {
 
-// Index of a parameter in a block's unit.
+// The index of each parameter in a transformer block's unit.
 struct BlockParameter {
   enum Index : size_t {
     ln_1_weight,
@@ -31,8 +32,8 @@ struct BlockParameter {
   };
 };
 
-// Index of a tensor that forward computes and backward reads, in the order of forward. Their
-// extents are in a table (activations.h).
+// The index of each tensor that forward saves for backward, in the order in which forward computes
+// them. block_activation_specs() in activations.h has their shapes.
 struct BlockActivation {
   enum Index : size_t {
     ln_1,
@@ -53,21 +54,22 @@ struct BlockActivation {
 };
 using BlockActivations = std::array<TensorView, BlockActivation::kCount>;
 
-// Memory that every block uses in turn.
+// Memory that all transformer blocks use, one after the other.
 struct BlockWorkspace {
-  TensorView narrow;   // (R, C)
-  TensorView wide;     // (R, 4 C/N)
-  TensorView row_dot;  // (B, NH/N, T)
+  TensorView narrow;   // (R, C) in the compute dtype
+  TensorView wide;     // (R, 4 C / N) in the compute dtype
+  TensorView row_dot;  // (B, NH / N, T) in the accumulation dtype, for attention_backward
 };
 
-// Fills all of `activations` from `in` (R, C). May be called again with the same `in`, for the same
-// bits. Asynchronous on the stream.
+// Computes all of `activations` from `in` (R, C), the residual stream before the block. The same
+// `in` gives the same bits each time. Asynchronous on the stream.
 void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
                    const ConstUnitView& weights, const BlockWorkspace& workspace,
                    const TensorParallel& tensor);
 
-// On entry d_residual (R, C) is the gradient with respect to out, on return that with respect to
-// in. Adds the parameters' gradients to `gradients`. Asynchronous on the stream.
+// Turns d_residual (R, C) from the gradient with respect to the block's output into that with
+// respect to its input, and adds the parameters' gradients to `gradients`. `activations` and `in`
+// are those of forward. Asynchronous on the stream.
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
                     const BlockActivations& activations, ConstTensorView in,
                     const ConstUnitView& weights, const BlockWorkspace& workspace,

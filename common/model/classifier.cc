@@ -8,7 +8,7 @@
 namespace ladder {
 namespace {
 
-// Calls body(first, count) for row blocks that the workspace holds, in order.
+// Calls body(first, count) for row blocks of at most `block_rows` rows, in order.
 template <class Body>
 void for_row_blocks(size_t rows, size_t block_rows, Body body) {
   for (size_t first = 0; first < rows; first += block_rows) {
@@ -16,18 +16,18 @@ void for_row_blocks(size_t rows, size_t block_rows, Body body) {
   }
 }
 
-// One row block in the workspace.
+// The views of one row block in the workspace.
 struct RowBlock {
   TensorView exponentials;                // (rows, V)
   TensorView maximum, sum, target_logit;  // (rows)
 };
 
-// The exponentials of the logits of `x`, and their statistics over the whole vocabulary.
+// Computes the exponentials of the logits of `x`, and their statistics over the whole vocabulary.
 RowBlock exponentials(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
                       ConstTensorView wte, ConstTensorView targets, const TensorParallel& tensor,
                       size_t first_token) {
   const size_t rows = x.shape()[0];
-  // Sums and targets' logits side by side: one reduction.
+  // The sums and the targets' logits lie side by side, so that one reduction serves both.
   const TensorView sums = workspace.statistics.rows(rows, 2 * rows);
   const RowBlock block = {workspace.logits.rows(0, rows), workspace.statistics.rows(0, rows),
                           sums.rows(0, rows), sums.rows(rows, rows)};

@@ -1,36 +1,40 @@
-// The classifier: logits over the vocabulary from the tied token embedding, and the loss. Logits
-// exist for one row block at a time, never for a whole micro-batch. Letters: kernels/matmul.h.
+// The classifier: it computes logits over the vocabulary from the tied token embedding, and the
+// loss. Logits exist for one row block (a few rows) at a time, never for a whole micro-batch.
+// Letters: R rows (tokens) in the micro-batch, C hidden size, V vocabulary.
 #pragma once
 
 #include "common/model/tensor_parallel.h"
 
 namespace ladder {
 
-// Rows of a row block.
+// The most rows in a row block.
 inline constexpr size_t kClassifierRows = 256;
 
+// Memory for one row block of K rows. If ranks hold slices of the vocabulary, V is this rank's
+// part.
 struct ClassifierWorkspace {
-  TensorView logits;      // (row block, V) of the accumulation dtype
-  TensorView dlogits;     // (row block, V) of the compute dtype; may be the logits where the two
-                          // dtypes are one
-  TensorView statistics;  // (3 row block) of the accumulation dtype: maximum, sum of exponentials,
-                          // target's logit
+  TensorView logits;  // (K, V) in the accumulation dtype
+  TensorView
+      dlogits;  // (K, V) in the compute dtype; may be `logits` if the two dtypes are the same
+  // (3 K) in the accumulation dtype: for each row the maximum of the logits, the sum of their
+  // exponentials, and the logit of the target.
+  TensorView statistics;
 };
 
-// For each block of rows: logits = x wte^T, then losses, dx, and dwte +=, at once.
+// Computes, one row block after the other: logits = x wte^T, the losses, dx, and dwte += its part.
 //   losses (R) out, in nats; dx (R, C) out; dwte (V, C) in/out
 //   x (R, C), wte (V, C), targets (R) int32 in
 //   dx and dwte are gradients of loss_scale * sum(losses)
-// Where ranks hold a slice of the vocabulary each, wte and dwte are this rank's rows of the table,
-// and first_token is the first of them. Each block of rows takes the maximum of all ranks, then the
-// sum of exponentials and targets' logits: three statistics a row. dx is summed over the ranks
+// If tensor-parallel ranks hold slices of the vocabulary, wte and dwte are this rank's rows of the
+// table, and first_token is the first of them. For each row block the ranks then reduce the
+// maximum, and after that the sum of exponentials and the targets' logits. At the end they sum dx
 // once. Asynchronous on the stream.
 void classifier_forward_backward(Stream& stream, TensorView losses, TensorView dx, TensorView dwte,
                                  ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
                                  double loss_scale, const ClassifierWorkspace& workspace,
                                  const TensorParallel& tensor, size_t first_token);
 
-// The losses alone, for evaluation.
+// Computes only the losses, for evaluation. Asynchronous on the stream.
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
                         ConstTensorView targets, const ClassifierWorkspace& workspace,
                         const TensorParallel& tensor, size_t first_token);

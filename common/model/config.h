@@ -1,4 +1,4 @@
-// The shape of a GPT-2.
+// The sizes of a GPT-2, and the presets that --model names.
 #pragma once
 
 #include <array>
@@ -13,17 +13,17 @@ struct Gpt2Config {
   size_t num_heads = 0;        // NH
   size_t hidden = 0;           // C
   size_t vocab_size = 0;       // V
-  size_t sequence_length = 0;  // T: positions the model has, and the length of training rows
+  size_t sequence_length = 0;  // T: the model's positions, and the tokens of a training sequence
 
   size_t head_size() const { return hidden / num_heads; }
 };
 
-// A named shape with the defaults that suit it.
+// A named size, with the defaults that suit it.
 struct Gpt2Preset {
   std::string_view name;
   Gpt2Config config;
   double learning_rate;  // the larger the model, the smaller [Brown20 GPT-3, table 2.1]
-  size_t sample_tokens;  // what --sample prints
+  size_t sample_tokens;  // how many tokens a run samples at its end
 };
 
 inline constexpr std::array<Gpt2Preset, 6> kGpt2Presets = {{
@@ -35,10 +35,10 @@ inline constexpr std::array<Gpt2Preset, 6> kGpt2Presets = {{
     {"gpt2-xl", {48, 25, 1600, 50257, 1024}, 2e-4, 32},
 }};
 
-// UserError listing the names when there is none called `name`.
+// Returns the preset called `name`. Throws a UserError that lists the names if there is none.
 const Gpt2Preset& find_preset(std::string_view name);
 
-// UserError unless every extent is in its range and the heads divide the hidden size.
+// Throws UserError unless every size is in its range and the heads divide the hidden size.
 void check_config(const Gpt2Config& config);
 
 }  // namespace ladder

@@ -19,7 +19,7 @@ ParameterSpec bias(std::string name, size_t size, TensorSplit split = TensorSpli
   return {.name = std::move(name), .shape = {size}, .split = split};
 }
 
-// The scale and the shift of a layernorm.
+// A layernorm's weight scales and its bias shifts.
 ParameterSpec norm_weight(const std::string& norm, size_t hidden) {
   return {.name = norm + ".weight", .shape = {hidden}, .initial_value = 1};
 }
@@ -27,11 +27,13 @@ ParameterSpec norm_bias(const std::string& norm, size_t hidden) {
   return bias(norm + ".bias", hidden);
 }
 
-// In the order of BlockParameter::Index.
+// Returns the unit of a transformer block. Its parameters are in the order of
+// BlockParameter::Index.
 UnitSpec block_unit(const Gpt2Config& config, size_t index) {
   const size_t c = config.hidden;
   const std::string h = concat("h.", index);
-  // Weights that write to the residual stream start smaller: there are 2 L of them. [Radford19]
+  // The 2 L weights that write to the residual stream start smaller, so that its size at the end
+  // does not depend on L. [Radford19]
   const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
   return {.name = h,
           .parameters = {norm_weight(h + ".ln_1", c), norm_bias(h + ".ln_1", c),
@@ -63,8 +65,9 @@ ModelDescription describe(const Gpt2Config& config) {
       add_unit({"wpe", {weight("wpe.weight", {config.sequence_length, c}, TensorSplit::none)}});
   model.operations.push_back({.kind = position_embedding, .unit = wpe});
   for (size_t index = 0; index < config.num_layers; ++index) {
-    // Products of 12 C^2 weights, and of each head's q with k and probabilities with v: with T
-    // tokens 4 T C. The causal half that is never computed counts as well, as is usual.
+    // The products are those with 12 C^2 weights, and in each head q with k and the probabilities
+    // with v, which is 4 T C FLOP for T tokens. The causal half that is never computed counts too,
+    // as is usual.
     model.operations.push_back({.kind = block,
                                 .unit = add_unit(block_unit(config, index)),
                                 .index = index,

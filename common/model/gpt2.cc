@@ -12,7 +12,7 @@
 namespace ladder {
 namespace {
 
-// (R, C) as (B, T, C).
+// Returns (R, C) as (B, T, C).
 TensorView by_sequence(TensorView rows, const Activations& a) {
   return rows.reshape({a.batch(), a.tokens(), rows.shape()[1]});
 }
@@ -136,7 +136,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
                                 a.output(), weights(use, hooks)[0], a.final_mean(), a.final_rstd());
     }
     case OperationKind::classifier:
-      return;  // it has added its gradients already
+      return;  // classify() has already added its gradients
   }
 }
 

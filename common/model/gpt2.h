@@ -9,48 +9,53 @@
 
 namespace ladder {
 
-// Runs the operations that the layout has. Where they are a part of the model, the residual stream
-// comes from the ranks with the part before and goes to those with the part after. Owns no memory:
-// the views and the layout must outlive this. The views may be empty where hooks say where weights
-// and gradients are. All calls are asynchronous on the stream.
+// Gpt2 runs the operations of a layout: all of the model, or the part of a pipeline stage. It owns
+// no memory: the buffers and the layout must outlive it. All calls are asynchronous on the stream.
+//
+// Letters: a micro-batch has B sequences of T tokens, R = B T rows of C elements; V vocabulary.
 class Gpt2 {
  public:
-  // `parameters` and `gradients`: flat buffers with the layout. `tensor`: where the layout has
-  // slices of tensors, what meets the ranks with the other slices.
+  // `parameters` and `gradients` are flat buffers with the layout. They may be empty if hooks say
+  // where weights and gradients are. If the layout has slices of tensors, `tensor` has the
+  // functions that combine results with the ranks that hold the other slices.
   Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
        TensorParallel tensor = {});
 
-  // Everything before the classifier, for tokens (B, T) int32 with B and T as `activations` has
-  // them. REQUIRES: in a part that does not embed the tokens, activations.input().
+  // Runs everything before the classifier for tokens (B, T) int32, where B and T are those of
+  // `activations`. A part that does not begin with the embeddings starts from activations.input(),
+  // which the caller has set.
   void forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                ConstTensorView tokens, const Hooks& hooks = {}) const;
 
-  // After forward, in a part with the classifier: losses (R) of `workspace`; the gradient of
-  // loss_scale * sum(losses) with respect to the final norm's output, in place of that output; and
-  // the classifier's share of the gradient of its weight.
+  // Runs the classifier after forward, in a part that has it. It computes the losses (R) of
+  // `workspace`, overwrites activations.final_norm() with the gradient of loss_scale * sum(losses)
+  // with respect to it, and adds the classifier's part of the gradient of its weight.
   //   targets (B, T) int32
   void classify(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 ConstTensorView targets, double loss_scale, const Hooks& hooks = {}) const;
 
-  // After classify: adds the gradients of this micro-batch, from the last operation to the first.
-  // REQUIRES: in a part without the classifier, workspace.d_residual(), the gradient with respect
-  // to activations.output(). On return it is that with respect to activations.input().
+  // Adds the gradients of this micro-batch, from the last operation to the first. In a part with
+  // the classifier it comes after classify. In any other part workspace.d_residual() must be the
+  // gradient with respect to activations.output(). It becomes the gradient with respect to
+  // activations.input().
   void backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 ConstTensorView tokens, const Hooks& hooks = {}) const;
 
-  // After forward, in a part with the classifier: losses (R) of `workspace`, and nothing else.
+  // Computes only the losses (R) of `workspace`. It comes after forward, in a part with the
+  // classifier.
   void evaluate(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 ConstTensorView targets, const Hooks& hooks = {}) const;
 
-  // After forward of a whole model: logits (1, V) that follow row `row` (of R).
+  // Computes the logits (1, V) of the token after row `row`. It comes after forward of a whole
+  // model.
   void logits(Stream& stream, TensorView logits, const Activations& activations, size_t row,
               const Hooks& hooks = {}) const;
 
  private:
-  // Calls body(operation) as a range of profilers, then hooks.done.
+  // Calls body(operation) as a named range, which profilers and traces show, and then hooks.done.
   template <class Body>
   void run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const;
-  // The use that the classifier is: of training or of evaluation.
+  // Returns the classifier's use in a walk. Throws if this part of the model has no classifier.
   const Use& classifier_in(const std::vector<Use>& walk) const;
   ConstUnitView weights(const Use& use, const Hooks& hooks) const;
   UnitView gradient(const Use& use, const Hooks& hooks) const;
@@ -65,7 +70,7 @@ class Gpt2 {
   ConstTensorView parameters_;
   TensorView gradients_;
   TensorParallel tensor_;
-  std::vector<Use> training_, evaluation_;  // walks
+  std::vector<Use> training_, evaluation_;  // the walks of one micro-batch
 };
 
 }  // namespace ladder

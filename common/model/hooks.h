@@ -1,4 +1,4 @@
-// Where a trainer reaches into the model's forward and backward.
+// Hooks: the points at which a trainer takes part in the model's forward and backward.
 #pragma once
 
 #include <functional>
@@ -7,17 +7,18 @@
 
 namespace ladder {
 
-// Functions that the model calls at every use of a unit, in the order of the walk (walk.h). Each
-// may be empty. The model keeps nothing of what they return beyond `done`.
+// The model calls these functions at every use of a unit, in the order of the walk (walk.h). Each
+// of them may be empty.
 struct Hooks {
-  // Asked before a use that reads weights: where they are, valid until done(use).
-  // Empty: in the flat buffer.
+  // Called before a use that reads weights. It returns the place of the unit's weights, which stays
+  // valid until done(use). If it is empty, weights are in the flat buffer.
   std::function<ConstUnitView(const Use& use)> weights;
-  // Asked before a use that writes a gradient: where to add it, valid until done(use).
-  // Empty: in the flat buffer.
+  // Called before a use that adds to a gradient. It returns the place of the unit's gradient, which
+  // stays valid until done(use). If it is empty, gradients are in the flat buffer.
   std::function<UnitView(const Use& use)> gradient;
-  // The use has been queued on the stream. With use.gradient_is_final what follows on the stream
-  // finds the unit's gradient complete for this micro-batch.
+  // Called when the use has been queued on the stream. The model does not use the two views any
+  // more. If use.gradient_is_final, work that is queued from now on finds the unit's gradient
+  // complete for this micro-batch.
   std::function<void(const Use& use)> done;
 };
 

@@ -19,19 +19,20 @@ std::vector<size_t> operations_that_use(const ModelDescription& model, size_t un
   return uses;
 }
 
-// Rows of a split matrix on every tensor-parallel rank but the last ones, which may have fewer.
+// Returns the rows of a split matrix on every tensor-parallel rank but the last ones, which may
+// have fewer.
 size_t most_rows(const Shape& shape, const ModelPart& part) {
   return (shape[0] + part.tensor_size - 1) / part.tensor_size;
 }
 
-// Elements that a parameter takes on the rank that has most of it.
+// Returns the elements that a parameter takes on the rank that has most of it.
 size_t room_for(const ParameterSpec& spec, const Parameter& held, const ModelPart& part) {
   return spec.split == TensorSplit::rows ? most_rows(spec.shape, part) * spec.shape[1]
                                          : held.shape.num_elements();
 }
 
-// An equal part of the columns (of a vector: of the elements) of each of `groups` groups of
-// columns.
+// Divides the columns (or a vector's elements) into `groups` groups, and makes `held` this rank's
+// equal part of each group.
 void take_columns(Parameter& held, const ModelPart& part, size_t groups) {
   const Shape& full = held.full_shape;
   const size_t group = full[full.num_dims() - 1] / groups, count = group / part.tensor_size;
@@ -58,7 +59,7 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
   const auto is_here = [&](size_t operation) {
     return part_.first <= operation && operation < part_.end;
   };
-  std::vector<size_t> local(model.units.size());  // where the model's units are in units_
+  std::vector<size_t> local(model.units.size());  // the index in units_ of each unit of the model
   for (size_t index = 0; index < model.units.size(); ++index) {
     const std::vector<size_t> uses = operations_that_use(model, index);
     const size_t uses_here = static_cast<size_t>(std::ranges::count_if(uses, is_here));

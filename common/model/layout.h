@@ -1,4 +1,4 @@
-// Where every parameter lies in the flat buffers.
+// The layout says where every parameter lies in the flat buffers.
 #pragma once
 
 #include <algorithm>
@@ -13,21 +13,19 @@ namespace ladder {
 // The part of the model that a rank holds.
 struct ModelPart {
   static constexpr size_t kToTheEnd = ~size_t{0};
-
-  // A pipeline stage: operations [first, end) of the model (ModelDescription::operations).
+  // A pipeline stage has operations [first, end) of the model (ModelDescription::operations).
   size_t first = 0, end = kToTheEnd;
-  // Tensor parallelism: the rank's slice of every tensor that is split.
+  // With tensor parallelism a rank has slice `tensor_rank` of every tensor that is split.
   size_t tensor_rank = 0, tensor_size = 1;
 };
 
-// Where a rank's units lie in its flat buffers: one after the other, each padded with zeros to a
+// A rank's units lie one after the other in its flat buffers. Each is padded with zeros to a
 // multiple of world_size * 16 elements, so that every rank's shard of a unit is equally large and
-// begins at a cache line. Parameters, gradients and moments all have this layout. `world_size` is
-// the number of ranks that hold the same part of the model.
+// begins at a cache line. `world_size` is the number of ranks that hold the same part of the model.
+// Parameters, gradients and moments all have this layout.
 //
-// A rank holds the units that the operations of its part use, and of tensors that tensor
-// parallelism splits its slice. Where the rows of a tensor do not divide, the last ranks have fewer
-// and padding in their place.
+// A rank holds the units that the operations of its part use; of tensors that are split it holds
+// its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
   // REQUIRES: tensor_size divides the heads.
@@ -40,19 +38,19 @@ class Layout {
   size_t world_size() const { return world_size_; }
   const std::vector<Unit>& units() const { return units_; }
   const Unit& unit(size_t index) const { return units_[index]; }
-  // What this part of the model does, in the order of forward. Their units are indices here.
+  // The operations of this part, in the order of forward. Operation::unit is an index of units().
   const std::vector<Operation>& operations() const { return operations_; }
-  // Operations of a kind in this part.
+  // Returns the number of operations of a kind in this part.
   size_t count(OperationKind kind) const;
   bool has(OperationKind kind) const { return count(kind) > 0; }
-  // Units of which another pipeline stage holds a copy, too (Unit::is_shared).
+  // Returns the units of which another pipeline stage holds a copy too (Unit::is_shared).
   std::vector<size_t> shared_units() const;
-  // Elements of the flat buffer, padding included.
+  // Returns the elements of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
-  size_t num_parameters() const;  // elements, without padding
-  // Has the buffer all units, and not one rank's shards alone?
+  size_t num_parameters() const;  // elements without padding
+  // Returns true if the buffer has all units, and false if it has only one rank's shards.
   bool covers(ConstTensorView buffer) const { return buffer.num_elements() == num_elements(); }
-  size_t largest_unit() const;  // its elements, padding included
+  size_t largest_unit() const;  // elements of the largest unit, padding included
 
  private:
   void add_unit(const UnitSpec& spec);
@@ -65,8 +63,8 @@ class Layout {
   std::vector<Operation> operations_;
 };
 
-// Calls body(parameter, begin, from, to) for every parameter that has elements among [first, last)
-// of the flat buffer: it begins at `begin`, and its elements [from, to) are in the range.
+// Calls body(parameter, begin, from, to) for every parameter with elements in [first, last) of the
+// flat buffer. The parameter begins at element `begin` of the buffer, and [from, to) are in range.
 template <class Body>
 void for_parameters_in(const Layout& layout, size_t first, size_t last, Body body) {
   for (const Unit& unit : layout.units()) {
@@ -79,7 +77,7 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
-// The largest size(parameter), 0 of none.
+// Returns the largest size(parameter), or 0 if there are no parameters.
 template <class Size>
 size_t largest_parameter(const Layout& layout, Size size) {
   size_t largest = 0;
@@ -89,11 +87,11 @@ size_t largest_parameter(const Layout& layout, Size size) {
   return largest;
 }
 
-// A unit's parameters (or gradients) in memory, padding included: unit[i] is its i-th parameter.
+// A view of a unit's parameters (or gradients), padding included. view[i] is its i-th parameter.
 template <class View>
 class BasicUnitView {
  public:
-  // REQUIRES: flat has unit.padded_elements elements and outlives this; so does `unit`.
+  // `flat` has unit.padded_elements elements. It and `unit` must outlive this view.
   BasicUnitView(const Unit& unit, View flat) : unit_(&unit), flat_(flat) {}
   View operator[](size_t index) const {
     const Parameter& parameter = unit_->parameters[index];
@@ -107,40 +105,40 @@ class BasicUnitView {
 using UnitView = BasicUnitView<TensorView>;
 using ConstUnitView = BasicUnitView<ConstTensorView>;
 
-// The unit's part of a flat buffer, padding included.
+// Returns the unit's part of a flat buffer, padding included.
 template <class View>
 View unit_in_flat(const Layout& layout, size_t unit, View flat) {
   return flat.rows(layout.unit(unit).offset, layout.unit(unit).padded_elements);
 }
-// The same as its parameters.
+// Returns the same part as a view of the unit's parameters.
 template <class View>
 BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {layout.unit(unit), unit_in_flat(layout, unit, flat)};
 }
 
-// Shards: rank r of N owns the r-th N-th of every unit, padding included. Its shards lie in the
-// flat buffer at shard_begin, or in a buffer of num_elements() / N elements that holds them alone,
-// unit by unit.
+// Rank r of N owns the r-th N-th of every unit, padding included: its shard. Its shards lie in a
+// flat buffer, each at shard_begin(), or in a buffer of num_elements() / N elements that has only
+// the shards of this rank, unit by unit.
 
-// Elements of one rank's shard of the unit.
+// Returns the elements of one rank's shard of the unit.
 inline size_t shard_elements(const Layout& layout, size_t unit) {
   return layout.unit(unit).padded_elements / layout.world_size();
 }
-// Where it begins in the flat buffer.
+// Returns the element of the flat buffer at which the shard begins.
 inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank) {
   return layout.unit(unit).offset + rank * shard_elements(layout, unit);
 }
-// The shard in the flat buffer.
+// Returns the shard in a flat buffer.
 template <class View>
 View shard_in_flat(const Layout& layout, size_t unit, size_t rank, View flat) {
   return flat.rows(shard_begin(layout, unit, rank), shard_elements(layout, unit));
 }
-// The same shard in a buffer that holds one rank's shards alone.
+// Returns the shard in a buffer that has only one rank's shards.
 template <class View>
 View shard_in_shards(const Layout& layout, size_t unit, View shards) {
   return shards.rows(layout.unit(unit).offset / layout.world_size(), shard_elements(layout, unit));
 }
-// The same shard in a buffer that is the one or the other, as its size tells.
+// Returns the shard in a buffer that may be either; its size tells which.
 template <class View>
 View shard_of(const Layout& layout, size_t unit, size_t rank, View buffer) {
   return layout.covers(buffer) ? shard_in_flat(layout, unit, rank, buffer)

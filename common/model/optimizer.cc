@@ -67,15 +67,16 @@ bool counts(const Parameter& parameter) { return parameter.counted && parameter.
 
 bool counts_all(const Unit& unit) { return std::ranges::all_of(unit.parameters, counts); }
 
-// Sums that make up a rank's: one of a whole unit, or one for each parameter.
+// Returns how many sums a rank needs. A unit whose parameters all count needs one; any other unit
+// needs one for each parameter.
 size_t num_sums(const Layout& layout) {
   size_t count = 0;
   for (const Unit& unit : layout.units()) count += counts_all(unit) ? 1 : unit.parameters.size();
   return count;
 }
 
-// Calls body(first, count) for the elements of a unit's shard, which begins at `begin` of the flat
-// buffer, that this rank counts; `first` is relative to the shard.
+// Calls body(first, count) for the ranges of a unit's shard that this rank counts. The shard begins
+// at element `begin` of the flat buffer, and `first` is relative to the shard.
 template <class Body>
 void for_counted(const Layout& layout, size_t unit, size_t begin, size_t elements, Body body) {
   if (counts_all(layout.unit(unit))) return body(0, elements);

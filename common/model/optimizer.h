@@ -1,4 +1,4 @@
-// AdamW over the flat layout, the learning-rate schedule, and the global gradient norm.
+// AdamW on flat buffers, the learning-rate schedule, and the norm of the whole gradient.
 #pragma once
 
 #include <cstdint>
@@ -19,52 +19,55 @@ struct OptimizerConfig {
   double clip_norm = 1;  // 0 = no clipping
 };
 
-// Linear warm-up from 0 over warmup_steps, then a cosine from learning_rate down to
-// min_learning_rate at num_steps. [Loshchilov17] `step` is 1-based.
+// Returns the learning rate of a step (1-based). It rises linearly from 0 over warmup_steps, then
+// falls along a cosine from learning_rate to min_learning_rate at num_steps. [Loshchilov17]
 double learning_rate_at(const OptimizerConfig& config, int64_t step);
 
-// What gradients are multiplied by: clip_norm / norm where the norm is larger, else 1. [Pascanu13]
+// Returns the factor that clips gradients: clip_norm / grad_norm if the norm is larger than
+// clip_norm, else 1. [Pascanu13]
 double clip_factor(const OptimizerConfig& config, double grad_norm);
 
-// The numbers of update `step` (1-based), given the global norm of its gradients.
+// Returns what the AdamW kernel needs for update `step` (1-based): learning rate, factors and so
+// on. `grad_norm` is the norm of the whole gradient.
 AdamWStep adamw_step(const OptimizerConfig& config, int64_t step, double grad_norm);
 
-// What AdamW keeps for every parameter that it updates, and how many updates it has made.
+// AdamW has the optimizer's state for the parameters that this rank updates, and counts updates.
 // [Loshchilov19]
 class AdamW {
  public:
-  // Moments of `dtype` for `elements` parameters; with `has_masters` also a master copy of these
-  // parameters, which is then what updates are made to. Category: optimizer.
+  // Allocates both moments in `dtype` for `elements` parameters, and with `has_masters` also a
+  // master copy of these parameters, which is then the copy that is updated. Category: optimizer.
   AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t elements,
         bool has_masters);
 
-  // The numbers of the next update, given the global norm of its gradients. Counts it.
+  // Counts an update and returns what the kernel needs for it (adamw_step() above).
   AdamWStep next_step(double grad_norm);
 
-  Tensor exp_avg, exp_avg_sq;  // moments of the gradients and of their squares
-  Tensor masters;              // empty where there are none
+  Tensor exp_avg, exp_avg_sq;  // the moments: running means of the gradients and of their squares
+  Tensor masters;              // empty if there are none
 
  private:
   OptimizerConfig config_;
   int64_t num_updates_ = 0;
 };
 
-// Updates elements [first, first + n) of the flat buffer, given as spans (n); weight decay goes to
-// 2-D weights only; padding and what is not trainable are not touched. Asynchronous on the stream.
+// Updates elements [first, first + n) of the flat buffer. The four views have just these elements:
+// (n) each. Only 2-D weights get weight decay. Padding, and parameters that are not trainable, keep
+// their values. Asynchronous on the stream.
 void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
                   TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
                   const AdamWStep& step);
 
-// Sums the squares of one rank's gradients, in fp64, in the same order whatever the lesson: shard
-// by shard of every unit. Of parameters that several ranks hold alike (Parameter::counted) one
-// does.
+// GradNorm sums the squares of gradients in fp64. Every lesson sums in the same order: each rank
+// sums its shard of every unit, in the order of the units. If several ranks hold copies of a
+// parameter, only one of them counts it (Parameter::counted).
 class GradNorm {
  public:
-  // Category: workspace.
+  // Allocates workspace. The layout must outlive this object.
   GradNorm(Memory& memory, const Layout& layout);
 
-  // The sum over rank `rank`'s shards of all units, unit by unit, in a buffer of gradients that is
-  // whole or has these shards alone. Synchronizes the stream.
+  // Returns the sum over the shards of rank `rank`. `gradients` is a flat buffer, or has only these
+  // shards. Synchronizes the stream.
   double squared_norm(Stream& stream, size_t rank, ConstTensorView gradients);
 
  private:

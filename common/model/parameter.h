@@ -10,8 +10,8 @@
 
 namespace ladder {
 
-// Where the elements that a rank holds of a tensor lie in the whole tensor: in runs of `length`
-// elements, the i-th of which begins at element first + i * stride.
+// The place in the whole tensor of the elements that a rank holds. They lie in runs of `length`
+// elements, and run i begins at element first + i * stride of the whole tensor.
 struct Runs {
   size_t first = 0, length = 0, stride = 0;
 };
@@ -19,38 +19,40 @@ struct Runs {
 // One tensor of the model, or a rank's slice of it, under its published name.
 struct Parameter {
   std::string name;
-  Shape shape;         // of what the rank holds
-  Shape full_shape;    // of the whole tensor
-  Runs runs;           // where the rank's elements lie in the whole tensor
+  Shape shape;         // the shape of the part that the rank holds
+  Shape full_shape;    // the shape of the whole tensor
+  Runs runs;           // the place of the rank's elements in the whole tensor
   bool split = false;  // true: each tensor-parallel rank holds another slice of it
-  // Of the copies that tensor-parallel ranks and pipeline stages hold of one tensor, one is
-  // counted: in the global norm, and when full tensors are put together.
+  // Tensor-parallel ranks and pipeline stages may hold copies of one tensor. This is true for one
+  // copy, which counts in the norm and is used when full tensors are put together.
   bool counted = true;
-  double initial_value = 0;  // of every element, unless initial_deviation > 0: then normal about 0
-  double initial_deviation = 0;
-  bool trainable = true;  // false: the optimizer leaves it as it is
-  size_t offset = 0;      // elements from the beginning of its unit
+  double initial_value = 0;      // the value of every element if initial_deviation is 0
+  double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
+  bool trainable = true;         // false: the optimizer leaves it as it is
+  size_t offset = 0;             // the unit's element at which it begins
 
-  // Weight decay applies to 2-D weights only, not to biases and layernorm parameters.
+  // Returns whether weight decay applies: to 2-D weights, not to biases and layernorm parameters.
   bool decays() const { return shape.num_dims() == 2; }
-  // Of a matrix whose rows are split: the row of the whole matrix that the rank's first row is.
+  // Returns the row of the whole matrix that is the first row of this rank. REQUIRES: a matrix
+  // whose rows are split.
   size_t first_row() const { return runs.first / full_shape[1]; }
 };
 
-// The parameters that hooks, buckets, shards and prefetching treat as one.
+// A unit as a rank holds it: parameters that hooks, buckets, shards and prefetching treat as one.
 struct Unit {
   std::string name;
   std::vector<Parameter> parameters;  // one after the other, without gaps
-  size_t offset = 0;                  // elements from the beginning of the flat buffer
-  size_t num_elements = 0;            // of its parameters
-  size_t padded_elements = 0;         // what it takes in the flat buffer
-  // A pipeline stage other than this rank's holds a copy of the unit, too, and both add to its
-  // gradient. The stage that uses the unit first owns it; `is_copy` is true on the other.
+  size_t offset = 0;                  // the element of the flat buffer at which it begins
+  size_t num_elements = 0;            // the elements of its parameters
+  size_t padded_elements = 0;         // the elements that it takes in the flat buffer
+  // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
+  // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
   bool is_shared = false, is_copy = false;
 };
 
-// Calls body(from, at, count) for the runs of elements [from, from + count) of what is held that
-// make up [first, last): they are elements [at, at + count) of the whole tensor.
+// Splits elements [first, last) of the part that is held into pieces that lie together in the whole
+// tensor. Calls body(from, at, count) for each: elements [from, from + count) of the part are
+// elements [at, at + count) of the whole tensor.
 template <class Body>
 void for_runs_in(const Parameter& parameter, size_t first, size_t last, Body body) {
   const Runs& runs = parameter.runs;

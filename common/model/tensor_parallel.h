@@ -1,5 +1,5 @@
-// Tensor parallelism, as the model sees it: the points at which ranks that hold a slice of every
-// large weight meet.
+// Tensor parallelism as the model sees it: the points at which ranks that hold slices of the large
+// weights combine their results.
 #pragma once
 
 #include <functional>
@@ -9,32 +9,37 @@
 
 namespace ladder {
 
-// Two linear layers in a row need one sum over the ranks: the weight of the first has its columns
-// split, so that a rank has whole columns of the output, the weight of the second its rows, which
-// meet just these columns. What goes into the pair and what comes out of it is the same on all
-// ranks. The two points are called f and g [Shoeybi19, section 3]. Where a model is not split all
-// of them are identities, which is what the functions here are unless they are set.
+// Two linear layers in a row need only one sum over the ranks. The first weight is split by
+// columns, so each rank computes some columns of the first layer's output. The second weight is
+// split by rows: each rank has just the rows that multiply its columns, and computes a partial sum
+// of the second layer's output. The pair's input and its output are the same on all ranks. The
+// point where ranks enter the pair is called f, the point where they leave it g [Shoeybi19, section
+// 3].
+//
+// If the model is not split, nothing happens at these points; that is what the functions do unless
+// they are set.
 struct TensorParallel {
-  // f, before the first product. `in` is the input of the pair as the residual stream has it;
-  // returns what the product reads.
+  // f in forward, before the first product. `in` is the pair's input. Returns what the first
+  // product reads.
   std::function<ConstTensorView(Stream&, ConstTensorView in)> enter =
       [](Stream&, ConstTensorView in) { return in; };
-  // f in backward: each rank has the gradient that its columns give, and the sum over the ranks is
-  // that of the whole input. Begins the sum, in place, and returns at once; the product of the
-  // weight's gradient runs meanwhile.
+  // f in backward. Each rank has the part of the input's gradient that comes from its columns.
+  // Begins to sum it over the ranks, in place, and returns at once, so that the product of the
+  // weight's gradient can run meanwhile. `d_in` belongs to the sum until its Work has been waited
+  // for.
   std::function<Work(Stream&, TensorView d_in)> enter_backward = [](Stream&, TensorView) {
     return Work();
   };
-  // g, after the second product: each rank has a part of the sum. Returns the sum, which may
-  // replace `partial`.
+  // g in forward, after the second product. Each rank has a partial sum. Returns the sum over the
+  // ranks, which may overwrite `partial`.
   std::function<ConstTensorView(Stream&, TensorView partial)> leave =
       [](Stream&, TensorView partial) { return ConstTensorView(partial); };
-  // g in backward: returns the gradient of the pair's output, as the second product's backward
-  // needs it.
+  // g in backward. Given the gradient of the pair's output, returns what the second product's
+  // backward reads.
   std::function<ConstTensorView(Stream&, ConstTensorView d_out)> leave_backward =
       [](Stream&, ConstTensorView d_out) { return d_out; };
-  // The classifier's weight has its rows (tokens of the vocabulary) split. Reduces statistics of
-  // logits, one or more for each row, in place.
+  // The classifier's weight is split by rows, the tokens of the vocabulary. Reduces statistics of
+  // the logits (maximum, sum of exponentials, target's logit) over the ranks, in place.
   std::function<void(Stream&, TensorView statistics, Reduction)> reduce_statistics =
       [](Stream&, TensorView, Reduction) {};
 };

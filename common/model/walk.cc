@@ -44,7 +44,7 @@ std::vector<Use> training_walk(const Layout& layout) {
     }
     walk.push_back(use);
   }
-  // Of the backward uses of a unit the last one makes its gradient final.
+  // The last use of a unit in backward makes its gradient final.
   std::vector<bool> is_final(layout.units().size(), false);
   for (Use& use : std::views::reverse(walk)) {
     if (use.pass != Pass::backward || is_final[use.unit]) continue;

@@ -14,14 +14,14 @@
 namespace ladder {
 namespace {
 
-// In published files, in some others, and in dumps.
+// The prefixes that names have: none in published files, and others in some files and in dumps.
 constexpr std::string_view kDumpPrefix = "param.";
 constexpr std::string_view kPrefixes[] = {"", "transformer.", kDumpPrefix};
 
-// Elements that are looked at together.
+// The number of elements that are read and checked at a time.
 constexpr size_t kPart = 1 << 16;
 
-// Of which a model with shorter sequences has the first rows.
+// A model with shorter sequences has only the first rows of this tensor.
 constexpr std::string_view kPositions = "wpe.weight";
 
 std::string_view without_prefix(std::string_view name) {
@@ -31,7 +31,7 @@ std::string_view without_prefix(std::string_view name) {
   return name;
 }
 
-// What a dump has besides parameters.
+// Returns whether a dump has a tensor of this name besides its parameters.
 bool is_dumped_besides(std::string_view name) {
   return name == "loss" || name == "grad_norm" || name.starts_with("grad.") ||
          name.starts_with("exp_avg.") || name.starts_with("exp_avg_sq.");
@@ -47,7 +47,7 @@ std::string shape_text(const std::vector<size_t>& shape) {
   return text + ")";
 }
 
-// "(3, 17)": where the element of this index is in a tensor of this shape.
+// Returns the place of an element in a tensor of this shape, as in "(3, 17)".
 std::string place_of(size_t index, std::vector<size_t> shape) {
   for (size_t dim = shape.size(); dim-- > 0;) {
     const size_t extent = shape[dim];
@@ -153,7 +153,7 @@ void WeightsFile::check_tied_head() const {
     b.resize(count);
     reader_.read_part(*head, first, TensorView(a.data(), DType::fp64, DeviceType::cpu, {count}));
     reader_.read_part(*wte, first, TensorView(b.data(), DType::fp64, DeviceType::cpu, {count}));
-    // What is NaN in both is equal here, and refused when it is read.
+    // Two NaNs count as equal here; read() refuses them later.
     equal = std::ranges::equal(
         a, b, [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
   }
@@ -180,7 +180,7 @@ void WeightsFile::read(const Parameter& parameter, TensorView destination) const
 }
 
 void WeightsFile::check_values(const Layout& layout, DType dtype) const {
-  std::vector<double> buffer(kPart);  // no dtype has larger elements
+  std::vector<double> buffer(kPart);  // large enough for every dtype
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) {
       const size_t num_elements = parameter.full_shape.num_elements();

@@ -1,4 +1,4 @@
-// The values a model starts from: the counter-based initialization, or a file.
+// Gives a model its first values: random ones, or those of a file.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +11,37 @@
 
 namespace ladder {
 
-// Elements [first, first + span) of the flat buffer get their initial values: each is a function of
-// (seed, tensor name, index in the tensor), so every rank can make any shard of it. Padding is left
-// as it is. Asynchronous on the stream.
-//   span (n) out
+// Gives elements [first, first + n) of the flat buffer their initial values; `span` (n) has just
+// these elements. Each value is a function of the seed, the tensor's name and the element's index
+// in the tensor, so every rank can make any shard. Padding keeps its values. Asynchronous on the
+// stream.
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span);
 
-// A safetensors file with the weights of a GPT-2 in fp32, fp64, bf16 or fp16, under their published
-// names, with or without the prefix `transformer.`, or a dump, with the prefix `param.`; the other
-// tensors of a dump are ignored. So are masks (`attn.bias`, `attn.masked_bias`); `lm_head.weight`
-// may be there if it equals `wte.weight`. The file may have more positions than the model: of
-// `wpe.weight` the first rows are read.
+// WeightsFile is a safetensors file with the weights of a GPT-2 in fp32, fp64, bf16 or fp16. It may
+// have the published names, with or without the prefix `transformer.`, or it may be a dump, whose
+// parameters have the prefix `param.`. Masks (`attn.bias`, `attn.masked_bias`) and the other
+// tensors of a dump are ignored. `lm_head.weight` may be there if it equals `wte.weight`. The file
+// may have more positions than the model: then only the first rows of `wpe.weight` are read.
 class WeightsFile {
  public:
-  // UserError, naming --init, unless the file holds every parameter of the layout in its full
-  // shape, and nothing else. REQUIRES: the layout of a whole model.
+  // Opens the file. Throws a UserError that names --init unless the file has every parameter of the
+  // layout in its full shape, and nothing else. REQUIRES: the layout of a whole model.
   WeightsFile(const std::string& path, const Layout& layout);
 
-  // `destination` (the parameter's full shape, host memory) = all of it, converted to its dtype.
-  // UserError, naming --init, tensor, element and value: a number that is NaN or infinite, in the
-  // file or in the destination's dtype.
+  // Reads a whole parameter into `destination`, which is host memory with the parameter's full
+  // shape, and converts it to the destination's dtype. If a value is NaN or infinite, in the file
+  // or after the conversion, it throws a UserError that names --init, tensor, element and value.
   void read(const Parameter& parameter, TensorView destination) const;
-  // The same UserError if read() of any parameter into this dtype would throw one. Reads the file.
+  // Throws the same UserError if read() of any parameter into `dtype` would throw one. It reads the
+  // whole file.
   void check_values(const Layout& layout, DType dtype) const;
 
  private:
-  // Throws UserError about the tensor that `what` begins with.
+  // Throws a UserError that names --init and the file. `what` begins with the tensor's name.
   [[noreturn]] void refuse(const std::string& what) const;
   [[noreturn]] void refuse_element(const SafetensorsEntry& entry, size_t index, DType dtype) const;
-  // The tensor of this name, with any prefix; nullptr if there is none.
+  // Returns the tensor with this name, with any prefix, or nullptr if there is none.
   const SafetensorsEntry* find(const std::string& name) const;
   void read_part(const SafetensorsEntry& entry, size_t first, TensorView destination) const;
   void check_tensor(const Parameter& parameter) const;

@@ -13,17 +13,17 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct BestCut {
   double value = kInfinity;
-  std::vector<size_t> first;  // piece of each stage
+  std::vector<size_t> first;  // the first piece of each stage
 };
 
-// The cut with the least value, where `fold(value of the stages before, cost of a stage)` is the
-// value with one stage more. The last of `s` stages that hold all pieces before `end` begins at
-// some piece, and the best of those is the best there is if fold is monotonic in its first
-// argument.
+// Returns the cut with the smallest value. fold(value of some stages, cost of one more stage) is
+// the value of all of them; it must be monotonic in its first argument. For s stages that hold all
+// pieces before `end`, we try every piece at which the last stage may begin, together with the best
+// cut of the pieces before it into s - 1 stages.
 template <class Fold>
 BestCut best_cut(const std::vector<double>& costs, size_t num_stages, Fold fold) {
   const size_t n = costs.size();
-  std::vector<double> before(n + 1, kInfinity);  // by end, with one stage less
+  std::vector<double> before(n + 1, kInfinity);  // the best values with one stage less, by `end`
   before[0] = 0;
   std::vector<std::vector<size_t>> begins(num_stages, std::vector<size_t>(n + 1));
   for (size_t s = 0; s < num_stages; ++s) {

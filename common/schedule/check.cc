@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-// What stage s of p does with a micro-batch, in this order.
+// Returns what stage s of p stages does with a micro-batch, in order.
 StageSchedule chain_of(size_t s, size_t p) {
   StageSchedule chain;
   if (s > 0) chain.push_back({.kind = ActionKind::recv_activation, .peer = s - 1});
@@ -25,7 +25,7 @@ StageSchedule chain_of(size_t s, size_t p) {
   return chain;
 }
 
-// Goes through the actions of one stage.
+// Checks the actions of one stage, one after the other.
 class StageChecker {
  public:
   StageChecker(size_t stage, const Schedule& schedule, size_t num_micro_batches,
@@ -55,7 +55,7 @@ class StageChecker {
 
  private:
   struct Progress {
-    size_t done = 0;  // actions of the chain
+    size_t done = 0;  // how many actions of the chain have been done
     size_t slot = 0;
     bool is_broken = false;
   };
@@ -64,8 +64,9 @@ class StageChecker {
     problems_.push_back(concat("stage ", stage_, ", ", describe(action), ": ", why));
   }
 
-  // Is it the next action of its micro-batch's chain? If not, that is said once, and the rest of
-  // this micro-batch's actions are passed over: they would only repeat it.
+  // Returns whether the action is the next one of its micro-batch's chain. The first time that it
+  // is not, it adds a fault. Later actions of that micro-batch are passed over, since they would
+  // only repeat the fault.
   bool is_due(const Action& action) {
     Progress& progress = progress_[action.micro_batch];
     if (progress.is_broken) return false;
@@ -104,8 +105,8 @@ class StageChecker {
     }
   }
 
-  // The gradient of a micro-batch is in the buffer from recv_gradient, on the last stage from
-  // backward, until it is sent, on the first stage until backward.
+  // A micro-batch's gradient enters the buffer at recv_gradient, or at backward on the last stage.
+  // It leaves the buffer when it is sent, or at backward on the first stage.
   void check_gradient_buffer(const Action& action) {
     const bool is_last = stage_ + 1 == num_stages_;
     const bool fills = action.kind == (is_last ? ActionKind::backward : ActionKind::recv_gradient);
@@ -158,7 +159,7 @@ class StageChecker {
   std::vector<std::string>& problems_;
 };
 
-// Micro-batches in the order of their messages, by sender, receiver and kind of send.
+// For each sender, receiver and kind of send: the micro-batches in the order of their messages.
 using Messages = std::map<std::tuple<size_t, size_t, ActionKind>, std::vector<size_t>>;
 
 ActionKind send_of(ActionKind recv) {

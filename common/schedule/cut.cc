@@ -15,7 +15,7 @@ std::string join(const std::vector<size_t>& numbers) {
   return text;
 }
 
-// Parts that begin at these operations.
+// Returns the parts that begin at these operations.
 std::vector<ModelPart> parts_from(const ModelDescription& model, const std::vector<size_t>& first) {
   std::vector<ModelPart> parts;
   for (size_t stage = 0; stage < first.size(); ++stage) {
@@ -26,7 +26,7 @@ std::vector<ModelPart> parts_from(const ModelDescription& model, const std::vect
   return parts;
 }
 
-// The operations that are blocks.
+// Returns the indices of the operations that are transformer blocks.
 std::vector<size_t> blocks_of(const ModelDescription& model) {
   std::vector<size_t> blocks;
   for (size_t i = 0; i < model.operations.size(); ++i) {
@@ -35,7 +35,7 @@ std::vector<size_t> blocks_of(const ModelDescription& model) {
   return blocks;
 }
 
-// Blocks of each stage of the cheapest cut.
+// Returns the number of transformer blocks on each stage of the best cut.
 std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages) {
   std::vector<size_t> layers;
   const std::vector<size_t> blocks = blocks_of(model);
@@ -57,7 +57,7 @@ double part_flops(const ModelDescription& model, const ModelPart& part) {
 }
 
 std::vector<ModelPart> cut_evenly(const ModelDescription& model, size_t num_stages) {
-  std::vector<size_t> starts;  // of what no cut may separate
+  std::vector<size_t> starts;  // the operations at which a stage may begin
   for (size_t i = 0; i < model.operations.size(); ++i) {
     if (model.operations[i].starts_stage) starts.push_back(i);
   }
@@ -72,13 +72,14 @@ std::vector<ModelPart> cut_evenly(const ModelDescription& model, size_t num_stag
 
 std::vector<ModelPart> cut_at_layers(const ModelDescription& model,
                                      const std::vector<size_t>& layers, size_t num_stages) {
-  std::vector<size_t> ends = blocks_of(model);  // where stages may begin, by blocks before them
+  // After the next statements, ends[n] is the operation that follows the first n blocks.
+  std::vector<size_t> ends = blocks_of(model);
   const size_t available = ends.size(), most = available + 2;
   if (num_stages > most) {
     throw UserError(concat("--stage-layers: at most ", most, " stages for ",
                            counted(available, "layer"), ", not ", num_stages));
   }
-  // A double, so that absurd numbers do not wrap around.
+  // The sum is a double, so that absurd numbers do not wrap around.
   const double sum = std::accumulate(layers.begin(), layers.end(), 0.0);
   const bool middle_is_empty =
       layers.size() > 2 && std::count(layers.begin() + 1, layers.end() - 1, size_t{0}) > 0;

@@ -11,11 +11,11 @@
 namespace ladder {
 namespace {
 
-// A forward or backward; times from the timeline's begin.
+// A forward or backward. Times count from the beginning of the timeline.
 struct Box {
   size_t stage = 0;
   bool is_forward = false;
-  std::string number;  // of its micro-batch
+  std::string number;  // its micro-batch's number
   double begin = 0, end = 0;
 };
 
@@ -47,11 +47,11 @@ std::string percent(double share, int digits) {
   return text.str();
 }
 
-// Columns that a box should have: the longest number and a blank, or brackets.
+// Returns the columns that a box should have: for the longest number, and for a blank or brackets.
 size_t wanted_columns(const Box& box, size_t digits) { return digits + (box.is_forward ? 1 : 2); }
 
-// Columns a unit of time: enough for the shortest box, but not much more than boxes need on
-// average.
+// Returns the columns of one unit of time: enough for the shortest box, but not much more than
+// boxes need on average.
 double columns_per_time(const std::vector<Box>& boxes, size_t digits) {
   double most = 0, columns = 0, time = 0;
   for (const Box& box : boxes) {

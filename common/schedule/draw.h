@@ -1,4 +1,4 @@
-// Pictures of a pipeline schedule in time: a row for each stage, a box for each forward and
+// Draws a pipeline schedule in time: a line for each stage, and on it a box for each forward and
 // backward. Everything else, messages too, is idle time. Times may be simulated or measured.
 #pragma once
 
@@ -8,17 +8,17 @@
 
 namespace ladder {
 
-// For the terminal, in ASCII. A forward is its micro-batch's number and blanks, a backward the same
-// in brackets, idle time is dots. Rows are scaled so that numbers fit: 4 stages and 8 micro-batches
-// in 90 columns if the bubble is small. Where stages differ so much that rows would get too long,
-// boxes that are too short for their number are filled with 'f' or 'b'. Rows end with the stage's
-// idle share; the last line says what the signs mean, and the bubble. REQUIRES: the timeline is the
-// schedule's and not empty.
+// Draws in ASCII for the terminal. A forward is its micro-batch's number and blanks, a backward the
+// same in brackets, idle time is dots. A unit of time is so wide that numbers fit: 4 stages and 8
+// micro-batches take 90 columns if the bubble is small. If stages differ so much that lines would
+// get too long, boxes that are too short for their number are filled with 'f' or 'b'. A line ends
+// with the stage's share of idle time. The last line explains the signs and gives the bubble.
+// REQUIRES: the timeline is the schedule's and not empty.
 std::string draw_text(const Schedule& schedule, const Timeline& timeline);
 
-// A standalone SVG, its title `name`, the numbers of stages and micro-batches and the bubble. Boxes
-// that are too narrow have no number.
-// REQUIRES: as above; `name` has none of XML's special characters.
+// Draws a standalone SVG. Its title has `name`, the numbers of stages and micro-batches, and the
+// bubble. Boxes that are too narrow have no number. REQUIRES: the timeline is the schedule's and
+// not empty; `name` has none of XML's special characters.
 std::string draw_svg(const std::string& name, const Schedule& schedule, const Timeline& timeline);
 
 }  // namespace ladder

@@ -11,13 +11,13 @@ namespace ladder {
 namespace {
 
 struct Channel {
-  std::deque<size_t> outstanding;  // actions that the stage has come to, not completed
-  double free_at = 0;              // when the last completed one did
+  std::deque<size_t> outstanding;  // actions that the stage has begun and that are not completed
+  double free_at = 0;              // the time at which the last completed action ended
 };
 
 struct Stage {
-  size_t next = 0;   // action
-  double clock = 0;  // when the stage can go on with it
+  size_t next = 0;   // the next action
+  double clock = 0;  // the time at which the stage can begin it
   Channel activations, gradients;
 
   Channel& channel_of(ActionKind kind) {
@@ -29,8 +29,9 @@ struct Stage {
   }
 };
 
-// Every stage goes on until it needs another one, round and round. All times follow from maxima and
-// sums along the orders of stages and channels, so the order in which stages are visited is moot.
+// The simulation visits the stages again and again, and runs each until it needs another stage. All
+// times are maxima and sums along the orders of stages and channels, so they do not depend on the
+// order of the visits.
 class Simulation {
  public:
   Simulation(const Schedule& schedule, const Costs& costs)
@@ -59,7 +60,8 @@ class Simulation {
     return stages_[s].next < schedule_[s].size() ? &schedule_[s][stages_[s].next] : nullptr;
   }
 
-  // Runs the next action of stage s, or begins it if it is a receive. False: it must wait.
+  // Runs the next action of stage s, or begins it if it is a receive. Returns false if it must
+  // wait.
   bool advance(size_t s) {
     const Action* const action = next_action(s);
     if (action == nullptr) return false;
@@ -88,7 +90,7 @@ class Simulation {
     check_peer(s, action);
     Stage& stage = stages_[s];
     std::deque<size_t>& outstanding = stage.channel_of(action.kind).outstanding;
-    if (!outstanding.empty() && outstanding.back() == stage.next) return false;  // has begun
+    if (!outstanding.empty() && outstanding.back() == stage.next) return false;  // already begun
     outstanding.push_back(stage.next);
     timeline_[s][stage.next].begin = stage.clock;
     if (is_send(action.kind)) ++stage.next;
@@ -198,7 +200,7 @@ Bubble bubble_of(const Schedule& schedule, const Timeline& timeline) {
       const bool is_work = kind == ActionKind::forward || kind == ActionKind::backward;
       if (is_work) busy += timeline[s][i].length();
     }
-    // Never -0: busy may be a rounding more than the total.
+    // Rounding may make `busy` a little more than the total; the share must not become negative.
     bubble.idle.push_back(total > 0 ? std::max(0.0, 1 - busy / total) : 0);
     bubble.overall += bubble.idle.back() / static_cast<double>(schedule.size());
   }

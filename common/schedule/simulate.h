@@ -1,15 +1,15 @@
-// When everything in a pipeline schedule happens: a model of what the executor does.
+// Computes when everything in a pipeline schedule happens. It is a model of what the executor does.
 //
 // A stage runs its actions in order. forward, backward and receives block it; a send is started and
-// goes on in the background. A stage has two channels, one for activations and one for gradients:
-// each runs its sends and receives in order, and one begins when the one before it has completed. A
+// goes on in the background. A stage has two channels, one for activations and one for gradients.
+// Each channel runs its sends and receives in order: one begins when the last one has completed. A
 // message is transferred when both its send and its receive have begun; both complete together.
-// Nothing is buffered on the way: MPI may wait for the receiver with any message, and does with
-// large ones, so a schedule must not rely on more.
+// Nothing is buffered on the way: MPI may make any send wait for its receiver, and does so for
+// large messages, so a schedule must not rely on buffers.
 //
-// The gradient buffer is one: backward begins when the stage's sends of gradients have completed
-// (recv_gradient does anyway, being on their channel). reduce_embedding begins when both its stages
-// have come to it and their sends have completed, and blocks both.
+// A stage has one gradient buffer, so backward begins only when the stage's sends of gradients have
+// completed. (recv_gradient waits for them too, being on their channel.) reduce_embedding begins
+// when both its stages have come to it and their sends have completed, and blocks both stages.
 #pragma once
 
 #include <functional>
@@ -19,34 +19,37 @@
 
 namespace ladder {
 
-// How long an action of `stage` takes, in any unit, alone. A message takes what its send does, the
-// receives are never asked. reduce_embedding takes the longer of the two stages' times.
+// Returns how long an action of `stage` takes by itself, in any unit of time. A message takes as
+// long as its send; the function is not called for receives. reduce_embedding takes the longer of
+// the two stages' times.
 using Costs = std::function<double(size_t stage, ActionKind kind)>;
-// The same on all stages; the sum of the embedding takes as long as a message.
+// Returns costs that are the same on all stages. reduce_embedding takes as long as a message.
 Costs uniform_costs(double forward, double backward, double message = 0);
 
-// From an action's begin to its completion. That of a message or of reduce_embedding begins when
-// the stage comes to it, so it includes the wait for the other stage.
+// The time from an action's beginning to its completion. A message, or reduce_embedding, begins
+// when the stage comes to it, so its span includes the wait for the other stage.
 struct Span {
   double begin = 0, end = 0;
   double length() const { return end - begin; }
 };
-// By stage, by action. Measured times may stand in one too.
+// The spans of all actions, by stage and then by action. They may be simulated or measured.
 using Timeline = std::vector<std::vector<Span>>;
 
-// Throws Error saying what every stage waits for where none can go on (a send that nobody receives
-// is such a case too), or naming an action whose peer is no other stage.
+// Returns the timeline of the schedule. If no stage can go on (also because of a send that nobody
+// receives), it throws an Error that says what every stage waits for. It also throws an Error if
+// the peer of an action is not another stage.
 Timeline simulate(const Schedule& schedule, const Costs& costs);
 
-// From the first begin to the last end.
+// Returns the span from the first beginning to the last end.
 Span extent_of(const Timeline& timeline);
 
-// The share of time in which stages run neither forward nor backward: from 0 to 1. GPipe's and
-// 1F1B's is (p - 1)/(m + p - 1) with equal stages and free messages; relative to the time of work
-// alone instead of all time, as some papers have it, that is (p - 1)/m.
+// The bubble is the share of time, from 0 to 1, in which stages run neither forward nor backward.
+// With p equal stages, m micro-batches and free messages, that of GPipe and 1F1B is
+// (p - 1) / (m + p - 1). Some papers divide by the time of work instead of all time; then it is
+// (p - 1) / m.
 struct Bubble {
-  std::vector<double> idle;  // by stage
-  double overall = 0;        // their mean
+  std::vector<double> idle;  // the idle share of each stage
+  double overall = 0;        // the mean over the stages
 };
 Bubble bubble_of(const Schedule& schedule, const Timeline& timeline);
 

@@ -15,7 +15,8 @@
 namespace ladder {
 namespace {
 
-// The hash of at most `most` bytes of a file, in blocks spread evenly from the first to the last.
+// Returns a hash of at most `most` bytes of a file, in pieces spread evenly from the first byte to
+// the last.
 uint64_t hash_of_file(const MappedFile& file, size_t most) {
   constexpr size_t kBlock = 4096;
   const std::span<const std::byte> bytes = file.bytes();
@@ -53,7 +54,7 @@ std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
   return inputs;
 }
 
-// Tells this file of this machine from every other one, and from what it was before it was written.
+// Returns a text that only this file of this machine has. It changes when the file is written.
 std::string identity_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) != 0) return "?";

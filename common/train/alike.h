@@ -1,4 +1,4 @@
-// What all ranks of a run must have alike: the program, its flags, its input files.
+// Checks of what must be the same on all ranks of a run: the program, its flags, its input files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,23 +11,24 @@
 
 namespace ladder {
 
-// The lesson, the build, and whether --help is asked for: what has to be the same before ranks do
-// anything together. The build is known by a hash of the program's file.
+// Returns the settings that must agree before ranks do anything together: the lesson, the build,
+// and whether --help is asked for. A hash of the program's file stands for the build.
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv);
 
-// Every flag of `app` with its value, wherever that comes from: the command line, the file of
-// --config, the default. REQUIRES: `app` has parsed them.
+// Returns every flag of `app` with its value, which may come from the command line, from the file
+// of --config, or from the default. REQUIRES: `app` has parsed the flags.
 std::vector<Setting> settings_of_flags(CLI::App& app);
 
-// UserError where a rank's program, or its flags, are not rank 0's. One rank reads nothing for it.
-// Collective.
+// These throw UserError on all ranks if a rank's program, or its flags, differ from rank 0's. A
+// single rank reads nothing for them. Collective.
 void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv);
 void require_same_flags(const Job& job, CLI::App& app);
 
-// The files of --init and --data: UserError where a rank's differ from rank 0's in their size or
-// their contents. Files that are the same file of one machine are not read. Else all of --init is
-// compared; of each file of --data all up to 16 MiB, and of larger ones as much, in 4 KiB spread
-// evenly from the first to the last byte. Collective.
+// Throws UserError on all ranks if a rank's files of --init and --data differ from rank 0's in size
+// or contents. Ranks of one machine that name the same file do not read it. Otherwise the file of
+// --init is compared whole. A file of --data is compared whole if it has at most 16 MiB; of a
+// larger file, 16 MiB in pieces of 4 KiB are compared, spread evenly from the first byte to the
+// last. Collective.
 void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& corpus);
 
 }  // namespace ladder

@@ -9,18 +9,21 @@
 namespace ladder {
 namespace {
 
-// CLI11 takes 010 for eight, 0x10 for sixteen and 0x1p3 for eight again.
+// Makes numbers decimal for all flags of the app. CLI11 itself reads 010 as 8, 0x10 as 16 and 0x1p3
+// as 8.
 void require_decimal(CLI::App& app) {
   constexpr double kLargest = std::numeric_limits<double>::max();
   for (CLI::Option* option : app.get_options()) {
-    // CLI11's names for the types of numbers. byte_size() has made 64MiB a plain number by then.
+    // These are CLI11's names for the types of numbers. byte_size() runs before this check, so
+    // 64MiB is a plain number by now.
     const std::string type = option->get_type_name();
     if (type == "INT" || type == "UINT") option->check(decimal());
     if (type == "FLOAT") option->check(real(-kLargest, kLargest));
   }
 }
 
-// A file of flags is read into memory whole, by a parser that waits for its end.
+// Says what is wrong with the path of --config. CLI11 would wait for the end of a pipe, and read a
+// file of any size into memory.
 std::string flags_file_fault(std::string& path) {
   constexpr size_t kMaxBytes = 1 << 20;
   if (path.empty()) return "the path is empty";
@@ -33,7 +36,8 @@ std::string flags_file_fault(std::string& path) {
   return "";
 }
 
-// "no such flag: --stepz", "words that belong to no flag: train"
+// Names the arguments that nothing understands, as in "no such flag: --stepz" or "words that belong
+// to no flag: train".
 std::string unexpected(const CLI::App& app) {
   std::string flags, words;
   for (const std::string& word : app.remaining()) {
@@ -43,7 +47,7 @@ std::string unexpected(const CLI::App& app) {
   return flags.empty() ? "words that belong to no flag: " + words : "no such flag: " + flags;
 }
 
-// What CLI11 says of a flag that has no value, or is there twice, in clearer words.
+// Says in clearer words what CLI11 says of a flag that has no value or is given twice.
 std::string flag_fault(const std::string& text) {
   const std::string flag = text.substr(0, text.find(": "));
   const std::string too_many = ": At Most 1 required but received ";
@@ -53,7 +57,7 @@ std::string flag_fault(const std::string& text) {
                 " times, expected once");
 }
 
-// What CLI11 says of the file of --config, which it calls an INI.
+// Says in clearer words what CLI11 says of the file of --config, which it calls an INI.
 std::string config_fault(const std::string& path, std::string text) {
   const std::string unknown = "INI was not able to parse ";
   if (text.starts_with(unknown)) {

@@ -1,4 +1,4 @@
-// How flags are read, from the command line and from a file.
+// Reads flags from the command line and from a file.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,10 +6,10 @@
 
 namespace ladder {
 
-// Adds --config to the app, then parses argv and the file that --config names; the command line
-// goes first. Numbers are decimal and finite, for all flags of the app. Returns the path of the
-// file, "" where there is none. UserError, in one line: whatever is wrong. Throws CLI::CallForHelp
-// where --help asks for it. REQUIRES: the app has all its flags.
+// Adds --config to the app, then parses argv and the file that --config names. Where both give a
+// flag, the command line counts. All numbers must be decimal and finite. Returns the path of the
+// file, or an empty text if there is none. Throws a UserError of one line if anything is wrong, and
+// CLI::CallForHelp if --help is given. REQUIRES: the app has all its flags.
 std::string parse_command_line(CLI::App& app, int argc, const char* const* argv);
 
 }  // namespace ladder

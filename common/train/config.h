@@ -12,35 +12,38 @@
 
 namespace ladder {
 
+// All choices, with defaults. Options::resolve() fills in those that depend on others.
 struct RunConfig {
   std::string model_name = "tiny";
   Gpt2Config model;
   std::string data;        // path; empty = the built-in text
-  std::string flags_file;  // of --config: path; empty = none
+  std::string flags_file;  // path of the file of --config; empty = none
   std::string init;        // path of a safetensors file; empty = initialize from the seed
 
   size_t global_batch_size = 16;  // sequences in one optimizer step, over all ranks
   size_t micro_batch_size = 0;    // sequences that one rank runs at a time
   uint64_t seed = 1;
-  OptimizerConfig optimizer;  // num_steps among others
+  OptimizerConfig optimizer;  // has the number of steps, too
 
   int64_t evaluate_every = 50;  // steps; 0 = never
   size_t evaluate_batches = 4;  // global batches in one evaluation
   size_t sample_tokens = 0;     // 0 = none
   double temperature = 0.8;
-  size_t top_k = 40;  // 0 = all
+  size_t top_k = 40;  // a sample draws from so many tokens; 0 = all
 
   DType dtype = DType::fp32;
   DeviceType device = DeviceType::cpu;
   int threads = 1;
-  size_t device_memory = 0, host_memory = 0;  // caps in bytes
+  size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
 
   std::string dump, metrics, trace;  // paths; empty = none
-  double peak_flops = 0;             // of one rank's device, for mfu; 0 = unknown
+  double peak_flops = 0;             // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 
-  // Of gradients, moments and the parameters that AdamW updates: fp32 for bf16 and fp16.
+  // Returns the accumulation dtype, which gradients, moments and the parameters that AdamW updates
+  // have. It is fp32 if `dtype` is bf16 or fp16, and `dtype` itself otherwise.
   DType accumulation() const { return accumulation_dtype(dtype); }
-  // Micro-batches in one step on each of data_size ranks.
+  // Returns how many micro-batches each rank runs in one step if data_size ranks share the global
+  // batch.
   size_t num_micro_batches(size_t data_size) const {
     return global_batch_size / (micro_batch_size * data_size);
   }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kPieceElements = size_t{1} << 20;
 
-// Bytes as elements of a communicator.
+// Returns a view of bytes as int32, a dtype that communicators take.
 TensorView as_words(void* data, size_t bytes) {
   return TensorView(data, DType::int32, DeviceType::cpu, {bytes / sizeof(int32_t)});
 }

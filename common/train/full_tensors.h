@@ -1,4 +1,4 @@
-// Full tensors on rank 0, for dumps and samples, out of the slices that all ranks own.
+// Puts full tensors together on rank 0 from the slices that all ranks own, for dumps and samples.
 #pragma once
 
 #include <vector>
@@ -10,30 +10,32 @@ namespace ladder {
 
 class FullTensors {
  public:
-  // For tensors of `model` in `dtype`. Allocates host workspace: on all ranks for a piece of a
-  // tensor, at most 2^20 elements, and on rank 0 for the largest tensor besides. `world`: all
-  // ranks; must outlive this.
+  // Makes ready for tensors of `model` in `dtype`. Allocates host workspace: on every rank for a
+  // piece of a tensor, at most 2^20 elements, and on rank 0 for the largest tensor too. `world` has
+  // all ranks, and must outlive this object.
   FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype, Communicator& world);
 
-  // Hands every tensor of the model to rank 0's `sink`, one at a time, in the order of the
-  // description. `owned`: what this rank owns of one kind; the ranks together own every element
-  // once, which is checked. `stream`: of the device where slices lie. Collective. Synchronizes.
+  // Gives every tensor of the model to rank 0's `sink`, one at a time, in the order of the model's
+  // description. `owned` has this rank's slices of one kind of tensors. All ranks together must own
+  // every element exactly once, or it throws an Error. `stream` is on the device where the slices
+  // lie, and is synchronized. Collective.
   void visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink);
 
  private:
-  // Where a slice goes in the full tensor, as its rank tells rank 0.
+  // Where a slice goes in the full tensor. Each rank sends its places to rank 0.
   struct Place {
     uint64_t tensor = 0;  // index among all tensors of the model
     uint64_t first = 0, count = 0;
     Runs runs;
   };
   std::vector<Place> places_of(const std::vector<Slice>& owned) const;
-  // On rank 0 the places of all ranks' slices, by rank.
+  // Returns the places of all ranks' slices, by rank, on rank 0. Collective.
   std::vector<std::vector<Place>> gather_places(const std::vector<Place>& own);
-  // Calls body(part, begin) for the parts of `whole` that travel at a time; `begin` counts from the
-  // first element of the whole.
+  // Calls body(part, begin) for each part of `whole` that travels in one message. The part begins
+  // at element `begin` of the whole.
   template <class Body>
   void for_pieces(const Place& whole, Body body);
+  // Copies the piece that has arrived to its place in the full tensor.
   void place(const Place& part, TensorView full);
 
   Communicator& world_;

@@ -1,4 +1,4 @@
-// How ranks that share the global batch come to the same update.
+// The interface through which ranks that share the global batch make the same update.
 #pragma once
 
 #include "common/model/hooks.h"
@@ -6,23 +6,24 @@
 
 namespace ladder {
 
-// Adds up the gradients of all ranks and updates the parameters. Each lesson that has another way
-// to do that implements it: whole gradients in buckets, shards of them, ...
+// A GradientSync adds up the gradients of all ranks and updates the parameters. Each lesson that
+// does this in its own way implements it: whole gradients in buckets (02), shards (03), and so on.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
 
-  // Hooks for the backward in which gradients become final: that of a step's last micro-batch. They
-  // start the sum of each part of the gradients as soon as it is final, while backward goes on.
-  // Call once a step.
+  // Returns hooks for the backward of a step's last micro-batch, in which gradients become final.
+  // The hooks start the sum of each part of the gradients as soon as it is final, while backward
+  // goes on. Call it once a step.
   virtual Hooks hooks() = 0;
-  // What is queued on the trainer's stream from now on finds this rank's part of all gradients
-  // summed. Starts what the hooks have not started.
+  // Starts the sums that the hooks have not started, and makes the trainer's stream wait for all of
+  // them: work that is queued from now on finds this rank's part of all gradients summed.
   virtual void wait() = 0;
-  // The part of a unit's gradient that wait() makes the sum over the ranks: all of it, or a shard.
+  // Returns the part of a unit's gradient that is summed after wait(): all of it, or this rank's
+  // shard.
   virtual TensorView summed(size_t unit) const = 0;
-  // Updates the parameters, on every rank the same. REQUIRES: wait() in this step.
-  virtual void update(const AdamWStep& numbers) = 0;
+  // Updates the parameters. All ranks then hold the same values. REQUIRES: wait() in this step.
+  virtual void update(const AdamWStep& step) = 0;
 };
 
 }  // namespace ladder

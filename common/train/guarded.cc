@@ -19,7 +19,8 @@ constexpr const char* kOutOfHostMemory =
     "the system refused memory for what is not counted in any category, such as texts and lists; "
     "this machine, or a limit (ulimit -v, a container's), has too little for this run";
 
-// Runs before anything else, so that relative paths are the user's also under `bazel run`.
+// `bazel run` starts programs in a folder of its own. This changes back to the user's folder before
+// anything else happens, so that relative paths mean what the user expects.
 void change_to_users_folder() {
   const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
   if (folder == nullptr) return;
@@ -34,7 +35,8 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   prepare_standard_streams();
   const size_t launched = Job::num_launched();
   if (!distributed && launched > 1) {
-    // The first one says it for all; another one where rank 0 is of another lesson and does not.
+    // Rank 0 says it for all. Another rank says it only if rank 0 runs another program and does not
+    // say it.
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
     const bool is_first = rank == nullptr || std::atoi(rank) == 0;
     if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));

@@ -1,4 +1,4 @@
-// What a run reads: checked before anything is allocated or written.
+// Opens and checks what a run reads, before anything is allocated or written.
 #pragma once
 
 #include "common/data/corpus.h"
@@ -6,11 +6,11 @@
 
 namespace ladder {
 
-// The tokens that --data names. UserError where the model cannot be trained on them.
+// Opens the tokens that --data names. Throws UserError if the model cannot be trained on them.
 Corpus open_corpus(const RunConfig& config);
 
-// UserError unless the model can start from the file of --init; with `all_values` that is asked of
-// each number in it too, which reads the whole file. REQUIRES: there is such a file.
+// Throws UserError if the model cannot start from the file of --init. With `all_values` it also
+// checks every value, for which it reads the whole file. REQUIRES: config.init is not empty.
 void check_weights(const RunConfig& config, bool all_values);
 
 }  // namespace ladder

@@ -1,10 +1,14 @@
-// What a lesson says of itself.
+// The name and description of a lesson, and the dtypes it trains in.
 #pragma once
 
 namespace ladder {
 
-// Which dtypes a lesson trains in: fp32 and fp64; bf16 too; and fp16, which needs a loss scale.
-enum class Precisions { full, bf16, all };
+// The dtypes that a lesson trains in.
+enum class Precisions {
+  full,  // fp32 and fp64
+  bf16,  // these and bf16
+  all    // these and fp16, which needs a loss scale
+};
 
 struct LessonInfo {
   const char* name;         // "01_single_gpu"

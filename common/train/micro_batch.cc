@@ -28,7 +28,7 @@ BatchLoader::BatchLoader(const TrainerContext& context)
       host_targets_(token_tensor(context.host_memory, context.config)) {}
 
 void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {
-  // The copies of the micro-batch before have passed: its losses were computed from them.
+  // The host's tokens may be overwritten only when the copies of the last micro-batch have run.
   context_.stream.synchronize();
   fill_batch(context_.corpus, split, context_.config.seed, static_cast<uint64_t>(step),
              first_sequence, host_tokens_, host_targets_);

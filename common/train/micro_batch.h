@@ -1,5 +1,5 @@
-// What every trainer's step needs around the model: the tokens of a micro-batch on the device, and
-// the sum of its losses.
+// Two things that every trainer's step needs around the model: the tokens of a micro-batch on the
+// device, and the sum of the losses.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +8,36 @@
 
 namespace ladder {
 
-// Brings sequences of tokens to the device. Allocates workspace there and on the host.
+// BatchLoader copies the tokens of a micro-batch to the device. It allocates workspace on the
+// device and on the host.
 class BatchLoader {
  public:
   explicit BatchLoader(const TrainerContext& context);
 
-  // Sequences [first_sequence, first_sequence + micro_batch_size) of the global batch of `step`.
+  // Loads sequences [first_sequence, first_sequence + micro_batch_size) of the global batch of
+  // `step`. It first waits for the work on the stream, which may still copy the last micro-batch;
+  // the copies themselves are asynchronous.
   void load(Split split, int64_t step, size_t first_sequence);
 
-  TensorView tokens() const { return tokens_; }    // (B, T) int32, on the device
-  TensorView targets() const { return targets_; }  // (B, T) int32, on the device
+  // Both are on the device: (B, T) int32, for B = micro_batch_size sequences of T tokens.
+  TensorView tokens() const { return tokens_; }
+  TensorView targets() const { return targets_; }
 
  private:
   TrainerContext context_;
   Tensor tokens_, targets_, host_tokens_, host_targets_;
 };
 
-// Adds up the losses of the micro-batches of a step. Allocates workspace on the device.
+// LossSum adds up the losses of the micro-batches of a step. It allocates workspace on the device.
 class LossSum {
  public:
   LossSum(const TrainerContext& context, size_t num_micro_batches);
 
-  // Asynchronous. REQUIRES: at most num_micro_batches calls before total(). losses (R)
+  // Adds the losses of one micro-batch, one for each row (token): (R). Asynchronous.
+  // REQUIRES: at most num_micro_batches calls before total().
   void add(ConstTensorView losses);
-  // The sum of all that was added, micro-batch after micro-batch; starts anew. Synchronizes.
+  // Returns the sum of all losses since the last call, taken in the order of the micro-batches.
+  // Synchronizes the stream.
   double total();
 
  private:

@@ -1,4 +1,5 @@
-// Runs the model on micro-batches: their tokens, what forward saves for backward, and the losses.
+// Runs the model on micro-batches. It holds their tokens, the activations that forward saves for
+// backward, and the sum of the losses.
 #pragma once
 
 #include <functional>
@@ -9,49 +10,54 @@
 
 namespace ladder {
 
-// A micro-batch from the loading of its tokens to its backward.
+// A slot: what one micro-batch needs from the loading of its tokens to its backward.
 struct MicroBatch {
   BatchLoader batch;
   Activations activations;
 };
 
-// The passes over one micro-batch, in the order in which a trainer calls them: load, forward, then
-// classify and backward, or evaluate. All but total_loss are asynchronous on the context's stream.
+// A trainer calls the passes over one micro-batch in this order: load, forward, then either
+// classify and backward, or evaluate. They are queued on the context's stream, and run
+// asynchronously; load and total_loss also wait for the stream.
 class ModelRunner {
  public:
   struct Options {
-    size_t num_slots = 1;        // micro-batches that are between forward and backward at a time
-    TensorParallel tensor = {};  // where ranks hold slices of tensors, what meets the others
-    MemorySource* summed = nullptr;  // where the memory comes from that these ranks add up
+    size_t num_slots = 1;            // micro-batches that may be between forward and backward
+    TensorParallel tensor = {};      // how ranks that hold slices of tensors combine results
+    MemorySource* summed = nullptr;  // source of the memory that these ranks sum; null: the arena
   };
-  // `parameters` and `gradients` as Gpt2 has them. The context, the layout and the views must
-  // outlive this.
+  // `parameters` and `gradients` are those of Gpt2 (common/model/gpt2.h). The context, the layout
+  // and the two buffers must outlive this object.
   ModelRunner(const TrainerContext& context, const Layout& layout, ConstTensorView parameters,
               TensorView gradients, Options options);
   ModelRunner(const TrainerContext& context, const Layout& layout, ConstTensorView parameters,
               TensorView gradients)
       : ModelRunner(context, layout, parameters, gradients, Options()) {}
 
-  // Sequences [first_sequence, first_sequence + micro batch size) of a global batch of the split.
+  // Loads sequences [first_sequence, first_sequence + micro-batch size) of the split's global batch
+  // number `step` into a slot.
   void load(Split split, int64_t step, size_t first_sequence, size_t slot = 0);
+  // Runs forward from the tokens, or from input(slot), to output(slot).
   void forward(const Hooks& hooks = {}, size_t slot = 0);
-  // Adds the losses to the total. Gradients are those of `token_weight` times the sum of the losses
-  // of all tokens.
+  // Runs the classifier: adds the losses to the total and begins the gradients, which are those of
+  // `token_weight` times the sum of the losses of all tokens.
   void classify(double token_weight, const Hooks& hooks = {}, size_t slot = 0);
-  // Adds the gradients of the micro-batch.
+  // Adds the micro-batch's gradients to the gradients.
   void backward(const Hooks& hooks = {}, size_t slot = 0);
-  // Adds the losses to the total, and computes no gradient.
+  // Runs the classifier without gradients: adds the losses to the total.
   void evaluate(const Hooks& hooks = {}, size_t slot = 0);
-  // Loads, runs forward and evaluates sequences [first, end) of a global batch of the validation
-  // split, micro-batch by micro-batch. `hooks` makes those of a micro-batch.
+  // Loads sequences [first, end) of a global batch of the validation split and runs forward and
+  // evaluate on them, micro-batch by micro-batch. `hooks` returns the hooks of one micro-batch.
   void evaluate_sequences(
       size_t batch, size_t first, size_t end,
       const std::function<Hooks()>& hooks = [] { return Hooks(); });
-  // The sum of the losses of all tokens since it was last asked. Synchronizes.
+  // Returns the sum of the losses of all tokens since the last call. Synchronizes the stream.
   double total_loss() { return losses_.total(); }
 
-  // For pipelines: the residual stream where this part of the model begins and ends, and the
-  // gradient with respect to either, which backward replaces by the other. (R, C)
+  // These three are for pipelines, and have the shape (R, C): the residual stream where this part
+  // of the model begins, the residual stream where it ends, and a gradient. Before backward
+  // d_residual is the gradient with respect to output(); backward turns it into that with respect
+  // to input().
   TensorView input(size_t slot) { return slots_[slot].activations.input(); }
   TensorView output(size_t slot) { return slots_[slot].activations.output(); }
   TensorView d_residual(size_t slot) { return workspace_.d_residual(slots_[slot].activations); }

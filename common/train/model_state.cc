@@ -27,7 +27,7 @@ AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
                      const ModelState::Places& places) {
   const RunConfig& config = context.config;
   const ModelState::Place& place = places.optimizer;
-  // Where the optimizer is on the host and the parameters are not, it needs a copy of its own, too.
+  // An optimizer on the host cannot update parameters on the device, so it needs masters, too.
   const bool has_masters =
       config.dtype != config.accumulation() || place.on_host != places.parameters.on_host;
   return AdamW(arena_of(context, place), config.optimizer, config.accumulation(),
@@ -111,11 +111,11 @@ double ModelState::squared_norm() {
   return grad_norm_.squared_norm(stream_of(gradients), rank_, gradients);
 }
 
-void ModelState::update(const AdamWStep& numbers) {
-  for (size_t unit = 0; unit < layout_.units().size(); ++unit) update(numbers, unit);
+void ModelState::update(const AdamWStep& adamw_step) {
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) update(adamw_step, unit);
 }
 
-void ModelState::update(const AdamWStep& numbers, size_t unit) {
+void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
   const bool is_whole = layout_.covers(optimizer.exp_avg);
   const auto own = [&](TensorView buffer) {
     return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
@@ -123,7 +123,7 @@ void ModelState::update(const AdamWStep& numbers, size_t unit) {
   const TensorView target = updated_parameters();
   const Range range(stream_of(target), layout_.unit(unit).name, "AdamW");
   adamw_update(stream_of(target), layout_, begin_of(optimizer.exp_avg, unit), own(target),
-               own(optimizer.exp_avg), own(optimizer.exp_avg_sq), own(gradients), numbers);
+               own(optimizer.exp_avg), own(optimizer.exp_avg_sq), own(gradients), adamw_step);
   if (target.data() == parameters.view().data() || target.device() != parameters.view().device()) {
     return;
   }

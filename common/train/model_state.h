@@ -1,4 +1,4 @@
-// What a trainer keeps of the model from step to step.
+// The state of a model that a trainer keeps from step to step.
 #pragma once
 
 #include <string_view>
@@ -11,49 +11,58 @@
 
 namespace ladder {
 
-// Parameters, gradients and the optimizer's state, each in a flat buffer of the layout.
+// ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
+// with the layout's order of units.
 //
-// In bf16 and fp16 gradients, moments and a master copy of the parameters are fp32: AdamW updates
-// the masters, and the parameters that the model computes with are these, rounded. [Micikevicius18,
-// section 3.1] In fp32 and fp64 the parameters are the masters.
+// Parameters have the compute dtype, and gradients and both moments have the accumulation dtype.
+// When the two dtypes differ (bf16, fp16), there is also a master copy of the parameters in the
+// accumulation dtype: AdamW updates the masters, and the parameters are the masters, rounded.
+// [Micikevicius18, section 3.1] Masters also exist when the optimizer is on the host and the
+// parameters are not. Otherwise AdamW updates the parameters themselves.
 //
-// On several ranks a buffer may have this rank's shard of every unit alone, and it may lie on the
-// host.
+// On several ranks a buffer may hold only this rank's shard of every unit, and it may be in host
+// memory.
 class ModelState {
  public:
-  // Where one of the buffers is, and how much of it.
+  // Where a buffer is, and how much of it this rank has.
   struct Place {
-    bool is_sharded = false;         // this rank's shards alone
-    bool on_host = false;            // in the host's arena instead of the device's
-    MemorySource* source = nullptr;  // where its memory comes from; null: the arena's own
+    bool is_sharded = false;         // true: only this rank's shards; false: all of it
+    bool on_host = false;            // true: in the host's arena; false: in the device's
+    MemorySource* source = nullptr;  // the source of its memory; null: the arena's own
   };
   struct Places {
     Place parameters = {}, gradients = {}, optimizer = {};
   };
 
-  // Allocates. `rank`: of those that hold the same part of the model. The layout must outlive this.
+  // Allocates the buffers. `rank` is this rank's number among the layout's world_size ranks, which
+  // hold the same part of the model: it says which shards are this rank's. The layout and what the
+  // context refers to must outlive this object.
   ModelState(const TrainerContext& context, const Layout& layout, size_t rank,
              const Places& places);
   ModelState(const TrainerContext& context, const Layout& layout)
       : ModelState(context, layout, 0, Places()) {}
 
-  // Gives the parameters that this rank holds the values of --init, or else those of the seed.
+  // Sets the parameters that this rank holds to the values in the file of --init, or to those that
+  // follow from the seed.
   void initialize();
-  // The sum of the squares of this rank's shards of the gradients. Synchronizes.
+  // Returns the sum of the squares of this rank's shards of the gradients. Synchronizes.
   double squared_norm();
-  // Updates all units.
-  void update(const AdamWStep& step);
-  // Updates what the optimizer has of one unit: all of it, or this rank's shard. Asynchronous.
-  void update(const AdamWStep& step, size_t unit);
-  // Masters = the parameters, widened, as far as this rank has both. REQUIRES: there are masters.
+  // Updates all units with AdamW. Asynchronous.
+  void update(const AdamWStep& adamw_step);
+  // Updates the part of one unit for which the optimizer has moments: all of it, or this rank's
+  // shard. Asynchronous.
+  void update(const AdamWStep& adamw_step, size_t unit);
+  // Sets the masters to the parameters, converted to the accumulation dtype, wherever this rank
+  // holds both. REQUIRES: there are masters.
   void masters_from_parameters();
 
-  // What this rank owns of a kind: kParam (the masters, where there are any), kGrad, kExpAvg or
-  // kExpAvgSq; nothing of others. In the order of the layout.
+  // Returns the slices that this rank owns of one kind of tensors, in the order of the layout. The
+  // kind is kParam (the masters if there are any), kGrad, kExpAvg or kExpAvgSq; other kinds have no
+  // slices.
   std::vector<Slice> slices(std::string_view kind) const;
-  // What updates are made to: the masters or the parameters.
+  // Returns the buffer that AdamW updates: the masters if there are any, else the parameters.
   TensorView updated_parameters() const;
-  // This rank's shard of a unit, in one of the buffers.
+  // Returns this rank's shard of a unit in one of the buffers.
   TensorView shard(TensorView buffer, size_t unit) const {
     return shard_of(layout_, unit, rank_, buffer);
   }
@@ -63,12 +72,13 @@ class ModelState {
 
   Tensor parameters, gradients;
   AdamW optimizer;
-  int64_t step = 0;  // steps begun so far; decides which data come next
+  int64_t step = 0;  // the number of steps begun so far, which decides which data come next
 
  private:
-  // Where work on this memory is queued.
+  // Returns the stream for work on this memory.
   Stream& stream_of(const TensorView& view);
-  // What the buffer has of a unit, and where in the flat buffer that begins.
+  // Returns the part of a unit that the buffer has, and the place in the flat buffer where that
+  // part begins.
   TensorView part_of(TensorView buffer, size_t unit) const;
   size_t begin_of(const TensorView& buffer, size_t unit) const;
   void load(const WeightsFile* file, TensorView buffer);
@@ -78,7 +88,7 @@ class ModelState {
   size_t rank_;
   Stream host_stream_{DeviceType::cpu};
   GradNorm grad_norm_;
-  Tensor staging_;  // one full tensor on the host, for --init
+  Tensor staging_;  // host memory for one full tensor, used by initialize()
 };
 
 }  // namespace ladder

@@ -18,7 +18,7 @@ void check_apart(const NamedFile& output, const NamedFile& other) {
                          " are the same file; give the output a name of its own"));
 }
 
-// No other file may have the name of a dump.
+// Throws UserError if the file has a name that a dump will have.
 void check_outside(const std::string& dump, const NamedFile& file) {
   const fs::path target = fs::absolute(without_links(file.path));
   if (!step_of_dump(target.filename().string())) return;

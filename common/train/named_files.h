@@ -9,14 +9,15 @@
 
 namespace ladder {
 
-// A path and the flag that gives it, such as "--metrics". An empty path is none.
+// A path and the flag that gives it, such as "--metrics". If the path is empty there is no file.
 struct NamedFile {
   const char* flag;
   std::string path;
 };
 
-// UserError, naming both flags, where an output of the run is one of its inputs or another output,
-// under whatever name, or lies where --dump will write. `more_outputs`: the lesson's own.
+// Throws a UserError that names both flags if an output of the run is also one of its inputs or
+// another output, under whatever name, or has a name that --dump will use. `more_outputs` are the
+// lesson's own outputs.
 void check_distinct(const RunConfig& config, const Corpus& corpus,
                     const std::vector<NamedFile>& more_outputs);
 

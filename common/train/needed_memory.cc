@@ -7,7 +7,7 @@
 namespace ladder {
 namespace {
 
-// `own` of the rank where its total is largest, and that rank.
+// Returns the `own` of the rank whose total is largest, and that rank.
 std::pair<MemoryUse, size_t> largest(const MemoryUse& own, const AllGather& all_gather) {
   const size_t width = own.bytes.size();
   const std::vector<uint64_t> rows = all_gather({own.bytes.begin(), own.bytes.end()});

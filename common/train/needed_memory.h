@@ -1,5 +1,5 @@
-// The memory of the rank that needs most: where ranks hold different parts of a model, its is the
-// one that a machine must have.
+// Finds the rank that needs most memory. Where ranks hold different parts of a model, the others
+// need less, so this rank decides whether a run fits.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,18 @@
 
 namespace ladder {
 
-// Predicted peak bytes by category, and the ranks whose they are.
+// The largest predicted peaks by category, in bytes, and the ranks that have them.
 struct NeededMemory {
   MemoryUse device, host;
   size_t device_rank = 0, host_rank = 0;
 };
 
-// The numbers of all ranks, from those of this one: Job::all_gather.
+// A function that returns the values of all ranks, in rank order, given those of this rank:
+// Job::all_gather.
 using AllGather = std::function<std::vector<uint64_t>(const std::vector<uint64_t>&)>;
 
-// Of all ranks' predictions those with the largest totals; of equal ones the first. Collective.
+// Returns the predictions with the largest totals over all ranks, for the device and for the host.
+// If several ranks have the same total, the first of them counts. Collective.
 NeededMemory largest_memory(const Prediction& prediction, const AllGather& all_gather);
 
 }  // namespace ladder

@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {}  // namespace
 
-// What is parsed before defaults that depend on other flags are known.
+// The values as they were parsed. Defaults that depend on other flags are not filled in yet.
 struct Options::Raw {
   RunConfig config;
   ConnectionFlags connection;
@@ -162,13 +162,14 @@ void check_communication(const std::string& name, DeviceType device) {
   }
 }
 
-// "4 ranks", or "2 data-parallel ranks (of 4)": those that share the global batch.
+// Names the ranks that share the global batch: "4 ranks", or "2 data-parallel ranks (of 4)".
 std::string sharers(size_t data_size, size_t num_ranks) {
   return data_size == num_ranks ? counted(data_size, "rank")
                                 : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
 }
 
-// Each flag has its range, but their product may still be beyond what a size can count.
+// Throws UserError if sizes of the model multiply to more than a size_t can count. Each flag has
+// its range, but their product may still be too large.
 void check_countable(const RunConfig& config) {
   const Gpt2Config& m = config.model;
   const auto real_number = [](size_t count) { return static_cast<double>(count); };
@@ -184,8 +185,8 @@ void check_countable(const RunConfig& config) {
   }
 }
 
-// All of a rank's sequences at once; on a pipeline of p stages about 4 p micro-batches, with which
-// the bubble is small [Huang19, section 2].
+// Returns the default micro-batch size. It is all of a rank's sequences at once. On a pipeline of p
+// stages it makes about 4 p micro-batches, with which the bubble is small [Huang19, section 2].
 size_t default_micro_batch(size_t sequences, size_t num_stages) {
   if (num_stages == 1) return sequences;
   size_t size = std::max<size_t>(1, sequences / (4 * num_stages));

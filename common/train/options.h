@@ -1,4 +1,5 @@
-// The command line of every lesson: parse it, let the lesson arrange its ranks, then resolve it.
+// The command line of every lesson. It is parsed first; then the lesson arranges its ranks in a
+// grid; then the options that depend on the grid are resolved.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,34 +13,35 @@
 
 namespace ladder {
 
-// How ranks are to communicate, as flags say it.
+// The flags that say how ranks communicate.
 struct ConnectionFlags {
   std::string communication = "auto";
   bool no_shared_memory = false;
   bool check_collectives = false;
-  double collective_timeout = 0;  // seconds; 0 = none
+  double collective_timeout = 0;  // seconds; 0 = no timeout
 };
 
 class Options {
  public:
-  // `distributed`: the lesson is made for several ranks. `add_flags` adds its own flags.
+  // `distributed` says whether the lesson runs on several ranks. `add_flags` adds the lesson's own
+  // flags.
   Options(const LessonInfo& lesson, bool distributed,
           const std::function<void(CLI::App&)>& add_flags);
   ~Options();
 
-  // Reads the flags and the file of --config; false where --help asks for help() instead.
-  // UserError: whatever is wrong, in one line.
+  // Reads the flags and the file of --config. Returns false if --help is given: the program then
+  // prints help() instead of running. Throws a UserError of one line if anything is wrong.
   bool parse(int argc, const char* const* argv);
   std::string help();
 
-  // Everything that the user has chosen, and defaults for the rest. Some follow from how the ranks
-  // are arranged, and from how many of them, `node_size`, share this machine's cores. UserError:
-  // what cannot be, in one line. REQUIRES: parse().
+  // Returns everything that the user has chosen, and defaults for the rest. Some defaults depend on
+  // the grid of ranks, and on `node_size`, the number of ranks that share this machine's cores.
+  // Throws a UserError of one line if choices do not go together. REQUIRES: parse().
   RunConfig resolve(const ProcessGrid& grid, size_t node_size = 1) const;
-  // REQUIRES: parse().
+  // Returns how ranks communicate. REQUIRES: parse().
   const ConnectionFlags& connection() const;
 
-  // All flags, with their values once they are parsed.
+  // Returns all flags. They have their values after parse().
   CLI::App& app() { return app_; }
 
  private:

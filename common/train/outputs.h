@@ -1,4 +1,4 @@
-// What a run writes to disk: metrics and dumps.
+// The files that a run writes: metrics, dumps and the trace.
 #pragma once
 
 #include <array>
@@ -16,11 +16,11 @@
 
 namespace ladder {
 
-// One JSON object a step, each on a line. The file can be followed while the run goes on; the file
-// of an earlier run stays until the first step is done (LineFile).
+// MetricsFile writes one JSON object a step, each on a line. The file can be followed while the run
+// goes on. The file of an earlier run stays until the first step is done (LineFile).
 class MetricsFile {
  public:
-  // UserError: the path cannot be written.
+  // Throws UserError if the path cannot be written.
   explicit MetricsFile(const std::string& path) : file_(path) {}
 
   struct Step {
@@ -28,10 +28,11 @@ class MetricsFile {
     StepResult result;
     double step_ms, tokens_per_second;
     std::optional<double> mfu;              // flops_utilization() in progress.h
-    std::optional<double> validation_loss;  // where this step was followed by an evaluation
+    std::optional<double> validation_loss;  // set if an evaluation followed this step
   };
-  // `communicated`: all so far; the line says what this step added.
-  // Throws Error when the disk is full.
+  // Writes one step's line. `communicated` is what the run has communicated so far; the line says
+  // what this step added. A number that is infinite or NaN becomes null. Throws Error if the disk
+  // is full.
   void write(const Step& step, const Memory& device_memory,
              const TrafficEntries& communicated = {});
   void finish() { file_.finish(); }
@@ -41,31 +42,32 @@ class MetricsFile {
   TrafficEntries before_;
 };
 
-// The folder of --dump, which one run at a time writes to: it is locked (flock) while this object
-// lives, where its file system has locks.
+// DumpFolder is the folder of --dump. Only one run at a time may write to it, so the folder is
+// locked (flock) while this object lives, if its file system has locks.
 class DumpFolder {
  public:
-  // Makes the folder where it is missing. UserError, naming --dump: it cannot be made, or no file
-  // can be made in it; another run is writing there; it has the dump of a step beyond `num_steps`,
-  // which would stay among this run's. Dumps of earlier steps will be replaced one by one.
+  // Makes the folder if it is missing. Dumps that are there will be replaced one by one. Throws a
+  // UserError that names --dump if the folder cannot be made, if no file can be made in it, if
+  // another run is writing there, or if it has the dump of a step beyond `num_steps`, which would
+  // stay among this run's dumps.
   DumpFolder(const std::string& path, int64_t num_steps);
-  // Removes the folders that it has made, if nothing is in them.
+  // Removes the folders that the constructor made, if they are empty.
   ~DumpFolder();
   DumpFolder(const DumpFolder&) = delete;
   DumpFolder& operator=(const DumpFolder&) = delete;
 
  private:
-  // Makes the folder and those above it, as far as they are missing.
+  // Makes the folder, and the folders above it, if they are missing.
   explicit DumpFolder(const std::string& path);
 
-  std::vector<std::string> made_;  // by the constructor, from the deepest up
+  std::vector<std::string> made_;  // the folders that the constructor made, deepest first
   Descriptor folder_;
 };
 
-// What rank 0 writes, each where its flag is given.
+// The files that rank 0 writes. Each exists if its flag is given.
 struct OutputFiles {
-  // UserError, naming the flag, where a file cannot be written; of `more_outputs` that is all that
-  // is found out.
+  // Opens the files. Throws a UserError that names the flag if one cannot be written. The lesson's
+  // own files, `more_outputs`, are checked but not opened.
   OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs);
 
   std::optional<DumpFolder> dump;
@@ -73,10 +75,10 @@ struct OutputFiles {
   std::optional<PartialFile> trace;
 };
 
-// Writes folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then grad.NAME, param.NAME,
-// exp_avg.NAME and exp_avg_sq.NAME, in the order of the model's description and in `dtype`. `visit`
-// hands the tensors of a kind to a sink, in that order.
-// Throws Error when the disk is full; a file that was there stays.
+// Writes a dump, such as folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then the
+// tensors grad.NAME, param.NAME, exp_avg.NAME and exp_avg_sq.NAME in `dtype`, each kind in the
+// order of the model's description. `visit` gives the tensors of a kind to a sink in that order.
+// Throws Error if the disk is full; a file that was there before then stays as it was.
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit);

@@ -12,7 +12,8 @@
 namespace ladder {
 namespace {
 
-// Where all stages cost the same, backward twice a forward and messages nothing.
+// Returns the timeline if all stages cost the same, backward costs twice a forward, and messages
+// cost nothing.
 Timeline ideal_timeline(const Schedule& schedule) {
   return simulate(schedule, uniform_costs(1, 2));
 }

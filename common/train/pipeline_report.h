@@ -1,4 +1,4 @@
-// What a run says about its pipeline.
+// The text, the picture and the numbers that a run gives about its pipeline.
 #pragma once
 
 #include <string>
@@ -11,45 +11,47 @@
 
 namespace ladder {
 
-// The units of each stage, what each stage does, and what the schedule is called.
+// The plan of a pipeline: the units of each stage, what each stage does and when, and the name of
+// the schedule.
 struct PipelinePlan {
   std::vector<ModelPart> parts;
   Schedule schedule;
   std::string name;
 };
 
-// "h.3 to ln_f and classifier": the units of a stage.
+// Names the units of a stage, as in "h.3 to ln_f and classifier".
 std::string units_text(const Layout& layout);
 
-// Lines for the header: the stages with their shares of the matrix products, their balance (mean /
-// largest share), and the schedule drawn, where it fits a terminal.
+// Returns lines for the header: the stages with their shares of the matrix products, their balance
+// (the mean share divided by the largest one), and a drawing of the schedule if it fits a terminal.
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan);
 
-// The schedule as SVG, as if all stages cost the same, and a backward twice a forward. Of the plan
-// it needs schedule and name.
+// Draws the schedule as SVG, with stages that all cost the same and a backward that costs twice a
+// forward. Of the plan it needs schedule and name.
 std::string drawing_of(const PipelinePlan& plan);
-// Writes that to a file. UserError: the path cannot be
-// written.
+// Writes drawing_of(plan) to a file. Throws UserError if the path cannot be written.
 void write_drawing(const std::string& path, const PipelinePlan& plan);
 
-// What a stage communicates in a step: for each message of the schedule R C elements, an activation
-// or its gradient; and, where it adds up gradients with another stage, those of the shared units,
-// or this rank's shards of them.
+// Returns what a stage communicates in a step. Each message of the schedule is an activation or its
+// gradient: R C elements, for R rows (tokens) in a micro-batch and hidden size C. If the stage
+// shares units with another stage, their gradients are summed too: whole, or only this rank's
+// shards if `in_shards`.
 TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
                                 const StageSchedule& schedule, bool in_shards);
 
-// Seconds that a stage spent in forward, in backward, and altogether from its first action to its
-// last.
+// The seconds that a stage spent in forward and in backward. `all` is the time from the beginning
+// of its first action to the end of its last one.
 struct StageTimes {
   double forward = 0, backward = 0, all = 0;
 };
 
-// Those of all stages. Collective over the stages.
+// Returns the times of all stages, given this stage's own. Collective over the stages.
 std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& own);
 
-// Lines for the end, of the stages' times: the bubble measured, that of the schedule with the times
-// of forward and backward measured, and that of equal stages whose backward takes twice as long as
-// forward: (p - 1) / (m + p - 1), or of the naive schedule (p - 1) / p. "" where nothing was
+// Returns lines for the end of a run, with three bubbles: the one that was measured, the one that
+// the schedule has with the measured times of forward and backward, and the one of equal stages
+// whose backward takes twice as long as forward. With p stages and m micro-batches the last one is
+// (p - 1) / (m + p - 1), or (p - 1) / p for the naive schedule. The text is empty if nothing was
 // measured.
 std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times);
 

@@ -1,4 +1,4 @@
-// What a run will use, known before anything is allocated.
+// Predicts the memory and the communication of a run before anything is allocated.
 #pragma once
 
 #include "common/comm/one_rank.h"
@@ -8,19 +8,19 @@
 
 namespace ladder {
 
-// What one rank will use.
+// The memory and communication of one rank.
 struct Prediction {
   MemoryUse device, host;  // peak bytes by category
-  TrafficEntries step;     // what a step communicates on each axis, apart from control traffic
+  TrafficEntries step;     // what a step communicates on each axis, without control traffic
 };
 
-// A place to construct a trainer of any rank of a grid without memory and without peers: the arenas
-// count what they are asked for and hand out addresses of nothing.
+// A Rehearsal lets a trainer of any rank of a grid be constructed without memory and without peers.
+// Its arenas count what they are asked for, and return addresses that must not be used.
 class Rehearsal {
  public:
   Rehearsal(const RunConfig& config, const ProcessGrid& grid);
   TrainerContext context();
-  // What the run itself adds.
+  // Allocates, in the same way, what a run needs besides the trainer.
   FullTensors full_tensors();
   MemoryUse device_peak() const { return device_.peak(); }
   MemoryUse host_peak() const { return host_.peak(); }
@@ -36,9 +36,9 @@ class Rehearsal {
   RankContext ranks_;
 };
 
-// What rank grid.rank will use: peak memory, which is what the trainer's own constructor asks for,
-// and what its formulas say that a step communicates. Local, needs no peers. UserError: flags that
-// the trainer refuses.
+// Predicts what rank grid.rank will use: the peak memory, by running the trainer's constructor in a
+// rehearsal, and the communication of a step, by the trainer's formulas. It needs no peers and
+// allocates nothing. Throws UserError if the trainer refuses its flags.
 Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid);
 template <Trainer T>
 Prediction predict(const RunConfig& config, const ProcessGrid& grid,

@@ -1,4 +1,5 @@
-// A lesson's program without its types, so that what runs it need not be a template.
+// A lesson's program as plain function objects, so that the code that runs it need not be a
+// template.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,7 @@
 
 namespace ladder {
 
-// A trainer's functions, which keep it alive.
+// The functions of one trainer (trainer.h). The trainer lives as long as they do.
 struct TrainerCalls {
   std::function<void()> initialize;
   std::function<StepResult()> step;
@@ -22,19 +23,20 @@ struct TrainerCalls {
   std::function<std::string()> report;   // may be empty
 };
 
-// What trainer.h says of a trainer, with its flags bound.
+// What trainer.h requires of a trainer class, as functions that share the lesson's flags.
 struct Program {
   LessonInfo lesson;
   bool is_distributed = false;
   std::function<void(CLI::App&)> add_flags;
   std::function<TrainerCalls(const TrainerContext&)> make;
-  // The rest may be empty. Flags count as they are when these are called.
+  // The following may be empty. They use the flags' values at the time of the call.
   std::function<std::vector<NamedFile>()> outputs;
   std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange;
   std::function<std::string(const RunConfig&, const ProcessGrid&)> describe;
   std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
 };
 
+// Constructs a trainer and returns its functions.
 template <Trainer T>
 TrainerCalls make_trainer(const TrainerContext& context, const typename T::Flags& flags) {
   const auto trainer = std::make_shared<T>(context, flags);
@@ -52,6 +54,7 @@ TrainerCalls make_trainer(const TrainerContext& context, const typename T::Flags
   return calls;
 }
 
+// Returns the program of a trainer class. Its flags begin with the values in `initial`.
 template <Trainer T>
 Program make_program(const typename T::Flags& initial = {}) {
   const auto flags = std::make_shared<typename T::Flags>(initial);

@@ -29,9 +29,10 @@ bool is_reported(int64_t step, int64_t num_steps) {
 
 std::string progress_text(int64_t step, int64_t num_steps, const StepResult& result,
                           double tokens_per_second, double seconds_left) {
-  return format("step %*lld/%lld  loss %.4f  grad norm %.3f  %s tokens/s  %s left",
+  const std::string norm = result.skipped ? "overflow" : format("%.3f", result.grad_norm);
+  return format("step %*lld/%lld  loss %.4f  grad norm %s  %s tokens/s  %s left",
                 static_cast<int>(std::to_string(num_steps).size()), static_cast<long long>(step),
-                static_cast<long long>(num_steps), result.loss, result.grad_norm,
+                static_cast<long long>(num_steps), result.loss, norm.c_str(),
                 with_commas(static_cast<uint64_t>(tokens_per_second)).c_str(),
                 clock_text(seconds_left).c_str());
 }

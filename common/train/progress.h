@@ -1,5 +1,4 @@
-// How fast a run goes, how far it is, and whether it still makes sense: arithmetic on plain
-// numbers.
+// Computes how fast a run goes, how long it will still take, and whether it has diverged.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +9,35 @@
 
 namespace ladder {
 
-// Tokens that all ranks together train on in a second, where a step takes `step_ms`.
+// Returns how many tokens all ranks together train on in a second if a step takes `step_ms`.
 double tokens_per_second(const RunConfig& config, double step_ms);
 
-// Model FLOP/s utilization: the FLOP/s that the model's formula asks for at this rate, as a
-// fraction of what the devices of all `num_ranks` ranks can do together. Nothing where --peak-flops
-// is not given. [Chowdhery22 PaLM, appendix B]
+// Returns the model FLOP/s utilization: the FLOP/s that the model's formula gives at this rate, as
+// a fraction of what the devices of all `num_ranks` ranks can do together. Returns nothing if
+// --peak-flops is not given. [Chowdhery22 PaLM, appendix B]
 std::optional<double> flops_utilization(const RunConfig& config, size_t num_ranks,
                                         double tokens_per_second);
 
-// Seconds that the steps after `step` will take if each takes as long as the average so far, with
-// its share of evaluations and dumps. `seconds`: since the first step began. REQUIRES: step >= 1.
+// Returns the seconds that the steps after `step` will take, if each takes as long as the average
+// so far, evaluations and dumps included. `seconds` have passed since the first step began.
+// REQUIRES: step >= 1.
 double seconds_left(double seconds, int64_t step, int64_t num_steps);
 
-// Whether `step` (1-based) gets a line where not every step does: the first, the last, and about 20
-// in all, evenly spread.
+// Returns whether `step` (1-based) gets a line when only some steps do: the first, the last, and
+// about 20 in all, evenly spread.
 bool is_reported(int64_t step, int64_t num_steps);
 
-// "step  7/10  loss 5.4321  grad norm 2.345  1,234 tokens/s  0:42 left".
+// Returns the line of a step, as in "step  7/10  loss 5.4321  grad norm 2.345  1,234 tokens/s  0:42
+// left". A step that was skipped because its gradients overflowed has "grad norm overflow".
 std::string progress_text(int64_t step, int64_t num_steps, const StepResult& result,
                           double tokens_per_second, double seconds_left);
 
-// Throws Error, naming the step, where training has diverged: the loss is infinite or NaN, or the
-// gradient's norm is. Only a step that was skipped may have such a norm: a loss scale that is too
-// large makes gradients overflow. It never makes the loss overflow, which is not scaled, so that a
-// skipped step whose loss is not finite has diverged too.
+// Throws an Error that names the step if training has diverged: if the loss or the gradient's norm
+// is infinite or NaN. A step that was skipped may have such a norm, because a loss scale that is
+// too large makes gradients overflow. The loss itself is not scaled, so it must be finite in every
+// step.
 void check_not_diverged(int64_t step, const StepResult& result);
-// The same of a validation loss after the step.
+// Does the same for a validation loss after the step.
 void check_not_diverged(int64_t step, double validation_loss);
 
 }  // namespace ladder

@@ -10,24 +10,26 @@
 
 namespace ladder {
 
-// What the trainers of one benchmark stand on.
+// RankBenchmark has what the trainers of one benchmark need: the ranks, the memory, the data.
 class RankBenchmark {
  public:
   struct Options {
-    size_t tokens = 256;  // of a sequence
-    size_t batch = 4;     // sequences of the global batch
-    size_t rounds = 3;
+    size_t tokens = 256;  // tokens in a sequence
+    size_t batch = 4;     // sequences in the global batch
+    size_t rounds = 3;    // how often each body is timed
   };
   RankBenchmark(Job& job, const Options& options);
 
   const Options& options() const { return options_; }
   const RunConfig& config() const { return config_; }
   Communicator& ranks() { return job_.communicator(); }
-  // For a trainer on all ranks, in one micro-batch each, and for one that has the whole batch
-  // alone.
+  // The context for a trainer on all ranks, each of which runs its part of the batch as one
+  // micro-batch.
   TrainerContext context();
+  // The context for a trainer that runs the whole batch on this rank alone.
   TrainerContext context_alone();
-  // Milliseconds that the slowest rank takes; all begin together. Collective.
+  // Runs `body` on all ranks at the same time, and returns the milliseconds that the slowest rank
+  // takes. Collective.
   double ms_of(const std::function<void()>& body);
 
  private:
@@ -41,8 +43,8 @@ class RankBenchmark {
   Stream stream_{DeviceType::cpu};
 };
 
-// main of a benchmark: joins the other ranks, reads the options and what `add_flags` adds to them,
-// and calls `body`. Returns the exit status; a rank that fails ends all ranks.
+// The main function of a benchmark. It joins the other ranks, reads the options and those that
+// `add_flags` adds, and calls `body`. Returns the exit status. A rank that fails ends all ranks.
 int run_rank_benchmark(int argc, char** argv, const char* description,
                        const std::function<void(CLI::App&)>& add_flags,
                        const std::function<void(RankBenchmark&)>& body);

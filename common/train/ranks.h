@@ -1,18 +1,20 @@
-// What a trainer on several ranks finds beside the context of one rank.
+// The part of a trainer's context that exists only on several ranks.
 #pragma once
 
 #include "common/comm/grid_groups.h"
 
 namespace ladder {
 
+// The ranks of a run and how they are arranged. Everything outlives the trainer.
 struct RankContext {
   const ProcessGrid& grid;
   Communicator& world;  // all ranks
-  // Groups along the axes of the grid; null in lessons whose ranks form one group.
+  // The groups along the axes of the grid. Null in lessons whose ranks form one group.
   GridGroups* groups = nullptr;
-  // The group along an axis. REQUIRES: there are groups.
+  // Returns the group along an axis. REQUIRES: groups is not null.
   Communicator& on(Axis axis) const { return (*groups)[axis]; }
-  // Where memory comes from that collectives work on without copies; null: from the arena.
+  // The source of memory that collectives use without copies. Null if there is none; buffers then
+  // come from the arena's own source.
   MemorySource* registered = nullptr;
 };
 

@@ -16,7 +16,7 @@ double sum_over(Communicator& group, double number) {
 
 namespace {
 
-// Of the bits of the parameters, in the order of the layout.
+// Returns a hash of the bits of the parameters that `which` picks, in the order of the layout.
 uint64_t hash_of(ModelState& state,
                  const std::function<bool(const Unit&, const Parameter&)>& which) {
   constexpr size_t kPiece = 1 << 16;  // elements that are on the host at a time
@@ -39,7 +39,8 @@ uint64_t hash_of(ModelState& state,
   return hash;
 }
 
-// "the parameters of rank 5 differ from those of rank 4"; "" where there is no difference.
+// Describes a difference, as in "the parameters of rank 5 differ from those of rank 4". Returns an
+// empty text if there is none.
 std::string difference_of(ModelState& state, const Communicator& world, const Copies& copies) {
   struct Copy {
     uint64_t hash, rank;
@@ -51,7 +52,8 @@ std::string difference_of(ModelState& state, const Communicator& world, const Co
   Stream host(DeviceType::cpu);
   const TensorView all(found.data(), DType::int32, DeviceType::cpu, {kNumbers * group.size()});
   group.all_gather(host, all, all.rows(kNumbers * group.rank(), kNumbers), {}).wait(host);
-  // The copy that most ranks have; of several the first rank's.
+  // This is the copy that most ranks have. If two are equally frequent, it is that of the first
+  // rank.
   const Copy usual = *std::ranges::max_element(found, {}, [&](const Copy& copy) {
     return std::ranges::count(found, copy.hash, &Copy::hash);
   });

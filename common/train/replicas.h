@@ -1,4 +1,5 @@
-// What ranks that work on one model do together, however the model is spread over them.
+// Two things that ranks of every arrangement do together: add up a number, and check that copies of
+// parameters are identical.
 #pragma once
 
 #include <functional>
@@ -9,10 +10,10 @@
 
 namespace ladder {
 
-// The sum of a number over the ranks of a group, in rank order. Collective.
+// Returns the sum of a number over the ranks of a group, taken in rank order. Collective.
 double sum_over(Communicator& group, double number);
 
-// The parameters that `which` picks are copies on all ranks of the group.
+// Says that all ranks of the group hold copies of the parameters that `which` picks.
 struct Copies {
   Communicator& group;
   std::function<bool(const Unit&, const Parameter&)> which = [](const Unit&, const Parameter&) {
@@ -20,13 +21,14 @@ struct Copies {
   };
 };
 
-// Units that the first pipeline stage and the last hold a copy of each. `group`: these two.
+// Returns the copies that the first and the last pipeline stage hold of the units they share.
+// `group` has these two stages.
 Copies copies_of_shared_units(Communicator& group);
 
-// Throws Error unless all copies are the same to the bit, naming the ranks of `world` whose copies
-// are not those of most. Collective over all groups: a rank looks at each of them before it throws,
-// since its peers on one axis may have found nothing on another. Synchronizes the stream.
-// REQUIRES: `state` has whole parameters, not shards.
+// Throws an Error unless all copies are the same to the bit. It names the ranks of `world` whose
+// copies differ from those of most ranks. Collective over all groups: a rank checks every group
+// before it throws, because its peers in one group may have found nothing in another. Synchronizes
+// the stream. REQUIRES: `state` has whole parameters, not shards.
 void check_copies(ModelState& state, const Communicator& world, const std::vector<Copies>& all);
 
 }  // namespace ladder

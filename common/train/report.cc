@@ -38,10 +38,11 @@ std::string clock_text(double seconds) {
 
 namespace {
 
-// "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n". Rank 0 speaks, so another is named.
+// Returns a line such as "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n". `use` is that of
+// the rank that needs most. If that is not rank 0, which prints the line, the line says so.
 std::string by_category(const MemoryUse& use, size_t rank) {
   std::string text = concat(human_bytes(use.total()), " predicted");
-  if (rank != 0) text += concat(" on rank ", rank, ", which needs most");
+  if (rank != 0) text += concat(" for rank ", rank, " (ranks differ, and this one needs the most)");
   const char* separator = ": ";
   for (Category category : kCategories) {
     if (use[category] == 0) continue;
@@ -78,7 +79,7 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   text += concat("  data     ", one_line(corpus.name()), ", ", with_commas(corpus.num_tokens()),
                  " tokens\n");
   text += "  memory   " + by_category(memory.device, memory.device_rank);
-  // Without offloading the host has but a little room to work in.
+  // Without offloading the host has only some workspace, which is not worth a line.
   if (memory.host.total() > memory.host[Category::workspace]) {
     text += "  host     " + by_category(memory.host, memory.host_rank);
   }
@@ -109,7 +110,7 @@ std::string memory_table(const Prediction& prediction, const Memory& device, con
 
 namespace {
 
-// One row of the table, for what was communicated in all steps.
+// One row of the table of communication.
 struct CommunicationRow {
   std::string predicted = "-", measured;  // bytes of one rank in one step
   bool differs;
@@ -121,7 +122,7 @@ std::string rounded(double bytes) {
 
 CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic,
                                    const Traffic* predicted, size_t size, size_t num_steps) {
-  // Of sends each rank has its own; what a collective moves its ranks share out.
+  // A send counts for its own rank. The bytes of a collective are those of all ranks together.
   const double ranks = key.collective == Collective::send ? 1 : static_cast<double>(size);
   const double moved = static_cast<double>(traffic.moved_bytes) / ranks;
   CommunicationRow row;
@@ -187,7 +188,7 @@ std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config
                  human_bytes(needed.total()).c_str(),
                  error.limit > 0 ? human_bytes(error.limit).c_str() : "what the machine has");
   text += "  What to try:\n";
-  // What no micro-batch makes smaller.
+  // A smaller micro-batch makes only activations and workspace smaller. The rest is fixed.
   const size_t fixed = needed.total() - needed[Category::activations] - needed[Category::workspace];
   if (config.micro_batch_size > 1 && (error.limit == 0 || fixed < error.limit)) {
     text += concat("  - a smaller --micro-batch-size than ", config.micro_batch_size,

@@ -1,4 +1,4 @@
-// What a run says on the terminal.
+// The text that a run prints on the terminal.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,37 @@
 
 namespace ladder {
 
-// The lines before training: model, batch, device, data, memory that the largest rank will need.
-// `communication`: how ranks communicate, in words.
+// Returns the lines before training: the model, the batch, the device, the data, and the memory of
+// the rank that needs most. `communication` says in words how ranks communicate.
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
                         const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication);
 
-// What a step communicates, by axis, purpose and operation: predicted and measured bytes that one
-// rank moves, and the time it took, exposed (waited for) and hidden (beside computation). Measured
-// are the bytes counted where they move, of a collective the mean over the ranks of its group;
-// where NCCL moves them nobody counts, and the table says "by formula". `communicated`: in all
-// steps together, as Communicator::group_entries() gives it.
+// Returns the table of communication in one step, by axis, purpose and operation. It has the bytes
+// that one rank moves, predicted and measured, and the time, exposed (computation waited for it)
+// and hidden (it ran while computation went on). Bytes are measured where they move; for a
+// collective the table shows the mean over the ranks of its group. NCCL does not count what it
+// moves, and the table says "by formula". `communicated` is the sum over all steps, from
+// Communicator::group_entries().
 std::string communication_table(const Prediction& prediction, const TrafficEntries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size);
 
-// Peak memory, predicted and measured, by category.
+// Returns the table of peak memory by category, predicted and measured.
 std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host);
 
-// What was in use when memory ran out, what the run needs in all, and what to try.
+// Returns the text of an out-of-memory error: what was in use when memory ran out, what the run
+// needs in all, and what to try.
 std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config,
                                const Prediction& prediction);
 
-// "1234567" as "1,234,567".
+// Writes a number with commas: 1234567 becomes "1,234,567".
 std::string with_commas(uint64_t number);
 
-// "0:42", "1:07:03".
+// Writes a time as minutes and seconds, "0:42", or with hours, "1:07:03".
 std::string clock_text(double seconds);
 
-// `parts` as printf would.
+// Returns what printf would print.
 __attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
 
 }  // namespace ladder

@@ -39,7 +39,7 @@ int32_t draw_token(std::span<const double> logits, double temperature, size_t to
 
 namespace {
 
-// The flat buffer of the whole model, made of the tensors that `visit` hands over.
+// Returns a flat buffer with the whole model, made of the tensors that `visit` gives.
 Tensor collected_parameters(const Layout& layout, DType dtype, Memory& memory, Stream& stream,
                             const std::function<void(const TensorSink&)>& visit) {
   Tensor flat(memory, Category::parameters, dtype, {layout.num_elements()});
@@ -61,16 +61,16 @@ Tensor collected_parameters(const Layout& layout, DType dtype, Memory& memory, S
   return flat;
 }
 
-// What a sample continues. A text begins after a line break. Where the vocabulary has none, which
-// is so for token shards and for data of control bytes alone, it is the last token: GPT-2's own
-// vocabulary marks the end of a document with it.
+// Returns the token that a sample continues. Text begins after a line break. If the vocabulary has
+// no line break (token shards, or a vocabulary of very few bytes), it is the last token, with which
+// GPT-2's own vocabulary marks the end of a document.
 int32_t first_token(bool is_text, size_t vocab_size) {
   const bool has_line_break = is_text && vocab_size > static_cast<size_t>('\n');
   return has_line_break ? '\n' : static_cast<int32_t>(vocab_size - 1);
 }
 
-// The tokens as text where they are bytes, else as numbers. The vocabulary may be larger than a
-// text needs (--model gpt2 has 50,257 tokens): a token from 256 on stands for no byte.
+// Returns the tokens as text if they are bytes, and as numbers otherwise. The vocabulary may be
+// larger than a text needs (--model gpt2 has 50,257 tokens): a token from 256 on is not a byte.
 std::string text_of(std::span<const int32_t> tokens, bool is_text) {
   std::string text;
   for (int32_t token : tokens) {

@@ -3,7 +3,8 @@
 namespace ladder {
 namespace {
 
-// Slices of elements [first, last) of the flat buffer, which `view` holds.
+// Adds the slices of elements [first, last) of the flat buffer, which lie in `view`. With
+// `counted_only` it leaves out copies that another rank owns.
 void add_slices(std::vector<Slice>& slices, const Layout& layout, size_t first, size_t last,
                 TensorView view, bool counted_only) {
   for_parameters_in(layout, first, last,

@@ -1,5 +1,5 @@
-// The least that a training step can take: its matrix products and AdamW, nothing else. The scale
-// for benchmarks of steps; for benchmarks only.
+// The least work that a training step must do: its matrix products and AdamW. Benchmarks compare
+// steps with it; nothing else uses it.
 #pragma once
 
 #include <vector>
@@ -9,24 +9,26 @@
 
 namespace ladder {
 
-// With L layers of hidden size C, vocabulary V, P parameters and R rows (tokens) in one
-// micro-batch, each product on weights of its own, which are in no cache:
-//   floor = sum over the 4 L linear layers (C, 3C), (C, C), (C, 4C), (4C, C) of W and the tied head
-//           of forward x W, input gradient dout W^T and weight gradient x^T dout, 6 R |W| FLOP each
-//         + AdamW on P elements: parameter, two moments and gradient read, all but the last written
+// The model has L layers of hidden size C and P parameters, and a micro-batch has R rows (tokens).
+// Each product has weights of its own, so that none is in a cache. The floor is the sum of
+//   - for each of the 4 L linear layers, whose weights W are (C, 3C), (C, C), (C, 4C) and (4C, C),
+//     and for the tied classifier: forward x W, the input gradient dout W^T and the weight gradient
+//     x^T dout, together 6 R |W| FLOP;
+//   - AdamW on P elements, which reads the parameter, both moments and the gradient, and writes all
+//     of them but the gradient.
 //
-// In fp32 and fp64 weight gradients are added to what is there. In bf16 and fp16 ("x"): weights,
-// activations and logits are of x; weight gradients are overwritten, in fp32; AdamW updates fp32
-// masters, 28 P bytes, and nothing rounds them: less than any step must do.
+// In fp32 and fp64 weight gradients are added to what is there. In bf16 and fp16 weights,
+// activations and logits have that dtype, and weight gradients are overwritten, in fp32. AdamW then
+// updates fp32 masters (28 P bytes), and nothing rounds them, which is less than a step must do.
 class StepFloor {
  public:
   StepFloor(const Gpt2Config& config, DType dtype, size_t rows,
             DeviceType device = DeviceType::cpu);
 
-  // Returns when all has run.
+  // Does the work once, and returns when it has run.
   void run();
-  // The memory traffic of one rank of `ranks` in an all_reduce of the gradients, without peers: the
-  // parts of its own buffer are added up, and the sum is written to all of them.
+  // Moves the bytes that one of `ranks` ranks moves in an all_reduce of the gradients, without
+  // peers: it adds up the parts of its own buffer and writes the sum to all of them.
   void all_reduce(size_t ranks);
 
  private:
@@ -38,7 +40,7 @@ class StepFloor {
   Memory memory_;
   Stream stream_;
   Tensor weights_, gradients_, exp_avg_, exp_avg_sq_;
-  Tensor masters_;  // in low precision alone
+  Tensor masters_;  // only in bf16 and fp16
   Tensor in_, out_, din_;
 };
 

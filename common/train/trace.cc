@@ -8,7 +8,7 @@
 namespace ladder {
 namespace {
 
-// One number of every rank, by rank. Collective.
+// Returns the numbers that all ranks give, by rank. Collective.
 std::vector<double> gather(double number, Communicator& world) {
   Stream host(DeviceType::cpu);
   std::vector<double> numbers(world.size());
@@ -18,7 +18,7 @@ std::vector<double> gather(double number, Communicator& world) {
   return numbers;
 }
 
-// A text as it travels between ranks: int32, padded with spaces.
+// Pads a text with spaces and returns a view of it as int32, a dtype that communicators take.
 TensorView words_of(std::string& text) {
   const size_t num_words = (text.size() + 3) / 4;
   text.resize(4 * num_words, ' ');

@@ -1,4 +1,4 @@
-// A timeline of a run: what each rank computed and communicated when.
+// The timeline of a run: what each rank computed and communicated, and when.
 #pragma once
 
 #include <mutex>
@@ -12,16 +12,16 @@
 
 namespace ladder {
 
-// One rank's spans of computation and communication. Thread-safe.
+// Trace records one rank's spans of computation and communication. It is thread-safe.
 class Trace final : public StreamObserver {
  public:
   enum class Lane { compute, communication };
 
-  // Some 130 bytes each in the file: a rank has about 13 MB there at most.
+  // A span takes about 130 bytes in the file, so a rank takes at most about 13 MB there.
   static constexpr size_t kMaxSpans = 100'000;
 
-  // Time 0 is now. Ranks that make it right after a barrier share it. Only the first `max_spans`
-  // are kept, so that a long run does not fill the memory.
+  // Time 0 of the trace is now, so ranks should construct it right after a barrier. Only the first
+  // `max_spans` spans are kept, so that a long run does not fill the memory.
   explicit Trace(size_t max_spans = kMaxSpans) : max_spans_(max_spans), begin_(Clock::now()) {}
 
   void add(Lane lane, std::string name, Time from, Time to);
@@ -32,11 +32,12 @@ class Trace final : public StreamObserver {
   // Records every operation of the communicator from now on. The trace must outlive it.
   void observe(Communicator& communicator);
 
-  // The spans as elements of a Chrome trace, joined by commas: process = rank, thread = lane, times
-  // in microseconds. Operations that ran at the same time, on several communicators, have a lane
-  // each. Where spans are left out, the process has a label that says so. [Trace Event Format]
+  // Returns the spans as elements of a Chrome trace, joined by commas. A process is a rank, a
+  // thread is a lane, times are in microseconds. Operations of several communicators that ran at
+  // the same time get a lane each. If spans were left out, the process has a label that says so.
+  // [Trace Event Format]
   std::string json(size_t rank) const;
-  // Spans that came after the first max_spans.
+  // Returns how many spans were left out because they came after the first max_spans.
   size_t num_left_out() const;
 
  private:
@@ -45,8 +46,9 @@ class Trace final : public StreamObserver {
     std::string name;
     Time from, to;
   };
-  // The lane of each: 0 for computation, from 1 on the first whose operation before has ended.
-  // REQUIRES: in the order of their beginnings.
+  // Returns the lane of each span. Lane 0 is computation. A span of communication gets the first
+  // lane from 1 on whose last span has ended. REQUIRES: the spans are in the order of their
+  // beginnings.
   static std::vector<size_t> lanes_of(const std::vector<Span>& spans);
 
   size_t max_spans_;
@@ -56,9 +58,9 @@ class Trace final : public StreamObserver {
   size_t num_left_out_ = 0;
 };
 
-// Writes the spans of all ranks to `file`, rank after rank, as JSON that Perfetto and
-// chrome://tracing open. Collective. `file`: on rank 0, null elsewhere. Returns how many spans of
-// all ranks were left out. Throws Error when the disk is full.
+// Writes the spans of all ranks, rank after rank, as JSON that Perfetto and chrome://tracing open.
+// Rank 0 gives `file`; the others give null. Returns how many spans of all ranks were left out.
+// Throws Error if the disk is full. Collective.
 size_t write_trace(const Trace& trace, PartialFile* file, Communicator& world);
 
 }  // namespace ladder

@@ -1,4 +1,4 @@
-// What a lesson's trainer is.
+// The requirements on a lesson's trainer, and what a trainer is given.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,26 +15,26 @@
 
 namespace ladder {
 
-// One optimizer step on the global batch; the same on every rank.
+// The result of one optimizer step on the global batch. It is the same on every rank.
 struct StepResult {
   double loss = 0;       // mean over all tokens of the global batch, in nats
-  double grad_norm = 0;  // global, before clipping
+  double grad_norm = 0;  // norm of the whole gradient, before clipping
   double learning_rate = 0;
-  // That gradients were computed with; none in trainers that never scale.
+  // The loss scale that gradients were computed with; nothing in trainers that never scale.
   std::optional<double> loss_scale = {};
-  bool skipped = false;  // gradients overflowed: nothing was updated
+  bool skipped = false;  // true if gradients overflowed, so that nothing was updated
 };
 
 struct RankContext;
 
-// What a trainer works with. All outlive it.
+// What a trainer works with. Everything outlives the trainer.
 struct TrainerContext {
   const RunConfig& config;
   const Corpus& corpus;
   Memory& device_memory;
   Memory& host_memory;
   Stream& stream;
-  const RankContext* ranks = nullptr;  // of lessons that run on several (ranks.h)
+  const RankContext* ranks = nullptr;  // null in lessons that run on one rank (ranks.h)
 };
 
 // A trainer is a class with
@@ -48,12 +48,13 @@ struct TrainerContext {
 //   StepResult step()        one optimizer step on the next global batch
 //   double evaluate(n)       mean loss over n global batches of the validation split, always the
 //                            same ones
-//   slices(kind)             what this rank owns of the model (slices.h)
+//   slices(kind)             the slices of the model that this rank owns (slices.h)
 //   check_replicas()         optional: throws Error unless copies on several ranks are identical
 //   kDistributed             optional: true if it runs on several ranks
 //   traffic(config, grid, flags)  optional, static: what a step communicates, by formula
-//   arrange(flags, n, rank)  optional, static: the grid of n ranks as one of them sees it; without
-//                            it all share the global batch. UserError where n ranks make none
+//   arrange(flags, n, rank)  optional, static: the grid of n ranks as one of them sees it; throws
+//                            UserError if n ranks make no grid. Without it all ranks share the
+//                            global batch
 //   describe(config, grid, flags)  optional, static: more lines for the header
 //   report()                 optional: lines for the end, on rank 0; collective
 template <class T>

@@ -33,12 +33,12 @@ struct TrainingRun::State {
         host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
         stream(config.device),
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
-        // mpirun gives every rank a terminal.
+        // Under mpirun every rank has a terminal, so isatty() alone says nothing.
         on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 
-  // Do sums of data on the device go between ranks as messages?
+  // Returns whether sums of data on the device need messages between ranks.
   bool needs_staging() const {
     return job.size() > 1 && config.device == DeviceType::cpu && !job.shares_memory();
   }
@@ -78,7 +78,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   state_ = std::make_unique<State>(program, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);
-  // One rank looks at all numbers: the others' file is the same.
+  // Only rank 0 checks every value: the files of the other ranks have the same contents.
   if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
   require_same_inputs(job, s.config, s.corpus);
   if (!s.config.trace.empty()) {
@@ -137,19 +137,24 @@ MetricsFile::Step TrainingRun::State::measure(int64_t step, const StepResult& re
 }
 
 void TrainingRun::train() {
-  State& s = *state_;
+  try {
+    make_and_train();
+  } catch (const OutOfMemory& error) {
+    throw Error(
+        concat(error.what(), "\n", out_of_memory_text(error, state_->config, state_->prediction)));
+  }
+}
+
+void TrainingRun::make_and_train() {
   TrainerCalls calls;
   try {
-    calls = s.program.make(context());
+    calls = state_->program.make(context());
     calls.initialize();
     train_and_report(calls);
-  } catch (const OutOfMemory& error) {
-    s.job.communicator().give_up();
-    throw Error(concat(error.what(), "\n", out_of_memory_text(error, s.config, s.prediction)));
   } catch (...) {
-    // While the trainer still has its memory: device memory that a collective works on cannot be
-    // freed before it ends, and its peers may never come.
-    s.job.communicator().give_up();
+    // This must happen while the trainer still has its memory: device memory that a collective
+    // works on cannot be freed before the collective ends, and its peers may never come.
+    state_->job.communicator().give_up();
     throw;
   }
 }

@@ -11,19 +11,21 @@ namespace ladder {
 
 class TrainingRun {
  public:
-  // The surroundings of a trainer: corpus, memory, stream, ranks. Checks every file that the run
-  // needs. Rank 0 alone prints and writes: here the header. UserError: data, weights or output
-  // paths that cannot be used. REQUIRES: the job is connected; it and the program outlive this.
+  // Makes what a trainer works with: corpus, memory, stream, ranks. It checks every file that the
+  // run needs, and prints the header. (Only rank 0 prints and writes files.) Throws UserError if
+  // data, weights or output paths cannot be used. REQUIRES: the job is connected; the job and the
+  // program outlive this object.
   TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid, Job& job,
               const Prediction& prediction);
   ~TrainingRun();
 
-  // Makes the trainer and trains, to the end table and the sample. Error: out of memory, with a
-  // table of what was needed; or training has diverged.
+  // Makes the trainer, trains, and prints the tables at the end and the sample. Throws an Error if
+  // memory runs out, with a table of what is needed, or if training has diverged.
   void train();
 
  private:
   TrainerContext context();
+  void make_and_train();
   void train_and_report(const TrainerCalls& calls);
 
   struct State;

@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-// The whole of `text` as a number, or nothing.
+// Returns the number that the whole of `text` is, or nothing if it is not a number.
 template <class Number>
 std::optional<Number> parse_number(const std::string& text) {
   Number number{};
@@ -28,7 +28,7 @@ std::string decimal_fault(std::string_view text) {
   return concat("'", text, "' is not a whole number in decimal, without leading zeros");
 }
 
-// "1", "" and "2" of "1,,2".
+// Splits a list at its commas: "1,,2" becomes "1", "" and "2".
 std::vector<std::string> items_of(const std::string& list) {
   std::vector<std::string> items(1);
   for (const char c : list) {
@@ -79,12 +79,12 @@ CLI::Validator byte_size() {
   return CLI::Validator(
       [](std::string& text) {
         const std::string given = text;
-        // CLI11 takes "-1" for 2^64 - 1, "MiB" for one MiB, 010 for eight and 0x10 for sixteen.
+        // CLI11 reads "-1" as 2^64 - 1, "MiB" as one MiB, 010 as 8 and 0x10 as 16.
         const size_t digits = std::min(given.find_first_not_of("0123456789"), given.size());
         const bool has_number = digits > 0 && (given[0] != '0' || digits == 1) &&
                                 given.find_first_of("0123456789", digits) == given.npos;
         try {
-          // The largest is a size that still fits a pointer difference.
+          // The largest size is one that still fits a pointer difference.
           const auto size = CLI::AsSizeValue(true) & CLI::Range(size_t{1}, size_t{1} << 62);
           if (has_number && size(text).empty()) return std::string();
         } catch (const CLI::ValidationError&) {  // thrown for an unknown unit
@@ -96,7 +96,7 @@ CLI::Validator byte_size() {
 
 CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
                             const std::string& text, int64_t least, int64_t most) {
-  // As text: CLI11 would leave out an empty place between two commas.
+  // The flag is read as text, because CLI11 would leave out an empty place between two commas.
   const auto split = [&numbers](const std::vector<std::string>& given) {
     numbers.clear();
     for (const std::string& list : given) {

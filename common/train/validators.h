@@ -1,4 +1,4 @@
-// Checks of flags' values.
+// Checks of the values that users give to flags.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,25 +9,28 @@
 
 namespace ladder {
 
-// A whole number in decimal without leading zeros.
+// Accepts a whole number in decimal without leading zeros.
 CLI::Validator decimal();
-// The same, from `least` to `most`.
+// Accepts such a number from `least` to `most`.
 CLI::Validator whole(int64_t least, int64_t most);
-// A finite number from `least` (or above it, if exclusive) to `most`.
+// Accepts a finite number from `least` (or above it, if exclusive) to `most`.
 CLI::Validator real(double least, double most, bool exclusive = false);
-// A path; an empty one would mean "none" and is more likely an unset shell variable.
+// Accepts a path that is not empty. An empty one would mean "none", but is more likely a shell
+// variable that is not set.
 CLI::Validator path();
 
-// A number of bytes, such as 64MiB, which becomes the plain number. For transform().
+// Accepts a number of bytes, such as 64MiB, and turns it into the plain number. It is given to
+// transform(), which keeps what a validator makes of a value.
 CLI::Validator byte_size();
 
-// A flag that takes whole numbers from `least` to `most`, separated by commas: 5,3,3,1. In a file
-// of flags they may also be [5, 3, 3, 1].
+// Adds a flag that takes whole numbers from `least` to `most`, separated by commas, as in 5,3,3,1.
+// In a file of flags they may also be written [5, 3, 3, 1]. `numbers` gets the values and must live
+// until the app has parsed; `text` is the help text.
 CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
                             const std::string& text, int64_t least, int64_t most);
 
-// For lessons whose ranks all split one model: UserError, naming the flag, unless `size` is 0 (all)
-// or the number of ranks.
+// Throws a UserError that names the flag unless `size` is 0 (which means all) or the number of
+// ranks. It is for lessons whose ranks all split one model.
 void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks);
 
 }  // namespace ladder

@@ -5,7 +5,7 @@
 namespace ladder::cpu {
 namespace {
 
-// One tile of queries, whose results go to `out`.
+// Computes the results of one tile of queries and stores them in `out`.
 template <class T, class A = Accumulate<T>>
 void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, A* logsumexp) {
   T* const rows = out + q0 * out_stride;
@@ -48,7 +48,7 @@ struct Gradient {
   }
 };
 
-// p (num_queries, n) = the probabilities of one tile, ds = the gradient of its scores.
+// Computes p (num_queries, n), the probabilities of one tile, and ds, the gradient of its scores.
 template <class T, class A = Accumulate<T>>
 void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k0, size_t n, A* p,
                    A* ds) {
@@ -65,8 +65,8 @@ void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k
   }
 }
 
-// All of one head's backward: dk and dv collect over queries, so one thread has the whole head.
-// dqkv points at the head's dq of token 0 and has the layout of qkv.
+// Computes all gradients of one head. dk and dv are sums over queries, so one thread has the whole
+// head. dqkv points to the head's dq of token 0 and has the layout of qkv.
 template <class T>
 void backward_head(const Gradient<T>& g, T* dqkv) {
   const Head<T>& head = g.head;
@@ -92,11 +92,12 @@ void backward_head(const Gradient<T>& g, T* dqkv) {
   }
 }
 
-// In bf16 and fp16 a gradient is summed in fp32, aside, and rounded once. What is summed aside is
-// either of keys or of queries, so each has a pass of its own that computes the scores again. The
-// queries of the first block of keys see no other keys: the pass over keys does them too.
+// In bf16 and fp16 gradients are summed in fp32, in memory of their own, and rounded once. That
+// memory holds the sums of some keys or of some queries. So keys and queries each have a pass,
+// which computes the scores again. The first kKeys queries see no keys beyond the first tile of
+// keys, so the pass over keys computes their gradients too.
 
-// Rows of dk and dv, or of dq: elements [d0, d0 + width) of tokens [first, first + count).
+// Rounds sums to elements [d0, d0 + width) of dq, dk or dv of tokens [first, first + count).
 template <class T>
 void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size_t width, T* to,
                 float* sums) {
@@ -105,7 +106,8 @@ void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size
   }
 }
 
-// dk and dv of one block of keys, from all queries after them, and dq of the first kKeys queries.
+// Computes dk and dv of one tile of keys, from all queries that see them, and dq of the first kKeys
+// queries.
 template <class T>
 void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
   const Head<T>& head = g.head;
@@ -134,7 +136,7 @@ void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
   }
 }
 
-// dq of one tile of queries, from all keys before them.
+// Computes dq of one tile of queries, from all keys that they see.
 template <class T>
 void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
   const Head<T>& head = g.head;
@@ -153,15 +155,15 @@ void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
   }
 }
 
-// Calls body(block, head) for every block of `size` tokens of each of num_heads heads, shared out
-// among the threads of the surrounding parallel region one at a time. Which thread takes a block
-// changes nothing in it.
+// Calls body(tile, head) for every tile of `size` tokens of each of num_heads heads. The threads of
+// the surrounding parallel region take one tile at a time; which thread takes a tile does not
+// change its result.
 template <class Body>
-void for_blocks(size_t tokens, size_t size, size_t num_heads, Body body) {
-  const size_t num_blocks = (tokens + size - 1) / size;
+void for_tiles(size_t tokens, size_t size, size_t num_heads, Body body) {
+  const size_t num_tiles = (tokens + size - 1) / size;
 #pragma omp for collapse(2) schedule(dynamic)
-  for (size_t block = 0; block < num_blocks; ++block) {
-    for (size_t head = 0; head < num_heads; ++head) body(block, head);
+  for (size_t tile = 0; tile < num_tiles; ++tile) {
+    for (size_t head = 0; head < num_heads; ++head) body(tile, head);
   }
 }
 
@@ -175,10 +177,10 @@ void attention_forward(Stream&, TensorView out, TensorView logsumexp, ConstTenso
     T* const o = out.as<T>();
     Accumulate<T>* const l = logsumexp.as<Accumulate<T>>();
     const T* const x = qkv.as<T>();
-    // The last tiles have the most keys: they come first.
+    // The last tiles see the most keys, so they come first.
     const size_t num_tiles = (tokens + kQueries - 1) / kQueries;
 #pragma omp parallel
-    for_blocks(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+    for_tiles(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
       const size_t b = bh / num_heads, h = bh % num_heads;
       forward_queries(Head<T>(x, b, h, tokens, num_heads, size), (num_tiles - 1 - tile) * kQueries,
                       o + b * tokens * hidden + h * size, hidden, l + bh * tokens);
@@ -210,20 +212,20 @@ void attention_backward(Stream&, TensorView dqkv, TensorView row_dot, ConstTenso
     const auto dq = [&](const Gradient<T>& g) { return dx + (g.head.q - x); };
 #pragma omp parallel
     if constexpr (is_low_precision<T>) {
-      for_blocks(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+      for_tiles(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
         gradient(bh).fill_row_dot(tile * kQueries, std::min(tokens, (tile + 1) * kQueries));
       });
-      for_blocks(tokens, kKeys, batch * num_heads, [&](size_t block, size_t bh) {
+      for_tiles(tokens, kKeys, batch * num_heads, [&](size_t tile, size_t bh) {
         const Gradient<T> g = gradient(bh);
-        backward_keys(g, block * kKeys, dq(g));
+        backward_keys(g, tile * kKeys, dq(g));
       });
       const size_t others = tokens - std::min(tokens, kKeys);
-      for_blocks(others, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
+      for_tiles(others, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
         const Gradient<T> g = gradient(bh);
         backward_queries(g, kKeys + tile * kQueries, dq(g));
       });
     } else {
-      for_blocks(1, 1, batch * num_heads, [&](size_t, size_t bh) {
+      for_tiles(1, 1, batch * num_heads, [&](size_t, size_t bh) {
         const Gradient<T> g = gradient(bh);
         backward_head(g, dq(g));
       });

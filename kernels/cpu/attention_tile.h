@@ -1,5 +1,5 @@
-// The tiles of attention on the CPU: a head's scores, and what is made of them, for some queries
-// and keys at a time.
+// The tiles of attention on the CPU. A tile is a few queries against a few keys of one head: only
+// their scores are in memory at a time. Read kernels/cpu/plain_attention.h first.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace ladder::cpu {
 
-// Scores exist for one tile of queries x keys at a time. A key block starts at a multiple of
-// kKeys, which kQueries divides: the first key of a block is never after the tile's first query.
+// The queries and the keys of a tile. Keys start at a multiple of kKeys, which kQueries divides. So
+// the first key of a tile is never after its first query.
 inline constexpr size_t kQueries = 64, kKeys = 256;
-// In bf16 and fp16 sums need memory of their own: as many elements of a token's vector have it at a
-// time. A head that is wider is computed in parts, each of which computes the scores again.
+// In bf16 and fp16 sums need memory of their own, which holds this many elements of a token's
+// vector. A wider head is computed in parts, and each part computes the scores again.
 inline constexpr size_t kPart = 128;
 
-// One head of one sequence: token t's vectors lie at q + t * stride and so on.
+// One head of one sequence. The query of token t is at q + t * stride, and so on.
 template <class T>
 struct Head {
   using A = Accumulate<T>;
@@ -33,6 +33,7 @@ struct Head {
     v = k + num_heads * size;
     scale = A{1} / std::sqrt(static_cast<A>(size));
   }
+  // Returns the matrix whose rows are the vectors of tokens first, first + 1, ...
   Matrix<T> rows(const T* of, size_t first, bool transposed = false) const {
     return {of + first * stride, stride, transposed};
   }
@@ -42,9 +43,9 @@ struct Head {
   A scale;
 };
 
-// A (rows, columns) part of a matrix from (row, column) on, as what is computed with: where it
-// lies, or widened into a copy. REQUIRES: in bf16 and fp16 rows, columns of what is stored within
-// kKeys, kPart.
+// A (rows, columns) part of a matrix that begins at (row, column), in the accumulation dtype. It is
+// the matrix's own memory, or a converted copy for bf16 and fp16. REQUIRES: in bf16 and fp16 the
+// stored part has at most kKeys rows and kPart columns.
 template <class T>
 class WidenedPart {
  public:
@@ -74,9 +75,9 @@ class WidenedPart {
   A copy_[is_low_precision<T> ? kKeys * kPart : 1];
 };
 
-// out (m, n) = or += a (m, k) b (k, n), out's rows out_stride apart. Two matrices of bf16 are
-// multiplied as they are; else, in bf16 and fp16, the sum over a head's size is taken kPart
-// elements at a time: all that it is widened into.
+// out (m, n) = a (m, k) b (k, n), or += with accumulate. Rows of out are out_stride apart. Two bf16
+// matrices are multiplied directly. Otherwise bf16 and fp16 are converted, kPart elements of the
+// sum at a time.
 template <class L, class R, class A>
 void product(size_t m, size_t n, size_t k, Matrix<L> a, Matrix<R> b, bool accumulate, A* out,
              size_t out_stride) {
@@ -92,7 +93,8 @@ void product(size_t m, size_t n, size_t k, Matrix<L> a, Matrix<R> b, bool accumu
   }
 }
 
-// p[j] = exp(scale * s[j] - shift) for j < valid, 0 up to n: the mask. p may be s.
+// p[j] = exp(scale * s[j] - shift) for j < valid, and 0 for the masked keys from there to n. p may
+// be s.
 template <class T>
 void exponentials(T* p, const T* s, size_t valid, size_t n, T scale, T shift) {
 #pragma omp simd
@@ -100,8 +102,10 @@ void exponentials(T* p, const T* s, size_t valid, size_t n, T scale, T shift) {
   std::fill(p + valid, p + n, T{0});
 }
 
-// One tile of queries [q0, q0 + num_queries) against all keys before them: elements
-// [d0, d0 + width) of their results are summed in `sums`, rows sums_stride apart.
+// Computes the results of kQueries queries that begin at q0 (fewer at the end), over all keys that
+// they see. Elements [d0, d0 + width) of the results go to `sums`, whose rows are sums_stride
+// apart. For each tile of keys the maximum so far may grow; then what was summed before is
+// multiplied by a correction.
 template <class T, class A = Accumulate<T>>
 void forward_tile(const Head<T>& head, size_t q0, size_t d0, size_t width, A* sums,
                   size_t sums_stride, A* logsumexp) {

@@ -13,7 +13,7 @@ constexpr size_t kRows = 6;
 template <class S>
 constexpr size_t kColumns = 2 * Lanes<S>::kCount;
 
-// S is what sums are kept in: fp32 or fp64.
+// S is the type of the sums: float or double.
 template <class S>
 struct Panels {
   S a[kTileRows * kTileDepth];     // (kTileRows / kRows, depth, kRows)
@@ -94,11 +94,12 @@ void multiply_panels(const Panels<S>& panels, size_t m, size_t n, size_t depth, 
   }
 }
 
-// One tile of `rows` x `columns` from element (i, j) on, summed in `out`, of the sums' type.
+// Computes one tile of `rows` x `columns` that begins at element (i, j), in `out`, which has the
+// type of the sums.
 template <class S, class T>
 void multiply_tile(size_t i, size_t j, size_t rows, size_t columns, size_t k, const Matrix<T>& a,
                    const Matrix<T>& b, bool accumulate, S* out, size_t out_stride) {
-  // How far apart neighbours are along a row and along a column of op(a) and op(b).
+  // The distances in memory of neighbours along a column and along a row of op(a) and op(b).
   const size_t a_down = a.transposed ? 1 : a.stride, a_right = a.transposed ? a.stride : 1;
   const size_t b_down = b.transposed ? 1 : b.stride, b_right = b.transposed ? b.stride : 1;
   Panels<S> panels;

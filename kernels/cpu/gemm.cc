@@ -13,15 +13,15 @@ using Dims = dnnl::memory::dims;
 
 dnnl_dim_t dim(size_t extent) { return static_cast<dnnl_dim_t>(extent); }
 
-// All that oneDNN compiles into a product of bf16 matrices.
+// The properties of a product of bf16 matrices for which oneDNN compiles code.
 struct ProductKind {
   bool a_transposed, b_transposed, accumulate, wide_out;
   auto operator<=>(const ProductKind&) const = default;
 };
 
-// One kind of product of bf16 matrices, compiled once for all shapes. Where oneDNN knows a shape it
-// takes another implementation, which is a few percent faster on 256 rows and less, but slower on
-// more, and by a third where it accumulates a weight's gradient.
+// One kind of product of bf16 matrices, compiled once for all shapes. If oneDNN knows the shape it
+// takes another implementation. That one is a few percent faster for at most 256 rows, but slower
+// for more, and slower by a third when it accumulates a weight's gradient.
 class Bf16Product {
  public:
   explicit Bf16Product(const ProductKind& kind)
@@ -30,7 +30,8 @@ class Bf16Product {
                   attributes(kind.accumulate),
                   engine_}) {}
 
-  // out (m, n) = or += a (m, k) b (k, n). Returns when it has been computed.
+  // out (m, n) = a (m, k) b (k, n), or += if the kind accumulates. Returns when it has been
+  // computed.
   template <class Out>
   void run(dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k, const Matrix<bfloat16>& left,
            const Matrix<bfloat16>& right, Out* to, dnnl_dim_t out_stride) {
@@ -75,7 +76,7 @@ class Bf16Product {
   dnnl::matmul product_;
 };
 
-// Throws Error: oneDNN's product of (m, k) and (k, n) has failed.
+// Throws the Error for a product of (m, k) and (k, n) in which oneDNN failed.
 [[noreturn]] void fail_product(const char* dtype, size_t m, size_t n, size_t k,
                                dnnl_status_t status) {
   const char* const advice =
@@ -97,7 +98,7 @@ template <class Out>
 void gemm_bf16(size_t m, size_t n, size_t k, Matrix<bfloat16> a, Matrix<bfloat16> b,
                bool accumulate, Out* out, size_t out_stride) {
   if (!cpu_has_bf16()) return blocked_gemm(m, n, k, a, b, accumulate, out, out_stride);
-  // Each thread has its own, because what a product works in is not for two at once.
+  // Each thread has its own products, because two threads may not share a product's workspace.
   thread_local std::map<ProductKind, Bf16Product> products;
   const ProductKind kind{a.transposed, b.transposed, accumulate, std::is_same_v<Out, float>};
   try {

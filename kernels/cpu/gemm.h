@@ -1,4 +1,4 @@
-// The matrix product under matmul and attention.
+// The matrix product on the CPU, which matmul and attention call.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,17 @@
 
 namespace ladder::cpu {
 
-// A matrix in memory: row i of the stored matrix begins at data + i * stride.
+// A matrix in memory. Row i of the stored matrix begins at data + i * stride.
 template <class T>
 struct Matrix {
   const T* data;
   size_t stride;
-  bool transposed = false;  // use the transpose of what is stored
+  bool transposed = false;  // true: this is the transpose of the stored matrix
 };
 
-// out (m, n) = a (m, k) b (k, n), or += with accumulate; out's rows are out_stride apart.
-// fp32 by oneDNN, bf16 too where the CPU has instructions for it (AVX512_BF16); fp64, fp16 and bf16
-// elsewhere by our own loop. Inside a parallel region it runs on the calling thread.
+// out (m, n) = a (m, k) b (k, n), or += with accumulate. Rows of out are out_stride apart. oneDNN
+// computes fp32, and also bf16 if the CPU has instructions for it (AVX512_BF16); our own loop
+// computes everything else. Inside a parallel region it runs on the calling thread.
 // REQUIRES: m, n, k >= 1.
 void gemm(size_t m, size_t n, size_t k, Matrix<float> a, Matrix<float> b, bool accumulate,
           float* out, size_t out_stride);
@@ -32,9 +32,10 @@ void gemm(size_t m, size_t n, size_t k, Matrix<float16> a, Matrix<float16> b, bo
 void gemm(size_t m, size_t n, size_t k, Matrix<float16> a, Matrix<float16> b, bool accumulate,
           float16* out, size_t out_stride);
 
-// The same by our own loop, whose order over k depends on k alone: the same bits on every machine
-// and for every number of threads. Each factor is widened as it is packed, sums are rounded once.
-// Instances: fp64; bf16 and fp16 with an output of the same or fp32.
+// The same product by our own loop. Its order over k depends only on k, so the bits are the same on
+// every machine and for every number of threads. Factors are converted to the accumulation dtype
+// when they are packed, and sums are rounded once. It exists for fp64, and for bf16 and fp16 with
+// an output of the same dtype or fp32.
 template <class T, class Out>
 void blocked_gemm(size_t m, size_t n, size_t k, Matrix<T> a, Matrix<T> b, bool accumulate, Out* out,
                   size_t out_stride);

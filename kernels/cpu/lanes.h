@@ -1,8 +1,8 @@
-// Sums and maxima over vectors of 32 bytes, whose order is fixed by the element's index.
+// Sums and maxima by vectors of 32 bytes, in an order that depends only on the elements' indices.
 //
-// The compiler may not reorder floating-point additions, so a plain summing loop runs at one
-// addition per latency. Here lane l sums elements l, l + lanes, ... and the lanes are added in a
-// fixed tree: fast, and the same bits on every machine and for every number of threads.
+// The compiler may not reorder floating-point additions, so in a plain loop each addition waits for
+// the one before. Here lane l sums elements l, l + lanes, ..., and the lanes are added in a fixed
+// tree. That is fast, and gives the same bits on every machine and for every number of threads.
 #pragma once
 
 #include <immintrin.h>
@@ -29,7 +29,7 @@ struct Lanes {
   }
   static void store(T* to, const Vector& v) { std::memcpy(to, &v, sizeof v); }
 
-  // bf16 and fp16, widened and rounded as low_precision.h says, by instructions for eight at once.
+  // These convert eight elements of bf16 or fp16 at once, as low_precision.h does one by one.
   static Vector load(const bfloat16* from) requires std::same_as<T, float> {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
@@ -55,7 +55,7 @@ struct Lanes {
     _mm_storeu_si128(static_cast<__m128i*>(to), bits);
   }
 
-  // The sum of the lanes, halves onto halves.
+  // Returns the sum of the lanes. It adds the upper half to the lower half until one is left.
   static T sum(const Vector& v) {
     T lane[kCount];
     std::memcpy(lane, &v, sizeof lane);
@@ -66,9 +66,9 @@ struct Lanes {
   }
 };
 
-// Sum over i < n of term(inputs[i]...). `term` is called with vectors and, for the rest, scalars.
-// Four vectors of lanes: one addition per cycle needs that many under way. Inputs may be of a low
-// precision that accumulates in T.
+// Returns the sum over i < n of term(inputs[i]...). `term` is called with vectors, and with scalars
+// for the last elements. There are four vectors of lanes, because one addition per cycle needs that
+// many under way. Inputs may have any type that accumulates in T.
 template <class T, class Term, class... Inputs>
 inline T lane_sum(size_t n, Term term, const Inputs*... inputs) {
   using L = Lanes<T>;
@@ -86,7 +86,7 @@ inline T lane_sum(size_t n, Term term, const Inputs*... inputs) {
   return total;
 }
 
-// Largest of in[0 .. n). REQUIRES: n >= 1.
+// Returns the largest of in[0 .. n). REQUIRES: n >= 1.
 template <class T>
 inline T lane_max(size_t n, const T* in) {
   using L = Lanes<T>;

@@ -8,7 +8,7 @@
 namespace ladder::cpu {
 namespace {
 
-// One row of (R, C), and what is saved of it.
+// Computes one row of the output, and its mean and rstd.
 template <class T, class A = Accumulate<T>>
 void forward_row(size_t n, T* out, A& mean, A& rstd, const T* in, const T* weight, const T* bias) {
   const A inverse = A{1} / static_cast<A>(n);
@@ -23,7 +23,7 @@ void forward_row(size_t n, T* out, A& mean, A& rstd, const T* in, const T* weigh
   rstd = s;
 }
 
-// din += the gradient of one row.
+// Adds the gradient of one row to din.
 template <class T, class A = Accumulate<T>>
 void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight, A mean, A rstd) {
   const A inverse = A{1} / static_cast<A>(n);
@@ -40,20 +40,21 @@ void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight,
   map_in_thread(added, n, din, din, dout, weight, in);
 }
 
-// dweight += and dbias += the sums over all rows of `width` columns from `first`.
+// Adds to dweight and dbias the sums over all rows, for `width` columns that begin at `first`.
 template <class T, class A = Accumulate<T>>
 void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dweight, A* dbias,
                       const T* dout, const T* in, const A* mean, const A* rstd) {
-  constexpr size_t kColumns = 64, kRows = 64;  // rows in groups, so that rounding grows slowly
+  // Rows are summed in groups of kRows, so that rounding errors grow slowly.
+  constexpr size_t kColumns = 64, kRows = 64;
   A dw[kColumns] = {}, db[kColumns] = {};
   for (size_t r0 = 0; r0 < rows; r0 += kRows) {
     A group_dw[kColumns] = {}, group_db[kColumns] = {};
     for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
       const T *const d = dout + r * n + first, *const x = in + r * n + first;
       const A m = mean[r], s = rstd[r];
-      map_block([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width,
+      map_chunk([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width,
                 group_dw, group_dw, d, x);
-      map_block([](auto sum, auto dv) { return sum + dv; }, width, group_db, group_db, d);
+      map_chunk([](auto sum, auto dv) { return sum + dv; }, width, group_db, group_db, d);
     }
     for (size_t i = 0; i < width; ++i) {
       dw[i] += group_dw[i];

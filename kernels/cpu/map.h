@@ -1,6 +1,7 @@
-// One function of the inputs' elements for every element of an output. Where there is low precision
-// it is called with vectors of fp32, widened as they are loaded and rounded as they are stored;
-// else with elements, in a loop that the compiler vectorizes. So it must take both.
+// Computes every element of an output as a function of the inputs' elements. If an argument is bf16
+// or fp16, the function is called with vectors of fp32, which are converted when they are loaded
+// and rounded when they are stored. Otherwise it is called with elements, in a loop that the
+// compiler vectorizes. So the function must take both.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +13,15 @@
 
 namespace ladder::cpu {
 
-// Elements in a block. Blocks begin at multiples of it, whatever the threads (math.h says why).
-inline constexpr size_t kBlock = 1024;
+// The elements in a chunk. Chunks begin at multiples of it, whatever the number of threads (math.h
+// says why).
+inline constexpr size_t kChunk = 1024;
 
 template <class T>
 inline constexpr bool is_low_precision = !std::is_same_v<T, Accumulate<T>>;
 
-// to[i] = from[i], rounded once at most. (A `from` of one's own is passed without const: g++ 12
-// takes const for a promise to read, and would warn of what only a loop has written.)
+// to[i] = from[i], rounded at most once. (`from` is not const, because g++ 12 would warn that a
+// local array which only a loop has written may be uninitialized.)
 template <class To, class From>
 void convert(To* to, From* from, size_t n) {
   using L = Lanes<float>;
@@ -30,8 +32,8 @@ void convert(To* to, From* from, size_t n) {
   for (; i < n; ++i) to[i] = static_cast<To>(from[i]);
 }
 
-// n elements as what is computed with: those in memory themselves, or a widened copy.
-// REQUIRES: n <= kBlock.
+// n elements in the accumulation dtype: the memory itself, or a converted copy for bf16 and fp16.
+// REQUIRES: n <= kChunk.
 template <class T>
 class Widened {
  public:
@@ -52,12 +54,12 @@ class Widened {
 
  private:
   const A* data_;
-  A copy_[is_low_precision<T> ? kBlock : 1];
+  A copy_[is_low_precision<T> ? kChunk : 1];
 };
 
-// One block.
+// out[i] = f(in[i]...) for one chunk of n elements.
 template <class Function, class Out, class... In>
-void map_block(const Function& f, size_t n, Out* out, const In*... in) {
+void map_chunk(const Function& f, size_t n, Out* out, const In*... in) {
   if constexpr (is_low_precision<Out> || (is_low_precision<In> || ...)) {
     using L = Lanes<float>;
     size_t i = 0;
@@ -69,26 +71,26 @@ void map_block(const Function& f, size_t n, Out* out, const In*... in) {
   }
 }
 
-// out[i] = f(in[i]...) for all i < n, computed in the accumulation types and rounded once. out may
-// be one of the inputs. In the calling thread alone.
+// out[i] = f(in[i]...) for all i < n, computed in the accumulation dtype and rounded once. out may
+// be one of the inputs. It runs in the calling thread.
 template <class Function, class Out, class... In>
 void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
-  for (size_t first = 0; first < n; first += kBlock) {
-    map_block(f, std::min(kBlock, n - first), out + first, in + first...);
+  for (size_t first = 0; first < n; first += kChunk) {
+    map_chunk(f, std::min(kChunk, n - first), out + first, in + first...);
   }
 }
 
-// The same in all threads.
+// Does the same in all threads.
 template <class Function, class Out, class... In>
 void map(const Function& f, size_t n, Out* out, const In*... in) {
 #pragma omp parallel for schedule(static)
-  for (size_t first = 0; first < n; first += kBlock) {
-    map_block(f, std::min(kBlock, n - first), out + first, in + first...);
+  for (size_t first = 0; first < n; first += kChunk) {
+    map_chunk(f, std::min(kChunk, n - first), out + first, in + first...);
   }
 }
 
-// out[r, i] = f(row[r % period, i], in[r, i]...) for `rows` rows of n elements; out may be one of
-// the `in`. In all threads.
+// out[r, i] = f(row[r % period, i], in[r, i]...) for `rows` rows of n elements. out may be one of
+// the `in`. It runs in all threads.
 template <class Function, class Out, class Row, class... In>
 void map_rows(const Function& f, size_t rows, size_t n, size_t period, Out* out, const Row* row,
               const In*... in) {

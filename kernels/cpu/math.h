@@ -1,9 +1,9 @@
-// exp that the compiler may call on whole vectors: glibc's libmvec has it, and its own headers
-// offer it under -ffast-math only, which this project never uses. Error <= 4 ulp.
+// exp for whole vectors, with an error of at most 4 ulp. It is in glibc's libmvec, whose headers
+// offer it only under -ffast-math, which this project never uses; so we declare it ourselves.
 //
-// A loop over them is vectorized but for its last few elements, which take the scalar function;
-// the two may differ in the last bit. So loops start at fixed indices (a row, a block of 1,024
-// elements), never where a thread's share happens to start.
+// The compiler vectorizes a loop over it, except for the last few elements, which take the scalar
+// function. The two may differ in the last bit. So loops start at fixed indices (a row, a chunk of
+// 1,024 elements), and never where a thread's share happens to start.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 extern "C" {
 __attribute__((simd("notinbranch"))) float expf(float) noexcept;
 __attribute__((simd("notinbranch"))) double exp(double) noexcept;
-__m256 _ZGVdN8v_expf(__m256) noexcept;  // what the compiler calls for eight of expf
+__m256 _ZGVdN8v_expf(__m256) noexcept;  // libmvec's function for eight floats
 }
 
 namespace ladder::cpu {

@@ -20,9 +20,9 @@ Doubles widen(const float* from) {
   return __builtin_convertvector(narrow, Doubles);
 }
 
-// The sum of term over one block of n <= kSumBlock elements.
+// Returns the sum of term over one chunk of n <= kSumChunk elements.
 template <class T, class Term>
-double sum_block(const T* x, size_t n, Term term) {
+double sum_chunk(const T* x, size_t n, Term term) {
   Doubles low{}, high{};  // lanes 0 to 3 and 4 to 7
   size_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
@@ -38,33 +38,33 @@ double sum_block(const T* x, size_t n, Term term) {
   return Lanes<double>::sum(low + high);
 }
 
-// out = sum over i of term(in[i]), blocks in index order.
+// out = sum over i of term(in[i]). Chunks are added in index order.
 template <class Term>
-void sum_in_blocks(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
-  const size_t n = in.num_elements(), num_blocks = sum_workspace_elements(n);
+void sum_in_chunks(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
+  const size_t n = in.num_elements(), num_chunks = sum_workspace_elements(n);
   double* const partial = workspace.as<double>();
   dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = in.as<T>();
 #pragma omp parallel for schedule(static)
-    for (size_t block = 0; block < num_blocks; ++block) {
-      const size_t first = block * kSumBlock;
-      partial[block] = sum_block(x + first, std::min(kSumBlock, n - first), term);
+    for (size_t chunk = 0; chunk < num_chunks; ++chunk) {
+      const size_t first = chunk * kSumChunk;
+      partial[chunk] = sum_chunk(x + first, std::min(kSumChunk, n - first), term);
     }
   });
   double total = 0;
-  for (size_t block = 0; block < num_blocks; ++block) total += partial[block];
+  for (size_t chunk = 0; chunk < num_chunks; ++chunk) total += partial[chunk];
   *out.as<double>() = total;
 }
 
 }  // namespace
 
 void squared_norm(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
-  sum_in_blocks(out, workspace, in, [](const Doubles& x) { return x * x; });
+  sum_in_chunks(out, workspace, in, [](const Doubles& x) { return x * x; });
 }
 
 void sum(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
-  sum_in_blocks(out, workspace, in, [](const Doubles& x) { return x; });
+  sum_in_chunks(out, workspace, in, [](const Doubles& x) { return x; });
 }
 
 }  // namespace ladder::cpu

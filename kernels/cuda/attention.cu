@@ -8,12 +8,12 @@
 namespace ladder::cuda {
 namespace {
 
-// Blocks that run side by side on a multiprocessor, where the tiles fit its shared memory: one
-// loads while the other computes. It also says that a thread may use 128 registers, enough for its
-// sums.
+// The thread blocks that run at the same time on a multiprocessor, if the tiles fit its shared
+// memory: one loads while the other computes. It also means that a thread may use 128 registers,
+// which is enough for its sums.
 constexpr unsigned kBlocksOfSm = 2;
 
-// Elements d0, ... of the own tokens' vectors = the sums.
+// Stores the sums as elements d0, ... of the owned tokens' vectors.
 template <class Tiling, class T>
 __device__ void store_sums(const Vectors<T>& to, size_t t0, size_t d0, const Heads& heads,
                            const typename Tiling::Sums& sums) {
@@ -35,16 +35,16 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   A* const q = dynamic_shared<A>();
   A *const k = q + Tiling::kElements, *const v = k + Tiling::kElements;
   A* const weights = v + Tiling::kElements;
-  // The last tiles have the most keys: they start first.
+  // The last tiles see the most keys, so they start first.
   const size_t q0 = (gridDim.y - 1 - blockIdx.y) * size_t{kTile};
   const auto queries = heads.in_qkv(qkv, 0), keys = heads.in_qkv(qkv, 1);
   const auto values = heads.in_qkv(qkv, 2);
   typename Tiling::Sums sums = {};
-  A maximum[kRows], total[kRows] = {};  // of the total, the thread's columns only
+  A maximum[kRows], total[kRows] = {};  // the totals are over the thread's columns only
   for (A& m : maximum) m = std::numeric_limits<A>::lowest();
   for (size_t k0 = 0; k0 <= q0; k0 += kTile) {
     typename Tiling::Scores scores = {};
-    for (unsigned part = 1; part <= gridDim.z; ++part) {  // the block's own last: v needs it
+    for (unsigned part = 1; part <= gridDim.z; ++part) {  // the own part is last, since v needs it
       const size_t d0 = (blockIdx.z + part) % gridDim.z * size_t{Tiling::kWidth};
       __syncthreads();  // the tiles have been read
       if (k0 == 0 || gridDim.z > 1) load_tile<Tiling>(q, queries, q0, d0, heads);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   store_sums<Tiling>(heads.in_out(out), q0, blockIdx.z * size_t{Tiling::kWidth}, heads, sums);
 }
 
-// row_dot (B, NH, T) = sum over the head of dout * out. A warp for each.
+// row_dot (B, NH, T) = sum over the head of dout * out. A warp computes one element.
 template <class T, class A = Accumulate<T>>
 __global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads heads) {
   const size_t t = size_t{blockIdx.y} * num_warps() + warp_index();
@@ -100,10 +100,10 @@ __global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads he
   if (lane_index() == 0) row_dot[blockIdx.x * heads.tokens + t] = total;
 }
 
-// The gradients that the tokens of the own tile collect: of keys dk and dv, which takes all later
-// queries, of queries dq, which takes all earlier keys. Each is written by one block, so the order
-// of its sum is fixed. With own and other rows of the two products that make scores and their
-// gradients, both are the same computation:
+// Computes the gradients of the tokens of the owned tile: of keys dk and dv, which are sums over
+// all later queries, or of queries dq, which is a sum over all earlier keys. One thread block
+// writes each gradient, so the order of its sum is fixed. The scores and their gradients come from
+// two products of owned rows with other rows, so that both cases are the same computation:
 //              own 1, 2   other 1, 2    sums1                 sums2
 //   keys        k, v        q, dout     dk += ds^T q          dv += p^T dout
 //   queries     q, dout     k, v        dq += ds k
@@ -123,7 +123,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   typename Tiling::Sums sums1 = {}, sums2 = {};
   for (size_t other0 = begin; other0 < end; other0 += kTile) {
     typename Tiling::Scores p = {}, ds = {};
-    for (unsigned part = 1; part <= gridDim.z; ++part) {  // the block's own last: the sums need it
+    // The own part comes last, since the sums need it.
+    for (unsigned part = 1; part <= gridDim.z; ++part) {
       const size_t d0 = (blockIdx.z + part) % gridDim.z * size_t{Tiling::kWidth};
       __syncthreads();  // the tiles have been read
       if (other0 == begin || gridDim.z > 1) {
@@ -136,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
       add_scores<Tiling>(p, own1, other1);
       add_scores<Tiling>(ds, own2, other2);
     }
-    A shift[kRows], dot[kRows];  // of the thread's queries
+    A shift[kRows], dot[kRows];  // those of the thread's queries
     for (unsigned n = 0; n < kRows; ++n) {
       const size_t query = kOwnsKeys ? other0 + Tiling::score_column(n) : own0 + Tiling::row(n);
       const bool exists = query < heads.tokens;
@@ -165,7 +166,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   if constexpr (kOwnsKeys) store_sums<Tiling>(heads.in_qkv(dqkv, 2), own0, d0, heads, sums2);
 }
 
-// How many blocks, and the tiles that each has in shared memory besides one of scores.
+// Returns the launch shape. A thread block has `num_tiles` tiles of vectors in shared memory, and
+// one of scores.
 template <class Tiling>
 LaunchShape shape_of(const Heads& heads, size_t batch, size_t num_tiles) {
   const auto blocks = [](size_t n, size_t each) {
@@ -177,7 +179,7 @@ LaunchShape shape_of(const Heads& heads, size_t batch, size_t num_tiles) {
           (num_tiles * Tiling::kElements + Tiling::kScoreElements) * sizeof(typename Tiling::A)};
 }
 
-// Calls function(tiling) with the narrowest tiling that takes the head whole, or the widest.
+// Calls function(tiling) with the narrowest tiling that holds a whole head, or with the widest one.
 template <class A, class Function>
 void dispatch_tiling(size_t head_size, Function&& function) {
   if (head_size <= 32) return function(Tiling<A, 32>());
@@ -190,7 +192,7 @@ A scale_of(const Heads& heads) {
   return A{1} / std::sqrt(static_cast<A>(heads.size));
 }
 
-// The heads of vectors at all these addresses, which go into tiles of A.
+// Returns the description of the heads whose vectors are at these addresses and go into tiles of A.
 template <class A, class... T>
 Heads heads_of(size_t tokens, size_t num_heads, size_t size, const T*... at) {
   return {tokens, num_heads, size, size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};

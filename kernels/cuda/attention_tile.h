@@ -1,17 +1,15 @@
-// The tiles of attention, and what threads do with them.
+// The tiles of attention on a GPU. Read kernels/cpu/plain_attention.h first.
 //
-// A block of threads owns one tile of queries (or of keys) of one head and walks over the tiles of
-// the other kind [Dao22]. Tiles of vectors lie in shared memory, scores and sums in registers:
-// thread (y, x) of 16 x 16 has rows y, y + 16, ... of the block's tile, and of the other tile's
-// scores columns x, x + 16, ... What it computes of a row only the 16 threads beside it need, half
-// a warp.
+// A thread block owns one tile of queries (or of keys) of one head, and walks over the tiles of
+// keys (or of queries) [Dao22]. Vectors are in shared memory, scores and sums in registers. Thread
+// (y, x) of 16 x 16 has rows y, y + 16, ... of the owned tile and columns x, x + 16, ... of the
+// scores. Only the 16 threads with the same y, half a warp, need what it computes of a row.
 //
-// Heads wider than the widest tile are taken in parts: blockIdx.z says which part of the result a
-// block computes; the scores need all parts, so they are computed again in each.
-//
-// Everything here computes in the accumulation type: bf16 and fp16 are widened when a tile is
-// loaded, and what is stored is rounded, once. So they cost what fp32 costs, besides fewer bytes
-// from memory: the tensor cores, which would multiply them many times as fast, are not used.
+// Heads wider than the widest tile are computed in parts; blockIdx.z says which part of the result
+// a thread block computes. The scores need all parts, so each thread block computes them again.
+// Everything is computed in the accumulation dtype: bf16 and fp16 are converted when a tile is
+// loaded, and results are rounded once. So they need fewer bytes than fp32, but as much
+// computation: the tensor cores, which could multiply them many times as fast, are not used.
 #pragma once
 
 #include <algorithm>
@@ -22,27 +20,27 @@ namespace ladder::cuda {
 
 inline constexpr unsigned kSide = 16, kThreads = kSide * kSide;
 
-// How a head of at most kWidth_ elements a token is tiled. The backward pass has four tiles of
-// vectors and one of scores in shared memory, each of at most 16 KiB and a little padding: together
-// they fit the 99 KiB that a block may have on every GPU from Ampere on.
+// The sizes of tiles for a head of at most kWidth_ elements a token. Backward has four tiles of
+// vectors and one tile of scores in shared memory. Each has at most 16 KiB and a little padding, so
+// together they fit the 99 KiB that a thread block may have on every GPU from Ampere on.
 template <class A_, unsigned kWidth_>
 struct Tiling {
-  using A = A_;  // what tiles hold: the type that is computed in
+  using A = A_;  // the type of the elements of tiles: the accumulation dtype
   static constexpr unsigned kWidth = kWidth_;
-  static constexpr unsigned kTile =  // queries or keys
+  static constexpr unsigned kTile =  // the queries or the keys of a tile
       std::min<unsigned>(sizeof(A) == 4 ? 64 : 32, (16 << 10) / (kWidth * sizeof(A)));
   static constexpr unsigned kPack = cuda::kPack<A>;
-  // A row begins four banks after the one above, so 8 threads read 8 rows' packs without conflict.
+  // Rows begin four banks apart, so 8 threads read packs of 8 rows without conflict.
   static constexpr unsigned kPitch = kWidth + kPack, kScorePitch = kTile + kPack;
   static constexpr unsigned kElements = kTile * kPitch, kScoreElements = kTile * kScorePitch;
-  // Of a thread: rows (and columns of scores), elements of a vector, and how these are packed.
+  // What a thread has: rows (and columns of scores), elements of a vector, and elements of a pack.
   static constexpr unsigned kRows = kTile / kSide, kColumns = kWidth / kSide;
   static constexpr unsigned kColumnPack = std::min(kPack, kColumns);
 
   using Scores = A[kRows][kRows];
   using Sums = A[kRows][kColumns];
 
-  // Where in a vector the thread's element c lies: packs of neighbours lie with neighbours.
+  // Returns the place of the thread's element c. Neighbouring threads have neighbouring packs.
   static __device__ unsigned column(unsigned c) {
     return (c / kColumnPack * kSide + threadIdx.x % kSide) * kColumnPack + c % kColumnPack;
   }
@@ -50,7 +48,7 @@ struct Tiling {
   static __device__ unsigned score_column(unsigned j) { return threadIdx.x % kSide + kSide * j; }
 };
 
-// The vectors of one head of one sequence: token t's at first + t * stride.
+// The vectors of one head of one sequence. That of token t is at first + t * stride.
 template <class T>
 struct Vectors {
   T* first;
@@ -59,9 +57,9 @@ struct Vectors {
 
 struct Heads {
   size_t tokens, num_heads, size;
-  bool packed;  // every vector consists of packs of as many elements as one of the tile has
+  bool packed;  // whether every vector consists of whole packs, of as many elements as a tile's
 
-  // Of the head of this block. Part 0, 1, 2 is q, k, v.
+  // Returns the vectors of this thread block's head. Parts 0, 1 and 2 are q, k and v.
   template <class T>
   __device__ Vectors<T> in_qkv(T* qkv, unsigned part) const {
     const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
@@ -74,7 +72,7 @@ struct Heads {
   }
 };
 
-// tile[i][d] = element d0 + d of token t0 + i; 0 after the last token and the last element.
+// Sets tile[i][d] to element d0 + d of token t0 + i, and to 0 after the last token or element.
 template <class Tiling, class T, class A = typename Tiling::A>
 __device__ void load_tile(A* tile, const Vectors<const T>& from, size_t t0, size_t d0,
                           const Heads& heads) {
@@ -93,7 +91,7 @@ __device__ void load_tile(A* tile, const Vectors<const T>& from, size_t t0, size
   }
 }
 
-// scores[i][j] += the product of the thread's row i of `a` with row j of `b`.
+// Adds to scores[i][j] the product of the thread's row i of `a` with its row j of `b`.
 template <class Tiling, class A = typename Tiling::A>
 __device__ void add_scores(typename Tiling::Scores& scores, const A* a, const A* b) {
   constexpr unsigned kPack = Tiling::kPack, kRows = Tiling::kRows;
@@ -113,7 +111,8 @@ __device__ void add_scores(typename Tiling::Scores& scores, const A* a, const A*
   }
 }
 
-// sums[i][c] += the thread's row i of `weights` (kTile x kTile) times column c of the tile `b`.
+// Adds to sums[i][c] the product of the thread's row i of `weights` (kTile, kTile) with its column
+// c of the tile `b`.
 template <class Tiling, class A = typename Tiling::A>
 __device__ void add_weighted(typename Tiling::Sums& sums, const A* weights, const A* b) {
   constexpr unsigned kPack = Tiling::kPack, kColumnPack = Tiling::kColumnPack;
@@ -135,10 +134,11 @@ __device__ void add_weighted(typename Tiling::Sums& sums, const A* weights, cons
   }
 }
 
-// Lays the thread's scores into a tile that the threads of the same rows, all in one warp, read.
+// Stores the thread's scores in a tile, where the threads with the same rows read them. These are
+// all in one warp.
 template <class Tiling, class A = typename Tiling::A>
 __device__ void store_scores(A* tile, const typename Tiling::Scores& scores) {
-  __syncwarp();  // what it held has been read
+  __syncwarp();  // all threads have read the tile's old contents
   for (unsigned i = 0; i < Tiling::kRows; ++i) {
     for (unsigned j = 0; j < Tiling::kRows; ++j) {
       tile[Tiling::row(i) * Tiling::kScorePitch + Tiling::score_column(j)] = scores[i][j];

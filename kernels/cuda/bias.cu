@@ -5,12 +5,13 @@
 namespace ladder::cuda {
 namespace {
 
-constexpr unsigned kSliceBytes = 32;  // of a row: the least that memory fetches
+constexpr unsigned kSliceBytes = 32;  // the slice of a row: the least that memory fetches
 constexpr unsigned kRowLanes = 64;
 
-// dbias += column sums of dout. A block owns a slice of 32 bytes of every row: narrow, so that few
-// columns make blocks enough for a GPU (768 in fp32: 96), and still nothing is fetched in vain.
-// Its 64 lanes take every 64th row each and are added by halves.
+// Adds the column sums of dout to dbias. A thread block owns a slice of 32 bytes of every row. That
+// is narrow, so that even few columns make enough thread blocks for a GPU (768 columns in fp32 make
+// 96), and still nothing is fetched in vain. Each of its 64 lanes sums every 64th row, and the
+// lanes are added by halves.
 template <class T, class A = Accumulate<T>>
 __global__ void bias_backward_kernel(A* dbias, const T* dout, size_t rows, size_t columns) {
   constexpr unsigned kColumns = kSliceBytes / sizeof(T);

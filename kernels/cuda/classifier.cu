@@ -9,7 +9,7 @@
 namespace ladder::cuda {
 namespace {
 
-// A block has a row: a row of GPT-2's logits is 200 KB.
+// A thread block computes one row: a row of GPT-2's logits has 200 KB.
 constexpr unsigned kMaxThreads = 512;
 
 template <unsigned N, class T>
@@ -71,7 +71,7 @@ struct Loss {
   }
 };
 
-// A block for each row, of no more threads than the row has packs.
+// Returns a thread block for each row, with at most as many threads as the row has packs.
 LaunchShape blocks_of(size_t rows, size_t n, unsigned pack) {
   const size_t warps = (n + pack * kWarpSize - 1) / (pack * kWarpSize);
   const size_t threads = std::min<size_t>(kMaxThreads, warps * kWarpSize);

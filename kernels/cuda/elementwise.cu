@@ -20,7 +20,7 @@ struct Scaled {
 };
 
 template <class To>
-struct Cast {  // to To itself: fp64 by way of fp32 would be rounded twice
+struct Cast {  // converts to To directly: fp64 by way of fp32 would be rounded twice
   template <class From>
   __device__ To operator()(From x) const {
     return static_cast<To>(x);
@@ -34,7 +34,8 @@ struct AddUpdate {
   }
 };
 
-// Ten rounds of integer arithmetic an element: no use in packs, memory waits for them.
+// An element takes ten rounds of integer arithmetic, so memory is not the limit and packs are of no
+// use.
 template <class T, class A = Accumulate<T>>
 __global__ void fill_normal_kernel(T* out, size_t n, uint64_t key, uint64_t first, A factor) {
   const size_t i = thread_index();

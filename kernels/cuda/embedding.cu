@@ -10,13 +10,13 @@ namespace ladder::cuda {
 namespace {
 
 constexpr unsigned kMaxThreads = 1024;
-constexpr unsigned kMaxOwners = 512;  // blocks that divide the vocabulary among themselves
+constexpr unsigned kMaxOwners = 512;  // the most thread blocks that divide the vocabulary
 constexpr unsigned kAhead = 8;        // rows of dout that are fetched before the first is added
 
-// The rows of a table: words [first, first + size) of the vocabulary.
+// The rows of a table are tokens [first, first + size) of the vocabulary.
 struct Slice {
   size_t first, size;
-  // The row of a token; `size` where the table has none.
+  // Returns the row of a token, or `size` if the table does not have it.
   __device__ size_t row(int32_t token) const { return index_in_slice(token, first, size); }
 };
 
@@ -31,8 +31,8 @@ __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T*
   store(out + at, x);
 }
 
-// list = the numbers of the threads of this block that `want` it, in order; returns how many.
-// REQUIRES: all threads of the block take part; list is shared by them.
+// Lists the numbers of those threads of this thread block whose `want` is true, in order. Returns
+// how many there are. REQUIRES: all threads of the thread block take part, and share `list`.
 __device__ unsigned list_threads(bool want, unsigned* list) {
   __shared__ unsigned votes[kMaxWarps];
   const unsigned vote = __ballot_sync(0xFFFFFFFF, want);
@@ -49,11 +49,11 @@ __device__ unsigned list_threads(bool want, unsigned* list) {
   return count;
 }
 
-// Adds the rows of dout that list names to one column of the table, one after the other. While the
-// row stays the same its element stays in a register.
+// Adds rows of dout to one column of the table, one after the other. While consecutive ones go to
+// the same row of the table, its element stays in a register.
 template <class A>
 struct Column {
-  A* table;  // of this thread's column, rows `stride` apart
+  A* table;  // the thread's column, whose rows are `stride` apart
   size_t stride;
   size_t none;  // no row has this number
   size_t row = none;
@@ -72,12 +72,12 @@ struct Column {
   }
 };
 
-// Who adds to which element is fixed, so there are no atomics: block b owns the rows of the table
-// whose number is b modulo the number of blocks, thread i of it a column. The block looks through
-// all tokens in order, a chunk of one token a thread at a time, lists those it owns, and each
-// thread adds these rows of dout to its column: every element receives its rows in order of (b, t).
-// Looking costs at most 512 x R comparisons and no memory, however large the vocabulary is; the
-// longest a block works is on the most frequent token.
+// It is fixed which thread adds to which element, so there are no atomics. Thread block b owns the
+// rows of the table whose number is b modulo the number of thread blocks, and thread i of it owns a
+// column. The thread block goes through all tokens in order, one token a thread at a time, and
+// lists those it owns. Then each thread adds these rows of dout to its column, so every element
+// receives its rows in the order of (b, t). Going through R tokens costs at most 512 R comparisons
+// and no memory, however large the vocabulary is. The most frequent token makes the longest work.
 template <class T, class A = Accumulate<T>>
 __global__ void embedding_backward_kernel(A* dtable, const int32_t* tokens, const T* dout,
                                           Slice slice, size_t rows, size_t columns) {
@@ -103,7 +103,8 @@ __global__ void embedding_backward_kernel(A* dtable, const int32_t* tokens, cons
   if (has_column) sums.flush();
 }
 
-// One thread an element, which adds its B gradients in order; neighbours read neighbours.
+// Each thread has one element and adds its B gradients in order. Neighbouring threads read
+// neighbouring elements.
 template <class T, class A = Accumulate<T>>
 __global__ void position_backward_kernel(A* dtable, const T* dout, size_t batch, size_t n) {
   const size_t i = thread_index();
@@ -134,7 +135,8 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
                         ConstTensorView dout, size_t first) {
   const size_t columns = dtable.shape()[1];
-  // A thread for every column, and threads enough to look through the tokens where there are few.
+  // There is a thread for every column, and if columns are few, enough threads to go through the
+  // tokens.
   const size_t warps = std::clamp<size_t>((columns + kWarpSize - 1) / kWarpSize, 8, kMaxWarps);
   const unsigned threads = static_cast<unsigned>(warps) * kWarpSize;
   const unsigned owners = static_cast<unsigned>(std::min<size_t>(dtable.shape()[0], kMaxOwners));

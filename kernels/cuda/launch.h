@@ -1,4 +1,4 @@
-// The one place where kernels are launched, on a GPU and on the emulator.
+// Launches kernels, on a GPU and on the emulator. Nothing else does.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,14 +13,14 @@
 
 namespace ladder::cuda {
 
-// How many threads run a kernel: grid x block, and how much memory each block shares besides what
-// the kernel declares.
+// The number of threads that run a kernel: grid x block. Each thread block has shared_bytes of
+// dynamic shared memory besides what the kernel declares.
 struct LaunchShape {
   dim3 grid, block;
   size_t shared_bytes = 0;
 };
 
-// The name of the kernel, as the compiler writes it: "ladder::cuda::(anonymous
+// Returns the name of the kernel in the compiler's spelling, such as "ladder::cuda::(anonymous
 // namespace)::add<float>".
 template <auto kernel>
 constexpr std::string_view kernel_name() {
@@ -56,11 +56,11 @@ cudaError_t start(cudaStream_t stream, const LaunchShape& shape, Args... args) {
 
 }  // namespace detail
 
-// Runs kernel(args...) in every thread of the shape. An empty grid is a no-op.
-// Asynchronous on the stream. Throws Error, naming kernel and shape, when CUDA refuses the launch.
+// Runs kernel(args...) in every thread of the shape. An empty grid runs nothing. Asynchronous on
+// the stream. Throws an Error that names kernel and shape if CUDA refuses the launch.
 template <auto kernel, class... Args>
 void launch(cudaStream_t stream, const LaunchShape& shape, Args... args) {
-  constexpr size_t kFreeSharedBytes = 48 << 10;  // more must be asked for
+  constexpr size_t kFreeSharedBytes = 48 << 10;  // a kernel must ask for more than this
   const dim3 grid = shape.grid;
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   cudaError_t status = cudaSuccess;
@@ -72,7 +72,7 @@ void launch(cudaStream_t stream, const LaunchShape& shape, Args... args) {
   if (status != cudaSuccess) detail::launch_failed(kernel_name<kernel>(), shape, status);
 }
 
-// The block's shared_bytes, as an array of T. The only way to dynamic shared memory.
+// Returns the thread block's dynamic shared memory as an array of T.
 template <class T>
 __device__ T* dynamic_shared() {
 #ifdef __CUDACC__

@@ -6,12 +6,12 @@
 namespace ladder::cuda {
 namespace {
 
-// A warp has a row: it reads it up to three times, from the cache after the first.
+// A warp computes one row. It reads the row up to three times, after the first time from the cache.
 constexpr unsigned kRowsOfBlock = 8;
 
-// Columns are summed in blocks of few, so that many blocks share the work: 768 columns are 96
-// blocks. Eight fp32 are the 32 bytes that memory hands out at once; of bf16 and fp16 the block
-// beside finds the other half in the cache.
+// A thread block sums few columns, so that many thread blocks share the work: 768 columns make 96
+// thread blocks. Eight fp32 are the 32 bytes that memory gives at once. For bf16 and fp16 the next
+// thread block finds the other half of the 32 bytes in the cache.
 constexpr unsigned kColumns = 8, kRowGroups = 64;
 
 template <unsigned N, class T, class A = Accumulate<T>>
@@ -49,7 +49,7 @@ __global__ void forward_kernel(T* out, A* means, A* rstds, const T* in, const T*
   }
 }
 
-// din += the gradient, a row in each warp.
+// Adds the gradient to din. Each warp computes one row.
 template <unsigned N, class T, class A = Accumulate<T>>
 __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight, const A* means,
                             const A* rstds, size_t rows, size_t n) {
@@ -81,8 +81,8 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
   }
 }
 
-// dweight += and dbias += the sums over all rows. Thread (group, column) sums rows group,
-// group + kRowGroups, ...; the groups are then added in their order.
+// Adds the sums over all rows to dweight and dbias. Thread (group, column) sums rows group,
+// group + kRowGroups, ...; then the groups are added in order.
 template <class T, class A = Accumulate<T>>
 __global__ void columns_kernel(A* dweight, A* dbias, const T* dout, const T* in, const A* means,
                                const A* rstds, size_t rows, size_t n) {
@@ -109,7 +109,7 @@ __global__ void columns_kernel(A* dweight, A* dbias, const T* dout, const T* in,
   dbias[i] += db;
 }
 
-// One warp for each row.
+// Returns the shape with one warp for each row.
 LaunchShape warps_of(size_t rows) {
   return {dim3(static_cast<unsigned>((rows + kRowsOfBlock - 1) / kRowsOfBlock)),
           dim3(kRowsOfBlock * kWarpSize)};

@@ -1,6 +1,6 @@
-// One function of the inputs' elements for every element of an output: what most kernels without
-// sums do. Memory is all they cost, so a thread moves 16 bytes at once wherever the addresses
-// allow. f gets bf16 and fp16 as fp32, and what it returns is rounded once.
+// Computes every element of an output as a function of the inputs' elements. Most kernels without
+// sums are of this kind. Their time is that of memory, so a thread moves 16 bytes at once if the
+// addresses allow it. f gets bf16 and fp16 as fp32, and its result is rounded once.
 #pragma once
 
 #include "kernels/cuda/pack.h"
@@ -8,7 +8,7 @@
 
 namespace ladder::cuda {
 
-// f, element by element.
+// Calls f for each element of the packs.
 template <unsigned N, class Function, class... In>
 __device__ auto map_pack(const Function& f, const Pack<In, N>&... in) {
   Pack<decltype(f(in.element[0]...)), N> out;
@@ -46,8 +46,8 @@ __global__ void map_rows_kernel(Function f, size_t n, size_t row_size, T* out, c
   store(out + first, map_pack<N>(f, load<N>(row + first % row_size), load<N>(in + first)...));
 }
 
-// out[i] = f(row[i % row_size], in[i]...) for all i < n: rows that share one input. out may be one
-// of the others, which are all of T. REQUIRES: row_size divides n.
+// out[i] = f(row[i % row_size], in[i]...) for all i < n: all rows share the input `row`. out may be
+// one of the `in`. REQUIRES: row_size divides n.
 template <class Function, class T, class... In>
 void map_rows(Stream& stream, Function f, size_t n, size_t row_size, T* out, const T* row,
               const In*... in) {

@@ -16,15 +16,15 @@ void cublas_check(cublasStatus_t result, const char* call,
   fail(concat(call, ": ", cublasGetStatusString(result)), where);
 }
 
-// cuBLAS for one stream, with memory of its own to work in: what cuBLAS takes from its pool instead
-// depends on which streams are busy, and with it the way it splits a sum.
+// cuBLAS for one stream, with a workspace of our own. Without it cuBLAS takes memory from its pool;
+// how much depends on which streams are busy, and so does the way in which it splits a sum.
 class Cublas {
  public:
   explicit Cublas(cudaStream_t stream) {
     cublas_check(cublasCreate(&handle_), "cublasCreate");
     cuda_check(cudaMalloc(&workspace_, kWorkspaceBytes), "cudaMalloc");
     cublas_check(cublasSetStream(handle_, stream), "cublasSetStream");
-    // After cublasSetStream, which would take it away again.
+    // This comes after cublasSetStream, which resets the workspace.
     cublas_check(cublasSetWorkspace(handle_, workspace_, kWorkspaceBytes), "cublasSetWorkspace");
     cublas_check(cublasSetMathMode(handle_, kMathMode), "cublasSetMathMode");
   }
@@ -39,7 +39,7 @@ class Cublas {
 
  private:
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // what cuBLAS recommends for sm_90
-  // Where a sum of bf16 or fp16 is split, its parts are added in fp32 too.
+  // If a sum of bf16 or fp16 is split, its parts are added in fp32, too.
   static constexpr auto kMathMode = static_cast<cublasMath_t>(
       CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 
@@ -47,7 +47,7 @@ class Cublas {
   void* workspace_ = nullptr;
 };
 
-// A handle belongs to one thread and one stream, and is made by their first product.
+// Returns the handle of this thread and this stream. Their first product makes it.
 cublasHandle_t handle_of(const Stream& stream) {
   thread_local std::map<cudaStream_t, Cublas> of_stream;
   return of_stream.try_emplace(stream.native(), stream.native()).first->second.handle();
@@ -71,7 +71,7 @@ cudaDataType_t cuda_type(DType dtype) {
   fail(concat("matmul: cuBLAS multiplies no ", name_of(dtype)));
 }
 
-// bf16 and fp16 go to the tensor cores by themselves.
+// Returns the type in which cuBLAS computes. For bf16 and fp16 it uses the tensor cores by itself.
 cublasComputeType_t compute_type(DType dtype) {
   if (dtype == DType::fp64) return CUBLAS_COMPUTE_64F;
   return dtype == DType::fp32 && tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -81,8 +81,8 @@ cublasComputeType_t compute_type(DType dtype) {
 
 void set_tf32(bool on) { tf32 = on; }
 
-// cuBLAS takes matrices column by column, so it sees our row-major ones transposed. It is asked for
-// out^T = op(b)^T op(a)^T: the factors change places, and keep their operation.
+// cuBLAS expects matrices column by column, so it sees our row-major ones transposed. We ask it for
+// out^T = op(b)^T op(a)^T: the factors change places and keep their operations.
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options) {
   const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };

@@ -6,7 +6,7 @@ namespace ladder::cuda {
 namespace {
 
 constexpr unsigned kLanes = 8;       // kernels/norm.h promises them and their order
-constexpr unsigned kPartials = 256;  // of which a block of total_kernel adds at once
+constexpr unsigned kPartials = 256;  // how many partial sums total_kernel fetches at once
 
 struct Identity {
   __device__ double operator()(double x) const { return x; }
@@ -15,29 +15,29 @@ struct Square {
   __device__ double operator()(double x) const { return x * x; }
 };
 
-// partial[block] = the sum of term over one block of kSumBlock elements. Eight threads a block, one
-// for each lane: they read neighbouring elements, 32 bytes of fp32, which is what memory gives at
-// least, so nothing is fetched in vain.
+// Sets partial[chunk] to the sum of term over one chunk of kSumChunk elements. A chunk has eight
+// threads, one for each lane. They read neighbouring elements: 32 bytes of fp32, which is the least
+// that memory gives, so nothing is fetched in vain.
 template <class T, class Term>
 __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term term) {
-  const size_t block = thread_index() / kLanes;
+  const size_t chunk = thread_index() / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
-  const size_t first = block * kSumBlock;
-  const size_t size = first >= n ? 0 : (n - first < kSumBlock ? n - first : kSumBlock);
+  const size_t first = chunk * kSumChunk;
+  const size_t size = first >= n ? 0 : (n - first < kSumChunk ? n - first : kSumChunk);
   double total = 0;
-  if (size == kSumBlock) {  // the number of rounds is known: the loads run ahead of the additions
+  if (size == kSumChunk) {  // the number of rounds is known, so loads can run ahead of additions
 #pragma unroll 16
-    for (unsigned i = 0; i < kSumBlock; i += kLanes) total += term(in[first + lane + i]);
+    for (unsigned i = 0; i < kSumChunk; i += kLanes) total += term(in[first + lane + i]);
   } else {
     for (size_t i = lane; i < size; i += kLanes) total += term(in[first + i]);
   }
-  total = warp_reduce<kLanes>(total, Sum());  // halves onto halves, as the header says
-  if (lane == 0 && size > 0) partial[block] = total;
+  total = warp_reduce<kLanes>(total, Sum());  // adds halves, in the order that norm.h gives
+  if (lane == 0 && size > 0) partial[chunk] = total;
 }
 
-// out = ((partial[0] + partial[1]) + partial[2]) + ...: one thread adds while the others of its
-// block fetch what comes next. This chain of additions costs some nanoseconds for each kSumBlock
-// elements, less than reading them.
+// out = ((partial[0] + partial[1]) + partial[2]) + ... One thread adds while the other threads of
+// its thread block fetch the next partial sums. The chain of additions takes some nanoseconds for
+// each kSumChunk elements, less than reading them.
 __global__ void total_kernel(double* out, const double* partial, size_t count) {
   __shared__ double next[2][kPartials];
   const unsigned thread = threadIdx.x;

@@ -1,5 +1,5 @@
-// Packs: neighbouring elements that a thread loads or stores at once, 16 bytes where it can.
-// Between a load and a store elements of bf16 and fp16 are fp32.
+// Packs: neighbouring elements that a thread loads or stores at once, up to 16 bytes. Between a
+// load and a store, elements of bf16 and fp16 are fp32.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,13 @@
 
 namespace ladder::cuda {
 
-// N neighbouring elements, read or written by one instruction where they are up to 16 bytes.
+// N neighbouring elements. If they are at most 16 bytes, one instruction reads or writes them.
 template <class T, unsigned N>
 struct alignas(sizeof(T) * N) Pack {
   T element[N];
 };
 
-// The same numbers as elements of another type, rounded where it has fewer bits.
+// Converts the elements to another type, and rounds them if it has fewer bits.
 template <class To, class From, unsigned N>
 __device__ Pack<To, N> convert(const Pack<From, N>& pack) {
   if constexpr (std::is_same_v<To, From>) {
@@ -28,8 +28,8 @@ __device__ Pack<To, N> convert(const Pack<From, N>& pack) {
   }
 }
 
-// N elements, widened to what kernels compute with, and back.
-// REQUIRES: the address is a multiple of N elements' size.
+// load() reads N elements and converts them to the accumulation dtype; store() converts them back
+// and writes them. REQUIRES: the address is a multiple of the size of N elements.
 template <unsigned N, class T>
 __device__ Pack<Accumulate<T>, N> load(const T* from) {
   return convert<Accumulate<T>>(*reinterpret_cast<const Pack<T, N>*>(from));
@@ -39,23 +39,25 @@ __device__ void store(T* to, const Pack<From, N>& pack) {
   *reinterpret_cast<Pack<T, N>*>(to) = convert<T>(pack);
 }
 
-// Elements in the largest pack that is at most 16 bytes of T and of each of the Others.
+// The number of elements in the largest pack that has at most 16 bytes of T and of each of the
+// Others.
 template <class T, class... Others>
 inline constexpr unsigned kPack = 16 / std::max({sizeof(T), sizeof(Others)...});
 
-// May packs of N be loaded from all these addresses?
+// Returns whether packs of N elements may be loaded from all these addresses.
 template <unsigned N, class... T>
 bool packs_are_aligned(const T*... at) {
   return ((reinterpret_cast<uintptr_t>(at) % (sizeof(T) * N) == 0) && ...);
 }
 
-// Do rows of n elements, at all these addresses, consist of the largest packs?
+// Returns whether rows of n elements at all these addresses consist of whole packs of the largest
+// size.
 template <class... T>
 bool in_packs(size_t n, const T*... at) {
   return n % kPack<T...> == 0 && packs_are_aligned<kPack<T...>>(at...);
 }
 
-// Calls function(constant) with the number of elements to take at once: a pack's, or one.
+// Calls function(constant) with the number of elements to take at once: those of a pack, or one.
 template <class T, class Function>
 void dispatch_pack(bool in_packs, Function&& function) {
   if (in_packs) {

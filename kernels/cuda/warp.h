@@ -1,5 +1,6 @@
-// What kernels share: where a thread stands, and sums and maxima over the threads of a warp or a
-// block. Their order depends on the number of threads alone, so two runs give the same bits.
+// Helpers of kernels: the indices of a thread, and sums and maxima over the threads of a warp or of
+// a thread block. Their order depends only on the number of threads, so two runs give the same
+// bits.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,15 +14,16 @@
 namespace ladder::cuda {
 
 inline constexpr unsigned kWarpSize = 32;
-inline constexpr unsigned kMaxWarps = 32;  // of a block
+inline constexpr unsigned kMaxWarps = 32;  // the most warps in a thread block
 
-// The shape that gives each of n items a thread (the last block may have more).
+// Returns the shape that gives each of n items a thread. The last thread block may have more
+// threads.
 inline LaunchShape threads_for(size_t n, unsigned threads_per_block = 256) {
   const size_t blocks = (n + threads_per_block - 1) / threads_per_block;
   return {dim3(static_cast<unsigned>(blocks)), dim3(threads_per_block)};
 }
 
-// These are for one-dimensional blocks and grids.
+// These are for one-dimensional thread blocks and grids.
 __device__ inline size_t thread_index() {  // among all threads of the grid
   return size_t{blockIdx.x} * blockDim.x + threadIdx.x;
 }
@@ -30,9 +32,9 @@ __device__ inline unsigned lane_index() { return threadIdx.x % kWarpSize; }
 __device__ inline unsigned warp_index() { return threadIdx.x / kWarpSize; }  // in its block
 __device__ inline unsigned num_warps() { return blockDim.x / kWarpSize; }    // of a block
 
-// All lanes get the result of the kLanes neighbours they are among, with the same bits: in each
-// round both partners combine the same two values, so `combine` must not care which comes first.
-// REQUIRES: all 32 lanes take part.
+// Combines the values of each group of kLanes neighbouring lanes. All lanes of the group get the
+// result, with the same bits: in each round both partners combine the same two values, so `combine`
+// must not depend on their order. REQUIRES: all 32 lanes take part.
 template <unsigned kLanes = kWarpSize, class T, class Combine>
 __device__ T warp_reduce(T value, Combine combine) {
   for (unsigned partner = kLanes / 2; partner > 0; partner /= 2) {
@@ -41,8 +43,9 @@ __device__ T warp_reduce(T value, Combine combine) {
   return value;
 }
 
-// All threads get the result: each warp's, then these in the order of the warps.
-// REQUIRES: all threads of the block take part; blockDim.x is a multiple of 32.
+// Combines the values of all threads of a thread block: those of each warp, and then the warps'
+// results in order. All threads get the result. REQUIRES: all threads of the thread block take
+// part, and blockDim.x is a multiple of 32.
 template <class T, class Combine>
 __device__ T block_reduce(T value, Combine combine) {
   __shared__ T of_warp[kMaxWarps];
@@ -61,7 +64,7 @@ struct Sum {
     return a + b;
   }
 };
-struct Maximum {  // passes over NaN
+struct Maximum {  // ignores NaN
   template <class T>
   __device__ T operator()(T a, T b) const {
     return std::fmax(a, b);

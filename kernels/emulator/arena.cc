@@ -27,7 +27,7 @@ constexpr std::uint32_t kUndefined = 0xfff5fff5;  // NaN as float, twice as doub
 
 size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
-// Bytes from the start of an allocation to the earliest start of the next.
+// Returns the bytes from the beginning of an allocation to the earliest beginning of the next one.
 size_t footprint(size_t bytes) { return round_up(bytes, kAlignment) + kGap; }
 
 unsigned char undefined_byte(const void* at) {
@@ -35,7 +35,8 @@ unsigned char undefined_byte(const void* at) {
   return kBytes[reinterpret_cast<std::uintptr_t>(at) % kBytes.size()];
 }
 
-// How many bytes from `begin` on are as fill_undefined left them. REQUIRES: no more than fit a gap.
+// Returns how many bytes from `begin` on are still as fill_undefined() left them. REQUIRES: `bytes`
+// is at most the size of a gap.
 size_t num_undefined(const char* begin, size_t bytes) {
   static const auto* const kExpected = [] {
     auto* const expected = new (std::align_val_t{kAlignment}) char[kGap + 2 * kAlignment];
@@ -70,7 +71,7 @@ Arena& Arena::instance() {
 Arena::Arena() : end_(kFirst) {
   const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
   total_ = round_up(pages * static_cast<size_t>(sysconf(_SC_PAGESIZE)), kHugePage);
-  // One huge page in front stays closed, and so does one behind.
+  // One huge page before the arena stays closed, and one after it.
   const size_t reserved = total_ + 3 * kHugePage;
   void* const mapped =
       mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -78,7 +79,7 @@ Arena::Arena() : end_(kFirst) {
     fail(concat("cannot reserve ", reserved, " bytes of addresses for device memory"));
   }
   begin_ = reinterpret_cast<char*>(round_up(reinterpret_cast<std::uintptr_t>(mapped), kHugePage));
-  // Opening and closing costs by the page.
+  // Opening and closing takes time for each page, so pages are large.
   madvise(begin_, total_ + kFirst, MADV_HUGEPAGE);
   set_fence(Fence::device_memory, mapped, reserved);
 }

@@ -1,4 +1,4 @@
-// Device memory of the emulator: fenced off from the host, with gaps that show stray writes.
+// The emulator's device memory. Host code cannot touch it, and gaps in it show stray writes.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace ladder::emulator {
 
-// While one of these is alive, device memory can be read and written (by the whole process: fences
-// are the operating system's). Kernels, copies, cuBLAS and NCCL hold one; host code must not.
+// While a DeviceAccess exists, the whole process can read and write device memory; otherwise the
+// operating system forbids it. Kernels, copies, cuBLAS and NCCL hold one; host code must not.
 class DeviceAccess {
  public:
   DeviceAccess();
@@ -18,31 +18,31 @@ class DeviceAccess {
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
 
-// Fills with what memory holds before it is written: a pattern whose floats and doubles are NaN.
+// Fills memory with the pattern that it has before it is written. As a float or double it is NaN.
 void fill_undefined(void* begin, size_t bytes);
 
-// One reserved range of addresses, as large as the machine's memory. Allocations are aligned to 256
-// bytes, hold undefined values at first, and are followed by a gap of at least 256 bytes that
-// nobody may write. Thread-safe.
+// The arena is one reserved range of addresses, as large as the machine's memory. Allocations are
+// aligned to 256 bytes, hold undefined values at first, and are followed by a gap of at least 256
+// bytes that nothing may write. It is thread-safe.
 class Arena {
  public:
   static Arena& instance();
 
-  // nullptr where no room is left. REQUIRES: bytes > 0.
+  // Returns nullptr if there is no room left. REQUIRES: bytes > 0.
   void* allocate(size_t bytes);
-  // As much memory as you like, more than the machine has: zeros that take no room until they are
-  // written. Not counted. For tests with tensors of more than 2^32 elements: 16 GiB on either side
-  // are closed, as far as an index goes astray that was cut to 32 bits.
+  // Returns memory of any size, even more than the machine has. It is zero, takes no room until it
+  // is written, and is not counted. It is for tests with tensors of more than 2^32 elements: 16 GiB
+  // on either side cannot be accessed, so an index that was cut to 32 bits faults.
   void* reserve(size_t bytes);
-  // False if neither of the two returned `pointer`, or it was released before.
+  // Returns false if neither of the two returned `pointer`, or if it was released before.
   bool release(void* pointer);
 
-  // Does the address belong to the device, allocated or not?
+  // Returns whether the address belongs to the device, allocated or not.
   bool contains(const void* pointer) const;
-  // Do the bytes lie in one allocation? Its end is part of it when bytes == 0.
+  // Returns whether the bytes lie in one allocation. If bytes == 0, its end counts too.
   bool holds(const void* pointer, size_t bytes) const;
-  // What was written behind the end of an allocation, in words; "" if nothing was. The gap is
-  // mended, so that it is reported once.
+  // Says in words what was written after the end of an allocation; empty if nothing was. The gap is
+  // restored, so that each write is reported once.
   std::string find_stray_write();
 
   size_t total() const { return total_; }
@@ -57,10 +57,10 @@ class Arena {
   bool is_reserved(const void* pointer, size_t bytes) const;
   void extend(size_t end);
 
-  char* begin_;   // of the reserved range
-  size_t total_;  // bytes that can be allocated
-  size_t end_;    // offset: bytes from kFirst to here have been used
-  int open_ = 0;  // DeviceAccess alive
+  char* begin_;   // the beginning of the reserved range
+  size_t total_;  // the bytes that can be allocated
+  size_t end_;    // bytes from offset kFirst to this offset have been used
+  int open_ = 0;  // how many DeviceAccess objects exist
   size_t in_use_ = 0;
   std::map<size_t, size_t> allocations_;    // offset -> bytes
   std::map<const void*, size_t> reserved_;  // begin -> bytes

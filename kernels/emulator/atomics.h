@@ -1,5 +1,5 @@
-// Atomic operations: *address becomes f(*address, value); returned is what it was before. Threads
-// take turns here and give way only where they wait, so each of these is a plain operation.
+// Atomic operations. They set *address = f(*address, value) and return the value from before. The
+// emulator's threads take turns and change only when they wait, so these are plain operations.
 #pragma once
 
 #include <concepts>
@@ -29,7 +29,7 @@ T atomicMax(T* address, std::type_identity_t<T> value) {
   return ladder::emulator::exchange(address, *address < value ? value : *address);
 }
 
-// *address becomes `value` if it is `expected`.
+// Sets *address to `value` if it is `expected`.
 template <ladder::emulator::OneOf<int, unsigned, unsigned long long, unsigned short> T>
 T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
   return ladder::emulator::exchange(address, *address == expected ? value : *address);

@@ -43,7 +43,7 @@ struct Operand {
   cublasOperation_t op = CUBLAS_OP_N;
 
   bool transposed() const { return op != CUBLAS_OP_N; }
-  // Is op(this) a (rows, columns) matrix that lies in device memory?
+  // Returns whether op(this) is a (rows, columns) matrix in device memory.
   bool is_valid(int64_t rows, int64_t columns) const {
     if (op < CUBLAS_OP_N || op > CUBLAS_OP_C) return false;
     const int64_t height = transposed() ? columns : rows, width = transposed() ? rows : columns;
@@ -54,14 +54,14 @@ struct Operand {
   }
 };
 
-// S is what is computed in.
+// S is the type in which the product is computed.
 template <class S>
 struct Product {
   int64_t m, n, k;
   S alpha, beta;
 };
 
-// c = beta c + alpha product (column-major, m rows); the product is zero where it is nullptr.
+// c = beta c + alpha product, column-major with m rows. If `product` is nullptr it counts as zero.
 template <class S, class Out>
 void combine(const Product<S>& p, const S* product, const Operand<Out>& c) {
   for (int64_t j = 0; j < p.n; ++j) {
@@ -73,8 +73,8 @@ void combine(const Product<S>& p, const S* product, const Operand<Out>& c) {
   }
 }
 
-// One product. Read by rows, a column-major matrix is its own transpose, so that what is computed
-// is C^T = op(B)^T op(A)^T: the factors change places and keep their operation.
+// Computes one product. Read by rows, a column-major matrix is its own transpose. So we compute
+// C^T = op(B)^T op(A)^T: the factors change places and keep their operations.
 template <class S, class T, class Out>
 void multiply(const Product<S>& p, const Operand<const T>& a, const Operand<const T>& b,
               const Operand<Out>& c) {

@@ -1,4 +1,4 @@
-// The language of kernels: qualifiers, the coordinates of a thread, barriers, arithmetic.
+// The language of kernels, for g++: qualifiers, the coordinates of a thread, barriers, arithmetic.
 #pragma once
 
 #include <math.h>
@@ -15,24 +15,24 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-// One block runs at a time, so the memory of a block is the memory of all.
+// One thread block runs at a time, so all thread blocks can use the same shared memory.
 #define __shared__ static
 
 namespace ladder::emulator {
 
-// Where the running thread is in its grid.
+// The place of the running thread in its grid.
 struct Coordinates {
   uint3 thread, block;
   dim3 block_dim, grid_dim;
 };
 inline Coordinates coordinates{};
 
-// Returns when every thread of the block has called it from `where`.
+// Returns when every thread of the thread block has called it from `where`.
 void block_barrier(std::source_location where);
 
 }  // namespace ladder::emulator
 
-// Kept although no code needs the references themselves: a debugger looks for these names.
+// The compiler must keep these references, because a debugger looks for their names.
 [[gnu::used]] inline const uint3& threadIdx = ladder::emulator::coordinates.thread;
 [[gnu::used]] inline const uint3& blockIdx = ladder::emulator::coordinates.block;
 [[gnu::used]] inline const dim3& blockDim = ladder::emulator::coordinates.block_dim;
@@ -43,23 +43,23 @@ inline void __syncthreads(std::source_location where = std::source_location::cur
   ladder::emulator::block_barrier(where);
 }
 
-// Orders a thread's writes for other threads. Threads take turns here, so they always are.
+// These order a thread's writes for other threads. Here threads take turns, so they do nothing.
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 
-// A load through the cache for data that no thread of the grid writes.
+// On a GPU this loads data that no thread of the grid writes through another cache.
 template <class T>
 T __ldg(const T* pointer) {
   return *pointer;
 }
 
-// 1 / sqrt(x).
+// These compute 1 / sqrt(x).
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline double rsqrt(double x) { return 1.0 / std::sqrt(x); }
 inline float rsqrt(float x) { return rsqrtf(x); }
 
-// One operation, correctly rounded, that no compiler may fuse with another (the tree is compiled
-// with -ffp-contract=off).
+// Each of these is one operation, correctly rounded, that the compiler must not fuse with another.
+// It does not, since everything is compiled with -ffp-contract=off.
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline float __fsub_rn(float x, float y) { return x - y; }
 inline float __fmul_rn(float x, float y) { return x * y; }

@@ -10,14 +10,14 @@
 namespace ladder::emulator {
 namespace {
 
-// Thrown into threads that wait when their block is given up, so that their stacks unwind.
+// The exception that unwinds the stacks of waiting threads when their thread block is given up.
 struct Abandoned {};
 
 // The kernel that this OS thread runs.
 thread_local Execution* current = nullptr;
 
-// Fibers that rest between kernels may wake up in another OS thread, with another `current`, whose
-// address the compiler must not have kept from before.
+// A fiber that rests between kernels may wake up in another OS thread, with another `current`. The
+// compiler must not keep the address from before, so this function is not inlined.
 __attribute__((noinline)) Execution& current_execution() { return *current; }
 
 Execution::Pool& the_pool() {
@@ -25,13 +25,13 @@ Execution::Pool& the_pool() {
   return *pool;
 }
 
-// The end of a stack, moved a little from stack to stack: equal offsets within a page would all
-// compete for the same lines of the cache.
+// Returns where a stack ends. It differs a little from stack to stack, because stacks at the same
+// offset within a page would compete for the same lines of the cache.
 size_t staggered_bytes(size_t index) { return kStackBytes - index * 9 % 32 * 64; }
 
 bool outer_blocks_only = false;
 
-// The next index in a range of `extents`.
+// Advances to the next index in a range of `extents`.
 void advance(uint3& index, const dim3& extents) {
   if (++index.x < extents.x) return;
   index.x = 0;
@@ -73,7 +73,7 @@ void Execution::run() {
   } leave_when_done;
   coordinates = {{0, 0, 0}, {0, 0, 0}, call_.block, call_.grid};
   const dim3 grid = call_.grid;
-  // How far one block that runs is from the next, and how many blocks run.
+  // The distance from one thread block that runs to the next, and the number of those that run.
   const dim3 step = outer_blocks_only ? dim3(std::max(grid.x - 1, 1u), std::max(grid.y - 1, 1u),
                                              std::max(grid.z - 1, 1u))
                                       : dim3(1, 1, 1);
@@ -111,7 +111,7 @@ void Execution::abandon_block() {
   }
 }
 
-// What a fiber does, for ever.
+// The body of every fiber, which never returns.
 void Execution::work() {
   for (;;) {
     current_execution().run_threads();
@@ -125,8 +125,8 @@ void Execution::run_threads() {
   }
 }
 
-// Leaves the running fiber, on which no thread waits, until it is wanted again: maybe by another
-// kernel, when this object is no more.
+// Leaves the running fiber, on which no thread waits, until it is needed again. That may be in
+// another kernel, when this object does not exist any more.
 void Execution::rest() {
   pool_.idle.push_back(fiber_);
   leave(*fiber_);
@@ -154,7 +154,8 @@ void Execution::run_thread(Thread& thread) {
   ++num_returned_;
 }
 
-// Who goes on: a thread that is ready, else one that was not started yet, else the caller of run().
+// Returns the fiber that goes on: that of a ready thread, else one for a thread that has not
+// started, else that of the caller of run().
 Fiber& Execution::next_fiber() {
   if (!failure_.empty()) return main_;
   if (first_ready_ != nullptr) {
@@ -200,7 +201,7 @@ void Execution::make_ready(Thread& thread) {
 void Execution::block_barrier(const std::source_location& where) {
   Thread& self = *running_;
   if (num_at_block_ > 0) {
-    // All that wait are at one place, so any of them will do.
+    // All waiting threads are at one place, so any of them will do.
     size_t other = 0;
     while (threads_[other].state != ThreadState::at_block) ++other;
     const Thread& waiting = threads_[other];

@@ -1,4 +1,5 @@
-// One running kernel: its blocks one after the other, the threads of a block taking turns.
+// A running kernel. Its thread blocks run one after the other, and the threads of a thread block
+// take turns.
 #pragma once
 
 #include <array>
@@ -11,29 +12,30 @@
 
 namespace ladder::emulator {
 
-inline constexpr size_t kMaxThreads = 1024;  // of a block
+inline constexpr size_t kMaxThreads = 1024;  // the most threads in a thread block
 
-// The kernel that the calling OS thread runs; "" outside of kernels.
+// Returns the name of the kernel that the calling OS thread runs, or an empty text outside of
+// kernels.
 std::string_view running_kernel_name();
 
-// Threads are started in order of their index, each only when those before it have returned or
-// wait, and goes on until it waits itself. Threads that never wait all run on one fiber, one after
-// the other; while a thread waits, its fiber is taken, and others run on another one.
+// Threads start in the order of their indices. A thread starts when those before it have returned
+// or are waiting, and runs until it waits itself. Threads that never wait all run on one fiber, one
+// after the other. A thread that waits keeps its fiber, and others run on another one.
 class Execution {
  public:
-  // What is kept from kernel to kernel, as only one runs at a time.
+  // This is kept from kernel to kernel, since only one kernel runs at a time.
   struct Pool {
     std::array<Thread, kMaxThreads> threads;
     std::vector<std::unique_ptr<Fiber>> fibers;
-    std::vector<Fiber*> idle;  // those on which no thread waits
+    std::vector<Fiber*> idle;  // the fibers on which no thread waits
   };
 
   explicit Execution(const KernelCall& call);
 
-  // Runs every block. Throws Error for the first thing that is wrong.
+  // Runs every thread block. Throws an Error for the first mistake that it finds.
   void run();
 
-  // Called by the running thread: see device.h and warp.h.
+  // The running thread calls these: see device.h and warp.h.
   void block_barrier(const std::source_location& where);
   std::uint64_t warp_operation(const WarpCall& call);
 
@@ -60,20 +62,21 @@ class Execution {
 
   friend std::string_view running_kernel_name();
   const KernelCall& call_;
-  size_t num_threads_;  // of a block
+  size_t num_threads_;  // the threads of a thread block
   Pool& pool_;
   std::array<Thread, kMaxThreads>& threads_;
   size_t num_started_ = 0, num_returned_ = 0, num_at_block_ = 0;
-  std::array<unsigned, kMaxThreads / kWarpSize> waiting_lanes_{};  // per warp: in warp operations
+  // For each warp, a mask of the lanes that wait in a warp operation.
+  std::array<unsigned, kMaxThreads / kWarpSize> waiting_lanes_{};
   Thread* running_ = nullptr;
   Thread* first_ready_ = nullptr;
   Thread* last_ready_ = nullptr;
 
-  Fiber main_;             // the caller of run()
-  Fiber* fiber_ = &main_;  // the running one
+  Fiber main_;             // the fiber of the caller of run()
+  Fiber* fiber_ = &main_;  // the running fiber
 
   std::string failure_;
-  bool abandoning_ = false;  // waiting threads must unwind their stacks
+  bool abandoning_ = false;  // true while waiting threads must unwind their stacks
 };
 
 }  // namespace ladder::emulator

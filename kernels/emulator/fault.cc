@@ -25,7 +25,8 @@ struct Range {
 std::array<Range, 3> fences;  // by Fence
 struct sigaction previous;    // what SIGSEGV did before
 
-// A line of text put together without allocating: all that a signal handler may do.
+// A line of text that is put together without allocating memory, which a signal handler must not
+// do.
 class Line {
  public:
   Line& operator<<(std::string_view text) {
@@ -81,9 +82,9 @@ void explain(Fence fence, std::uintptr_t address) {
   line.write_to_stderr();
 }
 
-// Explains the fault if a fence was hit; then restores the earlier action and returns, so that the
-// same instruction faults again and the earlier action is taken. Once only, in case that one in
-// turn restores this.
+// Explains the fault if a fence was hit. Then it restores the earlier action and returns, so that
+// the same instruction faults again and the earlier action is taken. It explains only once, in case
+// the earlier action restores this one.
 void on_fault(int signal, siginfo_t* info, void*) {
   static std::atomic_flag seen = ATOMIC_FLAG_INIT;
   if (seen.test_and_set()) {

@@ -12,8 +12,8 @@ namespace ladder::emulator {
 namespace context = boost::context::detail;
 
 namespace {
-// Who is being switched to: fcontext hands over one pointer, which names who was left. Plain, as
-// one kernel runs at a time.
+// The fiber that is being switched to. (The one pointer that fcontext passes names the fiber that
+// was left.) It is a plain variable, since one kernel runs at a time.
 Fiber* arriving = nullptr;
 }  // namespace
 
@@ -45,7 +45,7 @@ void Fiber::switch_to(Fiber& next) {
   arrive(context::jump_fcontext(next.context_, this));
 }
 
-// Now running on this fiber, after `from` was left.
+// Runs first on this fiber after a switch. `from` was left.
 void Fiber::arrive(context::transfer_t from) {
   Fiber& left = *static_cast<Fiber*>(from.data);
   left.context_ = from.fctx;

@@ -1,6 +1,6 @@
-// The part of CUDA's host API that the project calls. Everything has happened when a call returns,
-// unless streams are deferred (streams.h); wrong handles, pointers, ranges and directions are
-// errors, as on a GPU or sooner.
+// The part of CUDA's host API that the project calls. Work has run when a call returns, unless
+// streams are deferred (streams.h). Wrong handles, pointers, ranges and directions are errors, at
+// the same call as on a GPU or earlier.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ typedef enum cudaError {
   cudaErrorIllegalAddress = 700,  // a kernel wrote where nothing is allocated
 } cudaError_t;
 
-// From where to where; cudaMemcpyDefault tells by the addresses.
+// The direction of a copy. cudaMemcpyDefault finds it out from the addresses.
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
   cudaMemcpyHostToDevice = 1,
@@ -38,8 +38,8 @@ enum cudaMemcpyKind {
 struct cudaDeviceProp {
   char name[256];
   size_t totalGlobalMem;          // bytes
-  size_t sharedMemPerBlock;       // bytes that a launch may ask for without further ado
-  size_t sharedMemPerBlockOptin;  // bytes after cudaFuncSetAttribute
+  size_t sharedMemPerBlock;       // bytes that every launch may ask for
+  size_t sharedMemPerBlockOptin;  // bytes that a launch may ask for after cudaFuncSetAttribute
   int multiProcessorCount;
   int maxThreadsPerBlock;
   int warpSize;
@@ -55,7 +55,7 @@ inline constexpr unsigned cudaEventDefault = 0, cudaEventBlockingSync = 1,
 
 extern "C" {
 
-// The last error of the calling thread, "cudaSuccess" if there was none; the first one also forgets
+// Both return the last error of the calling thread, or cudaSuccess. cudaGetLastError also clears
 // it. Every function below returns its own status as well.
 cudaError_t cudaGetLastError();
 cudaError_t cudaPeekAtLastError();
@@ -69,22 +69,23 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceSynchronize();
 
-// Device memory, aligned to 256 bytes, with undefined values; of 0 bytes it is nullptr. Freeing
-// nullptr does nothing, anything else that is not allocated is cudaErrorInvalidValue.
+// cudaMalloc gives device memory that is aligned to 256 bytes and has undefined values; for 0 bytes
+// it gives nullptr. cudaFree(nullptr) does nothing; any other pointer that is not allocated is
+// cudaErrorInvalidValue.
 cudaError_t cudaMalloc(void** pointer, size_t bytes);
 cudaError_t cudaFree(void* pointer);
-// Host memory that devices can reach too ("pinned").
+// These allocate and free pinned host memory, which devices can reach too.
 cudaError_t cudaMallocHost(void** pointer, size_t bytes);
 cudaError_t cudaFreeHost(void* pointer);
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes);
 
-// Copies. Device ranges must lie in one allocation, host ranges outside of device memory.
-// cudaMemcpy has copied when it returns, but for copies within the device; cudaMemset need not have
-// set.
+// Copies. A device range must lie in one allocation, and a host range outside of device memory.
+// When cudaMemcpy returns it has copied, except within the device. cudaMemset may set its bytes
+// later.
 cudaError_t cudaMemcpy(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
                             cudaMemcpyKind kind, cudaStream_t stream = nullptr);
-// Sets every byte of a device range to `value`.
+// These set every byte of a device range to `value`.
 cudaError_t cudaMemset(void* destination, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes,
                             cudaStream_t stream = nullptr);
@@ -93,7 +94,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
-// What the stream is given from now on runs after the event.
+// Work that the stream is given from now on runs after the event.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
@@ -101,10 +102,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventQuery(cudaEvent_t event);
-// Milliseconds between two recorded events that were created with timing.
+// Gives the milliseconds between two recorded events that were created with timing.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
-// Lets launches of the kernel ask for up to `value` bytes of dynamic shared memory.
+// Allows launches of the kernel to ask for up to `value` bytes of dynamic shared memory.
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// What the parts of the host API tell each other.
+// State that the parts of the host API share.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ inline constexpr size_t kSharedBytesOptin = 227 << 10;  // after cudaFuncSetAttr
 // Remembers a failure for cudaGetLastError; returns the status.
 cudaError_t note(cudaError_t status);
 
-// nullptr (the default stream) or a stream that was created and not destroyed.
+// Returns whether `stream` is nullptr (the default stream), or was created and not destroyed.
 bool is_stream(cudaStream_t stream);
 
-// Is it in memory of cudaMallocHost?
+// Returns whether the pointer is in memory of cudaMallocHost.
 bool is_pinned(const void* pointer);
 
-// Bytes of dynamic shared memory that launches of the kernel may ask for.
+// Returns the bytes of dynamic shared memory that launches of the kernel may ask for.
 size_t shared_limit(const void* kernel);
 
 }  // namespace ladder::emulator

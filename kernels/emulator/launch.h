@@ -1,4 +1,4 @@
-// Runs a kernel: every block in turn, every thread on a stack of its own.
+// Launches kernels on the emulator.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,22 @@
 
 namespace ladder::emulator {
 
+// A launch of a kernel with its arguments.
 struct KernelCall {
-  std::string_view name;  // lives as long as the process
-  const void* function;   // which kernel, for cudaFuncSetAttribute
+  std::string_view name;  // its characters live as long as the process
+  const void* function;   // the kernel, for cudaFuncSetAttribute
   dim3 grid, block;
-  size_t shared_bytes;                    // of dynamic shared memory
-  std::function<void()> check_arguments;  // once before the kernel runs: check_pointers()
+  size_t shared_bytes;                    // bytes of dynamic shared memory
+  std::function<void()> check_arguments;  // called once before the kernel runs: check_pointers()
   std::function<void()> run;              // runs the kernel's body for the current thread
 };
 
-// Gives the kernel to the stream. A call that a GPU would not even start is a status other than
-// cudaSuccess. When the kernel runs, Error, naming kernel, block and thread, is thrown for what is
-// found: see README.md. One kernel runs at a time.
+// Gives the kernel to the stream. Returns an error status if a GPU would not even start it. When
+// the kernel runs, an Error that names kernel, thread block and thread is thrown for each mistake
+// that README.md lists. One kernel runs at a time.
 cudaError_t launch(KernelCall call, cudaStream_t stream);
 
-// Throws Error if argument `index` of the kernel is a pointer that the device could not follow.
+// Throws an Error if argument `index` of the kernel is a pointer that the device could not follow.
 void check_pointer(std::string_view kernel, size_t index, const void* pointer);
 
 template <class... Args>
@@ -41,9 +42,9 @@ void check_pointers(std::string_view kernel, const Args&... args) {
   (check_one(args), ...);
 }
 
-// For tests with tensors that are larger than any machine, whose last elements alone are looked at:
-// while one of these lives, kernels run only the first and the last block in each dimension of
-// their grid.
+// While an OuterBlocksOnly exists, kernels run only the first and the last thread block in each
+// dimension of their grid. It is for tests with tensors that are larger than any machine, of which
+// they look only at the first and last elements.
 class OuterBlocksOnly {
  public:
   OuterBlocksOnly();
@@ -52,7 +53,7 @@ class OuterBlocksOnly {
   OuterBlocksOnly& operator=(const OuterBlocksOnly&) = delete;
 };
 
-// The dynamic shared memory of the running block.
+// Returns the dynamic shared memory of the running thread block.
 void* dynamic_shared();
 
 }  // namespace ladder::emulator

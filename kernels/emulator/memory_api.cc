@@ -23,19 +23,20 @@ PinnedMemory& pinned_memory() {
   return *memory;
 }
 
-// May `bytes` be read or written at `pointer`, as memory of the device or of the host?
+// Returns whether `bytes` bytes at `pointer` may be read and written, as memory of the device or of
+// the host.
 bool is_range(const void* pointer, size_t bytes, bool device) {
   const Arena& arena = Arena::instance();
   return device ? arena.holds(pointer, bytes) : pointer != nullptr && !arena.contains(pointer);
 }
 
-// Throws Error if memory that a call names has been freed before its stream came to the call.
+// Throws an Error if memory that a call names was freed before its stream reached the call.
 void require_still_there(bool there, const char* call) {
   if (!there) throw Error(concat(call, ": its memory was freed before its stream came to it"));
 }
 
-// A copy that a stream comes to later. Host memory is read and written then, pinned or not: CUDA
-// may, and does not say when, if it is not pinned.
+// A copy that its stream reaches later. It reads and writes host memory then, pinned or not. (CUDA
+// may do so too, and does not say when, if the memory is not pinned.)
 struct Copy {
   void* destination;
   const void* source;

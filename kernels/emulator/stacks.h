@@ -1,16 +1,17 @@
-// The memory that threads run on: fenced stacks, and the dynamic shared memory of a block.
+// The memory that threads run on: their stacks, and the dynamic shared memory of a thread block.
+// Both end at fences.
 #pragma once
 
 #include <cstddef>
 
 namespace ladder::emulator {
 
-inline constexpr size_t kStackBytes = 128 << 10;  // of one thread
+inline constexpr size_t kStackBytes = 128 << 10;  // the bytes of one thread's stack
 
-// The lowest address of stack `index`. Below it lies a fence. REQUIRES: index < 1024.
+// Returns the lowest address of stack `index`. Below it is a fence. REQUIRES: index < 1024.
 void* stack(size_t index);
 
-// The end of the dynamic shared memory, where a fence begins.
+// Returns the end of the dynamic shared memory, where a fence begins.
 void* dynamic_shared_end();
 
 }  // namespace ladder::emulator

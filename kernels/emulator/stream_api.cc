@@ -9,7 +9,7 @@
 
 namespace {
 
-// What cudaEventRecord has asked for. `passed` is known once the stream has passed the mark.
+// A call of cudaEventRecord. `passed` is known once the stream has passed the mark.
 struct Record {
   ladder::emulator::StreamMark mark;
   std::chrono::steady_clock::time_point passed;
@@ -25,7 +25,7 @@ struct CUevent_st {
 namespace ladder::emulator {
 namespace {
 
-// The events that are alive.
+// The events that were created and not destroyed.
 struct Events {
   std::mutex mutex;
   std::unordered_set<cudaEvent_t> alive;
@@ -36,7 +36,7 @@ Events& events() {
   return *all;
 }
 
-// Sets `last` to the event's last record, or null. False if there is no such event.
+// Sets `last` to the event's last record, or to null. Returns false if there is no such event.
 bool find_record(cudaEvent_t event, std::shared_ptr<Record>& last) {
   const std::lock_guard lock(events().mutex);
   if (!events().alive.contains(event)) return false;
@@ -52,7 +52,7 @@ cudaError_t with_record(cudaEvent_t event, Body body) {
   return last == nullptr ? cudaSuccess : note(body(*last));
 }
 
-// Has the mark been passed? The next question may have another answer.
+// Returns whether the mark has been passed, and brings its stream a step closer to it.
 cudaError_t query(const StreamMark& mark) {
   if (has_passed(mark)) return cudaSuccess;
   run_towards(mark);

@@ -13,7 +13,7 @@
 #include "kernels/emulator/host_state.h"
 #include "kernels/runtime/check.h"
 
-// Either waits for the marks, or runs the work.
+// A task of a stream: it waits for the marks, or runs the work.
 struct Task {
   std::vector<ladder::emulator::StreamMark> after;
   std::function<void()> work;
@@ -42,8 +42,8 @@ StreamOrder order_of_environment() {
       concat("LADDER_EMULATOR_STREAMS=", value, ": expected immediate (the default) or deferred"));
 }
 
-// The streams of the process, and the order in which they run. All under one lock, which work may
-// take again: it runs within.
+// The streams of the process, and the order in which they run. One lock protects everything. Work
+// runs while it is held, and may take it again.
 struct Scheduler {
   StreamOrder order = order_of_environment();
   Stream standard = std::make_shared<CUstream_st>(true);  // the default stream
@@ -83,8 +83,8 @@ void drop_everything() {
   }
 }
 
-// Recursion ends: what a task waits for was given before it, and a stream whose front waits for
-// another one has run all that the other could wait for.
+// The recursion ends, because a task waits only for tasks that were given before it, and a stream
+// whose first task waits for another stream has run everything that the other one could wait for.
 void advance(CUstream_st& stream, size_t count) {
   while (stream.num_run < count) {
     Task task = std::move(stream.tasks.front());
@@ -100,20 +100,22 @@ bool may_write(const Task& task, const Range& range) {
   return !task.writes || overlap(*task.writes, range);
 }
 
-// Runs the tasks up to the last that may write the range, and all that later ones wait for.
+// Runs the tasks up to the last one that may write the range, and everything that later ones wait
+// for.
 void advance_for(CUstream_st& stream, const Range& range) {
   const auto last = std::find_if(stream.tasks.rbegin(), stream.tasks.rend(),
                                  [&](const Task& task) { return may_write(task, range); });
   const auto rest = static_cast<size_t>(last - stream.tasks.rbegin());
   advance(stream, stream.num_given() - rest);
-  // By number: what runs here may come back to this stream.
+  // Tasks are counted by number, because work that runs here may come back to this stream.
   for (size_t at = stream.num_run; at < stream.num_given(); at = std::max(at + 1, stream.num_run)) {
     const std::vector<StreamMark> after = stream.tasks[at - stream.num_run].after;
     for (const StreamMark& mark : after) advance(*mark.stream, mark.count);
   }
 }
 
-// Calls body(), which advances streams for the host: with what follows from an error.
+// Calls body(), which advances streams for the host. If it throws, all work that has not run is
+// dropped.
 template <class Body>
 void force(Body body) {
   try {
@@ -129,12 +131,12 @@ void force(const Stream& stream, size_t count) {
 }
 
 void force_all() {
-  // Those that are destroyed meanwhile stay: this is a copy.
+  // The loop runs over a copy, so that streams which are destroyed meanwhile stay.
   for (const Stream& stream : std::vector(scheduler().streams)) force(stream, stream->num_given());
 }
 
-// After a wait of the host: draws the early stream, none every second time, and for how many waits.
-// What must not run early may have to stay undone for one wait to show, or for hundreds.
+// Draws the early stream after a wait of the host, and for how many waits it stays. Half of the
+// time there is none. Some mistakes show only if work is late for one wait, others for hundreds.
 void draw_early_stream() {
   Scheduler& all = scheduler();
   if (all.order == StreamOrder::immediate) return;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxGroups = 8;  // that a message lists
 
-// Threads of one warp, or of the block, in the same situation.
+// Threads of one warp, or of the thread block, that are in the same situation.
 struct Group {
   const Thread* first;
   size_t size;
@@ -41,7 +41,8 @@ std::string situation_of(const Thread& thread) {
   return "running";
 }
 
-// Where nobody waits for the whole block: the first warp of which threads wait. Else the block.
+// Returns the threads that a message is about: the whole thread block if a thread waits for it,
+// else the first warp with waiting threads.
 std::span<const Thread> concerned(std::span<const Thread> threads) {
   const auto waits_at = [](ThreadState state) {
     return [state](const Thread& thread) { return thread.state == state; };

@@ -1,11 +1,11 @@
-// CUDA's small vector types: what a GPU loads and stores at once.
+// CUDA's small vector types, which a GPU loads and stores at once.
 #pragma once
 
 struct uint3 {
   unsigned x, y, z;
 };
 
-// Extents of a grid or a block; what is not given is 1.
+// The extents of a grid or of a thread block. Those that are not given are 1.
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}

@@ -1,4 +1,4 @@
-// The half of Execution that is about warps.
+// The part of Execution that is about warps.
 #include <bit>
 
 #include "kernels/emulator/execution.h"
@@ -13,7 +13,7 @@ bool is_shuffle(WarpOperation operation) {
   return operation >= WarpOperation::shfl && operation <= WarpOperation::shfl_xor;
 }
 
-// The lane that a shuffle reads.
+// Returns the lane that a shuffle reads.
 size_t source_of(const WarpCall& call, size_t lane) {
   const int width = call.width, self = static_cast<int>(lane);
   const int first = self & ~(width - 1);  // of the own group of `width` lanes
@@ -63,7 +63,7 @@ void Execution::check_call(const WarpCall& call) const {
   }
 }
 
-// Do all lanes of the mask make the same call?
+// Returns whether all lanes of the mask make the same call.
 bool Execution::is_complete(const WarpCall& call) {
   if ((waiting_lanes() & call.mask) != call.mask) return false;
   for (unsigned left = call.mask; left != 0; left &= left - 1) {
@@ -76,7 +76,7 @@ bool Execution::is_complete(const WarpCall& call) {
   return true;
 }
 
-// Hands every lane of the mask its result and lets all but the running one go on.
+// Gives every lane of the mask its result, and lets all of them but the running one go on.
 void Execution::complete(const WarpCall& call) {
   const auto for_each_lane = [&](auto f) {
     for (unsigned left = call.mask; left != 0; left &= left - 1) {

@@ -1,4 +1,5 @@
-// What the 32 threads (lanes) of a warp do together: exchange values, vote, wait.
+// The operations that the 32 threads (lanes) of a warp do together: they exchange values, vote,
+// wait.
 #pragma once
 
 #include <bit>
@@ -11,17 +12,18 @@ namespace ladder::emulator {
 
 enum class WarpOperation { syncwarp, shfl, shfl_up, shfl_down, shfl_xor, any, all, ballot };
 
-// A lane's call of a warp operation. The lanes of `mask` must all make it, at the same place.
+// A lane's call of a warp operation. All lanes of `mask` must make it, at the same place of the
+// source.
 struct WarpCall {
   WarpOperation operation{};
   unsigned mask = 0;
-  std::uint64_t bits = 0;  // what this lane gives: its value, or its vote
-  int width = 32;          // shuffles stay within groups of this many lanes: a power of two
-  int argument = 0;        // of a shuffle: source lane, distance, or mask of the lane's number
+  std::uint64_t bits = 0;  // the lane's value, or its vote
+  int width = 32;          // shuffles stay within groups of this many lanes, a power of two
+  int argument = 0;        // for shuffles: the source lane, the distance, or the mask to XOR with
   std::source_location where;
 };
 
-// Returns when all lanes of the mask have made the call: the bits of the lane shuffled from, or the
+// Waits until all lanes of the mask have made the call. Returns the bits of the source lane, or the
 // votes of all lanes, one bit each. A value from a lane outside of the mask is all ones (a NaN).
 std::uint64_t warp_operation(const WarpCall& call);
 
@@ -46,7 +48,7 @@ inline unsigned votes(WarpOperation operation, unsigned mask, bool vote,
 
 }  // namespace ladder::emulator
 
-// The value of lane `source`.
+// Returns the value of lane `source`.
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32,
               std::source_location where = std::source_location::current()) {
@@ -54,7 +56,8 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32,
   return shuffle(WarpOperation::shfl, mask, value, source, width, where);
 }
 
-// The value of the lane `distance` below; this lane's value where there is none.
+// Returns the value of the lane whose number is smaller by `distance`, or this lane's value if
+// there is none.
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32,
                  std::source_location where = std::source_location::current()) {
@@ -62,7 +65,8 @@ T __shfl_up_sync(unsigned mask, T value, unsigned distance, int width = 32,
   return shuffle(WarpOperation::shfl_up, mask, value, static_cast<int>(distance), width, where);
 }
 
-// The value of the lane `distance` above; this lane's value where there is none.
+// Returns the value of the lane whose number is larger by `distance`, or this lane's value if there
+// is none.
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
                    std::source_location where = std::source_location::current()) {
@@ -70,7 +74,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = 32,
   return shuffle(WarpOperation::shfl_down, mask, value, static_cast<int>(distance), width, where);
 }
 
-// The value of the lane whose number is this one's XOR `lane_mask`.
+// Returns the value of the lane whose number is this lane's number XOR `lane_mask`.
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
                   std::source_location where = std::source_location::current()) {
@@ -78,7 +82,8 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32,
   return shuffle(WarpOperation::shfl_xor, mask, value, lane_mask, width, where);
 }
 
-// Is the predicate nonzero in any lane of the mask, in all of them; in which ones.
+// These return whether the predicate is nonzero in any lane of the mask, whether it is in all of
+// them, and in which lanes it is.
 inline int __any_sync(unsigned mask, int predicate,
                       std::source_location where = std::source_location::current()) {
   using namespace ladder::emulator;

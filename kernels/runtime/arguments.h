@@ -1,5 +1,5 @@
-// How a kernel checks its arguments: against its leading one, which fixes device, dtype and
-// extents.
+// How a kernel checks its arguments. The leading argument decides dtype and extents, and the others
+// must fit it.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,16 @@
 
 namespace ladder {
 
+// An ArgumentCheck has checked the leading argument and checks the others. A wrong argument is an
+// Error that names kernel and argument.
 class ArgumentCheck {
  public:
   static constexpr std::initializer_list<DType> kFloats = {DType::fp32, DType::fp64, DType::bf16,
                                                            DType::fp16};
   static constexpr std::initializer_list<DType> kAccumulation = {DType::fp32, DType::fp64};
 
-  // Checks the leading argument: not empty, on the stream's device, of one of `dtypes`, and with
-  // `num_dims` dimensions (0 = any).
+  // Checks the leading argument. It must not be empty, and must be on the stream's device, have one
+  // of `dtypes`, and have `num_dims` dimensions (0 = any number).
   ArgumentCheck(const char* kernel, const Stream& stream, const char* argument,
                 const ConstTensorView& view, size_t num_dims,
                 std::initializer_list<DType> dtypes = kFloats)
@@ -28,20 +30,20 @@ class ArgumentCheck {
     }
   }
 
-  // Another argument, of the same dtype.
+  // Checks another argument, which must have the dtype of the leading one.
   void operator()(const char* argument, const ConstTensorView& view, const Shape& shape) const {
     check_argument(kernel_, argument, view, device_, dtype_, shape);
   }
-  // Another argument, of the dtype that sums over elements of the leading one have.
+  // Checks another argument, which must have the accumulation dtype.
   void accumulated(const char* argument, const ConstTensorView& view, const Shape& shape) const {
     check_argument(kernel_, argument, view, device_, accumulation_dtype(dtype_), shape);
   }
-  // Another argument, of dtype `dtype`.
+  // Checks another argument, which must have the dtype `dtype`.
   void operator()(const char* argument, const ConstTensorView& view, DType dtype,
                   const Shape& shape) const {
     check_argument(kernel_, argument, view, device_, dtype, shape);
   }
-  // Another argument, of one of `dtypes`.
+  // Checks another argument, which must have one of `dtypes`.
   void operator()(const char* argument, const ConstTensorView& view,
                   std::initializer_list<DType> dtypes, const Shape& shape) const {
     const bool listed = std::find(dtypes.begin(), dtypes.end(), view.dtype()) != dtypes.end();

@@ -1,4 +1,4 @@
-// Errors: two kinds, told apart by who can mend them.
+// The two kinds of errors: those of the user, and all others.
 #pragma once
 
 #include <source_location>
@@ -23,7 +23,7 @@ class UserError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The arguments, written one after the other: concat("rows ", 3) == "rows 3".
+// Writes its arguments one after the other: concat("rows ", 3) == "rows 3".
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
@@ -31,13 +31,13 @@ std::string concat(const Parts&... parts) {
   return out.str();
 }
 
-// "1 stage", "2 stages", "2 batches".
+// Writes a count with its noun, as in "1 stage", "2 stages", "2 batches".
 template <class Number>
 std::string counted(Number count, std::string_view singular) {
   return concat(count, " ", singular, count == 1 ? "" : singular.ends_with("ch") ? "es" : "s");
 }
 
-// Throws Error(why), naming the place in the source.
+// Throws Error(why) with the place in the source.
 [[noreturn]] inline void fail(const std::string& why,
                               std::source_location where = std::source_location::current()) {
   throw Error(concat(where.file_name(), ":", where.line(), ": ", why));

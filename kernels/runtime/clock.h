@@ -1,11 +1,12 @@
-// The one clock that everything is timed by.
+// The clock by which everything is timed.
 #pragma once
 
 #include <chrono>
 
 namespace ladder {
 
-// Goes on evenly, whoever sets the machine's time of day. All processes of a machine share it.
+// This clock goes on evenly, even if the machine's time of day is set. All processes of a machine
+// share it.
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 

@@ -1,5 +1,5 @@
-// Ends the program with a clear message on a CPU that cannot run the rest of it. This file alone is
-// compiled for any x86-64 CPU, and its constructor runs before all others.
+// Ends the program with a clear message if the CPU cannot run it. Only this file is compiled for
+// any x86-64 CPU, and its constructor runs before all others.
 #include <unistd.h>
 
 namespace {

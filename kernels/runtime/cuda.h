@@ -1,5 +1,5 @@
-// CUDA's runtime, or the emulator's (kernels/emulator), and how its errors become ours. For bodies
-// of kernels and of the runtime; nothing above kernels/ includes this but communicators.
+// Includes CUDA's runtime, or the emulator's (kernels/emulator), and turns its errors into Error.
+// It is for the bodies of kernels and of the runtime. Above kernels/ only communicators include it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,12 +10,12 @@
 
 namespace ladder {
 
-// Throws Error, naming the call and its place in the source, unless it succeeded. `call` is its
-// name, such as "cudaMalloc".
+// Throws an Error that names the call and its place in the source, unless `result` is cudaSuccess.
+// `call` is the function's name, such as "cudaMalloc".
 inline void cuda_check(cudaError_t result, const char* call,
                        std::source_location where = std::source_location::current()) {
   if (result == cudaSuccess) return;
-  cudaGetLastError();  // or the next launch would report this one
+  cudaGetLastError();  // clears the error, which the next launch would report otherwise
   fail(concat(call, ": ", cudaGetErrorName(result), ", ", cudaGetErrorString(result)), where);
 }
 

@@ -6,7 +6,7 @@
 namespace ladder {
 namespace {
 
-// The driver's answer to "how many GPUs?". The count is untouched where there is no driver.
+// The driver's answer to "how many GPUs?". Without a driver CUDA does not set the count.
 struct Gpus {
   int count = 0;
   cudaError_t error = cudaSuccess;

@@ -1,4 +1,4 @@
-// Devices: what tensors lie on and kernels run on.
+// Devices: tensors lie on them, and kernels run on them.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-// A build has the CPU and one of the other two: the default build the emulator, which runs the CUDA
-// kernels on the CPU (kernels/emulator); --config=cuda the GPUs of this machine.
+// A build has the CPU and one of the other two. The default build has the emulator, which runs the
+// CUDA kernels on the CPU (kernels/emulator). --config=cuda has the GPUs of this machine.
 enum class DeviceType { cpu, cuda, emulator };
 
 constexpr std::string_view name_of(DeviceType device) {
@@ -23,32 +23,34 @@ constexpr std::string_view name_of(DeviceType device) {
   return "?";
 }
 
-// The other device of this build: cuda or emulator.
+// Returns the other device of this build: cuda or emulator.
 DeviceType cuda_device_of_build();
 
-// The device that `--device name` means: auto is cuda where this build and this machine have it,
-// else cpu. Throws UserError, naming the ways out, where there is no such device.
+// Returns the device that `--device name` means. "auto" is cuda if this build and this machine have
+// it, else cpu. Throws a UserError that says what can be done if there is no such device.
 DeviceType device_named(const std::string& name);
 
-// From here on this thread uses the GPU number (local_rank modulo the number of GPUs). Nothing on
-// the other devices.
+// From now on this thread uses GPU number local_rank modulo the number of GPUs. On other devices it
+// does nothing.
 void select_device(DeviceType device, size_t local_rank);
 
-// The GPU number that this thread uses; 0 on the other devices.
+// Returns the number of the GPU that this thread uses, and 0 on other devices.
 size_t selected_device(DeviceType device);
 
-// Names the GPU that this thread uses, the same in every process of this machine; "" on the other
-// devices.
+// Returns a name of the GPU that this thread uses. It is the same in every process of this machine,
+// and empty on other devices.
 std::string selected_device_id(DeviceType device);
 
-// GPUs of this machine that this process may use; 1 of the emulator, 0 of the CPU.
+// Returns how many GPUs of this machine this process may use. It is 1 for the emulator, 0 for the
+// CPU.
 size_t num_devices(DeviceType device);
 
-// What the header of a run says: "cpu", "cuda (NVIDIA H200)", "emulator (CUDA kernels on the CPU)".
+// Describes the device for the header of a run: "cpu", "cuda (NVIDIA H200)" or "emulator (CUDA
+// kernels on the CPU)".
 std::string description_of(DeviceType device);
 
-// Bytes that the device has free for all its ranks, or 0 if it does not say. The CPU's and the
-// emulator's are the machine's (host_memory.h).
+// Returns the bytes that the device has free for all its ranks together, or 0 if it does not say.
+// The CPU and the emulator have the machine's memory (host_memory.h).
 size_t free_memory(DeviceType device);
 
 }  // namespace ladder

@@ -1,4 +1,4 @@
-// Element types. They are runtime values; a kernel turns them into a template argument once.
+// Element types. They are known at run time; a kernel turns them into a template argument once.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,7 @@ constexpr std::string_view name_of(DType dtype) {
   return "?";
 }
 
+// The dtype of the C++ type T.
 template <class T>
 inline constexpr DType dtype_of = [] { static_assert(sizeof(T) == 0, "not an element type"); }();
 template <>
@@ -55,7 +56,8 @@ inline constexpr DType dtype_of<bfloat16> = DType::bf16;
 template <>
 inline constexpr DType dtype_of<float16> = DType::fp16;
 
-// What kernels compute and sum with, given elements of T: fp32 for bf16 and fp16, else T itself.
+// Accumulate<T> is the type in which kernels compute and sum elements of T: fp32 for bf16 and fp16,
+// otherwise T itself.
 template <class T>
 struct AccumulateOf {
   using Type = T;
@@ -71,7 +73,7 @@ struct AccumulateOf<float16> {
 template <class T>
 using Accumulate = typename AccumulateOf<T>::Type;
 
-// The same of a dtype.
+// Returns the accumulation dtype of a dtype in the same way.
 constexpr DType accumulation_dtype(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::fp16 ? DType::fp32 : dtype;
 }

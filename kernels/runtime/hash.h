@@ -1,4 +1,4 @@
-// Are two ranges of memory the same? For ranks that compare what they hold.
+// A hash of memory, by which ranks compare what they hold.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,9 @@
 
 namespace ladder {
 
-// Takes `bytes` into a hash, eight at a time: as fast as memory, and any difference shows in it,
-// but by an accident of one in 2^64. What goes in piece by piece has another hash than in one.
+// Returns the hash of `bytes` after what `hash` already contains. It takes eight bytes at a time,
+// as fast as memory gives them, and misses a difference with a probability of 2^-64. Hashing in
+// pieces gives another result than hashing all at once.
 inline uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t hash) {
   while (!bytes.empty()) {
     uint64_t word = 0;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kUnlimited = std::numeric_limits<size_t>::max();
 
-// Files of a control group, by the version of its interface.
+// The names of a control group's files, which depend on the version of the interface.
 struct Interface {
   const char* mount;
   const char* limit;
@@ -21,7 +21,7 @@ constexpr Interface kVersion1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes
                                  "memory.usage_in_bytes", "total_inactive_file"};
 constexpr Interface kVersion2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
 
-// The number that the file begins with; nothing where there is none, as in "max".
+// Returns the number at the beginning of a file, or nothing if there is none, as in "max".
 std::optional<size_t> number_in(const std::string& path) {
   std::ifstream file(path);
   size_t number = 0;
@@ -29,7 +29,8 @@ std::optional<size_t> number_in(const std::string& path) {
   return std::nullopt;
 }
 
-// The number beside `name` in a file of lines such as "inactive_file 4096"; 0 if it is not there.
+// Returns the number after `name` in a file of lines such as "inactive_file 4096", or 0 if the name
+// is not there.
 size_t number_beside(const std::string& path, const std::string& name) {
   std::ifstream file(path);
   std::string found;
@@ -49,8 +50,9 @@ size_t left_in_group(const std::string& folder, const Interface& files) {
   return *limit - std::min(*limit, held);
 }
 
-// The least of the group at `path`, such as "/user.slice/job_7", and of all groups around it. In a
-// container the path may be the host's, of which only the last group is mounted: as the root.
+// Returns the smallest room in the group at `path`, such as "/user.slice/job_7", and in all groups
+// around it. In a container the path may be that of the host; then only the last group is mounted,
+// as the root.
 size_t left_in_groups(const std::string& mount, std::string path, const Interface& files) {
   size_t left = left_in_group(mount, files);
   while (path.size() > 1) {

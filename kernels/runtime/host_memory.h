@@ -1,4 +1,4 @@
-// How much memory this machine, and the limits that this process was started under, still have.
+// Finds out how much memory this process may still take.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,14 @@
 
 namespace ladder {
 
-// Bytes that this process and its children can still take: the least of MemAvailable in
-// /proc/meminfo and, for the memory control group of this process and each group around it, its
-// limit less what it holds for good (a container, a SLURM job and systemd all set such limits).
-// Cached files that the kernel gives back when asked do not count as held. 0 if nothing says.
+// Returns the bytes that this process and its children can still take, or 0 if that is not known.
+// It is the smallest of MemAvailable in /proc/meminfo and the room in the process's memory control
+// group and in each group around it (a container, a SLURM job and systemd set such limits). A
+// group's room is its limit minus what it uses; cached files, which the kernel can give back, do
+// not count as used.
 //
-// `root` stands before /proc and /sys: "" on a machine. Groups of version 1 and 2 are read
-// (kernel.org: cgroup-v1/memory, cgroup-v2).
+// `root` is put before /proc and /sys. It is empty except in tests. Groups of version 1 and 2 are
+// read (kernel.org: cgroup-v1/memory, cgroup-v2).
 size_t free_host_memory(const std::string& root = "");
 
 }  // namespace ladder

@@ -1,9 +1,10 @@
-// The 16-bit floating-point types. They are for storing only: an element is widened to fp32, which
-// is exact, and a result is rounded when it is stored, to nearest, ties to even. NaN stays NaN.
+// The 16-bit floating-point types. They are only for storing: an element is converted to fp32,
+// which is exact, and a result is rounded when it is stored, to nearest, ties to even. NaN stays
+// NaN.
 //
-// CUDA kernels convert by the GPU's instructions, one instead of up to a dozen: the same numbers,
-// but every NaN becomes the same one. They are written as such because cuda_fp16.h's functions are
-// no constexpr, and are not there without CUDA.
+// CUDA kernels convert with one instruction of the GPU instead of up to a dozen. The results are
+// the same, except that every NaN becomes the same NaN. We write these instructions ourselves
+// because the functions of cuda_fp16.h are not constexpr, and do not exist without CUDA.
 #pragma once
 
 #include <bit>
@@ -12,8 +13,8 @@
 
 namespace ladder {
 
-// The fp32 number next to x towards zero, but with its last bit set unless it is x: rounded once
-// more, to fewer bits, it becomes what x itself would become.
+// Rounds x to fp32 such that a second rounding, to fewer bits, gives what rounding x itself would
+// give. That is the next fp32 number towards zero, with its last bit set unless it equals x.
 constexpr float round_to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (nearest == x || nearest != nearest) return nearest;
@@ -22,7 +23,8 @@ constexpr float round_to_odd(double x) {
   return std::bit_cast<float>(bits | 1);
 }
 
-// bf16: fp32's upper half, 8 exponent and 7 fraction bits. fp32's range, 8 significant bits.
+// bf16 is the upper half of fp32: 8 exponent bits and 7 fraction bits. It has fp32's range and 8
+// significant bits.
 class bfloat16 {
  public:
   bfloat16() = default;
@@ -40,7 +42,7 @@ class bfloat16 {
   constexpr uint16_t bits() const { return bits_; }
 
  private:
-  // Half of the last place that stays is added, less one bit where a tie must go down.
+  // Adds half of the last place that remains, minus one bit if a tie must be rounded down.
   static constexpr uint16_t rounded(float value) {
 #ifdef __CUDA_ARCH__
     if (!std::is_constant_evaluated()) {
@@ -57,8 +59,9 @@ class bfloat16 {
   uint16_t bits_;
 };
 
-// fp16, IEEE's binary16: 5 exponent and 10 fraction bits. Largest number 65,504, what is nearer to
-// 65,536 becomes infinite; smallest normal one 2^-14, below it multiples of 2^-24.
+// fp16 is IEEE's binary16: 5 exponent bits and 10 fraction bits. Its largest number is 65,504; what
+// is nearer to 65,536 becomes infinite. Its smallest normal number is 2^-14; below that it has the
+// multiples of 2^-24.
 class float16 {
  public:
   float16() = default;
@@ -75,7 +78,7 @@ class float16 {
 
  private:
   static constexpr uint32_t kBiases = (127 - 15) << 23;  // the difference of the exponents' biases
-  static constexpr uint32_t kInfinity = 0x7F800000;      // of fp32
+  static constexpr uint32_t kInfinity = 0x7F800000;      // the bits of fp32's infinity
 
   static constexpr uint16_t rounded(float value) {
 #ifdef __CUDA_ARCH__
@@ -108,7 +111,7 @@ class float16 {
     }
 #endif
     const uint32_t size = (bits & 0x7FFFU) << 13, sign = (bits & 0x8000U) << 16;
-    // The product is exact, and makes normal numbers of the small ones that have no leading one.
+    // The product is exact. It also turns fp16's subnormal numbers into normal ones of fp32.
     const uint32_t x = std::bit_cast<uint32_t>(std::bit_cast<float>(size) * 0x1p112F);
     return std::bit_cast<float>((size >= (31U << 23) ? x | kInfinity : x) | sign);
   }

@@ -1,4 +1,4 @@
-// What is typical of measurements.
+// The median, for measurements.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,8 @@
 
 namespace ladder {
 
-// The value in the middle; of an even number of values the larger of the two. REQUIRES: any.
+// Returns the value in the middle. If the number of values is even, it is the larger one of the two
+// in the middle. REQUIRES: at least one value.
 inline double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());

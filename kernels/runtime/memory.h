@@ -1,4 +1,4 @@
-// Memory of one rank, counted by category and capped.
+// The memory of one rank, which is counted by category and may be limited.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace ladder {
 
-// What an allocation is for. Every allocation has exactly one category.
+// The use of an allocation. Every allocation has exactly one category.
 enum class Category { parameters, gradients, optimizer, activations, communication, workspace };
 
 inline constexpr std::array<Category, 6> kCategories = {
@@ -32,45 +32,46 @@ struct MemoryUse {
 
 class Memory;
 
-// An allocation went over the cap (or the machine had no more). what() is one line; the program
-// adds the table of categories.
+// The error of an allocation that went over the limit, or for which the machine had no memory.
+// what() is one line; the program adds a table of the categories.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(const std::string& message, const Memory& memory, Category category, size_t bytes);
 
   std::string arena;  // "device" or "host"
-  MemoryUse in_use;   // at the time of the request
-  Category category;  // of the request
-  size_t bytes;       // requested
-  size_t limit;       // the cap, in bytes; 0 = none
+  MemoryUse in_use;   // what was in use at that time
+  Category category;  // the category of the request
+  size_t bytes;       // the bytes of the request
+  size_t limit;       // the limit in bytes; 0 = none
 };
 
-// An arena: the device memory or the host (offload) memory of one rank.
+// Memory is an arena: the device memory or the host (offload) memory of one rank.
 //
-// Allocations are aligned to 64 bytes, zero-filled, and counted at exactly their own size. Not
-// thread-safe: one thread allocates (trainers allocate once, in their constructor). Must outlive
-// its allocations.
+// Allocations are aligned to 64 bytes, filled with zeros, and counted with exactly their own size.
+// It is not thread-safe: one thread allocates (trainers allocate once, in their constructor). It
+// must outlive its allocations.
 class Memory {
  public:
-  // Memory of `device`: its own, or what `source` gives. `limit` in bytes caps the sum over all
-  // categories; 0 = no cap.
+  // Makes an arena on `device`. Memory comes from `source`, or from the device's own source.
+  // `limit` is the most bytes that all categories together may use; 0 = no limit.
   Memory(DeviceType device, std::string arena, size_t limit);
   Memory(DeviceType device, std::string arena, size_t limit, MemorySource& source);
   ~Memory();
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // From `source`, or from the arena's own where it is null.
-  // REQUIRES: bytes > 0. Throws OutOfMemory, after which nothing has changed.
+  // Allocates from `source`, or from the arena's own source if it is null. Throws OutOfMemory,
+  // which leaves everything as it was. REQUIRES: bytes > 0.
   void* allocate(Category category, size_t bytes, MemorySource* source = nullptr);
-  // REQUIRES: allocate(category, bytes, source) returned `pointer`.
+  // Frees memory. REQUIRES: allocate(category, bytes, source) returned `pointer`.
   void release(void* pointer, Category category, size_t bytes,
                MemorySource* source = nullptr) noexcept;
 
   DeviceType device() const { return device_; }
   const std::string& arena() const { return arena_; }
   size_t limit() const { return limit_; }
-  // Bytes allocated now, and the most there ever were: per category, each at its own time.
+  // Return the bytes that are allocated now, and the largest number of bytes so far: for each
+  // category, each at its own time.
   const MemoryUse& current() const { return current_; }
   const MemoryUse& peak() const { return peak_; }
 
@@ -83,7 +84,7 @@ class Memory {
   MemoryUse peak_;
 };
 
-// "1.50 GiB", "512 MiB", "17 B".
+// Writes bytes with a unit, as in "1.50 GiB", "512 MiB", "17 B".
 std::string human_bytes(size_t bytes);
 
 }  // namespace ladder

@@ -33,8 +33,8 @@ class SystemMemory final : public MemorySource {
   static constexpr size_t kHugePage = size_t{2} << 20;
   static size_t round_up(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
 
-  // Huge pages save most of the page faults of a first touch. mmap aligns to a small page only:
-  // take one huge page more and give the ends back.
+  // Huge pages save most of the page faults when memory is first touched. mmap only aligns to small
+  // pages, so we take one huge page more and give the ends back.
   static void* allocate_huge(size_t bytes) {
     const size_t size = round_up(bytes);
     void* mapped = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
@@ -49,7 +49,7 @@ class SystemMemory final : public MemorySource {
   }
 };
 
-// The pointer, or null if CUDA has no memory left; other errors are thrown.
+// Returns the pointer, or null if CUDA has no memory left. Throws an Error for all other errors.
 void* or_null(cudaError_t result, const char* call, void* pointer) {
   if (result == cudaErrorMemoryAllocation) {
     cudaGetLastError();
@@ -66,10 +66,12 @@ class CudaMemory final : public MemorySource {
     const cudaError_t result = cudaMalloc(&pointer, bytes);
     if (or_null(result, "cudaMalloc", pointer) == nullptr) return nullptr;
     cuda_check(cudaMemset(pointer, 0, bytes), "cudaMemset");
-    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // streams do not wait for it
+    // Other streams do not wait for cudaMemset.
+    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     return pointer;
   }
-  // Errors have been thrown where they arose; while the program ends CUDA may be gone already.
+  // Errors of kernels were thrown where they arose. An error here says only that the program is
+  // ending and CUDA has gone already.
   void release(void* pointer, size_t) noexcept override { cudaFree(pointer); }
 };
 
@@ -85,12 +87,12 @@ class PinnedMemory final : public MemorySource {
   void release(void* pointer, size_t) noexcept override { cudaFreeHost(pointer); }
 };
 
-// Hands out addresses that no x86-64 process can have memory at: bits 47 to 63 are not alike.
+// Returns addresses at which no x86-64 process can have memory: their bits 47 to 63 are not alike.
 class NoMemory final : public MemorySource {
  public:
   void* allocate(size_t bytes) override {
     const uintptr_t at = next_.fetch_add((bytes + kAlignment - 1) / kAlignment * kAlignment);
-    return reinterpret_cast<void*>(at);  // NOLINT: nobody looks there
+    return reinterpret_cast<void*>(at);  // NOLINT: nothing is read or written there
   }
   void release(void*, size_t) noexcept override {}
 

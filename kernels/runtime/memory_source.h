@@ -1,4 +1,4 @@
-// Where memory comes from.
+// Sources of memory: the device's own, memory that ranks share, pinned host memory, none at all.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,22 @@ namespace ladder {
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
-  // Zero-filled, aligned to 64 bytes; null where there is no more.
+  // Returns memory that is zero and aligned to 64 bytes, or null if there is no more.
   virtual void* allocate(size_t bytes) = 0;
-  // REQUIRES: allocate(bytes) returned `pointer`.
+  // Frees memory. REQUIRES: allocate(bytes) returned `pointer`.
   virtual void release(void* pointer, size_t bytes) noexcept = 0;
 };
 
-// The device's own memory. On the CPU large pieces ask for huge pages.
+// Returns the source of the device's own memory. On the CPU large allocations ask for huge pages.
 MemorySource& memory_of(DeviceType device);
 
-// Addresses of no memory at all, for counting what a program would allocate (an arena with this
-// source counts as always). Whoever reads or writes there ends the program. Thread-safe.
+// Returns a source of addresses without memory, for counting what a program would allocate: an
+// arena with this source counts as always. Reading or writing there ends the program. It is
+// thread-safe.
 MemorySource& no_memory();
 
-// Host memory from and to which copies of `device` are fast and asynchronous: pinned for CUDA, any
-// for the CPU.
+// Returns the source of host memory from which and to which copies of `device` are fast and
+// asynchronous. For CUDA it is pinned memory; for the CPU it is any memory.
 MemorySource& host_memory_for(DeviceType device);
 
 }  // namespace ladder

@@ -1,4 +1,4 @@
-// Named ranges in timelines: those of NVIDIA's profilers (nsys profile), by NVTX, and our own.
+// Named ranges in timelines: our own, and those of NVIDIA's profilers (nsys profile), by NVTX.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -11,9 +11,9 @@
 
 namespace ladder {
 
-// From here to its end this thread works on `what` (and `of` it, after a blank); ranges nest. The
-// profiler also finds what the thread meanwhile queued on a device. Costs a few nanoseconds while
-// nobody listens.
+// While a Range exists, timelines show that this thread works on `what`, followed by a blank and
+// `of` if that is given. Ranges nest. NVIDIA's profiler also shows what the thread queued on a
+// device in the meantime. A range costs a few nanoseconds if no profiler is listening.
 class Range {
  public:
   explicit Range(std::string_view what, std::string_view of = {}) {
@@ -25,7 +25,8 @@ class Range {
     text_[size_] = '\0';
     nvtxRangePushA(text_.data());
   }
-  // The same, of work that is queued on `stream`: its observer is told, too.
+  // Does the same for work that is queued on `stream`, and tells the stream's observer when it
+  // ends.
   Range(const Stream& stream, std::string_view what, std::string_view of = {}) : Range(what, of) {
     observer_ = stream.observer();
     if (observer_ != nullptr) begin_ = Clock::now();
@@ -39,7 +40,7 @@ class Range {
   Range& operator=(const Range&) = delete;
 
  private:
-  std::array<char, 64> text_;  // longer names are cut: this must not allocate
+  std::array<char, 64> text_;  // longer names are cut, because a range must not allocate
   size_t size_ = 0;
   StreamObserver* observer_ = nullptr;
   Time begin_;

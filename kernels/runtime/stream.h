@@ -14,16 +14,16 @@ namespace ladder {
 
 class Event;
 
-// Is told what is queued on a stream, for timelines.
+// An observer of the work that is queued on a stream, for timelines.
 class StreamObserver {
  public:
   virtual ~StreamObserver() = default;
-  // The host queued work called `name` between two times. Called by the thread that did.
+  // Called when the host has queued work called `name`, between two times, by the thread that did.
   virtual void on_range(std::string_view name, Time begin, Time end) = 0;
 };
 
 // A queue of kernels. Kernels on one stream run in the order of their calls. On the CPU a kernel
-// has run when its call returns; code must not rely on that.
+// has run when its call returns, but code must not rely on that.
 class Stream {
  public:
   // REQUIRES: the device has been selected (device.h).
@@ -33,14 +33,15 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   DeviceType device() const { return device_; }
-  // CUDA's stream, for the bodies of kernels; null on the CPU.
+  // Returns CUDA's stream, for the bodies of kernels. It is null on the CPU.
   CUstream_st* native() const { return native_; }
-  // Returns when everything queued so far has run. Throws Error where some of it has failed.
+  // Returns when everything queued so far has run. Throws an Error if some of it has failed.
   void synchronize();
-  // What is queued from now on runs after the mark. Asynchronous. REQUIRES: recorded.
+  // Makes all work that is queued from now on wait for the event's mark. Asynchronous. REQUIRES:
+  // the event has been recorded.
   void wait(const Event& event);
 
-  // Null: nobody is told. The observer must outlive the stream.
+  // Sets the observer, which must outlive the stream. It may be null.
   void set_observer(StreamObserver* observer) { observer_ = observer; }
   StreamObserver* observer() const { return observer_; }
 
@@ -58,22 +59,25 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  // Asynchronous. A second call moves the mark. REQUIRES: always streams of the same device.
+  // Puts the mark after everything queued on the stream so far. A second call moves it.
+  // Asynchronous. REQUIRES: all streams that an event is recorded on are of the same device.
   void record(Stream& stream);
-  // Returns when the stream has passed the mark. REQUIRES: recorded.
+  // Returns when the stream has passed the mark. REQUIRES: the event has been recorded.
   void synchronize();
-  // Milliseconds between two marks. REQUIRES: both passed, of the same device.
+  // Returns the milliseconds between two marks. REQUIRES: both have been passed, on the same
+  // device.
   static double elapsed_ms(const Event& begin, const Event& end);
 
  private:
   friend class Stream;
-  Time time_;                     // on the CPU
-  CUevent_st* native_ = nullptr;  // made by the first record
+  Time time_;                     // the time of the mark, on the CPU
+  CUevent_st* native_ = nullptr;  // CUDA's event, made by the first record()
 };
 
-// destination[i] = source[i], between any two devices; the only way from device memory to the host.
-// Asynchronous on the stream: synchronize before using the destination on the host.
-// REQUIRES: same dtype and shape, no overlap; a CPU's stream copies within host memory only.
+// Sets destination[i] = source[i]. It copies within a device, and between a device and the host;
+// there is no other way from device memory to the host. Asynchronous on the stream: synchronize
+// before using the destination on the host. REQUIRES: the same dtype and shape, and no overlap; a
+// stream of the CPU copies only within host memory.
 void copy(Stream& stream, TensorView destination, ConstTensorView source);
 
 }  // namespace ladder

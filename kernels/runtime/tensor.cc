@@ -6,7 +6,8 @@
 namespace ladder {
 namespace {
 
-// The bytes of a tensor; more than there can be, where the product does not fit into size_t.
+// Returns the bytes of a tensor. If the product does not fit into size_t, it returns more than any
+// machine has.
 size_t bytes_of(DType dtype, const Shape& shape) {
   size_t bytes = size_of(dtype);
   for (size_t dim = 0; dim < shape.num_dims(); ++dim) {
@@ -50,7 +51,7 @@ Tensor::Tensor(Tensor&& other) noexcept
       view_(std::exchange(other.view_, {})) {}
 
 Tensor& Tensor::operator=(Tensor&& other) noexcept {
-  Tensor taken(std::move(other));  // leaves with what this tensor held
+  Tensor taken(std::move(other));  // after the swaps it frees what this tensor held
   std::swap(memory_, taken.memory_);
   std::swap(source_, taken.source_);
   std::swap(category_, taken.category_);

@@ -1,4 +1,5 @@
-// Tensors own memory, views refer to it. Contiguous, row-major, at most four dimensions.
+// Tensors own memory; views refer to it. Both are contiguous and row-major, and have at most four
+// dimensions.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 
 namespace ladder {
 
-// Extents, outermost first. Shape{} has no dimension and one element.
+// The extents of a tensor, outermost first. Shape{} has no dimension and one element.
 class Shape {
  public:
   static constexpr size_t kMaxDims = 4;
@@ -31,7 +32,7 @@ class Shape {
     for (size_t dim = 0; dim < num_dims_; ++dim) product *= extents_[dim];
     return product;
   }
-  // The same shape with another extent in the outermost dimension. REQUIRES: num_dims() >= 1.
+  // Returns this shape with another extent in the outermost dimension. REQUIRES: num_dims() >= 1.
   Shape with_rows(size_t rows) const {
     Shape result = *this;
     result.extents_[0] = rows;
@@ -44,19 +45,20 @@ class Shape {
   std::array<size_t, kMaxDims> extents_{};
 };
 
-// "(3, 4)"
+// Writes a shape as in "(3, 4)".
 std::string to_string(const Shape& shape);
 
-// A view of a tensor or of a part of one: pointer, dtype, device, shape. Cheap to copy; the memory
-// must outlive it. TensorView may be written through, ConstTensorView only read; the first
-// converts to the second. A default-made view is empty: kernels take it for "absent".
+// A view of a tensor, or of a part of one: pointer, dtype, device, shape. It is cheap to copy, and
+// the memory must outlive it. A TensorView may be written through and a ConstTensorView only read;
+// the first converts to the second. A view made by the default constructor is empty: it stands for
+// an argument that is absent.
 template <class Void>
 class BasicView {
  public:
   BasicView() = default;
   BasicView(Void* data, DType dtype, DeviceType device, const Shape& shape)
       : data_(data), dtype_(dtype), device_(device), shape_(shape) {}
-  // From TensorView to ConstTensorView.
+  // Converts a TensorView to a ConstTensorView.
   template <class Other>
   requires(std::is_const_v<Void> && !std::is_const_v<Other>)
       BasicView(const BasicView<Other>& other)
@@ -70,7 +72,7 @@ class BasicView {
   size_t num_elements() const { return shape_.num_elements(); }
   size_t num_bytes() const { return num_elements() * size_of(dtype_); }
 
-  // The elements, for kernel bodies and for host memory. REQUIRES: T is the dtype.
+  // Returns the elements, for kernel bodies and for host memory. REQUIRES: T is the dtype's type.
   template <class T>
   auto as() const {
     check(dtype_of<T> == dtype_, "TensorView::as: another dtype");
@@ -78,13 +80,13 @@ class BasicView {
     return static_cast<Element*>(data_);
   }
 
-  // The same elements, shaped otherwise. REQUIRES: the same number of elements.
+  // Returns the same elements with another shape. REQUIRES: the same number of elements.
   BasicView reshape(const Shape& shape) const {
     check(shape.num_elements() == num_elements(),
           "TensorView::reshape: another number of elements");
     return BasicView(data_, dtype_, device_, shape);
   }
-  // Rows [first, first + count) of the outermost dimension.
+  // Returns indices [first, first + count) of the outermost dimension.
   BasicView rows(size_t first, size_t count) const {
     check(shape_.num_dims() > 0 && first <= shape_[0] && count <= shape_[0] - first,
           "TensorView::rows: out of range");
@@ -93,7 +95,7 @@ class BasicView {
     using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
     return BasicView(static_cast<Byte*>(data_) + first * row_bytes, dtype_, device_, part);
   }
-  // Elements [first, first + shape.num_elements()) in storage order, shaped.
+  // Returns elements [first, first + shape.num_elements()) in storage order, with this shape.
   BasicView elements(size_t first, const Shape& shape) const {
     return reshape({num_elements()}).rows(first, shape.num_elements()).reshape(shape);
   }
@@ -108,12 +110,13 @@ class BasicView {
 using TensorView = BasicView<void>;
 using ConstTensorView = BasicView<const void>;
 
-// Owns zero-filled memory of an arena until destroyed. Move-only; a moved-from tensor is empty.
+// A Tensor owns memory of an arena until it is destroyed. The memory is zero at first. Tensors can
+// be moved; a moved-from tensor is empty.
 class Tensor {
  public:
   Tensor() = default;
-  // Memory from `source`, or from the system where it is null; counted in `memory` either way.
-  // REQUIRES: at least one element. Throws OutOfMemory.
+  // Allocates memory from `source`, or from the arena's own source if it is null. The arena
+  // `memory` counts it in both cases. Throws OutOfMemory. REQUIRES: at least one element.
   Tensor(Memory& memory, Category category, DType dtype, const Shape& shape,
          MemorySource* source = nullptr);
   ~Tensor();
@@ -133,8 +136,8 @@ class Tensor {
   TensorView view_;
 };
 
-// Throws Error naming `kernel`, `argument` and what is wrong unless the view is on `device`, of
-// `dtype`, and of `shape`. What every kernel says of every argument before it runs.
+// Throws an Error that names `kernel`, `argument` and what is wrong, unless the view is on `device`
+// and has `dtype` and `shape`. Every kernel checks every argument with it.
 void check_argument(const char* kernel, const char* argument, const ConstTensorView& view,
                     DeviceType device, DType dtype, const Shape& shape);
 

@@ -1,12 +1,12 @@
-// CPU threads of the kernels' bodies.
+// The CPU threads on which kernels run.
 #pragma once
 
 namespace ladder {
 
-// Cores that this process may run on.
+// Returns the number of cores that this process may run on.
 int num_available_cores();
 
-// From here on CPU kernels called by this thread use `count` threads. REQUIRES: count >= 1.
+// From now on CPU kernels that this thread calls use `count` threads. REQUIRES: count >= 1.
 void set_num_threads(int count);
 
 }  // namespace ladder

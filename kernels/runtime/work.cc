@@ -5,13 +5,14 @@
 namespace ladder {
 
 Work& Work::operator=(Work&& other) noexcept {
-  if (state_) std::terminate();  // a started operation that nobody waited for
+  if (state_) std::terminate();  // it is a bug not to wait for a started operation
   state_ = std::move(other.state_);
   return *this;
 }
 
 Work::~Work() {
-  // While an exception unwinds the stack the program is about to end; else it is a bug.
+  // It is a bug not to wait, unless an exception unwinds the stack: then the program is about to
+  // end.
   if (state_ && std::uncaught_exceptions() == 0) std::terminate();
 }
 

@@ -1,4 +1,4 @@
-// Started operations.
+// Work: an operation that has been started and must be waited for.
 #pragma once
 
 #include <memory>
@@ -8,26 +8,26 @@
 
 namespace ladder {
 
-// A started operation. Must be waited for before it is destroyed, and must not outlive its
-// communicator. Move-only.
+// A started operation, such as a collective. It must be waited for before it is destroyed, and must
+// not outlive its communicator.
 class [[nodiscard]] Work {
  public:
-  // The operation, as whoever runs it knows it.
+  // What wait() calls. Each way to run operations implements it.
   class State {
    public:
     virtual ~State() = default;
     virtual void wait(Stream& stream) = 0;
   };
 
-  Work() = default;  // nothing to wait for
+  Work() = default;  // has nothing to wait for
   explicit Work(std::shared_ptr<State> state) : state_(std::move(state)) {}
   Work(Work&&) = default;
   Work& operator=(Work&& other) noexcept;
   ~Work();
 
-  // What is queued on `stream` from now on sees the result. On device memory NCCL's operations are
-  // waited for by the stream alone, and the call returns at once; all others by the host.
-  // Throws what the operation threw.
+  // Makes work that is queued on `stream` from now on see the result. For NCCL's operations on
+  // device memory only the stream waits, and the call returns at once. For all other operations the
+  // host waits. Throws what the operation threw.
   void wait(Stream& stream);
 
  private:

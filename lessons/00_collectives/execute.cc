@@ -27,7 +27,7 @@ void execute(Communicator& ranks, Stream& stream, const std::vector<Step>& steps
       const TensorView target = elements(vector, range);
       const TensorView received = in_place ? target : elements(scratch, range);
       ranks.recv(stream, received, peer, {}).wait(stream);
-      send.wait(stream);  // only now may its elements change
+      send.wait(stream);  // the elements that were sent may change only now
       if (step.adds) add(stream, target, target, received);
       if (!step.adds && !in_place) copy(stream, target, received);
     }

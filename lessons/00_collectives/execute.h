@@ -1,4 +1,4 @@
-// Carries out plans between ranks.
+// Carries out plans (plan.h) between real ranks.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace ladder {
 
-// Carries out this rank's steps on `vector`, in host memory. Each step's send runs in the
-// background while the step receives, so ranks that change parts cannot wait for each other for
-// ever. What is received goes through `scratch` where it is added, or where the same step sends
-// those elements. REQUIRES: every rank of the group executes its steps of the same plan; `scratch`
-// has the dtype and at least the elements of `vector`.
+// Carries out this rank's steps on `vector`, which is in host memory. Each step's send runs in the
+// background while the step receives, so ranks that exchange parts cannot wait for each other for
+// ever. A step receives into `scratch` if it adds what it receives, or if it sends the same
+// elements at the same time. REQUIRES: every rank of the group executes its steps of the same plan;
+// `scratch` has the dtype and at least the elements of `vector`.
 void execute(Communicator& ranks, Stream& stream, const std::vector<Step>& steps, TensorView vector,
              TensorView scratch);
 

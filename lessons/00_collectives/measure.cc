@@ -11,7 +11,8 @@
 namespace ladder {
 namespace {
 
-// What rank r begins with: small whole numbers, so that sums are exact in any order.
+// Returns the value of element i with which a rank begins. It is a small whole number, so that sums
+// are exact in any order.
 double first_value(size_t rank, size_t i) { return static_cast<double>((rank * 7 + i * 3) % 17); }
 
 bool has_equal_parts(Collective collective) {
@@ -19,7 +20,7 @@ bool has_equal_parts(Collective collective) {
   return collective == reduce_scatter || collective == all_gather || collective == all_to_all;
 }
 
-// What element i of rank r must be afterwards; nothing where it may be anything.
+// Returns what element i of a rank must be afterwards, or nothing if it may be anything.
 std::optional<double> expected(Collective collective, size_t num_ranks, size_t n, size_t rank,
                                size_t i) {
   using enum Collective;
@@ -30,7 +31,7 @@ std::optional<double> expected(Collective collective, size_t num_ranks, size_t n
   };
   const Range own = part_of(n, num_ranks, rank);
   const bool is_own = i >= own.begin && i < own.end;
-  size_t owner = 0;  // of the part that i is in
+  size_t owner = 0;  // the rank whose part has element i
   while (i >= part_of(n, num_ranks, owner).end) ++owner;
   if (collective == broadcast) return first_value(0, i);
   if (collective == all_gather) return first_value(owner, i);

@@ -1,4 +1,4 @@
-// Collectives between real ranks: are they right, and how long do they take?
+// Checks collectives between real ranks, and measures how long they take.
 #pragma once
 
 #include <optional>
@@ -11,33 +11,33 @@
 
 namespace ladder {
 
-// How a collective is done: by an algorithm of this lesson, or, where there is none, by the
+// How a collective is done: by an algorithm of this lesson, or, if the optional is empty, by the
 // communicator's own collective ("shared").
 using Way = std::optional<Algorithm>;
 std::string name_of(Way way);
 
-// A row of the table.
+// One line of the table.
 struct Measurement {
   Way way;
-  size_t bytes = 0;    // of the whole vector
-  size_t errors = 0;   // elements, on all ranks together, that are not exactly right
-  double seconds = 0;  // of a call, in the fastest of some rounds; 0: not timed
+  size_t bytes = 0;    // bytes of the whole vector
+  size_t errors = 0;   // wrong elements, on all ranks together
+  double seconds = 0;  // seconds a call in the fastest round; 0 if it was not timed
 };
 
-// One collective on vectors of fp32. All functions are collective over the ranks of the job, and
-// give the same on all of them.
+// A Bench runs one collective on vectors of fp32. All its functions are collective over the ranks
+// of the job, and return the same on all of them.
 class Bench {
  public:
-  // Allocates vectors for the largest call. REQUIRES: the job has connected, on the CPU.
+  // Allocates vectors of `max_bytes` bytes. REQUIRES: the job has connected, on the CPU.
   Bench(Job& job, Collective collective, size_t max_bytes);
 
-  // Checks one call; with `timed` times some more. Where the call needs equal parts, the vector is
-  // shortened to a multiple of the ranks.
+  // Makes one call and checks its result; with `timed` it then measures the time of further calls.
+  // If the collective needs equal parts, the vector is shortened to a multiple of the ranks.
   Measurement measure(Way way, size_t bytes, bool timed);
 
  private:
   size_t num_elements(Way way, size_t bytes) const;
-  // One call on the first n elements. Returns where the result is.
+  // Makes one call on the first n elements, and returns the view that has its result.
   TensorView run(Way way, const std::vector<Step>& steps, size_t n);
   size_t count_errors(TensorView result) const;
   double time_calls(Way way, const std::vector<Step>& steps, size_t n);
@@ -49,11 +49,11 @@ class Bench {
   Tensor vector_, scratch_;
 };
 
-// The table of the measurements, as nccl-tests prints it, and the fitted costs where there are
-// times.
+// Returns the table of the measurements, in the form of nccl-tests, and the fitted costs if there
+// are times.
 std::string table_of(Collective collective, size_t num_ranks,
                      const std::vector<Measurement>& measurements);
-// Times and fitted costs as a chart (SVG). REQUIRES: all were timed.
+// Returns a chart (SVG) of the times and the fitted costs. REQUIRES: all measurements are timed.
 std::string chart_of(Collective collective, size_t num_ranks,
                      const std::vector<Measurement>& measurements);
 

@@ -26,7 +26,7 @@ struct Builder {
     if (receive && receive->range.size() == 0) receive.reset();
     if (send || receive) plan[rank].push_back({send, receive, adds && receive});
   }
-  // One message, which is all that either rank does in this step.
+  // Adds a step to both ranks, in which they do nothing but send and receive one message.
   void message(size_t from, size_t to, Range range, bool adds = false) {
     step(from, Step::Transfer{to, range}, {}, false);
     step(to, {}, Step::Transfer{from, range}, adds);
@@ -41,7 +41,7 @@ void naive_broadcast(Builder& b) {
   for (size_t r = 1; r < b.num_ranks; ++r) b.message(0, r, b.whole());
 }
 
-// Ranks change parts in pairs. Each takes its partners from rank 0 on, so all want rank 0 first.
+// Ranks exchange parts in pairs. Each takes its partners from rank 0 on, so all want rank 0 first.
 void naive_all_to_all(Builder& b) {
   for (size_t r = 0; r < b.num_ranks; ++r) {
     for (size_t peer = 0; peer < b.num_ranks; ++peer) {
@@ -87,12 +87,12 @@ void ring_all_gather(Builder& b) {
   }
 }
 
-// The vector goes along the chain of ranks, forward from rank 0 or, to be summed, back to it. It
-// goes part by part: while a rank passes one on, it receives the next.
+// The vector goes along the chain of ranks: forward from rank 0, or, to be summed, back to rank 0.
+// It goes part by part, so that a rank receives the next part while it passes one on.
 void ring_chain(Builder& b, bool forward) {
   const size_t n = b.num_ranks;
   for (size_t r = 0; r < n && n > 1; ++r) {
-    const size_t place = forward ? r : n - 1 - r;  // in the chain
+    const size_t place = forward ? r : n - 1 - r;  // the rank's place in the chain
     for (size_t c = 0; c <= n; ++c) {
       std::optional<Step::Transfer> send, receive;
       if (place > 0 && c < n) receive = {forward ? r - 1 : r + 1, b.part(c)};
@@ -102,7 +102,8 @@ void ring_chain(Builder& b, bool forward) {
   }
 }
 
-// In step s the ranks whose numbers sum up to s, modulo N, change parts: all are busy at once.
+// In step s those ranks exchange parts whose numbers sum up to s, modulo N. So all are busy at
+// once.
 void ring_all_to_all(Builder& b) {
   const size_t n = b.num_ranks;
   for (size_t r = 0; r < n; ++r) {
@@ -121,7 +122,8 @@ void ring(Builder& b, Collective collective) {
   if (collective == all_to_all) ring_all_to_all(b);
 }
 
-// With distance 1, 2, 4, ...: of every two ranks that are left, the second gives to the first.
+// At distances 1, 2, 4, ... the second of every two remaining ranks gives its vector to the first,
+// which remains. A broadcast goes the other way.
 void tree(Builder& b, Collective collective) {
   const size_t n = b.num_ranks, top = std::bit_ceil(n) / 2;
   for (size_t d = 1; d < n && collective != Collective::broadcast; d *= 2) {
@@ -132,8 +134,8 @@ void tree(Builder& b, Collective collective) {
   }
 }
 
-// Partners at distance N/2, N/4, ..., 1: each keeps the half of what it has that its own part is
-// in, and gives away the other half. all_gather goes the way back.
+// Partners are at distance N/2, N/4, ..., 1. Each keeps the half that contains its own part, and
+// gives away the other half. all_gather goes the other way.
 void halving(Builder& b, Collective collective) {
   const size_t n = b.num_ranks;
   for (size_t r = 0; r < n; ++r) {

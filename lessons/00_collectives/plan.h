@@ -1,4 +1,4 @@
-// Collectives as plans: who sends which elements to whom, step by step.
+// Collectives as plans. A plan says who sends which elements to whom, step by step.
 #pragma once
 
 #include <functional>
@@ -29,48 +29,49 @@ inline Range part_of(size_t n, size_t count, size_t index) {
   return {n * index / count, n * (index + 1) / count};
 }
 
-// What one rank does at one time: it sends, or receives, or both at once.
+// One step of a rank: it sends, or receives, or does both at the same time.
 struct Step {
   struct Transfer {
     size_t peer = 0;
-    Range range;  // of this rank's vector; the peer's may be another one of the same length
+    Range range;  // the range of this rank's vector; the peer's range has the same length
   };
   std::optional<Transfer> send, receive;
-  bool adds = false;  // what is received is added to the elements that are there, else stored
+  bool adds = false;  // true: adds what it receives to its vector; false: stores it there
 };
 
 // The steps of every rank, in order.
 using Plan = std::vector<std::vector<Step>>;
 
-// naive and ring do all six collectives. tree does broadcast, reduce and all_reduce; halving does
-// reduce_scatter, all_gather and all_reduce.
+// Returns whether the algorithm does this collective. naive and ring do all six collectives. tree
+// does broadcast, reduce and all_reduce; halving does reduce_scatter, all_gather and all_reduce.
 bool supports(Algorithm algorithm, Collective collective);
 
-// UserError unless the algorithm does this collective with so many ranks. REQUIRES: one of the six.
+// Throws UserError unless the algorithm does this collective with so many ranks. REQUIRES: the
+// collective is one of the six.
 void check_supported(Algorithm algorithm, Collective collective, size_t num_ranks);
 
-// The plan that carries out `collective` in place, on a vector of `num_elements` on each rank. With
-// part r for part_of(num_elements, num_ranks, r):
+// Returns the plan that carries out `collective` in place, on a vector of `num_elements` on each
+// rank. Part r is part_of(num_elements, num_ranks, r):
 // - broadcast: all ranks get rank 0's vector.
 // - reduce: rank 0 gets the sum of all vectors.
 // - reduce_scatter: rank r gets the sum of all ranks' parts r, in part r.
 // - all_gather: all ranks get part r of every rank r.
 // - all_reduce: all ranks get the sum of all vectors.
 // - all_to_all: part q of rank r and part r of rank q change places.
-// What is not named here is undefined afterwards. Ranges without elements are left out.
+// All other elements are undefined afterwards. Ranges without elements are left out.
 // REQUIRES: check_supported() passes; the ranks divide the elements of an all_to_all.
 Plan make_plan(Algorithm algorithm, Collective collective, size_t num_ranks, size_t num_elements);
 
-// The ranks that act at the same time; each takes its next step.
+// A round: the ranks that act at the same time. Each of them takes its next step.
 using Round = std::vector<size_t>;
 
-// The plan's steps in rounds. A message moves in the round in which its sender and its receiver
-// have both come to it, and a step is over when its message or messages have moved.
-// Throws Error where ranks wait for each other for ever, or disagree about a message.
+// Divides the plan's steps into rounds. A message moves in the first round in which both its sender
+// and its receiver have come to it. A step is over when its messages have moved. Throws an Error if
+// ranks wait for each other for ever, or if two ranks disagree about a message.
 std::vector<Round> rounds_of(const Plan& plan);
 
-// Carries out the plan in this process, where vectors[r] is rank r's. `after_round`, if any, is
-// told how many rounds have passed.
+// Carries out the plan in this process. vectors[r] is the vector of rank r. After each round it
+// calls `after_round`, if there is one, with the number of rounds so far.
 void run_plan(const Plan& plan, std::vector<std::vector<double>>& vectors,
               const std::function<void(size_t)>& after_round = {});
 

@@ -27,7 +27,7 @@ Algorithm algorithm_named(const std::string& name) {
   return *std::ranges::find_if(kAlgorithms, [&](Algorithm a) { return name_of(a) == name; });
 }
 
-// Those of --algorithm; `notes` says which are left out and why.
+// Returns the ways that --algorithm names. `notes` gets the ways that are left out, and why.
 std::vector<Way> ways_of(const CollectiveFlags& flags, size_t num_ranks, std::string& notes) {
   if (flags.algorithm == "shared") return {std::nullopt};
   if (flags.algorithm != "all") {
@@ -48,7 +48,8 @@ std::vector<Way> ways_of(const CollectiveFlags& flags, size_t num_ranks, std::st
   return ways;
 }
 
-// Ranks that take turns on a core would time the system's scheduler.
+// Returns whether every rank has a core. Ranks that take turns on a core would measure the system's
+// scheduler.
 bool has_core_for_each(const Job& job) {
   const bool here = job.node_size() <= static_cast<size_t>(num_available_cores());
   return std::ranges::min(job.all_gather({here})) == 1;

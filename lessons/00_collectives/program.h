@@ -1,4 +1,4 @@
-// What the program does, by its flags.
+// The jobs of the program, and the flags that choose between them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@ inline constexpr LessonInfo kCollectivesLesson = {
 
 struct CollectiveFlags {
   Collective collective = Collective::all_reduce;
-  std::string algorithm = "all";  // or "shared", or an algorithm's name
+  std::string algorithm = "all";  // "all", "shared", or an algorithm's name
   std::string show = {};          // an algorithm's name; empty = measure
   std::string draw = {};          // path of an SVG; empty = none
   bool check_network = false;
@@ -23,9 +23,9 @@ struct CollectiveFlags {
   void add_to(CLI::App& app);
 };
 
-// Each does one of the program's jobs; rank 0 prints. False: what was measured is wrong, or too
-// slow, which rank 0 has said on standard error. UserError: flags that cannot be. Collective.
-// REQUIRES: for all but show() the job has connected.
+// Each function does one of the program's jobs; rank 0 prints. They return false if a result is
+// wrong, or too slow, which rank 0 has then said on standard error. They throw UserError if flags
+// do not go together. Collective. REQUIRES: the job has connected, except for show().
 void show(const Job& job, const CollectiveFlags& flags);
 bool measure(Job& job, const CollectiveFlags& flags);
 bool check_network(Job& job, const CollectiveFlags& flags);

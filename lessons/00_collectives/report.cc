@@ -1,4 +1,4 @@
-// What measurements look like.
+// Tables and charts of measurements.
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
@@ -10,7 +10,7 @@
 namespace ladder {
 namespace {
 
-// The measurements of each way, in the order in which ways first appear.
+// Groups the measurements by way, in the order in which ways first appear.
 std::vector<std::vector<Measurement>> by_way(const std::vector<Measurement>& measurements) {
   std::vector<std::vector<Measurement>> groups;
   for (const Measurement& m : measurements) {

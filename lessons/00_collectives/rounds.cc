@@ -1,4 +1,4 @@
-// How plans pass in rounds, and plans carried out in one process.
+// Divides plans into rounds, and carries out plans in one process.
 #include <algorithm>
 
 #include "kernels/runtime/check.h"
@@ -7,15 +7,16 @@
 namespace ladder {
 namespace {
 
-// Is `own` at one end of the message of which `other`, of rank `peer`, is at the other end?
+// Returns whether `own`, a transfer of `rank`, and `other`, a transfer of `peer`, are the two ends
+// of one message.
 bool match(const std::optional<Step::Transfer>& own, size_t rank,
            const std::optional<Step::Transfer>& other, size_t peer) {
   return own && other && own->peer == peer && other->peer == rank &&
          own->range.size() == other->range.size();
 }
 
-// The ranks whose next steps fit together. A step that has nobody at the other end waits, and then
-// whoever needs this step waits too.
+// Returns the ranks that can take their next steps. A step waits if the rank at the other end of
+// its message has not come to that message, and then every rank that needs this step waits too.
 Round ready_ranks(const Plan& plan, const std::vector<size_t>& next) {
   std::vector<bool> ready(plan.size());
   for (size_t r = 0; r < plan.size(); ++r) ready[r] = next[r] < plan[r].size();

@@ -10,7 +10,7 @@ namespace {
 
 using Vectors = std::vector<std::vector<double>>;
 
-// "[1 2 . .]"
+// Writes elements of a vector, as in "[1 2 . .]".
 std::string text_of(const std::vector<double>& vector, Range range) {
   std::string text = "[";
   for (size_t i = range.begin; i < range.end; ++i) {
@@ -20,7 +20,8 @@ std::string text_of(const std::vector<double>& vector, Range range) {
   return text + "]";
 }
 
-// Rank 0 has 1, 2, 3, 4, rank 1 has 5, 6, 7, 8, and so on, as far as the collective begins with it.
+// Returns the vectors at the beginning: rank 0 has 1, 2, 3, 4, rank 1 has 5, 6, 7, 8, and so on.
+// Elements that the collective does not read are missing.
 Vectors first_vectors(Collective collective, size_t num_ranks, size_t n) {
   Vectors vectors(num_ranks);
   for (size_t r = 0; r < num_ranks; ++r) {
@@ -36,7 +37,8 @@ Vectors first_vectors(Collective collective, size_t num_ranks, size_t n) {
   return vectors;
 }
 
-// "sends [1 2] to rank 1, adds [7 8] from rank 3". `next` are the steps that ranks take.
+// Describes the step of a rank, as in "sends [1 2] to rank 1, adds [7 8] from rank 3". `next` has
+// the index of the step that each rank takes.
 std::string text_of(const Plan& plan, const std::vector<size_t>& next, size_t rank,
                     const Vectors& before) {
   const Step& step = plan[rank][next[rank]];

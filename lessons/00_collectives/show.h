@@ -1,4 +1,4 @@
-// Plans for people to read.
+// Prints plans for people to read.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace ladder {
 
-// Every round of the collective on four numbers a rank: who sends which numbers to whom, and what
-// each rank holds afterwards. A number that a rank does not have yet is a dot. For an all_to_all
-// the vector has as many numbers as the ranks divide, four or more. UserError as check_supported().
+// Returns a text with every round of the collective on four numbers a rank: who sends which numbers
+// to whom, and what each rank holds afterwards. A dot stands for a number that a rank does not
+// have. An all_to_all needs a multiple of the ranks, so its vector may have more than four numbers.
+// Throws UserError if check_supported() does.
 std::string show_plan(Algorithm algorithm, Collective collective, size_t num_ranks);
 
 }  // namespace ladder

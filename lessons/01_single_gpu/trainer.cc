@@ -27,9 +27,9 @@ StepResult SingleGpuTrainer::step() {
   }
   const double loss = model_.total_loss() / num_tokens;
   const double norm = std::sqrt(state_.squared_norm());
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  state_.update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 double SingleGpuTrainer::evaluate(size_t num_batches) {

@@ -6,25 +6,25 @@
 
 namespace ladder {
 
-// A global batch that is too large for the memory of one device runs as several micro-batches, one
-// after the other, whose gradients are accumulated.
+// SingleGpuTrainer trains on one device. A global batch that is too large for its memory runs as
+// several micro-batches, one after the other, whose gradients are added up.
 class SingleGpuTrainer {
  public:
   static constexpr LessonInfo kLesson = {"01_single_gpu", "Trains a GPT-2 on one device."};
 
   struct Flags {
-    void add_to(CLI::App&) {}  // the common flags are all
+    void add_to(CLI::App&) {}  // this lesson has only the common flags
   };
 
-  // Allocates everything.
+  // Allocates all memory that training needs.
   SingleGpuTrainer(const TrainerContext& context, const Flags&);
   // Gives the parameters their first values.
   void initialize() { state_.initialize(); }
-  // One update from the next global batch.
+  // Makes one update from the next global batch.
   StepResult step();
-  // The mean loss over global batches of the validation split.
+  // Returns the mean loss over global batches of the validation split.
   double evaluate(size_t num_batches);
-  // What it keeps, for dumps and samples.
+  // Returns the parameters, gradients or moments, for dumps and samples.
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
 
  private:

@@ -2,12 +2,12 @@
 //   bazel build //lessons/02_ddp:benchmark
 //   tools/mpirun -n 2 bazel-bin/lessons/02_ddp/benchmark --tokens 64 --rounds 7
 //
-// The floor is that of one rank's share of the batch (common/train/step_floor.h), measured on all
-// ranks at once, and one all_reduce of the gradients at the speed of memory, one after the other: a
-// step in which nothing is hidden and nothing else happens. Each round times the floor's two parts,
-// the step, and a step of lesson 01 with the whole batch on one rank and one thread while the
-// others sleep. Printed: every round, then medians and minima of the times over the rounds and
-// their ratios: on a machine where something else now and then takes a core the minima tell more.
+// The floor has two parts: that of one rank's share of the batch (common/train/step_floor.h),
+// measured on all ranks at once, and one all_reduce of the gradients at the speed of memory. It is
+// a step in which nothing overlaps and nothing else happens. Each round times the two parts, the
+// step, and a step of lesson 01 with the whole batch on one rank while the others sleep. It prints
+// every round, then medians and minima of the times and their ratios. If other programs now and
+// then take a core, the minima tell more.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -23,7 +23,7 @@
 namespace ladder {
 namespace {
 
-// Everything that is measured, on one rank.
+// What one rank needs to measure a round.
 class Bench {
  public:
   Bench(RankBenchmark& ground, const DdpTrainer::Flags& flags)
@@ -38,7 +38,7 @@ class Bench {
     trainer_.initialize();
   }
 
-  // Milliseconds.
+  // The times of one round, in milliseconds.
   struct Round {
     double floor, reduction, step, alone;
   };
@@ -50,7 +50,8 @@ class Bench {
             })};
   }
 
-  // Milliseconds a step that the gradients' reductions took in all, and were waited for.
+  // Returns the milliseconds a step that the gradients' reductions took, and those for which
+  // computation waited.
   std::pair<double, double> reduction_ms(size_t steps) const {
     const TrafficEntries entries = ground_.ranks().ledger().entries();
     const Traffic t = entries.at({Purpose::gradient, Collective::all_reduce});
@@ -65,7 +66,8 @@ class Bench {
   std::optional<SingleGpuTrainer> alone_;  // on rank 0
 };
 
-// One line of results from the rounds' values, each of them by `choose`: the median, or the least.
+// Prints one line of results. `choose` makes one value of those of all rounds: the median or the
+// minimum.
 template <class Choose>
 void print_line(const char* name, const std::vector<Bench::Round>& rounds, Choose choose) {
   const auto of = [&](auto value) {

@@ -5,7 +5,7 @@
 namespace ladder {
 
 std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucket_bytes) {
-  std::vector<size_t> units;  // in the order in which they become final
+  std::vector<size_t> units;  // in the order in which their gradients become final
   for (const Use& use : training_walk(layout)) {
     if (use.gradient_is_final) units.push_back(use.unit);
   }
@@ -13,7 +13,8 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
   bool is_full = true;
   for (size_t index : units) {
     const Unit& unit = layout.unit(index);
-    // Backward goes down through the buffer: a unit that continues a bucket lies just before it.
+    // Backward goes from the end of the buffer to its beginning, so a unit that continues a bucket
+    // lies just before it.
     const bool continues = !is_full && unit.offset + unit.padded_elements == buckets.back().offset;
     if (!continues || index == units.back()) buckets.emplace_back();
     Bucket& bucket = buckets.back();

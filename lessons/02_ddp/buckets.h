@@ -1,4 +1,4 @@
-// Gradients travel to the other ranks bucket by bucket, while backward goes on.
+// Buckets: several units' gradients are sent to the other ranks together, while backward goes on.
 #pragma once
 
 #include <vector>
@@ -9,39 +9,42 @@
 
 namespace ladder {
 
-// A span of the flat gradient buffer: whole units, whose gradients become final one after the
-// other.
+// A bucket is a span of the flat gradient buffer. It has whole units, whose gradients become final
+// one after the other.
 struct Bucket {
-  size_t last_unit = 0;  // the one that becomes final last: the bucket is ready when this unit is
-  size_t offset = 0;     // elements
+  size_t last_unit = 0;  // the unit that becomes final last; then the bucket is ready
+  size_t offset = 0;     // the element of the buffer at which the bucket begins
   size_t num_elements = 0;
 };
 
-// Units in the order in which backward makes their gradients final, in buckets of at least
-// `bucket_bytes`. The unit that becomes final last gets a bucket of its own: no computation is left
-// that could overlap with its sum, and units that shared its bucket would have to wait for it.
+// Fills buckets of at least `bucket_bytes` with units, in the order in which backward makes their
+// gradients final. The unit that becomes final last gets a bucket of its own: no computation is
+// left that could overlap with its sum, and units that shared its bucket would have to wait for it.
 std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucket_bytes);
 
-// Sums the gradients of all ranks in buckets; then every rank makes the same update. [Li20, PyTorch
-// Distributed] Every rank has the same buckets, so all start them in the same order.
+// BucketSync sums the gradients of all ranks bucket by bucket; then every rank makes the same
+// update. [Li20, PyTorch Distributed] Every rank has the same buckets, so all start them in the
+// same order.
 class BucketSync final : public GradientSync {
  public:
   struct Options {
-    bool overlap = true;  // false: nothing starts before wait()
-    // A buffer with the layout of the gradients that holds them when they become final; empty: the
-    // state's own.
+    bool overlap = true;  // false: no sum starts before wait()
+    // The flat buffer that has the gradients when they become final. If it is empty, they are in
+    // the state's own gradients.
     TensorView gradients = {};
   };
-  // REQUIRES: a state with whole parameters, gradients and moments. `ranks`: those that hold it.
+  // `ranks` are those that hold the same part of the model. The state and `ranks` must outlive this
+  // object. REQUIRES: the state has whole parameters, gradients and moments.
   BucketSync(ModelState& state, Communicator& ranks, std::vector<Bucket> buckets,
              const Options& options);
 
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& numbers) override { state_.update(numbers); }
+  void update(const AdamWStep& step) override { state_.update(step); }
 
  private:
+  // Starts the bucket's all_reduce in the background.
   void start(const Bucket& bucket);
 
   ModelState& state_;
@@ -49,7 +52,7 @@ class BucketSync final : public GradientSync {
   std::vector<Bucket> buckets_;
   bool overlap_;
   TensorView gradients_;
-  size_t next_ = 0;  // the bucket that is ready next
+  size_t next_ = 0;  // the first bucket that has not been started
   std::vector<Work> started_;
 };
 

@@ -8,20 +8,22 @@
 
 namespace ladder {
 
-// Rank r of N runs the r-th N-th of the sequences of every global batch.
+// DataParallel says which sequences a rank runs: rank r of N runs the r-th N-th of every global
+// batch.
 class DataParallel {
  public:
   DataParallel(const RunConfig& config, Communicator& ranks) : config_(config), ranks_(ranks) {}
 
-  // Sequences [first(), end()) of the global batch are this rank's.
+  // This rank runs sequences [first(), end()) of the global batch.
   size_t num_sequences() const { return config_.global_batch_size / ranks_.size(); }
   size_t first() const { return ranks_.rank() * num_sequences(); }
   size_t end() const { return first() + num_sequences(); }
-  // Is the micro-batch that begins with this sequence the rank's last one in a step?
+  // Returns whether the micro-batch that begins with this sequence is the rank's last one in a
+  // step.
   bool is_last(size_t sequence) const { return sequence + config_.micro_batch_size == end(); }
 
-  // The mean loss over global batches of the validation split, the same on every rank. `hooks`
-  // makes those of a micro-batch. Collective.
+  // Returns the mean loss over global batches of the validation split, the same on every rank.
+  // `hooks` returns the hooks of one micro-batch. Collective.
   double evaluate(
       ModelRunner& model, size_t num_batches,
       const std::function<Hooks()>& hooks = [] { return Hooks(); }) const;

@@ -54,15 +54,15 @@ StepResult DdpTrainer::step() {
     model_.load(Split::train, state_.step, first);
     model_.forward();
     model_.classify(1 / num_tokens);
-    // Gradients are complete, and may go to the other ranks, with the last micro-batch only.
+    // Only the last micro-batch makes gradients complete, so that they may be sent to other ranks.
     model_.backward(share_.is_last(first) ? sync_.hooks() : Hooks());
   }
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  sync_.update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  sync_.update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 void DdpTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }

@@ -1,4 +1,5 @@
-// Lesson 02: data parallel. Every rank is a replica and runs its share of the global batch.
+// Lesson 02: data parallelism. Every rank has a replica of the model and runs its share of the
+// global batch.
 #pragma once
 
 #include "common/train/ranks.h"
@@ -7,8 +8,8 @@
 
 namespace ladder {
 
-// Gradients are summed over the ranks once per step, bucket by bucket while the last micro-batch's
-// backward goes on; then every rank makes the same update.
+// DdpTrainer sums gradients over the ranks once a step, bucket by bucket, while the backward of the
+// last micro-batch goes on. Then every rank makes the same update.
 class DdpTrainer {
  public:
   static constexpr LessonInfo kLesson = {"02_ddp",
@@ -19,11 +20,11 @@ class DdpTrainer {
   struct Flags {
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
-    bool naive = false;  // one reduction of everything, after backward
+    bool naive = false;  // true: one reduction of all gradients, after backward
     void add_to(CLI::App& app);
   };
 
-  // Each step all_reduces the padded gradients once.
+  // Returns what a step communicates: one all_reduce of the gradients, padding included.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 
@@ -32,7 +33,7 @@ class DdpTrainer {
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
-  // Throws Error, naming a rank, unless all replicas are the same to the bit.
+  // Throws an Error that names a rank unless all replicas are the same to the bit.
   void check_replicas();
 
  private:

@@ -29,12 +29,12 @@ void ShardSync::wait() {
 
 TensorView ShardSync::summed(size_t unit) const { return state_.shard(gradients_, unit); }
 
-void ShardSync::update(const AdamWStep& numbers) { update_and_gather(state_, ranks_, numbers); }
+void ShardSync::update(const AdamWStep& step) { update_and_gather(state_, ranks_, step); }
 
-void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& numbers) {
+void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step) {
   std::vector<Work> gathers;
   for (size_t unit = 0; unit < state.layout().units().size(); ++unit) {
-    state.update(numbers, unit);
+    state.update(step, unit);
     gathers.push_back(gather_unit(state, ranks, unit));
   }
   for (Work& gather : gathers) gather.wait(state.stream());

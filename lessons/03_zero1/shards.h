@@ -1,4 +1,4 @@
-// Shards: each rank owns the optimizer's state of its part of every unit.
+// Shards: each rank has the optimizer's state for its part of every unit only.
 #pragma once
 
 #include <vector>
@@ -9,23 +9,25 @@
 
 namespace ladder {
 
-// What collectives on every unit communicate, one call each.
+// Returns what one collective on every unit communicates together: one call a unit.
 Traffic traffic_of_all_units(const Layout& layout, DType dtype);
 
-// ZeRO-1: each rank receives the sum of its own shard of the gradients, updates its shard of the
-// parameters, and receives the shards that the other ranks have updated. [Rajbhandari20, 5.1]
+// ShardSync is ZeRO-1: each rank receives the sum of its shard of the gradients, updates its shard
+// of the parameters, and receives the shards that the other ranks have updated.
+// [Rajbhandari20, section 5.1]
 class ShardSync final : public GradientSync {
  public:
-  // REQUIRES: a state with whole parameters and gradients and this rank's shards of the moments.
-  // `ranks`: those that hold the same part of the model. `gradients`: as BucketSync's.
+  // `ranks` are those that hold the same part of the model. `gradients` is the flat buffer that has
+  // the gradients when they become final; if it is empty, they are in the state's own gradients.
+  // REQUIRES: the state has whole parameters and gradients, and this rank's shards of the moments.
   ShardSync(ModelState& state, Communicator& ranks, TensorView gradients = {});
 
-  // Starts each unit's reduce_scatter, in place, once its gradient is final.
+  // The hooks start each unit's reduce_scatter, in place, when its gradient is final.
   Hooks hooks() override;
   void wait() override;
-  // This rank's shard; the rest of the buffer has what this rank's own backward left there.
+  // Returns this rank's shard. The rest of the unit still has the gradient of this rank alone.
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& numbers) override;
+  void update(const AdamWStep& step) override;
 
  private:
   ModelState& state_;
@@ -34,12 +36,13 @@ class ShardSync final : public GradientSync {
   std::vector<Work> started_;
 };
 
-// AdamW on this rank's shard of every unit of `state`; the other ranks' updated shards arrive
-// meanwhile. REQUIRES: whole parameters.
-void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& numbers);
+// Runs AdamW on this rank's shard of every unit. Each unit is gathered from all ranks while the
+// next one is updated. Returns when the gathers have been waited for on the state's stream.
+// REQUIRES: the state has whole parameters.
+void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step);
 
-// Brings the other ranks' shards of one unit's parameters, in the background.
-// REQUIRES: whole parameters.
+// Begins to gather the other ranks' shards of one unit's parameters, in the background.
+// REQUIRES: the state has whole parameters.
 Work gather_unit(ModelState& state, Communicator& ranks, size_t unit);
 
 }  // namespace ladder

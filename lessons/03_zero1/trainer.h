@@ -7,9 +7,9 @@
 
 namespace ladder {
 
-// Every rank still has all parameters and all gradients, but the moments of its own shard alone:
-// gradients are reduce-scattered, each rank updates its shard of every unit, and the updated
-// parameters are all-gathered. [Rajbhandari20, ZeRO, section 5.1: P_os]
+// In Zero1Trainer every rank still has all parameters and all gradients, but only the moments of
+// its shard. Gradients are reduce-scattered, each rank updates its shard of every unit, and the
+// updated parameters are all-gathered. [Rajbhandari20, ZeRO, section 5.1: P_os]
 class Zero1Trainer {
  public:
   static constexpr LessonInfo kLesson = {"03_zero1",
@@ -22,8 +22,8 @@ class Zero1Trainer {
     void add_to(CLI::App& app) { zero.add_to(app, "ZeRO"); }
   };
 
-  // Each step reduce-scatters all gradients and all-gathers all parameters: as many bytes as lesson
-  // 02's all_reduce.
+  // Returns what a step communicates: a reduce_scatter of all gradients and an all_gather of all
+  // parameters, together as many bytes as lesson 02's all_reduce.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 
@@ -32,6 +32,7 @@ class Zero1Trainer {
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
   void check_replicas();
 
  private:

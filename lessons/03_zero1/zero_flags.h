@@ -1,4 +1,4 @@
-// The choice between ZeRO stages 0 and 1, which differ in how gradients are synchronized.
+// The choice between ZeRO stages 0 and 1, which differ in how ranks sum gradients and update.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,21 +12,22 @@ namespace ladder {
 
 struct ZeroFlags {
   size_t stage = 0;                        // 0: lesson 02's buckets; 1: lesson 03's shards
-  size_t bucket_bytes = size_t{25} << 20;  // of stage 0
-  // `group`: the flags' heading in --help.
+  size_t bucket_bytes = size_t{25} << 20;  // for stage 0
+  // `group` is the heading of these flags in --help.
   void add_to(CLI::App& app, const char* group);
 };
 
-// Where the state is. Peers sum gradients in place, and at stage 1 read parameters in place:
-// `registered` is where such memory comes from.
+// Returns where the buffers of the state are. Peers sum gradients in place, and at stage 1 they
+// read parameters in place; `registered` is the source of such memory.
 ModelState::Places zero_places(const ZeroFlags& flags, MemorySource* registered);
 
-// REQUIRES: a state with zero_places(). `gradients`: as BucketSync's and ShardSync's.
+// Makes a BucketSync or a ShardSync; `gradients` is theirs. REQUIRES: the state was made with
+// zero_places().
 std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState& state,
                                              Communicator& ranks, TensorView gradients = {});
 
-// What the ranks communicate in a step, counted on `axis`, with gradients of the dtype `reduced`
-// and parameters of the dtype `gathered`.
+// Returns what the ranks communicate in a step, counted on `axis`. Gradients are summed in the
+// dtype `reduced`, and parameters are gathered in the dtype `gathered`.
 TrafficEntries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
                             DType gathered);
 

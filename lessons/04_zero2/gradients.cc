@@ -8,7 +8,7 @@ namespace ladder {
 
 namespace {
 
-// Units whose gradient several operations write.
+// Returns for each unit whether several operations add to its gradient.
 std::vector<bool> written_often(const Layout& layout) {
   std::vector<bool> once(layout.units().size()), often(layout.units().size());
   for (const Use& use : training_walk(layout)) {
@@ -46,7 +46,7 @@ UnitView GradientShards::open(size_t unit) {
   Slot& slot = slot_of(unit);
   const Unit& u = state_.layout().unit(unit);
   const TensorView whole = slot.memory.view().rows(0, u.padded_elements);
-  if (!slot.open) {  // else an earlier operation has begun this gradient
+  if (!slot.open) {  // otherwise an earlier operation of this micro-batch has begun the gradient
     keep(slot);
     if (slot.kept) state_.stream().wait(*slot.kept);
     fill(state_.stream(), whole, 0);
@@ -63,7 +63,7 @@ void GradientShards::close(size_t unit) {
                                    {.purpose = Purpose::gradient, .background = true});
   slot.summing = unit;
   slot.open = false;
-  // The sum of the unit before had all of this unit's backward to be done.
+  // The sum of the last unit has had all of this unit's backward to finish.
   for (Slot& before : slots_) {
     if (&before != &slot) keep(before);
   }
@@ -91,8 +91,6 @@ void GradientShards::wait() {
   }
 }
 
-void GradientShards::update(const AdamWStep& numbers) {
-  update_and_gather(state_, ranks_, numbers);
-}
+void GradientShards::update(const AdamWStep& step) { update_and_gather(state_, ranks_, step); }
 
 }  // namespace ladder

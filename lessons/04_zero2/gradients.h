@@ -1,4 +1,4 @@
-// Gradients that are whole only while a unit's backward runs.
+// Gradients of ZeRO-2: a unit's gradient is whole only while its backward runs.
 #pragma once
 
 #include <memory>
@@ -11,32 +11,34 @@
 
 namespace ladder {
 
-// Gives backward scratch for the gradient of the unit it is at, sums it over the ranks as soon as
-// it is final, and keeps this rank's shard of the sum. Units take turns in the slots of scratch:
-// while backward fills one, the sum of the unit before is under way in another.
+// GradientShards gives backward a slot of scratch for the gradient of the current unit, sums the
+// gradient over the ranks as soon as it is final, and keeps this rank's shard of the sum. Units
+// take turns in the slots: while backward fills one, the sum of the last unit is under way in
+// another.
 //
-// A unit whose gradient is written by several operations has a slot of its own. In GPT-2 that is
-// the token embedding: its gradient begins with the classifier and is final at the very end.
+// A unit to whose gradient several operations add has a slot of its own. In GPT-2 that is the token
+// embedding: its gradient begins with the classifier and is final at the very end of backward.
 // Summing it in two parts would cost its bytes twice and change the bits.
 class GradientShards : public GradientSync {
  public:
-  // REQUIRES: a state with this rank's shards of gradients and moments; num_slots >= 2. Allocates
-  // the scratch: units with a slot of their own, and num_slots times the largest other unit.
-  // Category: communication.
+  // Allocates the slots: one for each unit with a slot of its own, and num_slots as large as the
+  // largest other unit. Category: communication. REQUIRES: the state has this rank's shards of
+  // gradients and moments, and num_slots >= 2.
   GradientShards(const TrainerContext& context, ModelState& state, Communicator& ranks,
                  size_t num_slots = 2);
 
-  // For the backward of every micro-batch: nobody keeps whole gradients until the last one.
+  // Unlike other lessons' hooks, these are for the backward of every micro-batch, since no rank
+  // keeps whole gradients until the last one.
   Hooks hooks() override;
   void wait() override;
-  // In the state's gradients.
+  // Returns this rank's shard, which is in the state's gradients.
   TensorView summed(size_t unit) const override { return state_.shard(state_.gradients, unit); }
-  // REQUIRES: a state with whole parameters.
-  void update(const AdamWStep& numbers) override;
+  // REQUIRES: the state has whole parameters.
+  void update(const AdamWStep& step) override;
 
  protected:
-  // Adds this rank's shard of a unit's sum to the shard that it keeps, when `sum` has been waited
-  // for. Asynchronous: returns the stream on which it is queued.
+  // Waits for `sum` on a stream, and adds `shard`, this rank's shard of the unit's sum, to the
+  // state's gradients. Asynchronous; returns the stream on which it is queued.
   virtual Stream& keep(size_t unit, Work& sum, ConstTensorView shard);
 
   ModelState& state_;
@@ -44,15 +46,17 @@ class GradientShards : public GradientSync {
  private:
   struct Slot {
     Tensor memory;
-    bool open = false;              // backward is adding to it
+    bool open = false;              // true while backward adds to it
     std::optional<size_t> summing;  // the unit whose sum is under way
     Work sum;
-    std::unique_ptr<Event> kept;  // null: nothing was ever summed here
+    // The event after the last keep(), from when on the slot may be used again. Null if nothing has
+    // been summed here yet.
+    std::unique_ptr<Event> kept;
   };
   Slot& slot_of(size_t unit) { return slots_[slot_of_unit_[unit]]; }
   UnitView open(size_t unit);
   void close(size_t unit);
-  // Has what is under way in the slot kept.
+  // If a sum is under way in the slot, adds its shard to the state's gradients.
   void keep(Slot& slot);
 
   Communicator& ranks_;

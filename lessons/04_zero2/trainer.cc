@@ -9,7 +9,7 @@
 namespace ladder {
 namespace {
 
-// Peers read the parameters in place.
+// Peers read the parameters in place, so they are in registered memory.
 ModelState::Places places(MemorySource* registered) {
   return {.parameters = {.source = registered},
           .gradients = {.is_sharded = true},
@@ -45,7 +45,7 @@ StepResult Zero2Trainer::step() {
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
     model_.load(Split::train, state_.step, first);
     model_.forward();
-    // Nobody keeps a whole gradient until the last micro-batch: every one is summed.
+    // No rank keeps whole gradients until the last micro-batch, so each micro-batch sums them.
     const Hooks hooks = sync_.hooks();
     model_.classify(1 / num_tokens, hooks);
     model_.backward(hooks);
@@ -53,9 +53,9 @@ StepResult Zero2Trainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  sync_.update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  sync_.update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 void Zero2Trainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }

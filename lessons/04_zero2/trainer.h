@@ -7,8 +7,9 @@
 
 namespace ladder {
 
-// Every rank still has all parameters, but gradients and moments of its own shard alone. A unit's
-// whole gradient exists only while its backward runs. [Rajbhandari20, ZeRO, section 5.2: P_os+g]
+// In Zero2Trainer every rank still has all parameters, but only the gradients and moments of its
+// shard. A unit's whole gradient exists only while its backward runs. [Rajbhandari20, ZeRO, section
+// 5.2: P_os+g]
 class Zero2Trainer {
  public:
   static constexpr LessonInfo kLesson = {"04_zero2",
@@ -20,7 +21,8 @@ class Zero2Trainer {
     void add_to(CLI::App&) {}
   };
 
-  // Each micro-batch reduce-scatters all gradients, each step all-gathers all parameters.
+  // Returns what a step communicates: for each micro-batch a reduce_scatter of all gradients, and
+  // once an all_gather of all parameters.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
@@ -28,6 +30,7 @@ class Zero2Trainer {
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
   void check_replicas();
 
  private:

@@ -25,7 +25,7 @@ std::vector<UnitGatherer::Read> UnitGatherer::plan(const GatherOptions& options,
   std::vector<Read> reads;
   for (const Use& use : walk) {
     if (!use.reads_weights) continue;
-    // Do the unit's weights stay from the read before to this one?
+    // Find the unit's last read, from which the weights may stay until this one.
     const auto before = std::find_if(reads.rbegin(), reads.rend(),
                                      [&](const Read& read) { return read.use.unit == use.unit; });
     const bool stays =
@@ -51,8 +51,8 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Com
                            const GatherOptions& options, MemorySource* source)
     : state_(state), ranks_(ranks), options_(options) {
   const Layout& layout = state.layout();
-  // What the classifier reads was read by an earlier operation, too. Without resharding all units
-  // stay from forward to backward.
+  // The classifier's unit is also used by an earlier operation, so it gets a slot of its own.
+  // Without resharding all units do, since they stay from forward to backward.
   std::vector<bool> has_own(layout.units().size(), !options.reshard_after_forward);
   for (const Use& use : evaluation_walk(layout)) {
     if (use.pass == Pass::classifier) has_own[use.unit] = true;
@@ -102,7 +102,7 @@ ConstUnitView UnitGatherer::weights(const Use& use) {
   check(read.use == use, "the model uses its units in another order than its walk");
   for (; next_ < reads_.size() && next_ <= current_ + options_.prefetch; ++next_) {
     const Read& next = reads_[next_];
-    if (next.gathers && slot_of(next.use.unit).taken) break;  // its slot is still in use
+    if (next.gathers && slot_of(next.use.unit).taken) break;  // the slot still holds another unit
     start(next);
   }
   slot_of(use.unit).gather.wait(state_.stream());

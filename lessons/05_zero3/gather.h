@@ -1,4 +1,4 @@
-// Parameters that are whole only while a unit uses them.
+// Parameters of ZeRO-3: a unit's parameters are whole only while the model uses them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,53 +11,54 @@
 namespace ladder {
 
 struct GatherOptions {
-  size_t prefetch = 1;          // units gathered ahead of the one in use
-  bool keep_embedding = false;  // the token embedding stays from the embedding to the classifier
+  size_t prefetch = 1;          // units that are gathered ahead of the one in use
+  bool keep_embedding = false;  // true: the token embedding stays until the classifier uses it
   bool reshard_after_forward = true;  // false: every unit stays from forward to backward
   void add_to(CLI::App& app, const char* group);
 };
 
-// Gathers each unit's parameters from all ranks' shards just before the model uses them, the next
-// `prefetch` ones meanwhile, and gives their memory to later units afterwards. Which units the
-// model uses in which order is known beforehand: it is the walk (common/model/walk.h).
+// UnitGatherer gathers each unit's parameters from all ranks' shards just before the model uses
+// them, and the next `prefetch` units meanwhile. Afterwards later units get their memory. It knows
+// the order in which the model uses units beforehand: it is the walk (common/model/walk.h).
 class UnitGatherer {
  public:
-  // REQUIRES: a state with this rank's shards of the parameters, where peers can read them in
-  // place. Allocates memory for gathered units: the token embedding, which the classifier uses too
-  // and which therefore has a slot of its own, and prefetch + 1 times the largest other unit;
-  // without resharding after forward all units. `source`: where that memory comes from; null: the
-  // arena. Category: communication.
+  // Allocates slots for gathered units. The token embedding has a slot of its own, because the
+  // classifier uses it too; there are prefetch + 1 more slots, as large as the largest other unit.
+  // Without resharding after forward every unit has a slot. `source` is the source of this memory;
+  // if it is null, it comes from the arena. Category: communication. REQUIRES: the state has this
+  // rank's shards of the parameters, in memory that peers can read in place.
   UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
                const GatherOptions& options, MemorySource* source = nullptr);
   virtual ~UnitGatherer() = default;
-  // What one training micro-batch gathers.
+  // Returns what one training micro-batch gathers.
   static Traffic traffic(const Layout& layout, const GatherOptions& options, DType dtype);
 
-  // weights and done, for one micro-batch that uses units in the order of `walk`.
+  // Returns the hooks `weights` and `done` for one micro-batch that uses units in the order of
+  // `walk`. REQUIRES: the micro-batch before has ended.
   Hooks hooks(const std::vector<Use>& walk);
-  // The most units that were gathered, or being gathered, at one time.
+  // Returns the largest number of units that were gathered, or being gathered, at the same time.
   size_t most_gathered() const { return most_gathered_; }
 
  protected:
-  // Begins to bring all shards of the unit's parameters into `whole`.
+  // Begins to gather all shards of the unit's parameters into `whole`.
   virtual Work gather(size_t unit, TensorView whole, const CallOptions& options);
 
   ModelState& state_;
   Communicator& ranks_;
 
  private:
-  // A use that reads weights, and what that takes.
+  // A use that reads weights.
   struct Read {
     Use use;
-    bool gathers = true;   // false: the weights are still there from the read before
-    bool releases = true;  // false: a later read finds them there
+    bool gathers = true;   // false: the weights are still there from the unit's last read
+    bool releases = true;  // false: the weights stay for a later read
   };
   struct Slot {
     Tensor memory;
-    Work gather;         // the last that was started
-    bool taken = false;  // holds, or is about to hold, a unit that has not been released
+    Work gather;         // the last gather that was started
+    bool taken = false;  // true from the start of a gather until the unit is released
   };
-  // The reads of a walk, in order.
+  // Returns the reads of a walk, in order.
   static std::vector<Read> plan(const GatherOptions& options, const std::vector<Use>& walk);
 
   size_t num_taken() const;
@@ -72,11 +73,13 @@ class UnitGatherer {
   std::vector<Slot> slots_;
 
   std::vector<Read> reads_;
-  size_t current_ = 0, next_ = 0;  // the read that the model is at, the first not yet started
+  size_t current_ = 0;  // the read that the model is at
+  size_t next_ = 0;     // the first read whose gather has not been started
   size_t most_gathered_ = 0;
 };
 
-// Weights from `gather`, gradients to `scatter`; both are told what is done.
+// Returns hooks that take weights from `gather` and gradients from `scatter`, and call `done` of
+// both.
 Hooks combined(const Hooks& gather, const Hooks& scatter);
 
 }  // namespace ladder

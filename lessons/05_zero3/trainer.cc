@@ -9,7 +9,7 @@
 namespace ladder {
 namespace {
 
-// Everything is sharded. Peers read the parameters in place.
+// Everything is sharded. Peers read the parameters in place, so they are in registered memory.
 ModelState::Places places(MemorySource* registered) {
   return {.parameters = {.is_sharded = true, .source = registered},
           .gradients = {.is_sharded = true},
@@ -53,9 +53,9 @@ StepResult Zero3Trainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  state_.update(numbers);  // this rank's shards: the next forward gathers them
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);  // updates this rank's shards, which the next forward gathers
+  return {loss, norm, step.learning_rate};
 }
 
 double Zero3Trainer::evaluate(size_t num_batches) {

@@ -8,9 +8,9 @@
 
 namespace ladder {
 
-// Every rank has parameters, gradients and moments of its own shard alone. A unit's parameters are
-// gathered for its forward, and again for its backward. [Rajbhandari20, ZeRO, section 5.3:
-// P_os+g+p; Zhao23, FSDP]
+// In Zero3Trainer every rank has only the parameters, gradients and moments of its shard. A unit's
+// parameters are gathered for its forward, and again for its backward. [Rajbhandari20, ZeRO,
+// section 5.3: P_os+g+p; Zhao23, FSDP]
 class Zero3Trainer {
  public:
   static constexpr LessonInfo kLesson = {"05_zero3",
@@ -23,7 +23,8 @@ class Zero3Trainer {
     void add_to(CLI::App& app) { gather.add_to(app, "ZeRO-3"); }
   };
 
-  // Each micro-batch gathers what UnitGatherer::traffic says and reduce-scatters all gradients.
+  // Returns what a step communicates: each micro-batch gathers parameters, as
+  // UnitGatherer::traffic() says, and reduce-scatters all gradients.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 

@@ -1,10 +1,11 @@
-// A training step of GPT-2 124M in lessons 03 to 06 against lesson 02's, on ranks of one thread:
+// Compares a training step of GPT-2 124M in lessons 03 to 06 with lesson 02's, on ranks of one
+// thread:
 //   bazel build //lessons/06_offload:benchmark
 //   tools/mpirun -n 2 bazel-bin/lessons/06_offload/benchmark --tokens 256 --rounds 3
 //
-// Both trainers of a pair exist at once and take turns, so that what else the machine does strikes
-// both. Printed: medians over the rounds of the slowest rank's milliseconds, and of the ratios
-// within a round. --lesson 03_zero1 measures that one alone.
+// Both trainers of a pair exist at once and take turns, so that other programs on the machine
+// disturb both alike. It prints medians over the rounds: of the slowest rank's milliseconds, and of
+// the ratios within a round. --lesson 03_zero1 measures only that lesson.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -3,7 +3,7 @@
 namespace ladder {
 
 Work HostUnitGatherer::gather(size_t unit, TensorView whole, const CallOptions& options) {
-  slot_free_.record(state_.stream());  // the model has queued all that used the slot before
+  slot_free_.record(state_.stream());  // all work on the slot's last unit is queued before this
   copies_.wait(slot_free_);
   const size_t n = shard_elements(state_.layout(), unit);
   const TensorView own = whole.rows(ranks_.rank() * n, n);

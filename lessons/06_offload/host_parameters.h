@@ -1,16 +1,16 @@
-// Parameters that live on the host and visit the device unit by unit.
+// Parameters that are on the host, and are copied to the device unit by unit.
 #pragma once
 
 #include "lessons/05_zero3/gather.h"
 
 namespace ladder {
 
-// Lesson 05's gatherer for shards in host memory: each is copied to its place on the device just
-// before it is gathered, on a stream of its own.
+// HostUnitGatherer is lesson 05's gatherer for shards in host memory. Just before a unit is
+// gathered, this rank's shard is copied to its place in the unit's slot, on a stream for copies.
 class HostUnitGatherer final : public UnitGatherer {
  public:
-  // REQUIRES: a state with parameters on the host. `source`: as UnitGatherer's; peers read a rank's
-  // shard there.
+  // `source` is the source of the slots' memory, in which peers read this rank's shard.
+  // REQUIRES: the state has its parameters on the host.
   HostUnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
                    const GatherOptions& options, MemorySource* source)
       : UnitGatherer(context, state, ranks, options, source), copies_(context.stream.device()) {}

@@ -9,8 +9,8 @@
 namespace ladder {
 namespace {
 
-// Stage 2 has whole parameters on the device, stage 3 shards of them there or on the host. Peers
-// read in place what is on the device.
+// Stage 2 has whole parameters on the device; stage 3 has shards, on the device or on the host.
+// Peers read parameters on the device in place, so these are in registered memory.
 ModelState::Places places(const OffloadTrainer::Flags& flags, MemorySource* registered) {
   const bool offloads = flags.offload_parameters;
   return {.parameters = {.is_sharded = flags.zero_stage == 3,
@@ -31,7 +31,8 @@ std::unique_ptr<UnitGatherer> make_gatherer(const TrainerContext& context, Model
                                             context.ranks->registered);
 }
 
-// "optimizer" or "optimizer,parameters".
+// Reads --offload, which is "optimizer" or "optimizer,parameters". Returns whether it names the
+// parameters.
 bool parse_offload(const std::string& what) {
   if (what == "optimizer") return false;
   if (what == "optimizer,parameters") return true;
@@ -104,22 +105,22 @@ StepResult OffloadTrainer::step() {
   sync_.wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  update(step);
+  return {loss, norm, step.learning_rate};
 }
 
-void OffloadTrainer::update(const AdamWStep& numbers) {
+void OffloadTrainer::update(const AdamWStep& step) {
   std::vector<Work> gathers;
   for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    state_.update(numbers, unit);
+    state_.update(step, unit);
     if (flags_.offload_parameters) continue;
     copy(context_.stream, state_.shard(state_.parameters, unit),
          state_.shard(state_.updated_parameters(), unit));
     if (flags_.zero_stage == 2) gathers.push_back(gather_unit(state_, ranks_, unit));
   }
   for (Work& gather : gathers) gather.wait(context_.stream);
-  context_.stream.synchronize();  // the next update overwrites what is still being copied
+  context_.stream.synchronize();  // the next update overwrites the parameters on the host
 }
 
 void OffloadTrainer::check_replicas() {

@@ -1,4 +1,4 @@
-// Lesson 06: CPU offload. What only the update needs lies in host memory, and so does the update.
+// Lesson 06: CPU offload. Host memory has what only the update needs, and the CPU makes the update.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace ladder {
 
-// On ZeRO stage 2 or 3: gradient shards go to the host as soon as they are summed, AdamW runs there
-// on the rank's shards, and updated parameters come back. With stage 3 the parameters' shards may
-// live on the host alone: each is copied to the device just before it is gathered.
-// [Ren21, ZeRO-Offload; Rajbhandari21, ZeRO-Infinity]
+// OffloadTrainer extends ZeRO stage 2 or 3. Gradient shards are copied to the host as soon as they
+// are summed, AdamW runs there on the rank's shards, and updated parameters are copied back. With
+// stage 3 the parameters' shards may be only on the host: each is copied to the device just before
+// it is gathered. [Ren21, ZeRO-Offload; Rajbhandari21, ZeRO-Infinity]
 class OffloadTrainer {
  public:
   static constexpr LessonInfo kLesson = {"06_offload",
@@ -25,11 +25,11 @@ class OffloadTrainer {
   struct Flags {
     int zero_stage = 2;
     bool offload_parameters = false;
-    GatherOptions gather;  // of stage 3
+    GatherOptions gather;  // for stage 3
     void add_to(CLI::App& app);
   };
 
-  // Bytes on the wire as lesson 04 (stage 2) or 05 (stage 3).
+  // Returns what a step communicates: the same as in lesson 04 (stage 2) or 05 (stage 3).
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 
@@ -38,14 +38,16 @@ class OffloadTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
   void check_replicas();
 
  private:
-  // For one micro-batch: where weights come from; with stage 2 they are where they always are.
+  // Returns the hooks that give weights to one micro-batch. With stage 2 there are none: weights
+  // are in the flat buffer.
   Hooks weights(const std::vector<Use>& walk);
-  // AdamW on the host; each unit's parameters go to the device, and to the other ranks, while the
-  // next one's are updated.
-  void update(const AdamWStep& numbers);
+  // Runs AdamW on the host. Each unit's parameters are copied to the device, and gathered from the
+  // other ranks, while the next unit is updated. Synchronizes the stream.
+  void update(const AdamWStep& step);
 
   TrainerContext context_;
   Flags flags_;
@@ -54,7 +56,7 @@ class OffloadTrainer {
   ModelState state_;
   ModelRunner model_;
   DataParallel share_;
-  std::unique_ptr<UnitGatherer> gatherer_;  // with stage 3
+  std::unique_ptr<UnitGatherer> gatherer_;  // null with stage 2
   HostGradients sync_;
 };
 

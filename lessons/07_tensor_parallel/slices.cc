@@ -42,7 +42,7 @@ TensorParallel tensor_parallel_on(Communicator& ranks) {
 
 Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches) {
   const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  size_t sums = 0;  // of R C elements
+  size_t sums = 0;  // how often the ranks sum R C elements
   for (const Operation& operation : layout.operations()) sums += operation.tensor_sums;
   Traffic traffic = {.calls = sums,
                      .payload_bytes = sums * rows * config.model.hidden * size_of(config.dtype)};

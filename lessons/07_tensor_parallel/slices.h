@@ -1,4 +1,5 @@
-// Slices of tensors: which layouts have them, and what they communicate.
+// Slices of tensors: which models can be split, how ranks combine their results, and what that
+// communicates.
 #pragma once
 
 #include "common/comm/grid_groups.h"
@@ -7,17 +8,20 @@
 
 namespace ladder {
 
-// UserError, naming the numbers and sizes that would do, unless tensor_size divides the heads and
-// leaves every rank at least one token of the vocabulary.
+// Throws UserError unless tensor_size divides the heads and leaves every rank at least one token of
+// the vocabulary. The message names a size that would do.
 void check_slices(const Gpt2Config& config, size_t tensor_size);
 
-// The points at which the model meets the other ranks of the group, by all_reduce.
+// Returns the functions by which the model combines results with the other ranks of the group. They
+// use all_reduce. `ranks` must outlive them.
 TensorParallel tensor_parallel_on(Communicator& ranks);
 
-// What tensor-parallel ranks sum in `num_micro_batches` micro-batches of this part of the model.
-// For R rows and L blocks here: R C elements after each of a block's two row-parallel products in
-// forward and before each of its two column-parallel ones in backward, so 4 L R C; R C more after
-// the token embedding; and for the classifier R C, its input's gradient, and 3 statistics a row.
+// Returns what tensor-parallel ranks sum in `num_micro_batches` micro-batches of this part of the
+// model. With R rows (tokens) in a micro-batch and hidden size C, they sum R C elements
+//   - after each of a transformer block's two products with a weight split by rows, in forward;
+//   - for the input of each of its two products with a weight split by columns, in backward;
+//   - after the token embedding; and for the gradient of the classifier's input.
+// The classifier also needs 3 statistics for each row.
 Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches);
 
 }  // namespace ladder

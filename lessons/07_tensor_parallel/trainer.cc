@@ -52,7 +52,7 @@ StepResult TensorParallelTrainer::step() {
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
-    // The same sequences on every rank; the model sums what the ranks' slices give.
+    // Every rank runs the same sequences. The model sums the results of the ranks' slices.
     model_.load(Split::train, state_.step, first);
     model_.forward();
     model_.classify(1 / num_tokens);
@@ -60,9 +60,9 @@ StepResult TensorParallelTrainer::step() {
   }
   const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  state_.update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 double TensorParallelTrainer::evaluate(size_t num_batches) {

@@ -8,9 +8,10 @@
 
 namespace ladder {
 
-// All ranks work on the same sequences; each has some of the heads, of the inner layer's columns
-// and of the vocabulary, and its slice of every large product. What each adds to the residual
-// stream is summed, which needs two all_reduces a block in forward and two in backward. [Shoeybi19]
+// In TensorParallelTrainer all ranks work on the same sequences. Each rank has some of the heads,
+// some columns of the inner layer, and some tokens of the vocabulary, and computes its slice of
+// every large product. The ranks sum what they add to the residual stream, which needs two
+// all_reduces for each transformer block in forward and two in backward. [Shoeybi19]
 class TensorParallelTrainer {
  public:
   static constexpr LessonInfo kLesson = {"07_tensor_parallel",
@@ -23,7 +24,7 @@ class TensorParallelTrainer {
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // As tensor_traffic().
+  // Returns what a step communicates: tensor_traffic() of the whole model.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);
@@ -31,13 +32,13 @@ class TensorParallelTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
-  // Throws Error unless what is not split is the same on all ranks.
+  // Throws an Error unless the parameters that are not split are the same on all ranks.
   void check_replicas();
 
  private:
   TrainerContext context_;
   Communicator& ranks_;
-  Layout layout_;  // of this rank's slices
+  Layout layout_;  // the layout of this rank's slices
   ModelState state_;
   ModelRunner model_;
 };

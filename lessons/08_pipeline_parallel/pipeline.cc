@@ -14,7 +14,7 @@ void Pipeline::run(const Step& step) {
   activation_sent_.wait(context_.stream);
   gradient_sent_.wait(context_.stream);
   times_.all += seconds_since(begin);
-  if (is_first_step_) times_ = {};  // it touches memory for the first time
+  if (is_first_step_) times_ = {};  // the first step is slower, since it touches new memory
   is_first_step_ = false;
 }
 
@@ -37,7 +37,7 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
       activation_sent_ = send(groups_[Axis::pipeline], model_.output(slot), action.peer);
       return;
     case ActionKind::recv_gradient:
-      gradient_sent_.wait(stream);  // the buffer is the same
+      gradient_sent_.wait(stream);  // the gradient is received into the buffer that is being sent
       return recv(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
     case ActionKind::backward:
       gradient_sent_.wait(stream);
@@ -58,7 +58,7 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
 }
 
 void Pipeline::forward(Split split, int64_t step, size_t first_sequence, size_t slot) {
-  // Only the stages that embed tokens or compare with targets need them.
+  // Only the stages that embed tokens or compare with targets need the micro-batch's tokens.
   if (layout_.has(OperationKind::token_embedding) || layout_.has(OperationKind::classifier)) {
     model_.load(split, step, first_sequence, slot);
   }

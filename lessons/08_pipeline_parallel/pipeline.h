@@ -1,4 +1,4 @@
-// The executor: runs what a schedule says a stage does.
+// The executor: it carries out a stage's actions, in the order of the schedule.
 #pragma once
 
 #include "common/comm/grid_groups.h"
@@ -8,9 +8,9 @@
 
 namespace ladder {
 
-// One stage of a pipeline. Sends go in the background; what is received is waited for. Activations
-// and gradients have a communicator each, so neither waits for the other, and no order of sends and
-// receives relies on buffers in between (common/schedule/simulate.h is the proof's model of this).
+// Pipeline is one stage of a pipeline. It sends in the background, and waits for what it receives.
+// Activations and gradients have a communicator each, so that neither waits for the other. It never
+// relies on buffers between ranks (common/schedule/simulate.h finds schedules that would hang).
 class Pipeline {
  public:
   // `model` runs this stage and has a slot for each that the schedule names. All must outlive this.
@@ -22,22 +22,22 @@ class Pipeline {
         model_(model),
         schedule_(schedule) {}
 
-  // What a step is apart from its schedule.
+  // What run() needs to know of a step besides the schedule.
   struct Step {
     int64_t number;
-    size_t first_sequence;  // of the global batch, that this pipeline runs
-    double token_weight;    // of one token's loss
+    size_t first_sequence;  // the first sequence of the global batch that this pipeline runs
+    double token_weight;    // the weight of one token's loss
     Hooks last_backward;    // for the last micro-batch's backward, in which gradients become final
-    // The gradient of a unit of which the first and the last stage have a copy each, to be summed
-    // over the two: the unit is used at both ends, and both copies get the same update.
+    // Returns the gradient of a unit that the first and the last stage hold, which they sum.
     std::function<TensorView(size_t unit)> shared_gradient;
   };
-  // Adds the gradients of all micro-batches, and on the last stage their losses.
+  // Runs all actions of the schedule. It adds the gradients of all micro-batches to the gradients
+  // and, on the last stage, their losses to the model's total.
   void run(const Step& step);
-  // Adds the losses of sequences of the validation split on the last stage, forward alone.
+  // Runs sequences of the validation split forward, and adds their losses on the last stage.
   void evaluate(size_t batch, size_t first_sequence, size_t num_sequences);
 
-  // Since the second step.
+  // Returns this stage's times, summed over all steps since the second one.
   const StageTimes& times() const { return times_; }
 
  private:

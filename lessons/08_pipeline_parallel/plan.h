@@ -1,4 +1,4 @@
-// How a model is spread over the stages of a pipeline, and what that communicates.
+// Plans how a model is divided among the stages of a pipeline.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,31 +12,31 @@
 namespace ladder {
 
 struct PipelineFlags {
-  size_t pipeline_parallel_size = 0;  // 0: what the lesson takes by itself
+  size_t pipeline_parallel_size = 0;  // 0: the lesson's default
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
-  std::vector<size_t> stage_layers = {};  // empty: cut by cost
+  std::vector<size_t> stage_layers = {};  // transformer blocks of each stage; empty: cut by cost
   std::string draw = {};                  // path of an SVG; empty = none
   void add_to(CLI::App& app);
   std::vector<NamedFile> outputs() const { return {{"--draw", draw}}; }
 };
 
-// UserError where the model cannot be cut so.
+// Plans the pipeline. Throws UserError if the model cannot be cut in this way.
 PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
                            const PipelineFlags& flags);
 
-// A rank's place: the stage of the pipeline, and what the rank has of the model.
+// A rank's place in the pipeline: its stage, and the part of the model that it has.
 struct Stage {
-  // UserError as plan_pipeline().
+  // Throws UserError if plan_pipeline() does.
   Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags);
   const StageSchedule& schedule() const { return plan.schedule[index]; }
   size_t num_slots() const { return ladder::num_slots(schedule()); }
 
-  PipelinePlan plan;  // of all stages
+  PipelinePlan plan;  // the plan of all stages
   size_t index;
   Layout layout;
 };
 
-// Lines for the header, and the file of --draw. UserError: it cannot be written.
+// Returns lines for the header, and writes the file of --draw. Throws UserError if it cannot.
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags);
 

@@ -8,8 +8,8 @@
 namespace ladder {
 namespace {
 
-// The forwards that a stage of p runs ahead, before forward and backward take turns: the schedules
-// differ in nothing else. As many as there are stages after it: so 1F1B keeps them all busy.
+// Returns how many forwards a stage runs before forward and backward take turns. The schedules
+// differ in nothing else. 1F1B runs one for each stage after this one, which keeps them all busy.
 size_t num_warm_up(ScheduleKind kind, size_t stage, size_t p, size_t m) {
   if (kind == ScheduleKind::naive) return 0;
   return kind == ScheduleKind::gpipe ? m : p - 1 - stage;

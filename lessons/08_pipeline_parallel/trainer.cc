@@ -34,11 +34,11 @@ StepResult PipelineTrainer::step() {
                  .token_weight = 1 / num_tokens,
                  .last_backward = {},
                  .shared_gradient = gradient});
-  const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // of the last stage
+  const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // only the last has any
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  state_.update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 double PipelineTrainer::evaluate(size_t num_batches) {

@@ -7,9 +7,9 @@
 
 namespace ladder {
 
-// A micro-batch's activations go from stage to stage, its gradients back; several micro-batches are
-// under way, so that the stages work at the same time. Who does what when is a list, made before
-// training. [Huang19 GPipe, Narayanan19 PipeDream, Narayanan21]
+// In PipelineTrainer a micro-batch's activations go from stage to stage, and its gradients go back.
+// Several micro-batches are under way, so that stages work at the same time. A list that is made
+// before training says who does what when. [Huang19 GPipe, Narayanan19 PipeDream, Narayanan21]
 class PipelineTrainer {
  public:
   static constexpr LessonInfo kLesson = {"08_pipeline_parallel",
@@ -33,15 +33,17 @@ class PipelineTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
+  // Throws an Error unless the first and the last stage have the same token embedding.
   void check_replicas() {
     const RankContext& ranks = *context_.ranks;
     check_copies(state_, ranks.world, {copies_of_shared_units(ranks.on(Axis::embedding))});
   }
+  // Returns lines about the bubble, on rank 0. Collective.
   std::string report();
 
  private:
   TrainerContext context_;
-  Stage stage_;  // which part of the model, and what it does when
+  Stage stage_;
   ModelState state_;
   ModelRunner model_;
   Pipeline pipeline_;

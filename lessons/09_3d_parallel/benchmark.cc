@@ -1,11 +1,11 @@
-// A training step of GPT-2 124M split by tensor or pipeline parallelism, against the same step on
-// one rank:
+// Compares a training step of GPT-2 124M that is split by tensor or pipeline parallelism with the
+// same step on one rank:
 //   bazel build //lessons/09_3d_parallel:benchmark
 //   tools/mpirun -n 2 bazel-bin/lessons/09_3d_parallel/benchmark --tokens 256 --batch 8
 //
-// Every rank has one thread. Both trainers exist at once and take turns, so that what else the
-// machine does strikes both. Printed: medians over the rounds of the slowest rank's milliseconds,
-// and of how many times faster the split step is within a round.
+// Every rank has one thread. Both trainers exist at once and take turns, so that other programs on
+// the machine disturb both alike. It prints medians over the rounds: of the slowest rank's
+// milliseconds, and of how many times faster the split step is within a round.
 #include <cstdio>
 #include <optional>
 #include <string>

@@ -101,7 +101,7 @@ StepResult ThreeDTrainer::step() {
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
   const auto summed = [&](size_t unit) {
-    sync_->wait();  // the sum over the data axis comes first: it overlaps with backward
+    sync_->wait();  // the sum over the data axis comes first, because it overlaps with backward
     return sync_->summed(unit);
   };
   pipeline_.run({.number = state_.step,
@@ -110,15 +110,16 @@ StepResult ThreeDTrainer::step() {
                  .last_backward = sync_->hooks(),
                  .shared_gradient = summed});
   sync_->wait();
-  // Ranks of the last stage have the loss, all ranks of a tensor group the same one.
+  // Only ranks of the last stage have losses, and all ranks of a tensor group have the same ones.
+  // So one rank of each group counts.
   const double own_loss = model_.total_loss();
   const double loss = sum_over(world, grid.place(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
   // Every parameter counts once: shards over the data axis, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
-  const AdamWStep numbers = state_.optimizer.next_step(norm);
-  sync_->update(numbers);
-  return {loss, norm, numbers.learning_rate};
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  sync_->update(step);
+  return {loss, norm, step.learning_rate};
 }
 
 double ThreeDTrainer::evaluate(size_t num_batches) {

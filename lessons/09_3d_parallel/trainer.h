@@ -1,4 +1,4 @@
-// Lesson 09: 3D parallelism. Data x pipeline x tensor, from the lessons before.
+// Lesson 09: 3D parallelism. It combines data, pipeline and tensor parallelism of earlier lessons.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace ladder {
 
-// Ranks form a grid. Those of a tensor group (next to each other) split every large weight of one
-// pipeline stage; those of a pipeline group have the stages of one model; those of a data group
-// have the same part of it and share the global batch, with lesson 02's buckets or lesson 03's
-// shards. [Narayanan21]
+// In ThreeDTrainer ranks form a grid. The ranks of a tensor group, which have consecutive numbers,
+// split every large weight of one pipeline stage. The ranks of a pipeline group have the stages of
+// one model. The ranks of a data group have the same part of the model and share the global batch,
+// with lesson 02's buckets or lesson 03's shards. [Narayanan21]
 class ThreeDTrainer {
  public:
   static constexpr LessonInfo kLesson = {
@@ -29,10 +29,11 @@ class ThreeDTrainer {
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // That of the lessons it is made of, each on its axis; the token embedding's gradient on two.
+  // Returns what a step communicates: that of the lessons it combines, each on its axis. The
+  // gradient of the token embedding is summed on two axes.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
-  // Which rank sits where and what it holds.
+  // Returns lines for the header that say where each rank is in the grid and what it holds.
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
   ThreeDTrainer(const TrainerContext& context, const Flags& flags);
@@ -40,17 +41,18 @@ class ThreeDTrainer {
   StepResult step();
   double evaluate(size_t num_batches);
   std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
-  // Throws Error unless what several ranks hold is the same on all of them.
+  // Throws an Error unless parameters that several ranks hold are the same on all of them.
   void check_replicas();
+  // Returns lines about the bubble, on rank 0. Collective.
   std::string report();
 
  private:
   TrainerContext context_;
-  Stage stage_;  // which part of the model, and what it does when
+  Stage stage_;
   ModelState state_;
   ModelRunner model_;
   Pipeline pipeline_;
-  DataParallel share_;  // of the global batch, that this pipeline has
+  DataParallel share_;  // the part of the global batch that this pipeline runs
   std::unique_ptr<GradientSync> sync_;
 };
 

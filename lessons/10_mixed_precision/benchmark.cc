@@ -1,12 +1,12 @@
-// A training step of GPT-2 124M in bf16 or fp16 against the same in fp32, and in bf16 against its
-// floor (common/train/step_floor.h), all in turn in one run:
+// Compares a training step of GPT-2 124M in bf16 or fp16 with the same step in fp32, and in bf16
+// with its floor (common/train/step_floor.h). All take turns in one run:
 //   bazel run //lessons/10_mixed_precision:benchmark -- --benchmark_filter=T256/bf16/1/
 //
-// The steps are this lesson's on one rank, for it alone has fp16; in bf16 lesson 01's does the
-// same. The time shown is that of a step in bf16 or fp16. Counters: tokens/s from the median of the
-// steps, in fp32 too; `speed`, the median over the iterations of fp32's time / the step's;
-// `of_floor`, the median of the step's time / the floor's. The number after the dtype is that of
-// threads.
+// The steps are this lesson's on one rank, because only this lesson has fp16; lesson 01 does the
+// same in bf16. The time shown is that of a step in bf16 or fp16. The counters are tokens/s from
+// the median of the steps, also in fp32; `speed`, the median over the iterations of fp32's time
+// divided by the step's; and `of_floor`, the median of the step's time divided by the floor's. The
+// number after the dtype is the number of threads.
 #include <benchmark/benchmark.h>
 
 #include <optional>
@@ -59,7 +59,7 @@ class Training {
 void step_benchmark(benchmark::State& state, size_t tokens, DType dtype) {
   set_num_threads(static_cast<int>(state.range(0)));
   Training fp32(tokens, DType::fp32), low(tokens, dtype);
-  std::optional<StepFloor> floor;  // fp16 has none here: no CPU's instructions multiply it
+  std::optional<StepFloor> floor;  // fp16 has no floor, since no CPU here can multiply it
   if (dtype == DType::bf16) floor.emplace(low.config().model, dtype, kBatch * tokens);
   std::vector<double> floors, base, steps, speed, ratios;
   const auto round = [&] {

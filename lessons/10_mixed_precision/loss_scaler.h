@@ -1,4 +1,4 @@
-// The loss scale of fp16, found while training.
+// The loss scale of fp16, which is found while training.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,34 +7,37 @@
 namespace ladder {
 
 struct LossScaleFlags {
-  double loss_scale = 0;         // fixed; 0 = dynamic for fp16, else 1
-  double initial_scale = 65536;  // of a dynamic scale
-  int64_t window = 1000;         // steps without overflow until it doubles
-  int64_t hysteresis = 2;        // overflows since it last doubled until it halves
+  double loss_scale = 0;         // a fixed scale; 0 = a dynamic one for fp16, and 1 otherwise
+  double initial_scale = 65536;  // the first value of a dynamic scale
+  int64_t window = 1000;         // it doubles after so many steps without overflow
+  int64_t hysteresis = 2;  // it halves at this overflow since it last doubled, and each later one
   double min_loss_scale = 1;
   void add_to(CLI::App& app);
-  // UserError unless the flags fit each other.
+  // Throws UserError unless the flags fit each other.
   void check() const;
 };
 
-// fp16 has no number between 0 and 6e-8, and the gradients of activations of a mean loss are often
-// smaller. So dloss is multiplied by a scale, and gradients are divided by it when they have been
-// summed in fp32. Too large a scale overflows to infinity: such a step is skipped, and the scale
-// halves; after `window` steps without, it doubles. [Micikevicius18, section 3.2]
+// LossScaler has the present loss scale. fp16 has no number between 0 and 6e-8, and the gradients
+// of activations of a mean loss are often smaller. So the gradient of the loss is multiplied by a
+// scale, and gradients are divided by it when they have been summed in fp32. With too large a scale
+// gradients overflow to infinity: such a step is skipped and the scale halves. After `window` steps
+// without overflow it doubles. [Micikevicius18, section 3.2]
 //
-// Of the overflows since the scale last doubled the first hysteresis - 1 leave it as it is: one bad
-// micro-batch need not cost a factor of two. (As in Megatron-LM: a good step does not refill it.)
+// The first hysteresis - 1 overflows since the scale last doubled do not change it, so that one bad
+// micro-batch does not cost a factor of two. A good step does not reset their count, as in
+// Megatron-LM.
 class LossScaler {
  public:
-  // Overflows in a row, where the scale cannot become smaller, after which training gives up.
+  // Training gives up after so many overflows in a row at the smallest scale.
   static constexpr int64_t kMostSkips = 20;
 
-  // Without `dynamic` the scale is fixed, 1 where none is given.
+  // Without `dynamic` the scale is fixed; it is 1 if the flags give none.
   LossScaler(const LossScaleFlags& flags, bool dynamic);
 
   double scale() const { return scale_; }
-  // After each step (1-based): did a gradient overflow? Throws Error, naming the step, where it has
-  // done so kMostSkips times in a row at the smallest scale.
+  // Adapts the scale after each step (1-based); `overflow` says whether a gradient overflowed in
+  // it. Throws an Error that names the step if that has happened kMostSkips times in a row at the
+  // smallest scale.
   void update(bool overflow, int64_t step);
 
  private:

@@ -1,4 +1,4 @@
-// Gradients that travel between ranks in fewer bits than they are computed in.
+// Gradients that are summed over the ranks in fewer bits than they are computed in.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace ladder {
 
-// Wraps a synchronization that works on `reduced`, a buffer with the layout of the gradients and
-// another dtype: gradients are rounded into it when they are final, and their sums widened out of
-// it.
+// ReducedSync wraps another GradientSync, `inner`, that works on the flat buffer `reduced`, which
+// has another dtype. When a unit's gradient is final it is rounded into `reduced`, `inner` sums it
+// there, and the sum is converted back.
 class ReducedSync final : public GradientSync {
  public:
   ReducedSync(ModelState& state, TensorView reduced, std::unique_ptr<GradientSync> inner)
@@ -19,7 +19,7 @@ class ReducedSync final : public GradientSync {
   Hooks hooks() override;
   void wait() override;
   TensorView summed(size_t unit) const override;
-  void update(const AdamWStep& numbers) override { inner_->update(numbers); }
+  void update(const AdamWStep& step) override { inner_->update(step); }
 
  private:
   ModelState& state_;

@@ -10,7 +10,8 @@
 namespace ladder {
 namespace {
 
-// UserError in fp64 where another is asked for: fp64 runs are for comparing, nothing is rounded.
+// Returns the dtype in which gradients are summed. Throws UserError if an fp64 run asks for another
+// one: fp64 runs are for comparing lessons, and must round nothing.
 DType reduce_dtype(const RunConfig& config, const MixedPrecisionTrainer::Flags& flags) {
   if (config.dtype == DType::fp64 && flags.reduce_dtype) {
     throw UserError(
@@ -20,7 +21,7 @@ DType reduce_dtype(const RunConfig& config, const MixedPrecisionTrainer::Flags& 
   return flags.reduce_dtype.value_or(config.accumulation());
 }
 
-// Empty where gradients are summed as they are.
+// Allocates the buffer for gradients in --reduce-dtype. It is empty if that is their own dtype.
 Tensor reduced_tensor(const TrainerContext& context, const Layout& layout,
                       const MixedPrecisionTrainer::Flags& flags) {
   const DType reduced = reduce_dtype(context.config, flags);
@@ -88,22 +89,22 @@ StepResult MixedPrecisionTrainer::step() {
   }
   sync_->wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
-  // An infinity anywhere makes the norm infinite or NaN on every rank: all decide alike.
+  // An infinity on any rank makes the norm infinite or NaN on every rank, so all decide alike.
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm())) / scale;
   StepResult result = {.loss = loss, .grad_norm = norm, .loss_scale = scale};
   result.skipped = !std::isfinite(norm);
   if (!result.skipped) {
-    const AdamWStep numbers = state_.optimizer.next_step(norm);
-    result.learning_rate = numbers.learning_rate;
-    update(numbers);
+    const AdamWStep step = state_.optimizer.next_step(norm);
+    result.learning_rate = step.learning_rate;
+    update(step);
   }
   scaler_.update(result.skipped, state_.step);
   return result;
 }
 
-void MixedPrecisionTrainer::update(AdamWStep numbers) {
-  numbers.grad_scale /= gradient_scale_;
-  sync_->update(numbers);
+void MixedPrecisionTrainer::update(AdamWStep step) {
+  step.grad_scale /= gradient_scale_;
+  sync_->update(step);
   if (flags_.no_master_weights && !state_.optimizer.masters.view().empty()) {
     state_.masters_from_parameters();
   }
@@ -111,7 +112,8 @@ void MixedPrecisionTrainer::update(AdamWStep numbers) {
 
 std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
   if (kind == kGrad && gradient_scale_ != 1) {
-    // Exact where the scale is a power of two, as it is unless the user gives another.
+    // The division is exact if the scale is a power of two, which it is unless the user gives
+    // another.
     scale(context_.stream, state_.gradients, state_.gradients, 1 / gradient_scale_);
     gradient_scale_ = 1;
   }

@@ -11,9 +11,10 @@
 
 namespace ladder {
 
-// Data parallelism as in lesson 02, or with ZeRO-1 as in lesson 03. Parameters, activations and the
-// gradients of activations are bf16 or fp16; gradients of parameters, their sums, the norm, the
-// moments and the masters that AdamW updates are fp32. [Micikevicius18]
+// MixedPrecisionTrainer is data parallel as in lesson 02, or with ZeRO-1 as in lesson 03.
+// Parameters, activations and the gradients of activations are bf16 or fp16. Gradients of
+// parameters, their sums, the norm, the moments and the masters that AdamW updates are fp32.
+// [Micikevicius18]
 class MixedPrecisionTrainer {
  public:
   static constexpr LessonInfo kLesson = {"10_mixed_precision",
@@ -25,27 +26,29 @@ class MixedPrecisionTrainer {
   struct Flags {
     LossScaleFlags scale = {};
     ZeroFlags zero = {};
-    std::optional<DType> reduce_dtype = {};  // fp32, bf16 or fp16; none: that of the gradients
+    std::optional<DType> reduce_dtype = {};  // fp32, bf16 or fp16; nothing: the gradients' dtype
     bool no_master_weights = false;
     void add_to(CLI::App& app);
   };
 
-  // Each step sums all gradients, in --reduce-dtype, and with ZeRO-1 gathers all parameters.
+  // Returns what a step communicates: the sum of all gradients, in --reduce-dtype, and with ZeRO-1
+  // an all_gather of all parameters.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
   void initialize() { state_.initialize(); }
-  // A step whose gradients overflow on any rank is skipped on all: AdamW makes no update, and
-  // neither its time nor the learning rate's schedule moves on.
+  // If gradients overflow on any rank, all ranks skip the step: AdamW makes no update and does not
+  // count one, and the learning rate's schedule stays where it is.
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
-  // Gradients are divided by the loss scale first.
+  // Returns the slices of one kind. If they are gradients, it first divides them by the loss scale.
   std::vector<Slice> slices(std::string_view kind);
+  // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
   void check_replicas();
 
  private:
-  void update(AdamWStep numbers);
+  void update(AdamWStep step);
 
   TrainerContext context_;
   Flags flags_;
@@ -54,10 +57,10 @@ class MixedPrecisionTrainer {
   ModelState state_;
   ModelRunner model_;
   DataParallel share_;
-  Tensor reduced_;  // gradients in --reduce-dtype, if that is another than theirs
+  Tensor reduced_;  // the gradients in --reduce-dtype; empty if that is their own dtype
   std::unique_ptr<GradientSync> sync_;
   LossScaler scaler_;
-  double gradient_scale_ = 1;  // what the gradients in memory are multiplied by
+  double gradient_scale_ = 1;  // the factor by which the gradients in memory are too large
 };
 
 }  // namespace ladder

@@ -1,132 +1,67 @@
 #include "kernels/attention.h"
 
+#include "kernels/cpu/plain_attention.h"
 #include "tests/kernels/support.h"
 
 namespace ladder {
 namespace {
 using namespace testing;
 
-struct Sizes {
-  size_t batch, tokens, heads, head_size;
+using Sizes = cpu::AttentionSizes;
+using cpu::kKey, cpu::kQuery, cpu::kValue;
 
-  size_t hidden() const { return heads * head_size; }
-  double scale() const { return 1 / std::sqrt(static_cast<double>(head_size)); }
-  Shape qkv() const { return {batch, tokens, 3 * hidden()}; }
-  Shape out() const { return {batch, tokens, hidden()}; }
-  Shape rows() const { return {batch, heads, tokens}; }
-  // Where element d of head h of token t lies in qkv (part 0, 1, 2 is q, k, v) and in out.
-  size_t at(size_t part, size_t b, size_t h, size_t t, size_t d) const {
-    return (b * tokens + t) * 3 * hidden() + part * hidden() + h * head_size + d;
-  }
-  size_t at(size_t b, size_t h, size_t t, size_t d) const {
-    return (b * tokens + t) * hidden() + h * head_size + d;
-  }
-};
+// What bounds the errors of the kernels: sums of absolute values, where results are sums.
+struct Magnitudes {
+  explicit Magnitudes(const Sizes& s) : out(s.out().num_elements()), dqkv(s.qkv().num_elements()) {}
 
-enum Part : size_t { kQuery, kKey, kValue };
-
-struct Forward {
-  explicit Forward(const Sizes& s)
-      : out(s.out().num_elements()), logsumexp(s.rows().num_elements()), out_size(out) {}
-
-  Values out, logsumexp;
-  Values out_size;         // sum over keys of p |v|
+  Values out;              // sum over keys of p |v|
+  Values dqkv;             // the terms of plain_attention_backward, with their absolute values
   double score_error = 0;  // the largest error of a score, in units of 2^-24 (2^-53)
 };
 
-struct Backward {
-  explicit Backward(const Sizes& s) : dqkv(s.qkv().num_elements()), size(dqkv) {}
-
-  Values dqkv, size;
-};
-
-// Calls use(b, h, probabilities (T, T) of that head).
-template <class Use>
-void for_heads(const Sizes& s, const Values& qkv, Forward& f, Use use) {
-  for (size_t b = 0; b < s.batch; ++b) {
-    for (size_t h = 0; h < s.heads; ++h) {
-      Values p(s.tokens * s.tokens);
-      for (size_t i = 0; i < s.tokens; ++i) {
-        Values score(i + 1);
-        for (size_t j = 0; j <= i; ++j) {
-          double size = 0;
-          for (size_t d = 0; d < s.head_size; ++d) {
-            const double term = qkv[s.at(kQuery, b, h, i, d)] * qkv[s.at(kKey, b, h, j, d)];
-            score[j] += s.scale() * term;
-            size += s.scale() * std::abs(term);
-          }
-          // HS products and additions, the rounded scale (1 / sqrt: 2) and its product; then the
-          // maximum (or logsumexp, itself rounded) is taken off: a rounding of each.
-          f.score_error = std::max(f.score_error, (static_cast<double>(s.head_size) + 4) * size +
-                                                      4 * std::abs(score[j]));
-        }
-        // Softmax does not see a shift.
-        const double largest = *std::max_element(score.begin(), score.end());
-        double total = 0;
-        for (size_t j = 0; j <= i; ++j) {
-          p[i * s.tokens + j] = std::exp(score[j] - largest);
-          total += p[i * s.tokens + j];
-        }
-        for (size_t j = 0; j <= i; ++j) p[i * s.tokens + j] /= total;
-        f.logsumexp[(b * s.heads + h) * s.tokens + i] = largest + std::log(total);
-      }
-      use(b, h, p);
-    }
-  }
-}
-
-Forward reference_forward(const Sizes& s, const Values& qkv) {
-  Forward f(s);
-  for_heads(s, qkv, f, [&](size_t b, size_t h, const Values& p) {
-    for (size_t i = 0; i < s.tokens; ++i) {
-      for (size_t j = 0; j <= i; ++j) {
-        for (size_t d = 0; d < s.head_size; ++d) {
-          const double term = p[i * s.tokens + j] * qkv[s.at(kValue, b, h, j, d)];
-          f.out[s.at(b, h, i, d)] += term;
-          f.out_size[s.at(b, h, i, d)] += std::abs(term);
+Magnitudes magnitudes_of(const Sizes& s, const Values& dout, const Values& p, const Values& qkv) {
+  Magnitudes m(s);
+  const double size = static_cast<double>(s.head_size), scale = 1 / std::sqrt(size);
+  const auto for_keys = [&](auto body) {  // those that each query sees
+    for (size_t b = 0; b < s.batch; ++b) {
+      for (size_t h = 0; h < s.heads; ++h) {
+        for (size_t i = 0; i < s.tokens; ++i) {
+          for (size_t j = 0; j <= i; ++j) body(b, h, i, j, p[s.probability(b, h, i, j)]);
         }
       }
     }
+  };
+  const auto dp = [&](size_t b, size_t h, size_t i, size_t j) {
+    double sum = 0;
+    for (size_t d = 0; d < s.head_size; ++d) {
+      sum += std::abs(dout[s.at(b, h, i, d)] * qkv[s.at(kValue, b, h, j, d)]);
+    }
+    return sum;
+  };
+  Values mean(s.statistics().num_elements());
+  const auto mean_of = [&](size_t b, size_t h, size_t i) -> double& {
+    return mean[(b * s.heads + h) * s.tokens + i];
+  };
+  for_keys([&](size_t b, size_t h, size_t i, size_t j, double pij) {
+    mean_of(b, h, i) += pij * dp(b, h, i, j);
   });
-  return f;
-}
-
-// The chain rule, step by step: dp = dout v^T, ds = p (dp - sum p dp), dq = scale ds k, ...
-Backward reference_backward(const Sizes& s, const Values& dout, const Values& qkv) {
-  Backward g(s);
-  Forward f(s);
-  const size_t n = s.tokens;
-  for_heads(s, qkv, f, [&](size_t b, size_t h, const Values& p) {
-    for (size_t i = 0; i < n; ++i) {
-      Values dp(n), dp_size(n);
-      double mean = 0, mean_size = 0;
-      for (size_t j = 0; j <= i; ++j) {
-        for (size_t d = 0; d < s.head_size; ++d) {
-          const double term = dout[s.at(b, h, i, d)] * qkv[s.at(kValue, b, h, j, d)];
-          dp[j] += term;
-          dp_size[j] += std::abs(term);
-        }
-        mean += p[i * n + j] * dp[j];
-        mean_size += p[i * n + j] * dp_size[j];
-      }
-      for (size_t j = 0; j <= i; ++j) {
-        const double ds = p[i * n + j] * (dp[j] - mean) * s.scale();
-        const double ds_size = p[i * n + j] * (dp_size[j] + mean_size) * s.scale();
-        const auto add = [&](Part part, size_t t, size_t d, double value, double size) {
-          g.dqkv[s.at(part, b, h, t, d)] += value;
-          g.size[s.at(part, b, h, t, d)] += std::abs(size);
-        };
-        for (size_t d = 0; d < s.head_size; ++d) {
-          const double q = qkv[s.at(kQuery, b, h, i, d)], k = qkv[s.at(kKey, b, h, j, d)];
-          const double o = dout[s.at(b, h, i, d)];
-          add(kQuery, i, d, ds * k, ds_size * k);
-          add(kKey, j, d, ds * q, ds_size * q);
-          add(kValue, j, d, p[i * n + j] * o, p[i * n + j] * o);
-        }
-      }
+  for_keys([&](size_t b, size_t h, size_t i, size_t j, double pij) {
+    const double ds = scale * pij * (dp(b, h, i, j) + mean_of(b, h, i));
+    double score = 0, score_size = 0;
+    for (size_t d = 0; d < s.head_size; ++d) {
+      const double q = qkv[s.at(kQuery, b, h, i, d)], k = qkv[s.at(kKey, b, h, j, d)];
+      score += scale * q * k;
+      score_size += scale * std::abs(q * k);
+      m.out[s.at(b, h, i, d)] += pij * std::abs(qkv[s.at(kValue, b, h, j, d)]);
+      m.dqkv[s.at(kQuery, b, h, i, d)] += ds * std::abs(k);
+      m.dqkv[s.at(kKey, b, h, j, d)] += ds * std::abs(q);
+      m.dqkv[s.at(kValue, b, h, j, d)] += pij * std::abs(dout[s.at(b, h, i, d)]);
     }
+    // HS products and additions, the rounded scale (1 / sqrt: 2) and its product; then the maximum
+    // (or logsumexp, itself rounded) is taken off: a rounding of each.
+    m.score_error = std::max(m.score_error, (size + 4) * score_size + 4 * std::abs(score));
   });
-  return g;
+  return m;
 }
 
 struct Outputs {
@@ -134,7 +69,7 @@ struct Outputs {
 };
 
 Outputs run_forward(DType dtype, const Sizes& s, const Values& qkv) {
-  const Array out(dtype, s.out()), logsumexp(accumulation_dtype(dtype), s.rows());
+  const Array out(dtype, s.out()), logsumexp(accumulation_dtype(dtype), s.statistics());
   attention_forward(stream(), out, logsumexp, Array(dtype, s.qkv(), qkv));
   return {out.values(), logsumexp.values()};
 }
@@ -142,12 +77,12 @@ Outputs run_forward(DType dtype, const Sizes& s, const Values& qkv) {
 Values run_backward(DType dtype, const Sizes& s, const Values& dout, const Outputs& saved,
                     const Values& qkv) {
   const DType sums = accumulation_dtype(dtype);
-  const Array dqkv(dtype, s.qkv()), row_dot(sums, s.rows());
+  const Array dqkv(dtype, s.qkv()), row_dot(sums, s.statistics());
   attention_backward(stream(), dqkv, row_dot, Array(dtype, s.out(), dout),
-                     Array(dtype, s.out(), saved.out), Array(sums, s.rows(), saved.logsumexp),
+                     Array(dtype, s.out(), saved.out), Array(sums, s.statistics(), saved.logsumexp),
                      Array(dtype, s.qkv(), qkv));
   // row_dot receives sum over the head of dout * out, HS products and additions.
-  Values expected(s.rows().num_elements()), size = expected;
+  Values expected(s.statistics().num_elements()), size = expected;
   for (size_t b = 0, row = 0; b < s.batch; ++b) {
     for (size_t h = 0; h < s.heads; ++h) {
       for (size_t t = 0; t < s.tokens; ++t, ++row) {
@@ -168,15 +103,17 @@ void compare(DType dtype, const Sizes& s, const Values& qkv) {
   INFO(name_of(dtype) << " B " << s.batch << " T " << s.tokens << " NH " << s.heads << " HS "
                       << s.head_size);
   const double tokens = static_cast<double>(s.tokens), size = static_cast<double>(s.head_size);
-  const Forward expected = reference_forward(s, qkv);
+  const Values dout = random_values(dtype, s.out().num_elements(), "dout");
+  const cpu::PlainAttention expected = cpu::plain_attention_forward(s, qkv);
+  const Magnitudes magnitudes = magnitudes_of(s, dout, expected.probabilities, qkv);
   const Outputs got = run_forward(dtype, s, qkv);
   // An exponential is off by its argument's error (score_error, twice: the score's and the
-  // maximum's) and by 4 ulp (8 units). Every later block of keys corrects it: an exponential (8)
-  // and a product (1). A block has at least 16 keys. Numerator and denominator have all this, and
+  // maximum's) and by 4 ulp (8 units). Every later tile of keys corrects it: an exponential (8)
+  // and a product (1). A tile has at least 16 keys. Numerator and denominator have all this, and
   // both are sums of T terms; few roundings follow.
   const double corrections = 9 * (tokens / 16 + 1);
-  const double error = 2 * (2 * expected.score_error + tokens + 8 + corrections) + 4;
-  require_within(dtype, got.out, expected.out, rounding_error(dtype, error), expected.out_size);
+  const double error = 2 * (2 * magnitudes.score_error + tokens + 8 + corrections) + 4;
+  require_within(dtype, got.out, expected.out, rounding_error(dtype, error), magnitudes.out);
   // The logarithm turns the relative error into an absolute one, and has 4 ulp of its own.
   Values log_size(expected.logsumexp.size(), error);
   for (size_t i = 0; i < log_size.size(); ++i) log_size[i] += 9 * std::abs(expected.logsumexp[i]);
@@ -186,15 +123,14 @@ void compare(DType dtype, const Sizes& s, const Values& qkv) {
   // the error of `out`, then sums of T terms. Its sizes are sums of absolute values throughout. In
   // bf16 and fp16 the row's dot product takes the rounded `out`: half a last place of all that adds
   // up to it, and half as much again for fp16's smallest numbers.
-  const Values dout = random_values(dtype, s.out().num_elements(), "dout");
-  const Backward gradient = reference_backward(s, dout, qkv);
   require_within(
-      dtype, run_backward(dtype, s, dout, got, qkv), gradient.dqkv,
+      dtype, run_backward(dtype, s, dout, got, qkv),
+      cpu::plain_attention_backward(s, dout, expected.probabilities, qkv),
       rounding_error(dtype, 2 * error + size + tokens + 8) + 1.5 * storage_error(dtype, 1),
-      gradient.size);
+      magnitudes.dqkv);
 }
 
-TEST_CASE("attention equals the reference with its full matrix of probabilities") {
+TEST_CASE("attention equals the plain one, which has the full matrix of probabilities") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {
     for (size_t tokens : {1, 17, 63, 64, 65, 129, 300}) {
@@ -221,7 +157,7 @@ TEST_CASE("attention takes heads of every size") {
 TEST_CASE("attention stays exact where exponentials alone would overflow or vanish") {
   const OnDevice on = on_every_device();
   // Scores grow along the keys to about 600 (exp overflows fp32 at 89): the running maximum moves
-  // in every block of keys. Or all are -3000 and less (exp is 0 below -104, in fp64 below -746).
+  // in every tile of keys. Or all are -3000 and less (exp is 0 below -104, in fp64 below -746).
   const auto [first, step] = GENERATE(table<double, double>({{0, 1}, {-1500, -0.125}}));
   const Sizes s{1, 300, 1, 16};
   for (DType dtype : floats()) {

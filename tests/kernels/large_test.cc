@@ -202,7 +202,7 @@ TEST_CASE("large: AdamW and sums over all elements") {
   });
   for (const Pair* x : {&p, &m, &v}) x->require_same(kFlatCompared);
 
-  const Pair x(dtype, kFlat, {kSumBlock});
+  const Pair x(dtype, kFlat, {kSumChunk});
   const Shape partials = {sum_workspace_elements(kElements)};
   const Pair workspace = zeros(DType::fp64, partials, {1}), total = zeros(DType::fp64, {1}, {1});
   for (const auto kernel : {&sum, &squared_norm}) {

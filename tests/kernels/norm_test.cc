@@ -23,9 +23,9 @@ double run(Kernel kernel, DType dtype, const Values& in, size_t more_workspace =
 // The header's order, to the letter.
 double in_order(const Values& terms) {
   double total = 0;
-  for (size_t first = 0; first < terms.size(); first += kSumBlock) {
+  for (size_t first = 0; first < terms.size(); first += kSumChunk) {
     double lane[8] = {};
-    for (size_t i = first; i < std::min(terms.size(), first + kSumBlock); ++i) {
+    for (size_t i = first; i < std::min(terms.size(), first + kSumChunk); ++i) {
       lane[(i - first) % 8] += terms[i];
     }
     total +=

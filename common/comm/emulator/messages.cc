@@ -27,8 +27,8 @@ bool has_ended(Outgoing& out) {
   return done != 0;
 }
 
-// As a stream would: a message moves while the caller does something else, or waits for a peer in
-// shared memory, where MPI does not look for messages.
+// A send runs in a thread of its own, so that the message moves, as on a stream, while the caller
+// does something else or waits for a peer in shared memory, where MPI does not look for messages.
 void see_off(std::unique_ptr<Outgoing> out, const std::atomic<bool>& aborted) {
   while (!has_ended(*out)) {
     if (aborted) return static_cast<void>(out.release());  // MPI may still read it
@@ -59,7 +59,8 @@ void forget_ended_sends(ncclComm& comm) {
   });
 }
 
-// Takes the whole message, also one of another size than expected, so that its sender can go on.
+// Receives the whole message even if its size is not the expected one, so that its sender can go
+// on.
 void receive(Exchange& exchange) {
   const NcclOperation& o = exchange.operation;
   uint64_t bytes = 0;

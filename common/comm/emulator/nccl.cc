@@ -83,8 +83,8 @@ int world_rank() {
   return rank;
 }
 
-// Who is who: the ranks in MPI_COMM_WORLD of the new communicator's ranks, collected by the maker
-// of the id. -1 first where two ranks claim the same place.
+// Returns the ranks in MPI_COMM_WORLD of the new communicator's ranks, which the maker of the id
+// collects. The first one is -1 if two ranks claim the same place.
 std::vector<int> meet(const Id& id, int num_ranks, int rank, int tag) {
   const int own = world_rank();
   std::vector<int> members(static_cast<size_t>(num_ranks), -1);

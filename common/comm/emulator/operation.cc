@@ -110,7 +110,7 @@ void exchange_piece(Exchange& exchange, size_t first, size_t n) {
   }
 }
 
-// Begins: once what it sends is there.
+// Begins an operation: runs what is queued on its stream before it, and copies what it sends.
 Exchange begin(const NcclOperation& o) {
   const size_t unit = size_of(o.type);
   const Range from = {o.send, o.send_count * unit}, to = {o.recv, o.recv_count * unit};
@@ -126,7 +126,7 @@ Exchange begin(const NcclOperation& o) {
   return exchange;
 }
 
-// Ends, when the stream comes to it.
+// Ends an operation. It runs when the stream reaches the operation.
 void store(const Exchange& exchange) {
   const auto& [o, sent, received, registrations] = exchange;
   const auto require = [&o](bool fine, const char* otherwise) {

@@ -1,12 +1,11 @@
-// Operations of the emulated NCCL, and the MPI that does them.
+// The operations of the emulated NCCL, and how MPI carries them out.
 //
-// NCCL's operations begin when their stream comes to them, and end when those of all ranks have
-// begun. Here the call itself runs what its stream was given before, exchanges the data, and gives
-// the stream the rest of it: to store what was received (kernels/emulator/streams.h). So a rank
-// waits for its peers within calls of NCCL, and nowhere else: what a program does between two calls
-// cannot make ranks wait for each other that NCCL would not make wait. And yet a program that uses
-// the result too soon finds the old values; one that changes what is sent before the operation has
-// ended is told so.
+// In NCCL an operation begins when its stream reaches it, and ends after all ranks have begun it.
+// Here the call itself runs what is queued on its stream, exchanges the data, and then queues only
+// the storing of what was received (kernels/emulator/streams.h). So a rank waits for its peers only
+// inside calls of NCCL, and no program waits here that would not wait with NCCL. Two mistakes still
+// show: a program that uses the result too soon finds the old values, and a program that changes
+// the send buffer before the operation has ended gets an error.
 #pragma once
 
 #include <mpi.h>
@@ -32,7 +31,7 @@ struct ncclComm {
   MPI_Comm mpi;
   int rank, size;
   std::vector<std::shared_ptr<NcclRegistration>> registrations = {};
-  std::vector<std::future<void>> sends = {};  // under way
+  std::vector<std::future<void>> sends = {};  // the sends that have not ended
   std::atomic<bool> aborted = false;
 };
 
@@ -44,16 +43,16 @@ struct NcclOperation {
   NcclCall call;
   const void* send;  // device memory; null where the call has none
   void* recv;
-  size_t send_count, recv_count;  // elements there; 0 where the call has none
-  size_t count;                   // as the call gives it
+  size_t send_count, recv_count;  // elements of the two buffers; 0 where the call has none
+  size_t count;                   // the call's own argument
   ncclDataType_t type;
   ncclRedOp_t op;
-  int peer;  // root, or the other rank
+  int peer;  // the root, or the other rank of a send or recv
   ncclComm_t comm;
   cudaStream_t stream;
 };
 
-// Something is wrong between ranks, or with MPI.
+// The exception for calls that do not match between ranks, and for errors of MPI.
 struct NcclFailure {
   ncclResult_t result;
   std::string text;
@@ -75,19 +74,19 @@ void check_mpi(int result);
 size_t size_of(ncclDataType_t type);
 const char* name_of(NcclCall call);
 
-// Elements in one message.
+// The largest number of elements in one message.
 inline constexpr size_t kPiece = size_t{1} << 16;
 
-// Runs operations that belong to one group. Returns when their results have come; the streams store
-// them. Throws NcclFailure, and stores nothing, where the calls of the ranks do not match.
+// Runs operations that belong to one group. Returns when their results have arrived; the streams
+// store them later. Throws NcclFailure, and stores nothing, if the ranks' calls do not match.
 void run_operations(std::span<const NcclOperation> operations);
 
-// Sets `received` of every exchange. Throws NcclFailure where the ranks' calls differ.
+// Runs one collective and sets its `received`. Throws NcclFailure if the ranks' calls differ.
 void exchange_collective(Exchange& exchange);
-// Starts sends and then runs recvs, so that no order is needed. Throws NcclFailure where a message
-// has another size than its receiver expects.
+// Starts all sends and then runs the recvs, so the ranks need no common order. Sets `received` of
+// the recvs. Throws NcclFailure if a message has another size than its receiver expects.
 void exchange_messages(std::span<Exchange* const> exchanges);
-// Returns when all sends have ended; once the communicator is aborted, at once.
+// Returns when all sends have ended, or at once if the communicator is aborted.
 void finish_sends(ncclComm& comm);
 
 }  // namespace ladder::emulator

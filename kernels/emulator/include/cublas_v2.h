@@ -1,5 +1,6 @@
-// What the project uses of cuBLAS, when there is no CUDA: see kernels/emulator/README.md. Matrices
-// are column-major in device memory: element (i, j) is at pointer[i + j * leading dimension].
+// The part of cuBLAS that the project uses, for builds without CUDA: see
+// kernels/emulator/README.md. Matrices are column-major in device memory: element (i, j) is at
+// pointer[i + j * leading dimension].
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,16 +20,16 @@ typedef enum {
 // op(A) is A, its transpose, or its conjugate transpose (the same for real numbers).
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperation_t;
 
-// How much a GPU may round while it multiplies. The emulator does not round more than fp32.
+// Says how much a GPU may round while it multiplies. The emulator never rounds more than fp32 does.
 typedef enum {
   CUBLAS_DEFAULT_MATH = 0,
   CUBLAS_PEDANTIC_MATH = 2,
   CUBLAS_TF32_TENSOR_OP_MATH = 3,
-  // Beside one of these: parts of a sum are added in the type that is computed in.
+  // This is combined with one of the others: parts of a sum are added in the compute type.
   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 } cublasMath_t;
 
-// Of elements: fp32, fp64, fp16, bf16.
+// The types of elements: fp32, fp64, fp16, bf16.
 typedef enum {
   CUDA_R_32F = 0,
   CUDA_R_64F = 1,
@@ -36,7 +37,7 @@ typedef enum {
   CUDA_R_16BF = 14,
 } cudaDataType_t;
 
-// What products are computed in. TF32 rounds the factors on a GPU.
+// The types in which products are computed. TF32 rounds the factors on a GPU.
 typedef enum {
   CUBLAS_COMPUTE_32F = 68,
   CUBLAS_COMPUTE_64F = 70,
@@ -53,7 +54,7 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
-// Device memory for cuBLAS to work in, aligned to 256 bytes; the emulator needs none.
+// Gives cuBLAS device memory as its workspace, aligned to 256 bytes. The emulator needs none.
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
 
 // C (m, n) = alpha op(A) (m, k) op(B) (k, n) + beta C; alpha and beta in host memory. With beta 0

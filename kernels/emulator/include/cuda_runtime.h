@@ -1,5 +1,6 @@
-// What the project uses of the CUDA runtime, when there is no CUDA: see kernels/emulator/README.md.
-// Names, values and meanings are CUDA's, so that a source compiles unchanged against either.
+// The part of the CUDA runtime that the project uses, for builds without CUDA: see
+// kernels/emulator/README.md. Names, values and meanings are CUDA's, so that sources compile
+// unchanged with both.
 #pragma once
 
 #include "kernels/emulator/atomics.h"

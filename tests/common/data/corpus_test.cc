@@ -233,7 +233,7 @@ TEST_CASE("each split must hold a row") {
   corpus.require(256, 4);
   CHECK(refusal([&] { corpus.require(256, 5); }) ==
         "--data " + path +
-            ": too short: 5 of its 41 tokens are for validation, but one row of "
+            ": too short: 5 of its 41 tokens are for validation, but one sequence of "
             "--sequence-length 5 takes 6");
   CHECK(refusal([&] { corpus.require(256, 36); }).find("36 of its 41 tokens are for training") !=
         std::string::npos);

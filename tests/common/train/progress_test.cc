@@ -73,6 +73,11 @@ TEST_CASE("a line of progress says how far, how good, how fast, how long") {
   const StepResult result = {.loss = 5.43215, .grad_norm = 2.34567};
   CHECK(progress_text(7, 200, result, 12'345.9, 62) ==
         "step   7/200  loss 5.4322  grad norm 2.346  12,345 tokens/s  1:02 left");
+  for (const double norm : {kNan, -kNan, kInfinity}) {
+    const StepResult skipped = {.loss = 5, .grad_norm = norm, .loss_scale = 64, .skipped = true};
+    CHECK(progress_text(7, 200, skipped, 12'345.9, 62) ==
+          "step   7/200  loss 5.0000  grad norm overflow  12,345 tokens/s  1:02 left");
+  }
 }
 
 bool diverged(const StepResult& result) {

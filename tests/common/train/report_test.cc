@@ -240,7 +240,8 @@ TEST_CASE("the header says what will run and what it needs") {
   needed.device_rank = 3;
   CHECK_THAT(
       line_with(header_text({"00_test", "Tests."}, config, {}, corpus, needed, ""), {"  memory "}),
-      Contains(human_bytes(1 << 20) + " predicted on rank 3, which needs most: gradients "));
+      Contains(human_bytes(1 << 20) +
+               " predicted for rank 3 (ranks differ, and this one needs the most): gradients "));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
-// The part of NCCL that the project calls, for the emulator: CUDA's ranks are MPI's. A call, or the
-// end of the group that it belongs to, returns when the ranks have exchanged their data; a send has
-// then been started, from a copy of its buffer. What was received is stored when the stream comes
-// to it (kernels/emulator/streams.h). Names, arguments and codes are NCCL's.
+// The part of NCCL that the project calls, for the emulator. Names, arguments and error codes are
+// NCCL's; the ranks are MPI's. A call, or the end of the group that it belongs to, returns when the
+// ranks have exchanged their data. By then a send has been started, from a copy of its buffer. What
+// was received is stored when the stream reaches the operation (kernels/emulator/streams.h).
 //
-// NCCL reports wrong arguments of one rank; where the calls of the ranks do not match it hangs.
-// Here both are errors, and ncclGetLastError says which.
+// NCCL reports wrong arguments of one rank, and hangs if the calls of the ranks do not match. Here
+// both are errors, and ncclGetLastError says which.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 struct CUstream_st;
 using cudaStream_t = CUstream_st*;
 
-// The oldest NCCL that has all of this: 2.19.
+// 2.19 is the oldest NCCL that has all of these functions.
 #define NCCL_VERSION_CODE 21900
 #define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
 #define NCCL_UNIQUE_ID_BYTES 128
@@ -41,27 +41,27 @@ enum ncclRedOp_t { ncclSum = 0, ncclMax = 2 };
 
 ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
-// What the calling thread's last error was about.
+// Returns a text that explains the calling thread's last error.
 const char* ncclGetLastError(ncclComm_t);
 
-// A communicator: one of its ranks makes the id and gives it to the others, by whatever means; then
-// all initialize. Collective. Unlike NCCL's, the maker of the id must be one of them.
+// To make a communicator, one of its ranks makes the id and gives it to the others by any means;
+// then all of them call ncclCommInitRank, which is collective. In NCCL any process may make the id;
+// here it must be one of the ranks.
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, int rank);
-// Collective.
+// ncclCommDestroy is collective. ncclCommAbort is not: it is for a rank whose peers may never come.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-// Not collective: for a rank whose peers may never come.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 
-// Device memory that communicators like best, and its registration with one of them.
+// ncclMemAlloc gives device memory that a communicator can use in place once it is registered.
 ncclResult_t ncclMemAlloc(void** pointer, size_t bytes);
 ncclResult_t ncclMemFree(void* pointer);
 ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void** handle);
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
 
-// Collectives on device memory. recv = the sum (or maximum) of all ranks' send, in rank order.
-// In place where recv == send.
+// Collectives on device memory. Here recv becomes the sum (or maximum) of all ranks' send, taken in
+// rank order. recv == send is allowed.
 ncclResult_t ncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
 // recv (count) = this rank's part of the sum of send (ranks * count).
@@ -70,20 +70,21 @@ ncclResult_t ncclReduceScatter(const void* send, void* recv, size_t count, ncclD
 // recv (ranks * count) = all ranks' send (count), in rank order.
 ncclResult_t ncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
                            ncclComm_t comm, cudaStream_t stream);
-// recv = root's send; elsewhere send is not looked at.
+// recv = the root's send. The other ranks' send is not read.
 ncclResult_t ncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
                            int root, ncclComm_t comm, cudaStream_t stream);
-// On root as ncclAllReduce; elsewhere recv is not looked at.
+// On the root recv becomes what ncclAllReduce gives; on other ranks recv is not written.
 ncclResult_t ncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream);
 
-// One rank's half of a transfer.
+// A transfer is an ncclSend on one rank and an ncclRecv with the same count and type on the other.
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                       cudaStream_t stream);
 
-// Calls between the two begin together, at the end: so sends and receives of one group need no
-// order. Groups nest; the outermost counts. Its end returns the first error of its calls.
+// Calls between ncclGroupStart and ncclGroupEnd begin together, at the end, so the sends and
+// receives of one group need no order. Of nested groups only the outermost counts. Its end returns
+// the first error of its calls.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
