@@ -19,8 +19,8 @@ int grade(const Check& check, Grading& grading) {
   std::cout << "  " << points << " of " << check.points << "  " << check.name << "\n";
   if (!wrong.empty()) {
     std::cout << "          seen: " << wrong << "\n";
-    const bool is_written = wrong.find("is not written yet") == std::string::npos;
-    if (is_written) std::cout << "          hint: " << check.hint << "\n";
+    const bool was_looked_at = !wrong.starts_with("not ");
+    if (was_looked_at) std::cout << "          hint: " << check.hint << "\n";
   }
   std::cout << std::flush;
   return points;
