@@ -1,5 +1,7 @@
 """Tests that run under mpirun."""
 
+load("//tools/bazel:cases.bzl", "CASES_VISIBILITY")
+
 # Open MPI names its files in /dev/shm after mpirun's process number. In Bazel's sandbox every test
 # counts its processes from 1, so two of them would share these files and crash: such tests run
 # outside of it, where numbers are unique. They bring more ranks than there are cores, and some
@@ -33,7 +35,7 @@ def mpi_test(
         testonly = True,
         srcs = srcs,
         alwayslink = True,
-        visibility = ["//tests:__subpackages__"],
+        visibility = CASES_VISIBILITY,
         deps = deps + ["//tests:mpi_main"],
     )
     native.cc_binary(

@@ -11,7 +11,7 @@ def _edited_source_impl(context):
         output = edited,
         substitutions = context.attr.edits,
     )
-    return [DefaultInfo(files = depset([edited]))]
+    return [DefaultInfo(files = depset([edited]), runfiles = context.runfiles([edited]))]
 
 # A copy of `source` with other text in some places: `edits` from old to new. Text that is not found
 # changes nothing, so whoever uses the copy has to see to it that the edit can be noticed.
