@@ -1,7 +1,7 @@
 """The bug zoo: programs of this tree with one published bug planted, and the proof that a test sees it."""
 
 load("//tools/bazel:mpi.bzl", "MPI_TAGS")
-load("//tools/bazel:variant.bzl", "edited_source", "variant")
+load("//tools/bazel:variant.bzl", "edited_source", "replaced")
 
 def _quoted(text):
     return "'" + text.replace("'", "'\\''") + "'"
@@ -79,19 +79,28 @@ def bug(
             edits = {old: new},
             tags = tags,
         )
-    variant(
-        name = zoo,
-        replacements = [zoo + "_source"],
-        srcs = ["//lessons/%s:main.cc" % lesson],
-        tags = ["manual"],
-        deps = ["//lessons/%s:trainer" % lesson],
-    )
-    variant(
-        name = zoo + "_cases",
-        testonly = True,
+    replaced(
+        name = zoo + "_planted",
         replacements = [zoo + "_source"],
         tags = tags,
-        deps = [test],
+        deps = ["//lessons/%s:trainer" % lesson],
+    )
+    native.cc_binary(
+        name = zoo,
+        tags = ["manual"],
+        deps = [
+            zoo + "_planted",
+            "//lessons/%s:main" % lesson,
+        ],
+    )
+    native.cc_binary(
+        name = zoo + "_cases",
+        testonly = True,
+        tags = tags,
+        deps = [
+            zoo + "_planted",
+            test,
+        ],
     )
     _settings(
         name = zoo + "_settings",

@@ -1,7 +1,7 @@
 """A lesson: the library of its idea, and its program."""
 
 def lesson(parents = []):
-    """Defines :trainer, all sources of the folder but main.cc, and the program named as the folder.
+    """Defines :trainer, all sources of the folder but main.cc, :main, and the program named as the folder.
 
     Args:
       parents: the lessons that this one adds its idea to, by their folders. It may use their
@@ -28,8 +28,13 @@ def lesson(parents = []):
             "//kernels",
         ] + ["//lessons/%s:trainer" % parent for parent in parents],
     )
+    native.cc_library(
+        name = "main",
+        srcs = ["main.cc"],
+        alwayslink = True,
+        deps = [":trainer"],
+    )
     native.cc_binary(
         name = folder,
-        srcs = ["main.cc"],
-        deps = [":trainer"],
+        deps = [":main"],
     )
