@@ -38,7 +38,6 @@ def bug(
         case,
         expect = "",
         test_ranks = 8,
-        test_flags = [],
         environment = [],
         hangs = False,
         in_ci = False):
@@ -49,13 +48,13 @@ def bug(
       lesson: the folder of the lesson that the bug belongs to.
       source: the file that is changed, and
       edits: old text to new text; each has to change something, or the proof fails.
-      ranks, flags: the run of the lesson's program that shows the symptom, and
+      ranks, flags: the run of the lesson's program that shows the symptom; flags as one would type
+        them, and
       look: what to look at in what it prints.
       test: the program that catches the bug, by the library of its cases, and
       case: the name of the case.
       expect: text that the failing case prints, of a bug that does not hang.
       test_ranks: 1 = without mpirun.
-      test_flags: more flags of the test program, such as --delays 1.
       environment: variables of both runs, as NAME=VALUE.
       hangs: the bug is caught by the time limit, and nothing else.
       in_ci: the proof is one of the few that `tools/test` runs; `tools/test --zoo` runs all.
@@ -106,13 +105,11 @@ def bug(
         name = zoo + "_settings",
         lists = {
             "environment": environment,
-            "flags": flags,
-            "test_flags": test_flags,
+            "flags": flags.split(" "),
         },
         tags = tags,
         texts = {
             "case": case,
-            "bug": "%s_%s" % (number, name),
             "expect": expect,
             "hangs": "1" if hangs else "",
             "lesson": lesson,
