@@ -10,7 +10,7 @@ source=${4-}
 . "$settings"
 for edited in "${@:5}"; do
   if cmp -s "$source" "$edited"; then
-    echo "$(basename "$edited"): an edit of zoo/BUILD finds nothing to replace in $source"
+    echo "$edited: an edit of zoo/BUILD finds nothing to replace in $source"
     exit 1
   fi
 done

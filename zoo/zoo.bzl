@@ -59,6 +59,8 @@ def bug(
       hangs: the bug is caught by the time limit, and nothing else.
       in_ci: the proof is one of the few that `tools/test` runs; `tools/test --zoo` runs all.
     """
+    if hangs == bool(expect):
+        fail("bug %s: either it hangs, or it says what it expects" % number)
     zoo = "zoo_" + number
     tags = [] if in_ci else ["manual"]
     edited_source(
