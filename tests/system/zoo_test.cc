@@ -36,6 +36,7 @@ TEST_CASE("zoo: what cannot be run is refused, with what can") {
   refuse({"feed"}, "'feed'");
   refuse({"run"}, "needs the number of a bug");
   refuse({"run", "99"}, "no bug '99'");
+  refuse({"run", "05", "-n", "x"}, "'x'");
   refuse({"catch", "5"}, "no bug '5'");
   refuse({"catch", "*"}, "no bug '*'");
   refuse({"catch", "05", "--steps"}, "--steps");
