@@ -1,19 +1,24 @@
 """Tests whose cases can be linked into another program too: the bug zoo plants bugs under them."""
 
-# Who may link the cases of a test.
-CASES_VISIBILITY = [
-    "//tests:__subpackages__",
-    "//zoo:__pkg__",
-]
-
-def cases_test(name, srcs, deps, **kwargs):
-    """A Catch2 test in one process, and the library NAME_cases that it is linked from."""
+def cases(name, srcs, deps):
+    """The library of a test's cases, with all that they need, and main."""
     native.cc_library(
-        name = name + "_cases",
+        name = name,
         testonly = True,
         srcs = srcs,
         alwayslink = True,
-        visibility = CASES_VISIBILITY,
+        visibility = [
+            "//tests:__subpackages__",
+            "//zoo:__pkg__",
+        ],
+        deps = deps,
+    )
+
+def cases_test(name, srcs, deps, **kwargs):
+    """A Catch2 test in one process, and the library NAME_cases that it is linked from."""
+    cases(
+        name = name + "_cases",
+        srcs = srcs,
         deps = deps + ["//tests:catch_main"],
     )
     native.cc_test(

@@ -1,6 +1,6 @@
 """Tests that run under mpirun."""
 
-load("//tools/bazel:cases.bzl", "CASES_VISIBILITY")
+load("//tools/bazel:cases.bzl", "cases")
 
 # Open MPI names its files in /dev/shm after mpirun's process number. In Bazel's sandbox every test
 # counts its processes from 1, so two of them would share these files and crash: such tests run
@@ -30,12 +30,9 @@ def mpi_test(
     `delays`: names of cases that also run with ranks held back at places where they might race, as
     NAME_delays, once for each of a few seeds; ["*"] for all.
     """
-    native.cc_library(
+    cases(
         name = name + "_cases",
-        testonly = True,
         srcs = srcs,
-        alwayslink = True,
-        visibility = CASES_VISIBILITY,
         deps = deps + ["//tests:mpi_main"],
     )
     native.cc_binary(
