@@ -15,8 +15,10 @@ for edited in "${@:5}"; do
   fi
 done
 
-# A case that ends does so in a few seconds, or in half a minute where all cores are busy.
-limit=60
+# A case that ends does so in a few seconds, or in half a minute where all cores are busy. Sanitizers
+# may take all the time there is.
+limit=$((${TEST_TIMEOUT:-300} - 20))
+if [[ -n $hangs ]]; then limit=60; fi
 export OMP_NUM_THREADS=1 TMPDIR=/tmp
 launch=("$program")
 if ((test_ranks > 1)); then launch=("$mpirun" -n "$test_ranks" "$program"); fi
