@@ -5,7 +5,7 @@ set -euo pipefail
 
 tree=$TEST_TMPDIR/tree
 mkdir -p "$tree"/{tools/grader,path,bazel-bin/tools/grader/work/08_pipeline_parallel}
-cp tools/exercise tools/grade "$tree/tools"
+cp tools/exercise tools/grade tools/build "$tree/tools"
 cp tools/grader/{lessons.sh,exercises.bzl} "$tree/tools/grader"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2\n%s\n' \
@@ -33,6 +33,7 @@ expect 2 "tools/exercise 02" tools/exercise
 expect 2 "no exercise is called '77'" tools/exercise 77
 expect 2 "begins the names of 10 exercises" tools/grade 0
 expect 0 "tools/grade 02" tools/grade --help
+expect 0 "tools/exercise 02" tools/exercise --help
 expect 2 "make it with tools/exercise 08" tools/grade 08
 expect 0 "02_ddp" tools/exercise list
 

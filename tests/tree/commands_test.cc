@@ -21,8 +21,6 @@ const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
     "--tool",              // compute-sanitizer
 };
-// Scripts that the texts name before they are there.
-const std::set<std::string> kComing = {"tools/zoo"};
 
 bool has_script(const std::string& name, const Texts& texts) {
   return std::ranges::any_of(texts, [&](const auto& file) {
@@ -82,7 +80,7 @@ std::string wrong_word(const std::string& word, const Texts& texts) {
   static const std::regex kScript(R"(tools/[a-z_]+)"), kProgram(R"((cuda|bazel)-bin/(.+)/([^/]+))"),
       kLabel(R"(//[A-Za-z0-9_.][A-Za-z0-9_/.:-]*)");
   std::smatch match;
-  if (std::regex_match(word, kScript) && !has_script(word, texts) && !kComing.contains(word)) {
+  if (std::regex_match(word, kScript) && !has_script(word, texts)) {
     return "no script " + word;
   }
   if (std::regex_match(word, match, kProgram)) {
@@ -145,10 +143,6 @@ TEST_CASE("commands of Markdown files name scripts, targets, lessons and flags t
   for (const std::string& flag : kForeignFlags) {
     INFO(flag);
     CHECK(flags.insert(flag).second);  // else it need not be in the list
-  }
-  for (const std::string& script : kComing) {
-    INFO(script);
-    CHECK_FALSE(has_script(script, texts));  // else take it off the list
   }
   std::vector<std::string> findings;
   size_t num_pages = 0;

@@ -13,7 +13,8 @@ namespace fs = std::filesystem;
 namespace {
 
 // Anything else in the root is the user's: dumps, data, Bazel's links.
-constexpr std::array kFolders = {"kernels", "common", "lessons", "tests", "notes", "tools", ".ci"};
+constexpr std::array kFolders = {"kernels", "common", "lessons", "tests",
+                                 "notes",   "tools",  "zoo",     ".ci"};
 
 bool is_text(const fs::path& path) {
   static constexpr std::array kExtensions = {"",    ".h",    ".cc",   ".cu", ".bzl", ".md",

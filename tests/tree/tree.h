@@ -16,8 +16,8 @@ struct SourceFile {
 // The folder that holds WORKSPACE: the real one, not its picture among a test's runfiles.
 std::filesystem::path source_root();
 
-// Every text file of the floors, of tests/, notes/, tools/ and .ci/, and of the root itself, by
-// path. Throws Error when the root has no kernels/, so that no test passes on an empty tree.
+// Every text file of the floors, of tests/, notes/, tools/, zoo/ and .ci/, and of the root itself,
+// by path. Throws Error when the root has no kernels/, so that no test passes on an empty tree.
 std::vector<SourceFile> read_tree(const std::filesystem::path& root);
 
 // "kernels/cpu/gelu.cc" is under "kernels/"; "lessons/01_single_gpu/main.cc" is called "main.cc"

@@ -1,5 +1,7 @@
 """Tests that run under mpirun."""
 
+load("//tools/bazel:cases.bzl", "cases")
+
 # Open MPI names its files in /dev/shm after mpirun's process number. In Bazel's sandbox every test
 # counts its processes from 1, so two of them would share these files and crash: such tests run
 # outside of it, where numbers are unique. They bring more ranks than there are cores, and some
@@ -28,12 +30,9 @@ def mpi_test(
     `delays`: names of cases that also run with ranks held back at places where they might race, as
     NAME_delays, once for each of a few seeds; ["*"] for all.
     """
-    native.cc_library(
+    cases(
         name = name + "_cases",
-        testonly = True,
         srcs = srcs,
-        alwayslink = True,
-        visibility = ["//tests:__subpackages__"],
         deps = deps + ["//tests:mpi_main"],
     )
     native.cc_binary(

@@ -11,7 +11,7 @@ def _edited_source_impl(context):
         output = edited,
         substitutions = context.attr.edits,
     )
-    return [DefaultInfo(files = depset([edited]))]
+    return [DefaultInfo(files = depset([edited]), runfiles = context.runfiles([edited]))]
 
 # A copy of `source` with other text in some places: `edits` from old to new. Text that is not found
 # changes nothing, so whoever uses the copy has to see to it that the edit can be noticed.
@@ -23,14 +23,14 @@ edited_source = rule(
     },
 )
 
-def variant(name, replacements, deps, srcs = [], tags = [], **kwargs):
-    """The program of `deps` (and `srcs`), with `replacements` in place of the files of these names.
+def replaced(name, replacements, deps, **kwargs):
+    """A library in which `replacements` stand for the files they are made from.
 
-    They are linked before the libraries in `deps`, and define what the original files define: so the
-    linker never takes the original files out of these libraries.
+    A program has to name it before the libraries in `deps`. It defines what the original files
+    define: so the linker never takes the original files out of these libraries.
     """
     native.cc_library(
-        name = name + "_replaced",
+        name = name,
         srcs = replacements,
         alwayslink = True,
         # Work in progress: compiled quickly, warnings are shown and are no errors; a subscript out of
@@ -42,14 +42,21 @@ def variant(name, replacements, deps, srcs = [], tags = [], **kwargs):
             "-Wno-unused-parameter",
             "-D_GLIBCXX_ASSERTIONS",
         ],
-        tags = tags,
+        deps = deps,
+        **kwargs
+    )
+
+def variant(name, replacements, deps, srcs = [], **kwargs):
+    """A program of `srcs` and `deps` in which `replacements` stand for the files they are made from."""
+    replaced(
+        name = name + "_replaced",
+        replacements = replacements,
         deps = deps,
         **kwargs
     )
     native.cc_binary(
         name = name,
         srcs = srcs,
-        tags = tags,
         deps = [":" + name + "_replaced"] + deps,
         **kwargs
     )

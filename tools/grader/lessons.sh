@@ -30,13 +30,3 @@ find_exercise() {
   ((${#found[@]} == 1)) || usage "$1" "'$2' begins the names of ${#found[@]} exercises"
   echo "${found[0]}"
 }
-
-# Bazel, silent unless something is wrong.
-build() (
-  cd "$root"
-  if ! log=$(timeout 900 bazel build --show_result=0 --noshow_progress --ui_event_filters=-info \
-    -- "$@" 2>&1); then
-    printf '%s\n' "$log" >&2
-    exit 1
-  fi
-)

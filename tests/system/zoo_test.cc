@@ -1,0 +1,48 @@
+// tools/zoo as a user runs it, as far as it builds nothing.
+#include <catch2/catch.hpp>
+
+#include "tests/system/process.h"
+#include "tests/system/single_gpu.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+ProcessResult zoo(const Flags& arguments) {
+  return run_process(Flags{program_path("tools/zoo")} + arguments);
+}
+
+TEST_CASE("zoo: the list has every bug with its lesson, title and symptom") {
+  const ProcessResult result = zoo({"list"});
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 0);
+  CHECK(result.err.empty());
+  CHECK_THAT(result.out, Catch::StartsWith("01  00_collectives"));
+  CHECK_THAT(result.out, Contains("\n24  "));
+  CHECK_THAT(result.out, Contains("02_ddp                The last micro-batch comes too late\n"
+                                  "                          With accumulation the loss"));
+}
+
+TEST_CASE("zoo: what cannot be run is refused, with what can") {
+  const auto refuse = [](const Flags& arguments, const std::string& mention) {
+    const ProcessResult result = zoo(arguments);
+    CAPTURE(arguments, result.out, result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains(mention) && Contains("tools/zoo list"));
+  };
+  refuse({}, "say what to do");
+  refuse({"feed"}, "'feed'");
+  refuse({"run"}, "needs the number of a bug");
+  refuse({"run", "99"}, "no bug '99'");
+  refuse({"run", "05", "-n", "x"}, "'x'");
+  refuse({"catch", "5"}, "no bug '5'");
+  refuse({"catch", "*"}, "no bug '*'");
+  refuse({"catch", "05", "--steps"}, "--steps");
+  refuse({"list", "05"}, "05");
+  CHECK(zoo({"--help"}).status == 0);
+}
+
+}  // namespace
+}  // namespace ladder
