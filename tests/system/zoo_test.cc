@@ -1,8 +1,8 @@
 // tools/zoo as a user runs it, as far as it builds nothing.
 #include <catch2/catch.hpp>
 
-#include "tests/system/process.h"
 #include "tests/system/single_gpu.h"
+#include "tools/process/process.h"
 
 namespace ladder {
 namespace {
@@ -37,9 +37,10 @@ TEST_CASE("zoo: what cannot be run is refused, with what can") {
   refuse({"run"}, "needs the number of a bug");
   refuse({"run", "99"}, "no bug '99'");
   refuse({"run", "05", "-n", "x"}, "'x'");
-  refuse({"catch", "5"}, "no bug '5'");
+  refuse({"catch", "0"}, "no bug '0'");
   refuse({"catch", "*"}, "no bug '*'");
   refuse({"catch", "05", "--steps"}, "--steps");
+  refuse({"catch", "5", "--steps"}, "--steps");  // 5 is 05
   refuse({"list", "05"}, "05");
   CHECK(zoo({"--help"}).status == 0);
 }
