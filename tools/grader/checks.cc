@@ -122,42 +122,52 @@ std::string look_at_results(Grading& grading, const Training& training, bool gra
   return learner.ended_well() ? other_figure(learner, first) : learner.complaint;
 }
 
-// The table that a trainer prints at its end: measured bytes by category.
-std::map<std::string, uint64_t> memory_of(const Outcome& outcome) {
-  static const std::regex kLine(R"(  ((?:device|host)\s+[a-z]+)\s+([0-9,]+|-)\s+([0-9,]+))");
-  std::map<std::string, uint64_t> memory;
+// The measured bytes in the two tables that a trainer prints at its end, by the name of the line:
+// "device gradients", "gradient all_reduce".
+std::map<std::string, uint64_t> measured_bytes(const Outcome& outcome) {
+  static const std::regex kLine(R"(  ([a-z_]+(?: +[a-z_]+)+) +(?:[0-9,]+|-) +([0-9,]+)(?: .*)?)");
+  std::map<std::string, uint64_t> measured;
   std::istringstream in(outcome.out);
   for (std::string line; std::getline(in, line);) {
     std::smatch match;
     if (!std::regex_match(line, match, kLine)) continue;
-    std::string digits = match[3];
+    std::string digits = match[2];
     std::erase(digits, ',');
-    memory[match[1]] = std::stoull(digits);
+    measured[match[1]] = std::stoull(digits);
   }
-  return memory;
+  return measured;
 }
 
+bool is_memory(const std::string& name) {
+  return name.starts_with("device ") || name.starts_with("host ");
+}
+bool is_control(const std::string& name) { return name.find("control") != std::string::npos; }
+
 std::string more_bytes_held(const Outcome& learner, const Outcome& lesson) {
-  auto allowed = memory_of(lesson);
-  check(!allowed.empty(), "the lesson's program prints no table of memory");
-  for (const auto& [category, bytes] : memory_of(learner)) {
-    if (bytes > allowed[category]) {
-      return concat(category, ": ", bytes, " bytes held, ", allowed[category], " would do");
+  auto allowed = measured_bytes(lesson);
+  check(allowed.contains("device parameters"), "the lesson's program prints no table of memory");
+  for (const auto& [name, bytes] : measured_bytes(learner)) {
+    if (is_memory(name) && bytes > allowed[name]) {
+      return concat(name, ": ", bytes, " bytes held, ", allowed[name], " would do");
     }
   }
   return {};
 }
 
 std::string more_bytes_sent(const Outcome& learner, const Outcome& lesson) {
-  const auto ours = steps_of(learner), theirs = steps_of(lesson);
-  const nlohmann::json allowed = theirs.back()["collectives"];
-  for (const auto& [kind, figures] : ours.back()["collectives"].items()) {
-    if (kind.find("control") != std::string::npos) continue;
-    for (const char* const name : {"payload_bytes", "calls"}) {
-      const uint64_t most = allowed.contains(kind) ? allowed[kind][name].get<uint64_t>() : 0;
-      const uint64_t seen = figures[name];
-      if (seen > most)
-        return concat(kind, ": ", seen, " ", name, " in a step, ", most, " would do");
+  auto allowed = measured_bytes(lesson);
+  for (const auto& [name, bytes] : measured_bytes(learner)) {
+    if (!is_memory(name) && !is_control(name) && bytes > allowed[name]) {
+      return concat(name, ": ", bytes, " bytes sent in a step, ", allowed[name], " would do");
+    }
+  }
+  const nlohmann::json ours = steps_of(learner).back()["collectives"];
+  const nlohmann::json theirs = steps_of(lesson).back()["collectives"];
+  for (const auto& [name, figures] : ours.items()) {
+    const uint64_t seen = figures["calls"];
+    const uint64_t most = theirs.contains(name) ? theirs[name]["calls"].get<uint64_t>() : 0;
+    if (!is_control(name) && seen > most) {
+      return concat(name, ": ", seen, " calls in a step, ", most, " would do");
     }
   }
   return {};

@@ -44,7 +44,7 @@ std::vector<Check> single_gpu() {
 std::vector<Check> ddp() {
   const std::string small = "--bucket-bytes 20000";
   const Training two = {2, small}, parts = {2, small + " --micro-batch-size 2"};
-  const Training messages = {3, "--no-shared-memory"};
+  const Training messages = {3, "--no-shared-memory --micro-batch-size 2"};
   return {
       gradients(3, "gradients on 2 ranks", two,
                 "Every bucket is summed once over the ranks after the last use of all its units "
@@ -52,7 +52,9 @@ std::vector<Check> ddp() {
       gradients(1, "gradients of three micro-batches a rank", parts,
                 "Only the backward of the last micro-batch gets the hooks, and a new step begins "
                 "with the first bucket again."),
-      bytes_sent(1, parts, "Each bucket is summed once a step, not once a micro-batch."),
+      bytes_sent(1, messages,
+                 "Each bucket is summed once a step, not once a micro-batch; of each a rank sends "
+                 "2 (N-1)/N."),
       overlap(2, two, "gradient all_reduce", "backward",
               "A bucket can start as soon as its last unit is done, while backward goes on. What "
               "starts in wait() overlaps with nothing."),
