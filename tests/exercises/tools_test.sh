@@ -4,7 +4,7 @@
 set -euo pipefail
 
 tree=$TEST_TMPDIR/tree
-mkdir -p "$tree"/{tools/grader,path,bazel-bin/tools/grader/work/08_pipeline_parallel}
+mkdir -p "$tree"/{tools/grader,path,bazel-bin/tools/grader/unwritten/08_pipeline_parallel}
 cp tools/exercise tools/grade tools/build "$tree/tools"
 cp tools/grader/{lessons.sh,exercises.bzl} "$tree/tools/grader"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
@@ -12,8 +12,8 @@ printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2
   '[ ! -e "$0.fails" ] || case "$*" in *tools/grader:08*) exit 1 ;; esac' >"$tree/path/bazel"
 printf '#!/bin/sh\necho "grader $1"; exit 1\n' >"$tree/bazel-bin/tools/grader/grader"
 chmod +x "$tree"/{tools/setup,path/bazel,bazel-bin/tools/grader/grader}
-work=$tree/bazel-bin/tools/grader/work/08_pipeline_parallel
-echo '  fail("make_schedule is not written yet");' >"$work/schedules.cc"
+unwritten=$tree/bazel-bin/tools/grader/unwritten/08_pipeline_parallel
+echo '  fail("make_schedule is not written yet");' >"$unwritten/schedules.cc"
 export PATH=$tree/path:$PATH
 cd "$tree"
 
@@ -38,7 +38,7 @@ expect 2 "make it with tools/exercise 08" tools/grade 08
 expect 0 "02_ddp" tools/exercise list
 
 expect 0 "  make_schedule" tools/exercise 08
-cmp "$work/schedules.cc" exercises/08_pipeline_parallel/schedules.cc
+cmp "$unwritten/schedules.cc" exercises/08_pipeline_parallel/schedules.cc
 echo "hours of work" >exercises/08_pipeline_parallel/schedules.cc
 expect 0 "is there already and stays as it is" tools/exercise 08
 [[ $(cat exercises/08_pipeline_parallel/schedules.cc) == "hours of work" ]]

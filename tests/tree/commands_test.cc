@@ -14,8 +14,6 @@ namespace ladder {
 namespace {
 namespace fs = std::filesystem;
 
-using Texts = std::map<std::string, std::string>;  // by path
-
 // Flags of other programs, which no source here knows.
 const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
@@ -137,8 +135,7 @@ std::vector<std::string> wrong_commands(const SourceFile& page, const Texts& tex
 
 TEST_CASE("commands of Markdown files name scripts, targets, lessons and flags that exist") {
   const std::vector<SourceFile> tree = read_tree(source_root());
-  Texts texts;
-  for (const SourceFile& file : tree) texts[file.path] = file.text;
+  const Texts texts = texts_of(tree);
   std::set<std::string> flags = flags_of_tree(texts);
   for (const std::string& flag : kForeignFlags) {
     INFO(flag);

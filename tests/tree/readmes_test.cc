@@ -14,8 +14,6 @@ const std::vector<std::string> kSections = {
     "The problem", "The idea",         "The picture", "The code",  "Run it",
     "The price",   "Which bits agree", "What breaks", "Exercises", "Read on"};
 
-using Texts = std::map<std::string, std::string>;  // by path
-
 std::vector<std::string> sections_of(const std::string& readme) {
   std::vector<std::string> sections;
   for (const std::string& line : lines_of(readme)) {
@@ -95,12 +93,6 @@ std::vector<std::string> wrong_exercises(const SourceFile& readme) {
   if (num_open != 0) report("a fold is not closed");
   if (num_answers != num_items) report("the last exercise has no answer");
   return findings;
-}
-
-Texts texts_of(const std::vector<SourceFile>& tree) {
-  Texts texts;
-  for (const SourceFile& file : tree) texts[file.path] = file.text;
-  return texts;
 }
 
 TEST_CASE(

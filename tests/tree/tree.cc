@@ -60,6 +60,12 @@ std::vector<SourceFile> read_tree(const fs::path& root) {
   return files;
 }
 
+Texts texts_of(const std::vector<SourceFile>& files) {
+  Texts texts;
+  for (const SourceFile& file : files) texts[file.path] = file.text;
+  return texts;
+}
+
 bool is_under(std::string_view path, std::string_view folder) { return path.starts_with(folder); }
 
 std::string_view file_name(std::string_view path) {

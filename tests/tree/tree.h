@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,9 @@ std::filesystem::path source_root();
 // Every text file of the floors, of tests/, notes/, tools/, zoo/ and .ci/, and of the root itself,
 // by path. Throws Error when the root has no kernels/, so that no test passes on an empty tree.
 std::vector<SourceFile> read_tree(const std::filesystem::path& root);
+
+using Texts = std::map<std::string, std::string>;  // by path
+Texts texts_of(const std::vector<SourceFile>& files);
 
 // "kernels/cpu/gelu.cc" is under "kernels/"; "lessons/01_single_gpu/main.cc" is called "main.cc"
 // and ends with ".cc".

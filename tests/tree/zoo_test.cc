@@ -12,8 +12,6 @@
 namespace ladder {
 namespace {
 
-using Texts = std::map<std::string, std::string>;  // by path
-
 // The fields of one bug(...) that are a single string, by their names.
 using Bug = std::map<std::string, std::string>;
 
@@ -120,8 +118,7 @@ std::vector<std::string> wrong_in_zoo(const Texts& files) {
 }
 
 TEST_CASE("every bug of the zoo has its page and every lesson its bug") {
-  Texts files;
-  for (const SourceFile& file : read_tree(source_root())) files[file.path] = file.text;
+  const Texts files = texts_of(read_tree(source_root()));
   CHECK(bugs_in(files.at("zoo/BUILD")).size() >= 24);
   const std::vector<std::string> findings = wrong_in_zoo(files);
   INFO(report(findings));

@@ -46,8 +46,8 @@ def replaced(name, replacements, deps, **kwargs):
         **kwargs
     )
 
-def variant(name, replacements, deps, srcs = [], **kwargs):
-    """A program of `srcs` and `deps` in which `replacements` stand for the files they are made from."""
+def variant(name, replacements, deps, **kwargs):
+    """The program of `deps` in which `replacements` stand for the files they are made from."""
     replaced(
         name = name + "_replaced",
         replacements = replacements,
@@ -56,7 +56,6 @@ def variant(name, replacements, deps, srcs = [], **kwargs):
     )
     native.cc_binary(
         name = name,
-        srcs = srcs,
         deps = [":" + name + "_replaced"] + deps,
         **kwargs
     )

@@ -54,9 +54,9 @@ def _file_name(label):
 def exercise(lesson):
     """Defines for one lesson:
 
-    LESSON_work    the files with the functions taken out, in the folder LESSON
-    LESSON         the lesson's program with the learner's files, exercises/LESSON/*. Built only where
-                   somebody asks for it: there may be none.
+    LESSON_unwritten    the files with the functions taken out, in the folder LESSON
+    LESSON              the lesson's program with the learner's files, exercises/LESSON/*. Built only where
+                        somebody asks for it: there may be none.
     """
     files = EXERCISES[lesson]
     for label, functions in files.items():
@@ -66,12 +66,12 @@ def exercise(lesson):
                 "take_out",
                 label,
             ],
-            outs = ["work/%s/%s" % (lesson, _file_name(label))],
+            outs = ["unwritten/%s/%s" % (lesson, _file_name(label))],
             cmd = "$(location take_out) $(location %s) %s > $@" % (label, " ".join(functions)),
         )
     native.filegroup(
-        name = lesson + "_work",
-        srcs = ["work/%s/%s" % (lesson, _file_name(label)) for label in files],
+        name = lesson + "_unwritten",
+        srcs = ["unwritten/%s/%s" % (lesson, _file_name(label)) for label in files],
     )
     exercise_program(
         name = lesson,

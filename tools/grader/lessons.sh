@@ -1,5 +1,4 @@
 # What tools/exercise and tools/grade share. $root is the tree.
-export HOME=${HOME:-~} # Bazel keeps its cache there
 
 # The lessons that have an exercise.
 list_lessons() {

@@ -1,12 +1,12 @@
 // grader EXERCISE --mpirun P --learner P --lesson P --first P: points for a learner's program.
 // Exit status: 0 full marks, 1 fewer, 2 wrong usage. tools/grade builds the programs and starts it.
 #include <CLI/CLI.hpp>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 
 #include "kernels/runtime/check.h"
 #include "tools/grader/exercises.h"
+#include "tools/small_program/small_program.h"
 
 namespace {
 
@@ -26,21 +26,8 @@ int grade(const Check& check, Grading& grading) {
   return points;
 }
 
-int run(int argc, char** argv) {
-  CLI::App app("Grades a learner's program.");
-  std::string lesson;
-  Programs programs;
-  app.add_option("LESSON", lesson, "such as 02_ddp")->required();
-  app.add_option("--mpirun", programs.mpirun)->required();
-  app.add_option("--learner", programs.learner)->required();
-  app.add_option("--lesson", programs.lesson)->required();
-  app.add_option("--first", programs.first)->required();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
-    throw UserError(concat(error.what(), "; see --help"));
-  }
+// Grades all checks of a lesson's exercise and returns the exit status.
+int grade_all(const std::string& lesson, Programs programs) {
   // Every run has a folder of its own to be in.
   for (std::string* path :
        {&programs.mpirun, &programs.learner, &programs.lesson, &programs.first}) {
@@ -62,13 +49,13 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const UserError& error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << "\n";
-    return 3;
-  }
+  CLI::App app("Grades a learner's program.", "grader");
+  std::string lesson;
+  Programs programs;
+  app.add_option("LESSON", lesson, "such as 02_ddp")->required();
+  app.add_option("--mpirun", programs.mpirun)->required();
+  app.add_option("--learner", programs.learner)->required();
+  app.add_option("--lesson", programs.lesson)->required();
+  app.add_option("--first", programs.first)->required();
+  return run_small_program(app, argc, argv, [&] { return grade_all(lesson, programs); });
 }
