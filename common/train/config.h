@@ -16,7 +16,7 @@ namespace ladder {
 struct RunConfig {
   std::string model_name = "tiny";
   Gpt2Config model;
-  std::string data;        // path; empty = the built-in text
+  std::string data;        // paths and patterns (data_files.h); empty = the built-in text
   std::string flags_file;  // path of the file of --config; empty = none
   std::string init;        // path of a safetensors file; empty = initialize from the seed
 

@@ -51,8 +51,10 @@ void Options::Raw::add_training_flags(CLI::App& app) {
     return app.add_option(name, value, text)->group("Training");
   };
   add("--data", config.data,
-      "Any text file (bytes are tokens), a token shard, or a folder of .bin shards "
-      "[built-in King James text]")
+      "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern in "
+      "quotes ('shards/*.bin'); several with commas. They are read in the order given, the files "
+      "of "
+      "a folder or pattern sorted by name; the order is part of the run [built-in King James text]")
       ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
       ->check(whole(1, 100'000'000));
