@@ -59,7 +59,6 @@ class PartialFile {
   // Sets the members and creates the partial file. `target` is `path` without links.
   PartialFile(const std::string& path, const std::string& target);
   void create();
-  void remove_abandoned() const;
   void sync() const;
 
   std::string path_;    // the path as the caller gave it, for messages

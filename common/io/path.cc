@@ -51,7 +51,8 @@ std::string identity_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return concat(status.st_dev, ":", status.st_ino);
   std::error_code error;
-  const fs::path target = fs::absolute(without_links(path), error);
+  fs::path target = fs::absolute(without_links(path), error);
+  if (!target.has_filename()) target = target.parent_path();  // a slash at the end
   const fs::path whole = fs::weakly_canonical(target, error);
   return error ? target.lexically_normal() : whole;
 }
