@@ -41,7 +41,8 @@ void Options::Raw::add_model_flags(CLI::App& app) {
   add("--vocab", vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
   add("--sequence-length", sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
-  add("--init", config.init, "Start from the weights in this safetensors file, or from a dump")
+  add("--init", config.init,
+      "Start from the weights in this safetensors file, dump, or folder of transformers")
       ->check(path());
 }
 
@@ -92,6 +93,9 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       ->check(real(0, 100));
   add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
       ->check(whole(0, 100'000'000));
+  add("--tokenizer", config.tokenizer,
+      "A byte-level BPE's tokenizer.json: print samples from token shards as text [numbers]")
+      ->check(path());
   add("--dump", config.dump,
       "Folder: after every step loss, gradients, parameters and moments as safetensors")
       ->check(path());
@@ -99,6 +103,9 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       "File or pipe: one JSON object a step, there as soon as the step is done")
       ->check(path());
   add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
+      ->check(path());
+  add("--export", config.export_to,
+      "New folder: at the end the model, as transformers' GPT2LMHeadModel.from_pretrained opens it")
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));

@@ -1,4 +1,4 @@
-// The files that a run writes: metrics, dumps and the trace.
+// The files that a run writes: metrics, dumps, the trace and the exported model.
 #pragma once
 
 #include <array>
@@ -11,6 +11,7 @@
 #include "common/comm/ledger.h"
 #include "common/io/descriptor.h"
 #include "common/io/line_file.h"
+#include "common/train/export.h"
 #include "common/train/named_files.h"
 #include "common/train/trainer.h"
 
@@ -73,6 +74,7 @@ struct OutputFiles {
   std::optional<DumpFolder> dump;
   std::optional<MetricsFile> metrics;
   std::optional<PartialFile> trace;
+  std::optional<ExportFolder> exported;
 };
 
 // Writes a dump, such as folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then the
