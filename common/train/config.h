@@ -12,6 +12,15 @@
 
 namespace ladder {
 
+// The checkpoints of a run.
+struct CheckpointConfig {
+  std::string path;   // the folder that they are in; empty = none are written
+  int64_t every = 0;  // steps; 0 = only after the last
+  size_t keep = 0;    // so many, the newest; 0 = all
+  bool resume = false;
+  bool async = false;  // whether training goes on while one is written
+};
+
 // All choices, with defaults. Options::resolve() fills in those that depend on others.
 struct RunConfig {
   std::string model_name = "tiny";
@@ -37,7 +46,8 @@ struct RunConfig {
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
 
   std::string dump, metrics, trace;  // paths; empty = none
-  double peak_flops = 0;             // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
+  CheckpointConfig checkpoint;
+  double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 
   // Returns the accumulation dtype, which gradients, moments and the parameters that AdamW updates
   // have. It is fp32 if `dtype` is bf16 or fp16, and `dtype` itself otherwise.

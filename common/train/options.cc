@@ -9,7 +9,6 @@
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
-namespace {}  // namespace
 
 // The values as they were parsed. Defaults that depend on other flags are not filled in yet.
 struct Options::Raw {
@@ -24,6 +23,7 @@ struct Options::Raw {
   void add_model_flags(CLI::App& app);
   void add_training_flags(CLI::App& app);
   void add_output_flags(CLI::App& app);
+  void add_checkpoint_flags(CLI::App& app);
   void add_machine_flags(CLI::App& app);
   void add_rank_flags(CLI::App& app);
 };
@@ -100,6 +100,27 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
+}
+
+void Options::Raw::add_checkpoint_flags(CLI::App& app) {
+  const char* const group = "Checkpoints";
+  CheckpointConfig& checkpoint = config.checkpoint;
+  CLI::Option* const folder =
+      app.add_option("--checkpoint", checkpoint.path,
+                     "Folder: all that training needs to go on, after the last step and every so "
+                     "many before")
+          ->check(path())
+          ->group(group);
+  const auto needs_folder = [&](CLI::Option* option) { option->needs(folder)->group(group); };
+  needs_folder(app.add_option("--checkpoint-every", checkpoint.every,
+                              "Steps between checkpoints; 0 = only after the last [0]")
+                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_option("--keep", checkpoint.keep, "How many, the newest; 0 = all [0]")
+                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_flag("--checkpoint-async", checkpoint.async,
+                            "Train on while a checkpoint is written, from a copy in host memory"));
+  needs_folder(app.add_flag("--resume", checkpoint.resume,
+                            "Go on after the newest checkpoint in the folder, if there is one"));
 }
 
 void Options::Raw::add_machine_flags(CLI::App& app) {
@@ -253,6 +274,7 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   raw_->add_model_flags(app_);
   raw_->add_training_flags(app_);
   raw_->add_output_flags(app_);
+  raw_->add_checkpoint_flags(app_);
   raw_->add_machine_flags(app_);
   if (distributed) raw_->add_rank_flags(app_);
   add_flags(app_);

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/train/alike.h"
+#include "common/train/checkpoints.h"
 #include "common/train/full_tensors.h"
 #include "common/train/inputs.h"
 #include "common/train/outputs.h"
@@ -68,6 +70,7 @@ struct TrainingRun::State {
   std::optional<GridGroups> groups;
   std::optional<RankContext> ranks;
   std::optional<FullTensors> full_tensors;
+  std::optional<Checkpoints> checkpoints;
   bool on_terminal;
   Time begin;
 };
@@ -81,6 +84,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   // Only rank 0 checks every value: the files of the other ranks have the same contents.
   if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
   require_same_inputs(job, s.config, s.corpus);
+  s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus);
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
     s.trace_ranks->barrier();  // so that all ranks' times begin together
@@ -96,7 +100,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   check_distinct(s.config, s.corpus, more_outputs);
   s.files.emplace(s.config, more_outputs);
   print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
-        (program.describe ? program.describe(s.config, s.grid) : ""));
+        s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : ""));
 }
 
 TrainingRun::~TrainingRun() { state_->job.communicator().use_staging({}); }
@@ -124,7 +128,8 @@ TrainerContext TrainingRun::context() {
 void TrainingRun::State::print_progress(const MetricsFile::Step& line) const {
   const int64_t num_steps = config.optimizer.num_steps;
   if (!on_terminal && !is_reported(line.step, num_steps)) return;
-  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
+  const int64_t first = checkpoints->resumed_step();
+  const double left = seconds_left(seconds_since(begin), line.step - first, num_steps - first);
   const std::string text =
       progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
   say(on_terminal ? "\r" + text + "   " : text + "\n");
@@ -149,7 +154,13 @@ void TrainingRun::make_and_train() {
   TrainerCalls calls;
   try {
     calls = state_->program.make(context());
-    calls.initialize();
+    Checkpoints& checkpoints = *state_->checkpoints;
+    checkpoints.prepare(state_->host_memory, state_->stream, calls);
+    if (checkpoints.resumed_step() > 0) {
+      checkpoints.restore(calls);
+    } else {
+      calls.initialize();
+    }
     train_and_report(calls);
   } catch (...) {
     // This must happen while the trainer still has its memory: device memory that a collective
@@ -164,7 +175,7 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const RunConfig& config = s.config;
   const int64_t num_steps = config.optimizer.num_steps;
   s.begin = Clock::now();
-  for (int64_t step = 1; step <= num_steps; ++step) {
+  for (int64_t step = s.checkpoints->resumed_step() + 1; step <= num_steps; ++step) {
     Event before, after;
     before.record(s.stream);
     const StepResult result = calls.step();
@@ -186,7 +197,9 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
     if (s.files && s.files->metrics) {
       s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
     }
+    s.checkpoints->after_step(step, calls);
   }
+  s.checkpoints->finish();
   if (calls.check_replicas) calls.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();
   s.job.communicator().ledger();  // spans of operations on a device become known by it
@@ -194,8 +207,9 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const std::string report = calls.report ? calls.report() : std::string();
   const TrafficEntries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
-                            s.job.node_size()) +
+        communication_table(s.prediction, communicated, s.grid,
+                            std::max<int64_t>(num_steps - s.checkpoints->resumed_step(), 1),
+                            config.threads, s.job.node_size()) +
         report);
   if (config.sample_tokens > 0) s.sample(calls);
 }

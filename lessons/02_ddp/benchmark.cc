@@ -35,7 +35,7 @@ class Bench {
       alone_.emplace(ground.context_alone(), SingleGpuTrainer::Flags());
       alone_->initialize();
     }
-    trainer_.initialize();
+    trainer_.state().initialize();
   }
 
   // The times of one round, in milliseconds.

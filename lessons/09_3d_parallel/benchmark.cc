@@ -34,7 +34,7 @@ void compare(RankBenchmark& ground, const std::string& name, size_t micro_batch_
                           base.host_memory, base.stream, with};
   };
   T split(context(&ranks), flags);
-  split.initialize();
+  split.state().initialize();
   std::optional<SingleGpuTrainer> single;
   if (ground.ranks().rank() == 0) {
     single.emplace(context(nullptr), SingleGpuTrainer::Flags{});

@@ -1,0 +1,164 @@
+#include "common/checkpoint/folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "common/io/path.h"
+#include "common/io/printable.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Hidden, so that neither a person nor `step_*` finds them.
+constexpr std::string_view kPartial = ".partial_", kRemoved = ".removed_";
+
+std::string name_of_step(int64_t step) {
+  char text[32];
+  std::snprintf(text, sizeof text, "step_%08lld", static_cast<long long>(step));
+  return text;
+}
+
+// Returns the step if `name` is the name of a checkpoint.
+std::optional<int64_t> step_of(const std::string& name) {
+  constexpr std::string_view kBegin = "step_";
+  if (!name.starts_with(kBegin) || name.size() > 24) return std::nullopt;
+  const std::string digits = name.substr(kBegin.size());
+  if (digits.size() < 8 || digits.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  const int64_t step = std::stoll(digits);
+  return name_of_step(step) == name ? std::optional(step) : std::nullopt;
+}
+
+[[noreturn]] void fail_at(const std::string& path, const char* what) {
+  fail(concat(path, ": ", what, " failed: ", std::strerror(errno)));
+}
+
+// Throws UserError if there is something at the path that is no folder. Returns whether there is a
+// folder.
+bool is_folder(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return false;
+    throw UserError(concat(path, ": cannot be read: ", std::strerror(errno)));
+  }
+  if (S_ISLNK(status.st_mode)) {
+    throw UserError(concat(path, ": is a link; name the folder itself"));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    throw UserError(concat(path, ": is ", kind_of(status), ", expected a folder"));
+  }
+  return true;
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::vector<std::string> names;
+  try {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      names.push_back(entry.path().filename());
+    }
+  } catch (const fs::filesystem_error& error) {
+    throw UserError(concat(folder, ": cannot be read: ", error.code().message()));
+  }
+  return names;
+}
+
+// "c/" names what "c" names, but lstat would follow a link there.
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& folder, int64_t step) {
+  return concat(without_slashes(folder), "/", name_of_step(step));
+}
+
+std::string partial_checkpoint_path(const std::string& folder, int64_t step) {
+  return concat(without_slashes(folder), "/", kPartial, name_of_step(step));
+}
+
+std::vector<int64_t> checkpoints_in(const std::string& path) {
+  const std::string folder = without_slashes(path);
+  std::vector<int64_t> steps;
+  if (!is_folder(folder)) return steps;
+  for (const std::string& name : names_in(folder)) {
+    const std::optional<int64_t> step = step_of(name);
+    if (step && is_folder(concat(folder, "/", name))) steps.push_back(*step);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+CheckpointFolder::CheckpointFolder(const std::string& path) : path_(without_slashes(path)) {
+  const auto refuse = [&](const std::string& why) {
+    throw UserError(concat(path_, ": cannot be written: ", why));
+  };
+  std::error_code error;
+  if (!is_folder(path_)) fs::create_directories(path_, error);
+  if (error) refuse(error.message());
+  folder_ = Descriptor(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder_.is_open()) refuse(std::strerror(errno));
+  if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    refuse("another run is writing there; name a folder for each");
+  }
+  for (const std::string& name : names_in(path_)) {
+    if (!name.starts_with(kPartial) && !name.starts_with(kRemoved)) continue;
+    fs::remove_all(concat(path_, "/", name), error);
+    if (error)
+      refuse(
+          concat("what a killed run has left, ", quoted_name(name), ", stays: ", error.message()));
+  }
+  // Find out now, not after the first steps, whether folders can be made.
+  const std::string probe = partial_checkpoint_path(path_, 0);
+  if (mkdir(probe.c_str(), 0777) != 0) refuse(std::strerror(errno));
+  rmdir(probe.c_str());
+}
+
+void CheckpointFolder::begin(int64_t step) {
+  const std::string partial = partial_checkpoint_path(path_, step);
+  if (mkdir(partial.c_str(), 0777) != 0) fail_at(partial, "mkdir");
+}
+
+void CheckpointFolder::publish(int64_t step) {
+  const std::string partial = partial_checkpoint_path(path_, step);
+  const std::string target = checkpoint_path(path_, step);
+  const auto sync = [](const Descriptor& folder, const std::string& path) {
+    if (fsync(folder.number()) != 0) fail_at(path, "fsync");
+  };
+  const Descriptor files(open(partial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!files.is_open()) fail_at(partial, "open");
+  sync(files, partial);
+  // Fails, as it must, if a checkpoint of this name is there: a folder with files stays.
+  if (std::rename(partial.c_str(), target.c_str()) != 0) fail_at(target, "rename");
+  sync(folder_, path_);
+}
+
+void CheckpointFolder::remove_all_but(size_t keep) {
+  std::vector<int64_t> steps = checkpoints_in(path_);
+  for (size_t i = 0; i + keep < steps.size(); ++i) remove(name_of_step(steps[i]));
+}
+
+void CheckpointFolder::remove(const std::string& name) {
+  // Under another name first, so that no half of it is ever visible as a checkpoint.
+  const std::string removed = concat(path_, "/", kRemoved, name);
+  if (std::rename(concat(path_, "/", name).c_str(), removed.c_str()) != 0) {
+    fail_at(concat(path_, "/", name), "rename");
+  }
+  std::error_code error;
+  fs::remove_all(removed, error);
+  if (error) fail(concat(removed, ": cannot be removed: ", error.message()));
+}
+
+}  // namespace ladder
