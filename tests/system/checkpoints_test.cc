@@ -309,7 +309,9 @@ ProcessResult run_and_kill(const Layout& layout, const Flags& flags, const Scrat
   });
   const ProcessResult result = layout.run(flags, {.folder = folder.path()});
   killer.join();
-  run_process({"flock", "--timeout", "30", (folder.path() / "c").string(), "true"});
+  // Rank 0 keeps the folder locked until it is gone.
+  const fs::path checkpoints = folder.path() / "c";
+  if (fs::exists(checkpoints)) run_process({"flock", "--timeout", "30", checkpoints, "true"});
   return result;
 }
 
