@@ -155,13 +155,21 @@ void CheckpointReader::read(const std::string& tensor, const PlacedElements& wan
         loaded = chunk;
         const ConstTensorView source(buffer_.data(), stored.dtype, DeviceType::cpu,
                                      {buffer_.size() / size_of(stored.dtype)});
-        cast(host_stream_, destination.rows(both.to, count), source.rows(within, count));
+        place(destination.rows(both.to, count), source.rows(within, count));
         both = {both.from + count, both.to + count, both.count - count};
         placed += count;
       }
     }
   }
   check(placed == wanted.count, "CheckpointReader::read: elements beyond the tensor");
+}
+
+void CheckpointReader::place(TensorView destination, ConstTensorView source) {
+  if (destination.dtype() == source.dtype()) {
+    std::memcpy(destination.data(), source.data(), source.num_bytes());
+  } else {
+    cast(host_stream_, destination, source);
+  }
 }
 
 void CheckpointReader::verify() {
