@@ -1,12 +1,5 @@
 #include "common/train/outputs.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -16,8 +9,6 @@
 #include "common/io/safetensors.h"
 
 namespace ladder {
-
-namespace fs = std::filesystem;
 
 void MetricsFile::write(const Step& step, const Memory& device_memory,
                         const TrafficEntries& communicated) {
@@ -50,50 +41,14 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
   file_.write(line.dump() + "\n");
 }
 
-namespace {
-
-[[noreturn]] void refuse_dump(const std::string& path, const std::string& why) {
-  throw UserError(concat("--dump ", path, ": ", why));
-}
-
-}  // namespace
-
-DumpFolder::DumpFolder(const std::string& path) {
-  std::error_code error;
-  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
-    made_.push_back(at);
-  }
-  fs::create_directories(path, error);
-  if (error || !fs::is_directory(path)) {
-    refuse_dump(path,
-                concat("cannot make this folder: ", error ? error.message() : "it is a file"));
-  }
-}
-
-DumpFolder::~DumpFolder() {
-  for (const std::string& folder : made_) rmdir(folder.c_str());
-}
-
-DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : DumpFolder(path) {
-  const auto refuse = [&](const std::string& why) { refuse_dump(path, why); };
-  std::error_code error;
-  folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder_.is_open()) refuse(concat("cannot be read: ", std::strerror(errno)));
-  if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    refuse("another run is writing there; name a folder for each");
-  }
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename();
+DumpFolder::DumpFolder(const std::string& path, int64_t num_steps)
+    : folder_("--dump", path, dump_name(1)) {
+  for (const std::string& name : folder_.names()) {
     if (step_of_dump(name).value_or(0) > static_cast<size_t>(num_steps)) {
-      refuse(concat("has dumps of a longer run, such as ", quoted_name(name),
-                    ", which would stay among the ", num_steps, num_steps == 1 ? " step" : " steps",
-                    " of this one; remove them, or name another folder"));
+      folder_.refuse(concat("has dumps of a longer run, such as ", quoted_name(name),
+                            ", which would stay among the ", counted(num_steps, "step"),
+                            " of this one; remove them, or name another folder"));
     }
-  }
-  try {
-    const PartialFile probe(path + "/" + dump_name(1));  // never committed
-  } catch (const UserError& why) {
-    refuse(why.what());
   }
 }
 

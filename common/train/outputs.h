@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "common/comm/ledger.h"
-#include "common/io/descriptor.h"
 #include "common/io/line_file.h"
 #include "common/train/named_files.h"
+#include "common/train/output_folder.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -42,26 +42,16 @@ class MetricsFile {
   TrafficEntries before_;
 };
 
-// DumpFolder is the folder of --dump. Only one run at a time may write to it, so the folder is
-// locked (flock) while this object lives, if its file system has locks.
+// DumpFolder is the folder of --dump. Only one run at a time may write to it.
 class DumpFolder {
  public:
   // Makes the folder if it is missing. Dumps that are there will be replaced one by one. Throws a
-  // UserError that names --dump if the folder cannot be made, if no file can be made in it, if
-  // another run is writing there, or if it has the dump of a step beyond `num_steps`, which would
-  // stay among this run's dumps.
+  // UserError that names --dump if OutputFolder does, or if the folder has the dump of a step
+  // beyond `num_steps`, which would stay among this run's dumps.
   DumpFolder(const std::string& path, int64_t num_steps);
-  // Removes the folders that the constructor made, if they are empty.
-  ~DumpFolder();
-  DumpFolder(const DumpFolder&) = delete;
-  DumpFolder& operator=(const DumpFolder&) = delete;
 
  private:
-  // Makes the folder, and the folders above it, if they are missing.
-  explicit DumpFolder(const std::string& path);
-
-  std::vector<std::string> made_;  // the folders that the constructor made, deepest first
-  Descriptor folder_;
+  OutputFolder folder_;
 };
 
 // The files that rank 0 writes. Each exists if its flag is given.
