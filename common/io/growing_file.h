@@ -15,8 +15,7 @@ class GrowingFile {
  public:
   GrowingFile() = default;
   // Takes an empty file that was opened with O_APPEND. Messages name it as `path`.
-  GrowingFile(Descriptor file, std::string path)
-      : file_(std::move(file)), path_(std::move(path)) {}
+  GrowingFile(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
   // These throw an Error if they fail. Then nothing of the piece is in the file.
   void write(std::span<const std::byte> piece);

@@ -1,6 +1,5 @@
 #include "common/train/outputs.h"
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/io/dump_name.h"
@@ -9,37 +8,6 @@
 #include "common/io/safetensors.h"
 
 namespace ladder {
-
-void MetricsFile::write(const Step& step, const Memory& device_memory,
-                        const TrafficEntries& communicated) {
-  nlohmann::ordered_json line;
-  line["step"] = step.step;
-  line["loss"] = step.result.loss;
-  line["grad_norm"] = step.result.grad_norm;
-  line["learning_rate"] = step.result.learning_rate;
-  if (step.result.loss_scale) {
-    line["loss_scale"] = *step.result.loss_scale;
-    line["skipped"] = step.result.skipped;
-  }
-  line["step_ms"] = step.step_ms;
-  line["tokens_per_second"] = step.tokens_per_second;
-  if (step.mfu) line["mfu"] = *step.mfu;
-  if (step.validation_loss) line["validation_loss"] = *step.validation_loss;
-  for (Category category : kCategories) {
-    line["peak_device_bytes"][std::string(name_of(category))] = device_memory.peak()[category];
-  }
-  nlohmann::ordered_json& collectives = line["collectives"] = nlohmann::ordered_json::object();
-  for (const auto& [key, traffic] : communicated) {
-    const Traffic& before = before_[key];
-    collectives[name_of(key, '.')] = {
-        {"calls", traffic.calls - before.calls},
-        {"payload_bytes", traffic.payload_bytes - before.payload_bytes},
-        {"busy_ms", 1e3 * (traffic.busy_seconds - before.busy_seconds)},
-        {"exposed_ms", 1e3 * (traffic.exposed_seconds - before.exposed_seconds)}};
-  }
-  before_ = communicated;
-  file_.write(line.dump() + "\n");
-}
 
 DumpFolder::DumpFolder(const std::string& path, int64_t num_steps)
     : folder_("--dump", path, dump_name(1)) {
@@ -52,7 +20,8 @@ DumpFolder::DumpFolder(const std::string& path, int64_t num_steps)
   }
 }
 
-OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs) {
+OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs,
+                         int64_t resumed_step) {
   const auto open = [](const char* flag, auto& file, const std::string& path) {
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
   };
@@ -62,7 +31,8 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     open(output.flag, probe, output.path);
   }
   open("--trace", trace, config.trace);
-  open("--metrics", metrics, config.metrics);
+  if (config.metrics.empty()) return;
+  named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step); });
 }
 
 namespace {
