@@ -28,6 +28,8 @@ class MetricsFile {
     double step_ms, tokens_per_second;
     std::optional<double> mfu;              // flops_utilization() in progress.h
     std::optional<double> validation_loss;  // set if an evaluation followed this step
+    double sequences_per_second = 0;
+    double exposed_ms = 0;  // the part of step_ms for which this rank waited for communication
   };
   // Writes one step's line. `communicated` is what the run has communicated so far; the line says
   // what this step added. A number that is infinite or NaN becomes null. Throws Error if the disk

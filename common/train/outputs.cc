@@ -26,6 +26,7 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
   };
   if (!config.dump.empty()) dump.emplace(config.dump, config.optimizer.num_steps);
+  if (!config.tensorboard.empty()) board.emplace(config.tensorboard, resumed_step);
   for (const NamedFile& output : more_outputs) {
     std::optional<PartialFile> probe;  // never committed
     open(output.flag, probe, output.path);

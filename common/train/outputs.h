@@ -1,4 +1,4 @@
-// The files that a run writes: metrics, dumps and the trace.
+// The files that a run writes: metrics, event files, dumps and the trace.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/train/board.h"
 #include "common/train/metrics_file.h"
 #include "common/train/named_files.h"
 #include "common/train/output_folder.h"
@@ -36,6 +37,7 @@ struct OutputFiles {
               int64_t resumed_step = 0);
 
   std::optional<DumpFolder> dump;
+  std::optional<Board> board;
   std::optional<MetricsFile> metrics;
   std::optional<PartialFile> trace;
 };

@@ -49,7 +49,9 @@ struct TrainingRun::State {
   void print_progress(const MetricsFile::Step& line) const;
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
   void write_trace();
-  void sample(const TrainerCalls& calls);
+  void write(const MetricsFile::Step& line);
+  void sample(int64_t step, const TrainerCalls& calls);
+  double exposed_so_far() const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
   const Program& program;
@@ -130,10 +132,30 @@ void TrainingRun::State::print_progress(const MetricsFile::Step& line) const {
   say(on_terminal ? "\r" + text + "   " : text + "\n");
 }
 
+// Returns how long this rank has waited for communication, in ms, if anything shows it. On a device
+// asking waits for what is in flight.
+double TrainingRun::State::exposed_so_far() const {
+  return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
+}
+
 MetricsFile::Step TrainingRun::State::measure(int64_t step, const StepResult& result,
                                               double step_ms) const {
   const double rate = tokens_per_second(config, step_ms);
-  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
+  return {.step = step,
+          .result = result,
+          .step_ms = step_ms,
+          .tokens_per_second = rate,
+          .mfu = flops_utilization(config, grid.world_size(), rate),
+          .validation_loss = {},
+          .sequences_per_second = rate / static_cast<double>(config.model.sequence_length)};
+}
+
+void TrainingRun::State::write(const MetricsFile::Step& line) {
+  if (!files) return;
+  if (files->metrics) {
+    files->metrics->write(line, device_memory, job.communicator().ledger().entries());
+  }
+  if (files->board) files->board->write(line, device_memory);
 }
 
 void TrainingRun::train() {
@@ -165,12 +187,14 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const int64_t num_steps = config.optimizer.num_steps;
   s.begin = Clock::now();
   for (int64_t step = 1; step <= num_steps; ++step) {
+    const double exposed_before = s.exposed_so_far();
     Event before, after;
     before.record(s.stream);
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
     MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    line.exposed_ms = s.exposed_so_far() - exposed_before;
     s.print_progress(line);
     check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, calls);
@@ -183,9 +207,10 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
                                                  *line.validation_loss));
       check_not_diverged(step, *line.validation_loss);
     }
-    if (s.files && s.files->metrics) {
-      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
-    }
+    s.write(line);
+    // A board shows how samples get better; the last one comes after the tables.
+    const bool samples = line.validation_loss && !config.tensorboard.empty() && step < num_steps;
+    if (samples && config.sample_tokens > 0) s.sample(step, calls);
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();
@@ -197,7 +222,8 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
         communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
                             s.job.node_size()) +
         report);
-  if (config.sample_tokens > 0) s.sample(calls);
+  if (config.sample_tokens > 0) s.sample(num_steps, calls);
+  if (s.files && s.files->board) s.files->board->finish();
 }
 
 void TrainingRun::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
@@ -220,13 +246,15 @@ void TrainingRun::State::write_trace() {
              " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
 }
 
-void TrainingRun::State::sample(const TrainerCalls& calls) {
+void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
   const auto visit = [&](const TensorSink& sink) {
     full_tensors->visit(calls.slices(kParam), stream, sink);
   };
   if (grid.rank != 0) return visit(nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
-  say("\nsample:\n" + sample_text(config, corpus.is_text(), memory, visit) + "\n");
+  const std::string text = sample_text(config, corpus.is_text(), memory, visit);
+  if (files->board) files->board->write_sample(step, text);
+  if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }
 
 }  // namespace ladder

@@ -90,8 +90,34 @@ TEST_CASE("where one output cannot be written, nothing is left of the others") {
   CHECK_THAT(fault({}), Catch::StartsWith("--metrics "));
   config.metrics = folder / "new/dump/metrics";  // in the folder that --dump makes
   CHECK(fault({}) == "");
+  config.tensorboard = folder / "new/board";
+  CHECK(fault({}) == "");
   config.trace = folder / "none/trace";
   CHECK_THAT(fault({}), Catch::StartsWith("--trace "));
+  config.tensorboard = "/proc/self";
+  CHECK_THAT(fault({}), Catch::StartsWith("--tensorboard "));
+}
+
+TEST_CASE("metrics and board of a resumed run go on where its checkpoint was made") {
+  const TestFolder folder;
+  RunConfig config;
+  config.metrics = folder / "metrics";
+  config.tensorboard = folder / "board";
+  const Memory memory(DeviceType::cpu, "device", 0);
+  const auto write_step = [&](int64_t step, int64_t resumed_step) {
+    OutputFiles files(config, {}, resumed_step);
+    files.metrics->write({step, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+    files.board->write({step, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+  };
+  write_step(1, 0);
+  write_step(2, 1);
+  CHECK(lines_of(config.metrics).size() == 2);
+  CHECK(folder.list("board").size() == 2);
+  CHECK_THROWS_WITH(OutputFiles(config, {}), Catch::StartsWith("--tensorboard "));
+  config.tensorboard = "";
+  folder.write("metrics", "In the beginning\n");
+  CHECK_THROWS_WITH(OutputFiles(config, {}, 2), Catch::StartsWith("--metrics "));
+  CHECK_NOTHROW(OutputFiles(config, {}));
 }
 
 TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {
