@@ -22,6 +22,7 @@ OutputFolder::OutputFolder(const char* flag, const std::string& path) : flag_(fl
     made_.push_back(at);
   }
   fs::create_directories(path, error);
+  if (fs::is_symlink(path) && !fs::exists(path)) refuse("it is a link that leads nowhere");
   if (error || !fs::is_directory(path)) {
     refuse(concat("cannot make this folder: ", error ? error.message() : "it is a file"));
   }

@@ -206,11 +206,11 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
       check_not_diverged(step, *line.validation_loss);
+      // A board shows how samples get better. The last one comes after the tables.
+      const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
+      if (draws && step < num_steps) s.sample(step, calls);
     }
     s.write(line);
-    // A board shows how samples get better; the last one comes after the tables.
-    const bool samples = line.validation_loss && !config.tensorboard.empty() && step < num_steps;
-    if (samples && config.sample_tokens > 0) s.sample(step, calls);
   }
   if (calls.check_replicas) calls.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();

@@ -181,7 +181,8 @@ TEST_CASE("a board's folder is made where it is missing, has one run, and goes a
                  ": another run is writing there; name a folder for each"));
   }
   CHECK(folder.list() == std::vector<std::string>{"link"});
-  // The link leads nowhere now. Nobody, root included, makes files in /proc/self.
+  CHECK_THAT(refusal(folder / "link"), Catch::EndsWith("it is a link that leads nowhere"));
+  // Nobody, root included, makes files in /proc/self.
   for (const std::string& path : {folder / "link", folder.write("file", ""), folder / "file/below",
                                   std::string("/proc/self")}) {
     CHECK_THAT(refusal(path), Catch::StartsWith(concat("--tensorboard ", path, ": ")));
