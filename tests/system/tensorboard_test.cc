@@ -37,23 +37,31 @@ std::vector<Json> metrics_of(const Scratch& folder) {
   return metrics;
 }
 
-// Fails the test unless a step's event has the numbers that the step's metrics have.
-void check_scalars(const std::map<std::string, float>& scalars, const Json& metrics) {
-  const auto check = [&](const std::string& tag, const Json& value) {
-    CAPTURE(tag);
-    CHECK(scalars.at(tag) == static_cast<float>(value.get<double>()));
-  };
-  check("train/loss", metrics.at("loss"));
-  check("train/grad_norm", metrics.at("grad_norm"));
-  check("train/learning_rate", metrics.at("learning_rate"));
-  check("speed/tokens_per_second", metrics.at("tokens_per_second"));
-  for (const auto& [category, bytes] : metrics.at("peak_device_bytes").items()) {
-    check("memory/" + category, bytes);
+// Calls visit(scalars, metrics) for each step, after checking that the event's scalars are what the
+// step's metrics have.
+template <class Visit>
+void check_scalars(const Scratch& folder, const std::vector<ReadEvent>& events, Visit visit) {
+  const std::vector<Json> metrics = metrics_of(folder);
+  for (const ReadEvent& event : events) {
+    if (!event.texts.empty()) continue;
+    const Json& line = metrics.at(event.step - 1);
+    const auto check = [&](const std::string& tag, const Json& value) {
+      CAPTURE(event.step, tag);
+      CHECK(event.scalars.at(tag) == static_cast<float>(value.get<double>()));
+    };
+    check("train/loss", line.at("loss"));
+    check("train/grad_norm", line.at("grad_norm"));
+    check("train/learning_rate", line.at("learning_rate"));
+    check("speed/tokens_per_second", line.at("tokens_per_second"));
+    // nano has 32 tokens in a sequence.
+    check("speed/samples_per_second", line.at("tokens_per_second").get<double>() / 32);
+    for (const auto& [category, bytes] : line.at("peak_device_bytes").items()) {
+      check("memory/" + category, bytes);
+    }
+    CHECK(event.scalars.contains("validation/loss") == line.contains("validation_loss"));
+    if (line.contains("validation_loss")) check("validation/loss", line["validation_loss"]);
+    visit(event.scalars, line);
   }
-  CHECK(scalars.contains("validation/loss") == metrics.contains("validation_loss"));
-  if (metrics.contains("validation_loss")) check("validation/loss", metrics["validation_loss"]);
-  // nano has 32 tokens in a sequence.
-  check("speed/samples_per_second", metrics.at("tokens_per_second").get<double>() / 32);
 }
 
 // Fails the test unless the samples are those after evaluations, the last as it was printed.
@@ -83,14 +91,10 @@ TEST_CASE("01: a board has the metrics of every step and the samples, and change
   CHECK(read_text(folder.path() / last) == read_text(without.path() / last));
   const std::vector<ReadEvent> events = events_of_run(folder);
   check_samples(events, result.out);
-  const std::vector<Json> metrics = metrics_of(folder);
-  for (const ReadEvent& event : events) {
-    if (!event.texts.empty()) continue;
-    CAPTURE(event.step);
-    check_scalars(event.scalars, metrics.at(event.step - 1));
-    CHECK(event.scalars.at("communication/exposed_ms") == 0);
-    CHECK(event.scalars.at("speed/device_busy") == 1);
-  }
+  check_scalars(folder, events, [](const auto& scalars, const Json&) {
+    CHECK(scalars.at("communication/exposed_ms") == 0);
+    CHECK(scalars.at("speed/device_busy") == 1);
+  });
   const std::vector<std::string> files = folder.files();
   const ProcessResult again = run_single_gpu(kRun + kBoard, {.folder = folder.path()});
   check_user_error(again, {"--tensorboard board", "event file", "earlier run"});
@@ -105,24 +109,19 @@ TEST_CASE("05: a board of rank 0, which waits for its peer, while ranks gather f
   require_success(result);
   const std::vector<ReadEvent> events = events_of_run(folder);
   check_samples(events, result.out);
-  const std::vector<Json> metrics = metrics_of(folder);
-  for (const ReadEvent& event : events) {
-    if (!event.texts.empty()) continue;
-    CAPTURE(event.step);
-    const Json& line = metrics.at(event.step - 1);
-    check_scalars(event.scalars, line);
-    const double exposed = event.scalars.at("communication/exposed_ms");
+  check_scalars(folder, events, [](const auto& scalars, const Json& line) {
+    const double exposed = scalars.at("communication/exposed_ms");
     CHECK(exposed > 0);
     // fp32 rounds at 2^-24.
     const double busy = 1 - exposed / line.at("step_ms").get<double>();
-    CHECK(std::abs(event.scalars.at("speed/device_busy") - busy) <= 0x1p-23);
+    CHECK(std::abs(scalars.at("speed/device_busy") - busy) <= 0x1p-23);
     // The metrics have the dump's and the evaluation's communication, too.
     double all = 0;
     for (const auto& [name, traffic] : line.at("collectives").items()) {
-      all += traffic.at("exposed_ms").get<double>();
+      all += traffic.at("exposed_ms").template get<double>();
     }
     CHECK(exposed < all);
-  }
+  });
 }
 
 }  // namespace
