@@ -60,6 +60,24 @@ TEST_CASE("an event file says its version, where the run starts, then each step'
                                                               {"long", std::string(100'000, 'x')}});
 }
 
+TEST_CASE("steps and lengths are whole where a varint gets one byte more") {
+  const TestFolder folder;
+  const size_t size = GENERATE(127, 128, 129, 255, 16'383, 16'384);
+  CAPTURE(size);
+  const auto step = static_cast<int64_t>(size);
+  EventFile file(folder / "events", step);
+  EventSummary summary;
+  summary.add_text("text", std::string(size, 'x'));
+  file.write(step, summary);
+  const std::vector<ReadEvent> events = events_of(folder / "events");
+  REQUIRE(events.size() == 3);
+  CHECK(events[2].step == size);
+  CHECK(events[2].texts.at("text").size() == size);
+  const std::string bytes = text_of(folder / "events");
+  CHECK(event_bytes_up_to(std::as_bytes(std::span(bytes)), step) == bytes.size());
+  CHECK(event_bytes_up_to(std::as_bytes(std::span(bytes)), step - 1) < bytes.size());
+}
+
 TEST_CASE("an event file replaces none, and a full disk leaves whole events") {
   const TestFolder folder;
   const std::string path = folder.write("events", "old");
