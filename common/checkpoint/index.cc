@@ -16,7 +16,6 @@ namespace ladder {
 namespace {
 
 constexpr const char* kFormat = "ladder checkpoint";
-constexpr size_t kMostRanks = 1'000'000;
 
 std::string hexadecimal(uint64_t number) {
   char text[17];
