@@ -150,10 +150,18 @@ void CheckpointReader::read(const std::string& tensor, const PlacedElements& wan
     loaded = {slice, chunk};
     const ConstTensorView source(buffer_.data(), stored.dtype, DeviceType::cpu,
                                  {buffer_.size() / size_of(stored.dtype)});
-    cast(host_stream_, destination.rows(part.to, part.count), source.rows(part.from, part.count));
+    place(destination.rows(part.to, part.count), source.rows(part.from, part.count));
     placed += part.count;
   }
   check(placed == wanted.count, "CheckpointReader::read: elements beyond the tensor");
+}
+
+void CheckpointReader::place(TensorView destination, ConstTensorView source) {
+  if (destination.dtype() == source.dtype()) {
+    std::memcpy(destination.data(), source.data(), source.num_bytes());
+  } else {
+    cast(host_stream_, destination, source);
+  }
 }
 
 void CheckpointReader::verify() {

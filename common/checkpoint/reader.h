@@ -42,6 +42,9 @@ class CheckpointReader {
   // Reads a chunk of a slice into buffer_.
   void read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk, DType dtype);
 
+  // Copies elements to where they are wanted, in their dtype.
+  void place(TensorView destination, ConstTensorView source);
+
   std::string path_;
   CheckpointIndex index_;
   std::vector<std::unique_ptr<File>> files_;

@@ -52,7 +52,10 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
       rank_(rank),
       grad_norm_(arena_of(context, places.gradients), layout) {
   host_stream_.set_observer(context.stream.observer());
-  if (context.config.init.empty() && !context.config.checkpoint.resume) return;
+  // Checkpoints are read into buffers on the host without a detour.
+  const bool resumes_on_device =
+      context.config.checkpoint.resume && context.config.device != DeviceType::cpu;
+  if (context.config.init.empty() && !resumes_on_device) return;
   staging_ = Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
                     {largest_tensor(layout)});
 }

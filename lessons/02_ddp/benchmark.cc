@@ -33,7 +33,7 @@ class Bench {
                ground.config().micro_batch_size * ground.options().tokens) {
     if (ground.ranks().rank() == 0) {
       alone_.emplace(ground.context_alone(), SingleGpuTrainer::Flags());
-      alone_->initialize();
+      alone_->state().initialize();
     }
     trainer_.state().initialize();
   }
