@@ -51,7 +51,7 @@ class Contest {
   void write() {
     folder_.begin(1);
     const std::string partial = partial_checkpoint_path(path_, 1);
-    write_rank_files(partial, 0, slices_, [](ConstTensorView elements) { return elements; });
+    write_rank_files(partial, 0, slices_, [](const NamedSlice& part) { return part.slice.view; });
     CheckpointIndex index;
     index.model = model_;
     index.scalars["step"] = int64_t{1};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -31,13 +32,19 @@ std::string name_of_step(int64_t step) {
 // Returns the step if `name` is the name of a checkpoint.
 std::optional<int64_t> step_of(const std::string& name) {
   constexpr std::string_view kBegin = "step_";
-  if (!name.starts_with(kBegin) || name.size() > 24) return std::nullopt;
-  const std::string digits = name.substr(kBegin.size());
-  if (digits.size() < 8 || digits.find_first_not_of("0123456789") != std::string::npos) {
-    return std::nullopt;
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  int64_t step = 0;
+  const auto parsed = std::from_chars(name.data() + kBegin.size(), name.data() + name.size(), step);
+  const bool is_step = parsed.ec == std::errc() && step > 0 && name_of_step(step) == name;
+  return is_step ? std::optional(step) : std::nullopt;
+}
+
+// Returns whether a killed run has left this: a checkpoint that was being written or removed.
+bool is_leftover(const std::string& name) {
+  for (std::string_view mark : {kPartial, kRemoved}) {
+    if (name.starts_with(mark) && step_of(name.substr(mark.size()))) return true;
   }
-  const int64_t step = std::stoll(digits);
-  return name_of_step(step) == name ? std::optional(step) : std::nullopt;
+  return false;
 }
 
 [[noreturn]] void fail_at(const std::string& path, const char* what) {
@@ -101,6 +108,18 @@ std::vector<int64_t> checkpoints_in(const std::string& path) {
   return steps;
 }
 
+std::vector<std::string> checkpoints_at(const std::string& path) {
+  const std::string folder = without_slashes(path);
+  if (!is_folder(folder)) throw UserError(concat(folder, ": there is no such folder"));
+  if (step_of(fs::path(folder).filename()) || fs::exists(folder + "/checkpoint.json")) {
+    return {folder};
+  }
+  std::vector<std::string> paths;
+  for (int64_t step : checkpoints_in(folder)) paths.push_back(checkpoint_path(folder, step));
+  if (paths.empty()) throw UserError(concat(folder, ": has no checkpoint"));
+  return paths;
+}
+
 CheckpointFolder::CheckpointFolder(const std::string& path) : path_(without_slashes(path)) {
   const auto refuse = [&](const std::string& why) {
     throw UserError(concat(path_, ": cannot be written: ", why));
@@ -114,21 +133,25 @@ CheckpointFolder::CheckpointFolder(const std::string& path) : path_(without_slas
     refuse("another run is writing there; name a folder for each");
   }
   for (const std::string& name : names_in(path_)) {
-    if (!name.starts_with(kPartial) && !name.starts_with(kRemoved)) continue;
+    if (!is_leftover(name)) continue;
     fs::remove_all(concat(path_, "/", name), error);
-    if (error)
-      refuse(
-          concat("what a killed run has left, ", quoted_name(name), ", stays: ", error.message()));
+    if (error) refuse(concat("what a killed run has left, ", name, ", stays: ", error.message()));
   }
   // Find out now, not after the first steps, whether folders can be made.
-  const std::string probe = partial_checkpoint_path(path_, 0);
+  const std::string probe = partial_checkpoint_path(path_, 1);
   if (mkdir(probe.c_str(), 0777) != 0) refuse(std::strerror(errno));
   rmdir(probe.c_str());
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  std::error_code ignored;
+  if (!unpublished_.empty()) fs::remove_all(unpublished_, ignored);
 }
 
 void CheckpointFolder::begin(int64_t step) {
   const std::string partial = partial_checkpoint_path(path_, step);
   if (mkdir(partial.c_str(), 0777) != 0) fail_at(partial, "mkdir");
+  unpublished_ = partial;
 }
 
 void CheckpointFolder::publish(int64_t step) {
@@ -142,6 +165,7 @@ void CheckpointFolder::publish(int64_t step) {
   sync(files, partial);
   // Fails, as it must, if a checkpoint of this name is there: a folder with files stays.
   if (std::rename(partial.c_str(), target.c_str()) != 0) fail_at(target, "rename");
+  unpublished_.clear();
   sync(folder_, path_);
 }
 

@@ -18,6 +18,10 @@ std::string checkpoint_path(const std::string& folder, int64_t step);
 // cannot be read, or if something that is no folder has the name of a checkpoint.
 std::vector<int64_t> checkpoints_in(const std::string& folder);
 
+// Returns the paths of the checkpoints that `path` names, the oldest first: those in the folder, or
+// `path` itself if it is one. Throws UserError as checkpoints_in() does, and if there is none.
+std::vector<std::string> checkpoints_at(const std::string& path);
+
 // CheckpointFolder is the folder while a run writes checkpoints to it. Only one run at a time may,
 // so the folder is locked (flock) while this object lives, if its file system has locks. Rank 0 has
 // one.
@@ -27,6 +31,10 @@ class CheckpointFolder {
   // that were not completely written or not completely removed. Throws a UserError that names the
   // path if the folder cannot be made or written, or if another run is writing there.
   explicit CheckpointFolder(const std::string& path);
+  // Removes the folder of a checkpoint that has begun and was not published.
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   // Makes an empty folder for the files of a new checkpoint, whose path is partial_path(). Throws
   // Error if it cannot.
@@ -42,6 +50,7 @@ class CheckpointFolder {
 
   std::string path_;
   Descriptor folder_;
+  std::string unpublished_;  // the path of what has begun; "" if there is none
 };
 
 // Returns the path that the checkpoint has until it is published.

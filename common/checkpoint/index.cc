@@ -16,7 +16,8 @@ namespace ladder {
 namespace {
 
 constexpr const char* kFormat = "ladder checkpoint";
-constexpr size_t kMostRanks = 1'000'000;
+// GPT-2 XL on 1,024 ranks has an index of 15 MB.
+constexpr size_t kMostBytes = size_t{1} << 28;
 
 std::string hexadecimal(uint64_t number) {
   char text[17];
@@ -181,7 +182,8 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPla
   for (const auto& [name, value] : json.items()) {
     if (value.is_number_float() && std::isfinite(value.get<double>())) {
       scalars[name] = value.get<double>();
-    } else if (value.is_number_integer() && value <= INT64_MAX) {
+    } else if (value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX
+                                          : value.is_number_integer()) {
       scalars[name] = value.get<int64_t>();
     } else {
       place.refuse("scalar ", quoted_name(name), ": expected a number");
@@ -213,8 +215,7 @@ Json to_json(const std::map<std::string, StoredTensor>& tensors) {
   return json;
 }
 
-std::map<std::string, StoredTensor> parse_tensors(const std::string& text,
-                                                  const std::string& path) {
+std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const std::string& path) {
   const JsonPlace place(path);
   return parse_tensors(place.parse(text), place);
 }
@@ -258,8 +259,11 @@ std::string to_text(const CheckpointIndex& index) {
   return in_lines(json);
 }
 
-CheckpointIndex parse_index(const std::string& text, const std::string& path) {
+CheckpointIndex parse_index(std::string_view text, const std::string& path) {
   const JsonPlace place(path);
+  if (text.size() > kMostBytes) {
+    place.refuse("has ", text.size(), " bytes; the index of a checkpoint has at most ", kMostBytes);
+  }
   Json json = place.parse(text);
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
     place.refuse("is not the index of a checkpoint");
@@ -280,6 +284,7 @@ CheckpointIndex parse_index(const std::string& text, const std::string& path) {
   index.dtype = place.float_dtype(json, "dtype");
   index.scalars = parse_scalars(place.at(json, "scalars"), place);
   const Json& settings = place.at(json, "settings");
+  if (!settings.is_object()) place.refuse("\"settings\": expected an object");
   for (const auto& [name, value] : settings.items()) {
     index.settings[name] = place.string(settings, name.c_str());
   }

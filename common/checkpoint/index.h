@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -70,12 +71,12 @@ std::string to_text(const CheckpointIndex& index);
 // Parses the text of an index. `path` is for messages. Throws a UserError of one line, with the
 // path and the fault, if it is not what to_text() writes: another or a newer format, a changed
 // byte, a tensor that is not the model's, or slices that do not hold each element exactly once.
-CheckpointIndex parse_index(const std::string& text, const std::string& path);
+CheckpointIndex parse_index(std::string_view text, const std::string& path);
 
 // The part of an index that one rank writes: its slices, by tensor.
-nlohmann::ordered_json to_json(const std::map<std::string, StoredTensor>& tensors);
+nlohmann::json to_json(const std::map<std::string, StoredTensor>& tensors);
 // Parses such a part. Throws UserError as parse_index() does.
-std::map<std::string, StoredTensor> parse_tensors(const std::string& text, const std::string& path);
+std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const std::string& path);
 
 // Returns the name of a rank's file, such as "rank_0003.safetensors".
 std::string rank_file_name(size_t rank);

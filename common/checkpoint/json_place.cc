@@ -4,7 +4,7 @@
 
 namespace ladder {
 
-Json JsonPlace::parse(const std::string& text) const {
+Json JsonPlace::parse(std::string_view text) const {
   constexpr int kMostDepth = 8;
   std::vector<std::set<std::string>> keys;
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {

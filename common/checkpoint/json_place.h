@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/io/printable.h"
@@ -10,7 +11,8 @@
 
 namespace ladder {
 
-using Json = nlohmann::ordered_json;
+// Its objects are sorted by key, so that a key is found quickly however many there are.
+using Json = nlohmann::json;
 
 // A JsonPlace says what is being parsed, for messages, such as
 // "c/step_00000050/checkpoint.json: tensor "param.wte.weight"". Its functions return a value of an
@@ -28,7 +30,7 @@ class JsonPlace {
   }
 
   // Parses a text. A key that is there twice, or deep nesting, is refused, too.
-  Json parse(const std::string& text) const;
+  Json parse(std::string_view text) const;
 
   const Json& at(const Json& object, const char* key) const;
   std::string string(const Json& object, const char* key) const;

@@ -44,6 +44,22 @@ std::vector<Overlap> overlaps(const PlacedElements& stored, const PlacedElements
   return found;
 }
 
+std::vector<ChunkPart> parts_to_read(const StoredTensor& tensor, const PlacedElements& wanted) {
+  const size_t chunk_size = chunk_elements(tensor.dtype);
+  std::vector<ChunkPart> parts;
+  for (const StoredSlice& slice : tensor.slices) {
+    for (Overlap both : overlaps(slice.elements, wanted)) {
+      while (both.count > 0) {
+        const size_t within = both.from % chunk_size;
+        const size_t count = std::min(both.count, chunk_size - within);
+        parts.push_back({&slice, both.from / chunk_size, {within, both.to, count}});
+        both = {both.from + count, both.to + count, both.count - count};
+      }
+    }
+  }
+  return parts;
+}
+
 std::string cover_fault(std::span<const PlacedElements> slices, size_t total) {
   // A tensor that 64 ranks split by columns has a tenth of this.
   constexpr size_t kMostRuns = size_t{1} << 24;

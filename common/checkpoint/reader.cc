@@ -5,10 +5,10 @@
 #include <xxhash.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <optional>
 
 #include "common/checkpoint/overlap.h"
 #include "common/io/path.h"
@@ -21,14 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_text(const std::string& path) {
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-// Throws UserError unless there is a folder, itself and not a link to one, and in it no file of a
-// rank beyond `num_files`.
+// Throws UserError unless there is a folder, itself and not a link to one.
 void check_folder(const std::string& path) {
   struct stat status;
   if (lstat(path.c_str(), &status) != 0) {
@@ -40,14 +33,21 @@ void check_folder(const std::string& path) {
   }
 }
 
+// Returns whether it is the name of the file of one of the ranks.
+bool is_rank_file(const std::string& name, size_t num_files) {
+  size_t rank = 0;
+  const char* const digits = name.data() + std::string_view("rank_").size();
+  const auto parsed = std::from_chars(digits, name.data() + name.size(), rank);
+  return parsed.ec == std::errc() && rank < num_files && name == rank_file_name(rank);
+}
+
+// Throws UserError if there is a file of a rank that the index does not know.
 void check_files(const std::string& path, size_t num_files) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(path, error)) {
     const std::string name = entry.path().filename();
     if (!name.starts_with("rank_") || !name.ends_with(".safetensors")) continue;
-    bool known = false;
-    for (size_t rank = 0; rank < num_files && !known; ++rank) known = name == rank_file_name(rank);
-    if (!known) {
+    if (!is_rank_file(name, num_files)) {
       throw UserError(concat(path, "/", one_line(name), ": does not belong to this checkpoint of ",
                              num_files, " ranks"));
     }
@@ -68,7 +68,7 @@ struct CheckpointReader::File {
 CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
   check_folder(path);
   const std::string index = path + "/checkpoint.json";
-  index_ = parse_index(read_text(index), index);
+  index_ = parse_index(text_of(MappedFile(index)), index);
   files_.resize(index_.layout.world_size());
   check_files(path, files_.size());
 }
@@ -143,23 +143,15 @@ void CheckpointReader::read(const std::string& tensor, const PlacedElements& wan
   const StoredTensor& stored = index_.tensors.at(tensor);
   check(destination.device() == DeviceType::cpu && destination.num_elements() == wanted.count,
         "CheckpointReader::read: another destination than the elements that are wanted");
-  const size_t chunk_size = chunk_elements(stored.dtype);
   size_t placed = 0;
-  for (const StoredSlice& slice : stored.slices) {
-    std::optional<size_t> loaded;
-    for (Overlap both : overlaps(slice.elements, wanted)) {
-      while (both.count > 0) {
-        const size_t chunk = both.from / chunk_size, within = both.from % chunk_size;
-        const size_t count = std::min(both.count, chunk_size - within);
-        if (loaded != chunk) read_chunk(tensor, slice, chunk, stored.dtype);
-        loaded = chunk;
-        const ConstTensorView source(buffer_.data(), stored.dtype, DeviceType::cpu,
-                                     {buffer_.size() / size_of(stored.dtype)});
-        place(destination.rows(both.to, count), source.rows(within, count));
-        both = {both.from + count, both.to + count, both.count - count};
-        placed += count;
-      }
-    }
+  std::pair<const StoredSlice*, size_t> loaded{};
+  for (const auto& [slice, chunk, part] : parts_to_read(stored, wanted)) {
+    if (loaded != std::pair(slice, chunk)) read_chunk(tensor, *slice, chunk, stored.dtype);
+    loaded = {slice, chunk};
+    const ConstTensorView source(buffer_.data(), stored.dtype, DeviceType::cpu,
+                                 {buffer_.size() / size_of(stored.dtype)});
+    place(destination.rows(part.to, part.count), source.rows(part.from, part.count));
+    placed += part.count;
   }
   check(placed == wanted.count, "CheckpointReader::read: elements beyond the tensor");
 }

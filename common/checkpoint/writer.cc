@@ -21,14 +21,21 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-std::string text_of(const std::string& path) {
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
 PlacedElements elements_of(const Slice& slice) {
   return {slice.parameter->runs, slice.first, slice.view.num_elements()};
+}
+
+// Adds the slices of a rank to the index.
+void add_part(CheckpointIndex& index, const std::string& path) {
+  const MappedFile file(path);
+  for (auto& [name, part] : parse_tensors(text_of(file), path)) {
+    StoredTensor& tensor = index.tensors.try_emplace(name, part.dtype, part.shape).first->second;
+    if (tensor.dtype != part.dtype || tensor.shape != part.shape) {
+      fail(concat(path, ": tensor ", quoted_name(name),
+                  " has another dtype or shape than on the ranks before"));
+    }
+    for (StoredSlice& slice : part.slices) tensor.slices.push_back(std::move(slice));
+  }
 }
 
 // Says in the file itself where its elements belong, for readers of the file alone.
@@ -71,7 +78,8 @@ void write_rank_files(const std::string& folder, size_t rank, std::span<const Na
     for (size_t d = 0; d < shape.num_dims(); ++d) tensor.shape.push_back(shape[d]);
     StoredSlice& own = tensor.slices.emplace_back(StoredSlice{rank, elements_of(slice), {}});
     for (size_t first = 0; first < n; first += chunk) {
-      const ConstTensorView host = to_host(slice.view.rows(first, std::min(chunk, n - first)));
+      const TensorView view = slice.view.rows(first, std::min(chunk, n - first));
+      const ConstTensorView host = to_host({name, {slice.parameter, slice.first + first, view}});
       own.checksums.push_back(XXH3_64bits(host.data(), host.num_bytes()));
       file.write_part(host);
     }
@@ -89,17 +97,15 @@ bool has_all_rank_files(const std::string& folder, size_t num_ranks) {
 
 void write_index(const std::string& folder, CheckpointIndex index) {
   const size_t num_ranks = index.layout.world_size();
-  for (size_t rank = 0; rank < num_ranks; ++rank) {
-    const std::string path = part_path(folder, rank);
-    for (auto& [name, part] : parse_tensors(text_of(path), path)) {
-      StoredTensor& tensor = index.tensors[name];
-      tensor.dtype = part.dtype;
-      tensor.shape = part.shape;
-      for (StoredSlice& slice : part.slices) tensor.slices.push_back(std::move(slice));
-    }
+  const std::string path = concat(folder, "/checkpoint.json");
+  std::string text;
+  try {
+    for (size_t rank = 0; rank < num_ranks; ++rank) add_part(index, part_path(folder, rank));
+    text = to_text(index);
+    parse_index(text, path);  // what nobody could read must not be published
+  } catch (const UserError& error) {
+    fail(error.what());  // no user has written this
   }
-  const std::string path = concat(folder, "/checkpoint.json"), text = to_text(index);
-  parse_index(text, path);  // what nobody could read must not be published
   write_text(path, text);
   for (size_t rank = 0; rank < num_ranks; ++rank) std::remove(part_path(folder, rank).c_str());
 }

@@ -22,8 +22,8 @@ std::vector<NamedSlice> stored_slices(
     const std::function<std::vector<Slice>(std::string_view kind)>& slices_of);
 
 // A function that returns elements of a slice in host memory, where they stay until the next call.
-// `elements` is a view of some of the slice's elements, wherever they are.
-using ToHost = std::function<ConstTensorView(ConstTensorView elements)>;
+// `part` is some of the elements of one of the slices, wherever its view is.
+using ToHost = std::function<ConstTensorView(const NamedSlice& part)>;
 
 // Writes the slices of a rank to rank_NNNN.safetensors in `folder` and brings them to the disk
 // (fsync); then it writes rank_NNNN.json, which says that the file is complete, and what an index
@@ -36,8 +36,8 @@ void write_rank_files(const std::string& folder, size_t rank, std::span<const Na
 bool has_all_rank_files(const std::string& folder, size_t num_ranks);
 
 // Puts the ranks' parts together, writes checkpoint.json to the folder, and removes the parts.
-// `index` has all but the tensors. Throws Error if the slices are not the whole model, each element
-// once. REQUIRES: the ranks' files are complete.
+// `index` has all but the tensors. Throws Error if a part is damaged, or if the slices are not the
+// whole model, each element once. REQUIRES: the ranks' files are complete.
 void write_index(const std::string& folder, CheckpointIndex index);
 
 }  // namespace ladder

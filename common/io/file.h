@@ -26,6 +26,11 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
+// Returns the file's bytes as text, which is valid as long as the file.
+inline std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
 // PartialFile is a new file at `path`. It is written under the name `path`.partial-XXXXXX, which no
 // other process uses, and gets its own name when publish() or commit() is called. If anything fails
 // before that, a file that was at `path` stays as it was. If `path` is a link, the file that it

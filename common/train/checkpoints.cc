@@ -188,7 +188,8 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   }
   std::vector<NamedSlice> slices = stored_slices(calls.slices);
   if (!config_.checkpoint.async) {
-    write(index, slices, [&](ConstTensorView elements) -> ConstTensorView {
+    write(index, slices, [&](const NamedSlice& part) -> ConstTensorView {
+      const ConstTensorView elements = part.slice.view;
       if (elements.device() == DeviceType::cpu) return elements;
       const TensorView host(buffer_.view().data(), elements.dtype(), DeviceType::cpu,
                             elements.shape());
@@ -212,7 +213,7 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   all_ranks_done_ = false;
   writer_ = std::thread([this, index, slices = std::move(slices)] {
     try {
-      write(index, slices, [](ConstTensorView elements) { return elements; });
+      write(index, slices, [](const NamedSlice& part) { return part.slice.view; });
       publish(index);
     } catch (...) {
       error_ = std::current_exception();
