@@ -1,10 +1,36 @@
 #include "common/grid/process_grid.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <set>
 
 #include "kernels/runtime/check.h"
 
 namespace ladder {
+namespace {
+
+// In the order in which layouts are written.
+constexpr std::array kWrittenAxes = {Axis::data, Axis::pipeline, Axis::context, Axis::tensor};
+
+// Returns the member that has the size of an axis of this name, or null if there is no such axis.
+size_t* size_named(ProcessGrid& grid, std::string_view name) {
+  if (name == "data") return &grid.data_size;
+  if (name == "pipeline") return &grid.pipeline_size;
+  if (name == "context") return &grid.context_size;
+  if (name == "tensor") return &grid.tensor_size;
+  return nullptr;
+}
+
+// Returns the whole number from 1 to `most` that `text` is, or nothing.
+std::optional<size_t> parse_ranks(std::string_view text, size_t most) {
+  size_t ranks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ranks);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number && text[0] != '0' && ranks <= most ? std::optional(ranks) : std::nullopt;
+}
+
+}  // namespace
 
 std::string_view name_of(Axis axis) {
   switch (axis) {
@@ -70,11 +96,36 @@ ProcessGrid::Group ProcessGrid::group(Axis axis) const {
 
 std::string layout_text(const ProcessGrid& grid) {
   std::string text;
-  for (Axis axis : {Axis::data, Axis::pipeline, Axis::context, Axis::tensor}) {
+  for (Axis axis : kWrittenAxes) {
     if (grid.size(axis) == 1) continue;
     text += concat(text.empty() ? "" : ",", name_of(axis), "=", grid.size(axis));
   }
   return text.empty() ? "data=1" : text;
+}
+
+ProcessGrid parse_layout(const std::string& text) {
+  const auto refuse = [&](const auto&... why) { throw UserError(concat(text, ": ", why...)); };
+  ProcessGrid grid;
+  std::set<std::string_view> named;
+  for (std::string_view rest = text;;) {
+    const std::string_view item = rest.substr(0, rest.find(','));
+    const std::string_view axis = item.substr(0, item.find('='));
+    size_t* const size = size_named(grid, axis);
+    if (size == nullptr || axis.size() == item.size()) {
+      refuse("'", item, "' is not AXIS=RANKS with the axis data, pipeline, context or tensor, as ",
+             "in data=8,pipeline=4,tensor=2");
+    }
+    if (!named.insert(axis).second) refuse(axis, " is there twice");
+    const std::string_view ranks = item.substr(axis.size() + 1);
+    const std::optional<size_t> number = parse_ranks(ranks, kMostRanks / grid.world_size());
+    if (!number) {
+      refuse(axis, "=", ranks, " is not a whole number from 1, without leading zeros, that makes ",
+             "at most ", kMostRanks, " ranks in all");
+    }
+    *size = *number;
+    if (item.size() == rest.size()) return grid;
+    rest.remove_prefix(item.size() + 1);
+  }
 }
 
 }  // namespace ladder

@@ -46,5 +46,12 @@ struct ProcessGrid {
 // Writes a grid as text, as in "data=2,pipeline=2,tensor=2". Axes of one rank are left out; a grid
 // of one rank is "data=1".
 std::string layout_text(const ProcessGrid& grid);
+// Reads such a text, with the axes in any order. An axis that is not named has one rank; the rank
+// of the result is 0. Throws a UserError that begins with the text if an axis is unknown or named
+// twice, if its ranks are no whole number from 1, or if there are more than kMostRanks in all.
+ProcessGrid parse_layout(const std::string& text);
+
+// The most ranks that a layout may have, far more than anybody has run.
+inline constexpr size_t kMostRanks = 1'000'000;
 
 }  // namespace ladder

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/io/descriptor.h"
+#include "common/io/growing_file.h"
 
 namespace ladder {
 
@@ -25,6 +25,11 @@ class MappedFile {
  private:
   std::span<const std::byte> bytes_;
 };
+
+// Returns the file's bytes as text, which is valid as long as the file.
+inline std::string_view text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
 
 // PartialFile is a new file at `path`. It is written under the name `path`.partial-XXXXXX, which no
 // other process uses, and gets its own name when publish() or commit() is called. If anything fails
@@ -59,13 +64,11 @@ class PartialFile {
   // Sets the members and creates the partial file. `target` is `path` without links.
   PartialFile(const std::string& path, const std::string& target);
   void create();
-  void sync() const;
 
   std::string path_;    // the path as the caller gave it, for messages
   std::string target_;  // the path that the file gets in the end
   std::string partial_path_;
-  Descriptor descriptor_;
-  size_t size_ = 0;
+  GrowingFile file_;
   State state_ = State::partial;
 };
 

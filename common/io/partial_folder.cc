@@ -22,11 +22,6 @@ namespace fs = std::filesystem;
   throw UserError(concat(path, ": cannot be written: ", why));
 }
 
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return path;
-}
-
 // Throws UserError unless nothing, or an empty folder, is at the path.
 void require_free(const std::string& path, const std::string& target) {
   const std::string name = fs::path(target).filename();

@@ -42,8 +42,10 @@ void convert(std::span<const std::byte> source, Destination* destination) {
 }
 
 // Returns the length field and the JSON text, with its padding.
-std::string make_header(const std::vector<SafetensorsWriter::Tensor>& tensors) {
+std::string make_header(const std::vector<SafetensorsWriter::Tensor>& tensors,
+                        const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = {{"__metadata__", {{"format", "pt"}}}};
+  for (const auto& [key, value] : metadata) header["__metadata__"][key] = value;
   std::set<std::string> names = {"__metadata__"};
   size_t offset = 0;
   for (const SafetensorsWriter::Tensor& tensor : tensors) {
@@ -124,25 +126,34 @@ void SafetensorsReader::read_part(const SafetensorsEntry& entry, size_t first,
   });
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors)
+SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
     : tensors_(tensors), file_(path) {
-  const std::string header = make_header(tensors);
-  file_.write(header);
+  file_.write(make_header(tensors, metadata));
 }
 
-void SafetensorsWriter::write(ConstTensorView host_tensor) {
+void SafetensorsWriter::write(ConstTensorView host_tensor) { append(host_tensor, true); }
+
+void SafetensorsWriter::write_part(ConstTensorView host_elements) { append(host_elements, false); }
+
+void SafetensorsWriter::append(ConstTensorView elements, bool is_whole) {
   check(next_ < tensors_.size(), "SafetensorsWriter::write: more tensors than declared");
   const Tensor& declared = tensors_[next_];
-  size_t num_elements = 1;
-  for (size_t extent : declared.shape) num_elements *= extent;
-  if (host_tensor.device() != DeviceType::cpu || host_tensor.dtype() != declared.dtype ||
-      host_tensor.num_elements() != num_elements || (host_tensor.empty() && num_elements > 0)) {
-    fail(concat("SafetensorsWriter::write: expected ", quoted_name(declared.name), " (",
-                num_elements, " elements of ", name_of(declared.dtype), "), got ",
-                host_tensor.num_elements(), " elements of ", name_of(host_tensor.dtype())));
+  size_t left = 1;
+  for (size_t extent : declared.shape) left *= extent;
+  left -= written_;
+  const size_t n = elements.num_elements();
+  if (elements.device() != DeviceType::cpu || elements.dtype() != declared.dtype ||
+      (is_whole ? n != left || written_ > 0 : n > left) || (elements.empty() && n > 0)) {
+    fail(concat("SafetensorsWriter::write: expected ", quoted_name(declared.name), " (", left,
+                " elements of ", name_of(declared.dtype), "), got ", n, " elements of ",
+                name_of(elements.dtype())));
   }
-  file_.write({static_cast<const std::byte*>(host_tensor.data()), host_tensor.num_bytes()});
+  file_.write({static_cast<const std::byte*>(elements.data()), elements.num_bytes()});
+  written_ += n;
+  if (n < left) return;
   ++next_;
+  written_ = 0;
 }
 
 void SafetensorsWriter::finish() {

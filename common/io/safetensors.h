@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -66,7 +67,7 @@ class SafetensorsReader {
 };
 
 // Writes a file. It gets its name in finish(), when it is whole; until then an earlier file stays
-// (PartialFile). Its metadata is {"format": "pt"}, without which some readers refuse a file.
+// (PartialFile). Its metadata has {"format": "pt"}, without which some readers refuse a file.
 class SafetensorsWriter {
  public:
   struct Tensor {
@@ -77,18 +78,24 @@ class SafetensorsWriter {
 
   // Writes the header, padded so that the data section begins at a multiple of 8 bytes. Throws
   // UserError if the path cannot be written. REQUIRES: names are unique and not "__metadata__".
-  SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors);
+  SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors,
+                    const std::map<std::string, std::string>& metadata = {});
 
   // Writes the next tensor, in the order of `tensors`. Throws Error if the disk is full. REQUIRES:
   // the tensor is in host memory, and has the declared dtype and number of elements.
   void write(ConstTensorView host_tensor);
+  // Writes the next elements of the next tensor, from its first to its last.
+  void write_part(ConstTensorView host_elements);
   // Brings the file to the disk and gives it its name. Throws Error if that fails. REQUIRES: all
   // tensors have been written.
   void finish();
 
  private:
+  void append(ConstTensorView elements, bool is_whole);
+
   std::vector<Tensor> tensors_;
-  size_t next_ = 0;
+  size_t next_ = 0;     // the tensor that is being written
+  size_t written_ = 0;  // elements of it
   PartialFile file_;
 };
 

@@ -43,7 +43,7 @@ AdamW::AdamW(Memory& memory, const OptimizerConfig& config, DType dtype, size_t 
 }
 
 AdamWStep AdamW::next_step(double grad_norm) {
-  return adamw_step(config_, ++num_updates_, grad_norm);
+  return adamw_step(config_, ++num_updates, grad_norm);
 }
 
 void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,

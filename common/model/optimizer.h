@@ -45,10 +45,10 @@ class AdamW {
 
   Tensor exp_avg, exp_avg_sq;  // the moments: running means of the gradients and of their squares
   Tensor masters;              // empty if there are none
+  int64_t num_updates = 0;     // so far
 
  private:
   OptimizerConfig config_;
-  int64_t num_updates_ = 0;
 };
 
 // Updates elements [first, first + n) of the flat buffer. The four views have just these elements:

@@ -39,6 +39,8 @@ std::string hexadecimal(uint64_t number) {
 }
 
 constexpr size_t kAll = std::numeric_limits<size_t>::max();
+// Data may be much larger than memory, so only a part of each file is compared.
+constexpr size_t kMostOfData = size_t{16} << 20;
 
 struct Input {
   const char* flag;
@@ -50,7 +52,7 @@ std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
   std::vector<Input> inputs;
   for (const std::string& file : init_files(config)) inputs.push_back({"--init", file, kAll});
   for (const std::string& file : corpus.files()) {
-    inputs.push_back({"--data", file, size_t{16} << 20});
+    inputs.push_back({"--data", file, kMostOfData});
   }
   return inputs;
 }
@@ -64,6 +66,17 @@ std::string identity_of(const std::string& path) {
 }
 
 }  // namespace
+
+std::string identity_of(const Corpus& corpus) {
+  uint64_t hash = 0;
+  for (const std::string& path : corpus.files()) {
+    const uint64_t of_file = hash_of_file(MappedFile(path), kMostOfData);
+    hash = hash_bytes(std::as_bytes(std::span(&of_file, 1)), hash);
+  }
+  const std::string text = concat(corpus.num_tokens(), " tokens");
+  return corpus.files().empty() ? text + " of the built-in text"
+                                : concat(text, " with hash ", hexadecimal(hash));
+}
 
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {
   const bool asks_help = std::any_of(argv, argv + argc, [](const std::string& argument) {

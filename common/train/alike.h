@@ -19,6 +19,10 @@ std::vector<Setting> settings_of_program(const char* lesson, int argc, const cha
 // of --config, or from the default. REQUIRES: `app` has parsed the flags.
 std::vector<Setting> settings_of_flags(CLI::App& app);
 
+// Returns a text by which two runs can tell whether they have the same data, wherever its files
+// are: the number of tokens and a hash of the files. Of large files a part is hashed, as below.
+std::string identity_of(const Corpus& corpus);
+
 // These throw UserError on all ranks if a rank's program, or its flags, differ from rank 0's. A
 // single rank reads nothing for them. Collective.
 void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv);

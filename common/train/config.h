@@ -12,6 +12,15 @@
 
 namespace ladder {
 
+// The checkpoints of a run.
+struct CheckpointConfig {
+  std::string path;   // the folder that they are in; empty = none are written
+  int64_t every = 0;  // steps; 0 = only after the last
+  size_t keep = 0;    // so many, the newest; 0 = all
+  bool resume = false;
+  bool async = false;  // whether training goes on while one is written
+};
+
 // All choices, with defaults. Options::resolve() fills in those that depend on others.
 struct RunConfig {
   std::string model_name = "tiny";
@@ -36,10 +45,11 @@ struct RunConfig {
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
 
-  std::string dump, metrics, trace;  // paths; empty = none
-  std::string export_to;             // path of the folder for the trained model; empty = none
-  std::string tokenizer;             // path of a tokenizer.json for samples; empty = none
-  double peak_flops = 0;             // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
+  std::string dump, metrics, tensorboard, trace;  // paths; empty = none
+  std::string export_to;  // path of the folder for the trained model; empty = none
+  std::string tokenizer;  // path of a tokenizer.json for samples; empty = none
+  CheckpointConfig checkpoint;
+  double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 
   // Returns the accumulation dtype, which gradients, moments and the parameters that AdamW updates
   // have. It is fp32 if `dtype` is bf16 or fp16, and `dtype` itself otherwise.

@@ -6,7 +6,7 @@
 
 #include "common/io/partial_folder.h"
 #include "common/model/config.h"
-#include "common/train/slices.h"
+#include "common/model/slices.h"
 
 namespace ladder {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/train/slices.h"
+#include "common/model/slices.h"
 
 namespace ladder {
 

@@ -52,7 +52,10 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
       rank_(rank),
       grad_norm_(arena_of(context, places.gradients), layout) {
   host_stream_.set_observer(context.stream.observer());
-  if (context.config.init.empty()) return;
+  // Checkpoints are read into buffers on the host without a detour.
+  const bool resumes_on_device =
+      context.config.checkpoint.resume && context.config.device != DeviceType::cpu;
+  if (context.config.init.empty() && !resumes_on_device) return;
   staging_ = Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
                     {largest_tensor(layout)});
 }
@@ -105,6 +108,32 @@ void ModelState::masters_from_parameters() {
     }
   }
   context_.stream.synchronize();
+}
+
+void ModelState::restore(CheckpointReader& checkpoint) {
+  restore(checkpoint, kParam, parameters);
+  restore(checkpoint, kParam, optimizer.masters);
+  restore(checkpoint, kExpAvg, optimizer.exp_avg);
+  restore(checkpoint, kExpAvgSq, optimizer.exp_avg_sq);
+}
+
+void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind, TensorView buffer) {
+  if (buffer.empty()) return;
+  Stream& stream = stream_of(buffer);
+  for (const Slice& slice : held_slices(layout_, rank_, buffer)) {
+    const size_t n = slice.view.num_elements();
+    const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu, {n});
+    const bool on_host = buffer.device() == DeviceType::cpu;
+    checkpoint.read(concat(kind, ".", slice.parameter->name),
+                    {slice.parameter->runs, slice.first, n}, on_host ? slice.view : host);
+    if (on_host) continue;
+    copy(stream, slice.view, host);
+    stream.synchronize();
+  }
+}
+
+std::vector<Scalar> ModelState::scalars() {
+  return {{"step", &step}, {"updates", &optimizer.num_updates}};
 }
 
 double ModelState::squared_norm() {

@@ -4,9 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/checkpoint/reader.h"
 #include "common/model/optimizer.h"
+#include "common/model/slices.h"
 #include "common/model/weights.h"
-#include "common/train/slices.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -56,6 +57,13 @@ class ModelState {
   // holds both. REQUIRES: there are masters.
   void masters_from_parameters();
 
+  // Sets everything that decides the steps to come to what a checkpoint has, except scalars: the
+  // parameters that this rank holds, its masters and its moments. Each rank reads what it holds and
+  // nothing else. Throws UserError if the checkpoint is damaged. REQUIRES: it is of this model.
+  void restore(CheckpointReader& checkpoint);
+  // Returns the numbers that decide the steps to come.
+  std::vector<Scalar> scalars();
+
   // Returns the slices that this rank owns of one kind of tensors, in the order of the layout. The
   // kind is kParam (the masters if there are any), kGrad, kExpAvg or kExpAvgSq; other kinds have no
   // slices.
@@ -82,13 +90,14 @@ class ModelState {
   TensorView part_of(TensorView buffer, size_t unit) const;
   size_t begin_of(const TensorView& buffer, size_t unit) const;
   void load(const WeightsFile* file, TensorView buffer);
+  void restore(CheckpointReader& checkpoint, std::string_view kind, TensorView buffer);
 
   TrainerContext context_;
   const Layout& layout_;
   size_t rank_;
   Stream host_stream_{DeviceType::cpu};
   GradNorm grad_norm_;
-  Tensor staging_;  // host memory for one full tensor, used by initialize()
+  Tensor staging_;  // host memory for one full tensor, used by initialize() and restore()
 };
 
 }  // namespace ladder

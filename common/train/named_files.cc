@@ -46,6 +46,8 @@ void check_distinct(const RunConfig& config, const Corpus& corpus,
                     const std::vector<NamedFile>& more_outputs) {
   std::vector<NamedFile> outputs = {{"--dump", config.dump},
                                     {"--metrics", config.metrics},
+                                    {"--tensorboard", config.tensorboard},
+                                    {"--checkpoint", config.checkpoint.path},
                                     {"--trace", config.trace},
                                     {"--export", config.export_to}};
   outputs.insert(outputs.end(), more_outputs.begin(), more_outputs.end());

@@ -9,7 +9,6 @@
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
-namespace {}  // namespace
 
 // The values as they were parsed. Defaults that depend on other flags are not filled in yet.
 struct Options::Raw {
@@ -24,6 +23,7 @@ struct Options::Raw {
   void add_model_flags(CLI::App& app);
   void add_training_flags(CLI::App& app);
   void add_output_flags(CLI::App& app);
+  void add_checkpoint_flags(CLI::App& app);
   void add_machine_flags(CLI::App& app);
   void add_rank_flags(CLI::App& app);
 };
@@ -102,6 +102,9 @@ void Options::Raw::add_output_flags(CLI::App& app) {
   add("--metrics", config.metrics,
       "File or pipe: one JSON object a step, there as soon as the step is done")
       ->check(path());
+  add("--tensorboard", config.tensorboard,
+      "Folder: event files for TensorBoard: loss, speed, memory, communication, samples")
+      ->check(path());
   add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
       ->check(path());
   add("--export", config.export_to,
@@ -109,6 +112,27 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
+}
+
+void Options::Raw::add_checkpoint_flags(CLI::App& app) {
+  const char* const group = "Checkpoints";
+  CheckpointConfig& checkpoint = config.checkpoint;
+  CLI::Option* const folder =
+      app.add_option("--checkpoint", checkpoint.path,
+                     "Folder: all that training needs to go on, after the last step and every so "
+                     "many before")
+          ->check(path())
+          ->group(group);
+  const auto needs_folder = [&](CLI::Option* option) { option->needs(folder)->group(group); };
+  needs_folder(app.add_option("--checkpoint-every", checkpoint.every,
+                              "Steps between checkpoints; 0 = only after the last [0]")
+                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_option("--keep", checkpoint.keep, "How many, the newest; 0 = all [0]")
+                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_flag("--checkpoint-async", checkpoint.async,
+                            "Train on while a checkpoint is written, from a copy in host memory"));
+  needs_folder(app.add_flag("--resume", checkpoint.resume,
+                            "Go on after the newest checkpoint in the folder, if there is one"));
 }
 
 void Options::Raw::add_machine_flags(CLI::App& app) {
@@ -175,23 +199,6 @@ void check_communication(const std::string& name, DeviceType device) {
 std::string sharers(size_t data_size, size_t num_ranks) {
   return data_size == num_ranks ? counted(data_size, "rank")
                                 : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
-}
-
-// Throws UserError if sizes of the model multiply to more than a size_t can count. Each flag has
-// its range, but their product may still be too large.
-void check_countable(const RunConfig& config) {
-  const Gpt2Config& m = config.model;
-  const auto real_number = [](size_t count) { return static_cast<double>(count); };
-  const double c = real_number(m.hidden), l = real_number(m.num_layers);
-  const double rows = real_number(config.micro_batch_size) * real_number(m.sequence_length);
-  const double parameters = c * (real_number(m.vocab_size + m.sequence_length) + 12 * l * c);
-  const double activations = rows * (c * (16 * l + 10) + l * real_number(m.num_heads));
-  if (8 * (4 * parameters + activations + rows * real_number(m.vocab_size)) > 0x1p62) {
-    throw UserError(concat("--layers ", m.num_layers, " --hidden ", m.hidden, " --vocab ",
-                           m.vocab_size, " --sequence-length ", m.sequence_length,
-                           " --micro-batch-size ", config.micro_batch_size,
-                           ": more than 4 EiB of memory"));
-  }
 }
 
 // Returns the default micro-batch size. It is all of a rank's sequences at once. On a pipeline of p
@@ -262,6 +269,7 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   raw_->add_model_flags(app_);
   raw_->add_training_flags(app_);
   raw_->add_output_flags(app_);
+  raw_->add_checkpoint_flags(app_);
   raw_->add_machine_flags(app_);
   if (distributed) raw_->add_rank_flags(app_);
   add_flags(app_);

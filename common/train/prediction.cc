@@ -1,5 +1,7 @@
 #include "common/train/prediction.h"
 
+#include "common/train/checkpoints.h"
+
 namespace ladder {
 
 Rehearsal::Rehearsal(const RunConfig& config, const ProcessGrid& grid)
@@ -13,6 +15,10 @@ Rehearsal::Rehearsal(const RunConfig& config, const ProcessGrid& grid)
 
 FullTensors Rehearsal::full_tensors() {
   return FullTensors(host_, describe(config_.model), config_.accumulation(), world_);
+}
+
+Tensor Rehearsal::checkpoint_buffer(const std::vector<NamedSlice>& slices) {
+  return ladder::checkpoint_buffer(host_, config_, slices);
 }
 
 TrainerContext Rehearsal::context() {
@@ -30,6 +36,7 @@ Prediction predict(const Program& program, const RunConfig& config, const Proces
     Rehearsal rehearsal(config, grid);
     const TrainerCalls trainer = program.make(rehearsal.context());
     const FullTensors full_tensors = rehearsal.full_tensors();
+    const Tensor checkpoint = rehearsal.checkpoint_buffer(stored_slices(trainer.slices));
     prediction.device = rehearsal.device_peak();
     prediction.host = rehearsal.host_peak();
   }

@@ -1,6 +1,7 @@
 // Predicts the memory and the communication of a run before anything is allocated.
 #pragma once
 
+#include "common/checkpoint/writer.h"
 #include "common/comm/one_rank.h"
 #include "common/train/full_tensors.h"
 #include "common/train/program.h"
@@ -22,6 +23,7 @@ class Rehearsal {
   TrainerContext context();
   // Allocates, in the same way, what a run needs besides the trainer.
   FullTensors full_tensors();
+  Tensor checkpoint_buffer(const std::vector<NamedSlice>& slices);
   MemoryUse device_peak() const { return device_.peak(); }
   MemoryUse host_peak() const { return host_.peak(); }
 

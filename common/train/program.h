@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/grid/traffic.h"
+#include "common/train/model_state.h"
 #include "common/train/named_files.h"
 #include "common/train/trainer.h"
 
@@ -19,6 +20,8 @@ struct TrainerCalls {
   std::function<StepResult()> step;
   std::function<double(size_t)> evaluate;
   std::function<std::vector<Slice>(std::string_view kind)> slices;
+  std::function<void(CheckpointReader&)> restore;  // all but scalars
+  std::function<std::vector<Scalar>()> scalars;
   std::function<void()> check_replicas;  // may be empty
   std::function<std::string()> report;   // may be empty
 };
@@ -36,15 +39,37 @@ struct Program {
   std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
 };
 
+// Returns the slices of a kind that the trainer's rank owns.
+template <Trainer T>
+std::vector<Slice> slices_of(T& trainer, std::string_view kind) {
+  if constexpr (requires { trainer.slices(kind); }) {
+    return trainer.slices(kind);
+  } else {
+    return trainer.state().slices(kind);
+  }
+}
+
+// Returns all numbers that decide the steps to come.
+template <Trainer T>
+std::vector<Scalar> scalars_of(T& trainer) {
+  std::vector<Scalar> scalars = trainer.state().scalars();
+  if constexpr (requires { trainer.scalars(); }) {
+    for (Scalar& scalar : trainer.scalars()) scalars.push_back(std::move(scalar));
+  }
+  return scalars;
+}
+
 // Constructs a trainer and returns its functions.
 template <Trainer T>
 TrainerCalls make_trainer(const TrainerContext& context, const typename T::Flags& flags) {
   const auto trainer = std::make_shared<T>(context, flags);
   TrainerCalls calls;
-  calls.initialize = [trainer] { trainer->initialize(); };
+  calls.initialize = [trainer] { trainer->state().initialize(); };
   calls.step = [trainer] { return trainer->step(); };
   calls.evaluate = [trainer](size_t num_batches) { return trainer->evaluate(num_batches); };
-  calls.slices = [trainer](std::string_view kind) { return trainer->slices(kind); };
+  calls.slices = [trainer](std::string_view kind) { return slices_of(*trainer, kind); };
+  calls.restore = [trainer](CheckpointReader& from) { trainer->state().restore(from); };
+  calls.scalars = [trainer] { return scalars_of(*trainer); };
   if constexpr (requires { trainer->check_replicas(); }) {
     calls.check_replicas = [trainer] { trainer->check_replicas(); };
   }

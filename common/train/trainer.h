@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/data/corpus.h"
+#include "common/model/slices.h"
 #include "common/train/config.h"
 #include "common/train/lesson_info.h"
-#include "common/train/slices.h"
 #include "kernels/runtime/stream.h"
 
 namespace ladder {
@@ -26,6 +26,7 @@ struct StepResult {
 };
 
 struct RankContext;
+class ModelState;
 
 // What a trainer works with. Everything outlives the trainer.
 struct TrainerContext {
@@ -44,11 +45,15 @@ struct TrainerContext {
 //   a constructor            allocates everything that it will ever need, and nothing else: it also
 //                            runs where there is neither memory nor peers, to find out how much
 //                            that is (prediction.h)
-//   initialize()             gives the parameters their first values
+//   ModelState& state()      what it keeps from step to step (model_state.h)
 //   StepResult step()        one optimizer step on the next global batch
 //   double evaluate(n)       mean loss over n global batches of the validation split, always the
 //                            same ones
-//   slices(kind)             the slices of the model that this rank owns (slices.h)
+//   slices(kind)             optional: the slices of the model that this rank owns, for dumps, if
+//                            they are not just those of state()
+//   scalars()                optional: numbers that decide the steps to come, besides those of
+//                            state(). What is in neither must not decide anything: it is lost when
+//                            training resumes from a checkpoint
 //   check_replicas()         optional: throws Error unless copies on several ranks are identical
 //   kDistributed             optional: true if it runs on several ranks
 //   traffic(config, grid, flags)  optional, static: what a step communicates, by formula
@@ -63,10 +68,9 @@ concept Trainer = requires(T trainer, typename T::Flags flags, const TrainerCont
   { T::kLesson } -> std::convertible_to<const LessonInfo&>;
   flags.add_to(app);
   T(context, flags);
-  trainer.initialize();
+  { trainer.state() } -> std::same_as<ModelState&>;
   { trainer.step() } -> std::same_as<StepResult>;
   { trainer.evaluate(size_t{1}) } -> std::same_as<double>;
-  { trainer.slices(kParam) } -> std::same_as<std::vector<Slice>>;
 };
 
 }  // namespace ladder

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/train/alike.h"
+#include "common/train/checkpoints.h"
 #include "common/train/full_tensors.h"
 #include "common/train/inputs.h"
 #include "common/train/outputs.h"
@@ -49,9 +51,11 @@ struct TrainingRun::State {
   void print_progress(const MetricsFile::Step& line) const;
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
   void write_trace();
+  void write(const MetricsFile::Step& line);
   void visit_parameters(const TrainerCalls& calls, const TensorSink& sink);
   void export_model(const TrainerCalls& calls);
-  void sample(const TrainerCalls& calls);
+  void sample(int64_t step, const TrainerCalls& calls);
+  double exposed_so_far() const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
   const Program& program;
@@ -71,6 +75,7 @@ struct TrainingRun::State {
   std::optional<GridGroups> groups;
   std::optional<RankContext> ranks;
   std::optional<FullTensors> full_tensors;
+  std::optional<Checkpoints> checkpoints;
   bool on_terminal;
   Time begin;
 };
@@ -84,6 +89,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   // Only rank 0 checks every value: the files of the other ranks have the same contents.
   if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
   require_same_inputs(job, s.config, s.corpus);
+  s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus);
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
     s.trace_ranks->barrier();  // so that all ranks' times begin together
@@ -98,9 +104,9 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   const std::vector<NamedFile> more_outputs =
       program.outputs ? program.outputs() : std::vector<NamedFile>();
   check_distinct(s.config, s.corpus, more_outputs);
-  s.files.emplace(s.config, more_outputs);
+  s.files.emplace(s.config, more_outputs, s.checkpoints->resumed_step());
   print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
-        (program.describe ? program.describe(s.config, s.grid) : ""));
+        s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : ""));
 }
 
 TrainingRun::~TrainingRun() { state_->job.communicator().use_staging({}); }
@@ -128,16 +134,37 @@ TrainerContext TrainingRun::context() {
 void TrainingRun::State::print_progress(const MetricsFile::Step& line) const {
   const int64_t num_steps = config.optimizer.num_steps;
   if (!on_terminal && !is_reported(line.step, num_steps)) return;
-  const double left = seconds_left(seconds_since(begin), line.step, num_steps);
+  const int64_t first = checkpoints->resumed_step();
+  const double left = seconds_left(seconds_since(begin), line.step - first, num_steps - first);
   const std::string text =
       progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
   say(on_terminal ? "\r" + text + "   " : text + "\n");
 }
 
+// Returns how long this rank has waited for communication, in ms, if anything shows it. On a device
+// asking waits for what is in flight.
+double TrainingRun::State::exposed_so_far() const {
+  return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
+}
+
 MetricsFile::Step TrainingRun::State::measure(int64_t step, const StepResult& result,
                                               double step_ms) const {
   const double rate = tokens_per_second(config, step_ms);
-  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
+  return {.step = step,
+          .result = result,
+          .step_ms = step_ms,
+          .tokens_per_second = rate,
+          .mfu = flops_utilization(config, grid.world_size(), rate),
+          .validation_loss = {},
+          .sequences_per_second = rate / static_cast<double>(config.model.sequence_length)};
+}
+
+void TrainingRun::State::write(const MetricsFile::Step& line) {
+  if (!files) return;
+  if (files->metrics) {
+    files->metrics->write(line, device_memory, job.communicator().ledger().entries());
+  }
+  if (files->board) files->board->write(line, device_memory);
 }
 
 void TrainingRun::train() {
@@ -153,7 +180,13 @@ void TrainingRun::make_and_train() {
   TrainerCalls calls;
   try {
     calls = state_->program.make(context());
-    calls.initialize();
+    Checkpoints& checkpoints = *state_->checkpoints;
+    checkpoints.prepare(state_->host_memory, state_->stream, calls);
+    if (checkpoints.resumed_step() > 0) {
+      checkpoints.restore(calls);
+    } else {
+      calls.initialize();
+    }
     train_and_report(calls);
   } catch (...) {
     // This must happen while the trainer still has its memory: device memory that a collective
@@ -168,13 +201,15 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const RunConfig& config = s.config;
   const int64_t num_steps = config.optimizer.num_steps;
   s.begin = Clock::now();
-  for (int64_t step = 1; step <= num_steps; ++step) {
+  for (int64_t step = s.checkpoints->resumed_step() + 1; step <= num_steps; ++step) {
+    const double exposed_before = s.exposed_so_far();
     Event before, after;
     before.record(s.stream);
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
     MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    line.exposed_ms = s.exposed_so_far() - exposed_before;
     s.print_progress(line);
     check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, calls);
@@ -186,11 +221,14 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
       check_not_diverged(step, *line.validation_loss);
+      // A board shows how samples get better. The last one comes after the tables.
+      const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
+      if (draws && step < num_steps) s.sample(step, calls);
     }
-    if (s.files && s.files->metrics) {
-      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
-    }
+    s.write(line);
+    s.checkpoints->after_step(step, calls);
   }
+  s.checkpoints->finish();
   if (calls.check_replicas) calls.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();
   if (!config.export_to.empty()) s.export_model(calls);
@@ -199,10 +237,12 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const std::string report = calls.report ? calls.report() : std::string();
   const TrafficEntries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, communicated, s.grid, num_steps, config.threads,
-                            s.job.node_size()) +
+        communication_table(s.prediction, communicated, s.grid,
+                            std::max<int64_t>(num_steps - s.checkpoints->resumed_step(), 1),
+                            config.threads, s.job.node_size()) +
         report);
-  if (config.sample_tokens > 0) s.sample(calls);
+  if (config.sample_tokens > 0) s.sample(num_steps, calls);
+  if (s.files && s.files->board) s.files->board->finish();
 }
 
 void TrainingRun::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
@@ -236,14 +276,15 @@ void TrainingRun::State::export_model(const TrainerCalls& calls) {
   say(concat("\n  --export ", one_line(config.export_to), ": written\n"));
 }
 
-void TrainingRun::State::sample(const TrainerCalls& calls) {
+void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
   if (grid.rank != 0) return visit_parameters(calls, nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
   const std::string text = sample_text(
       config, corpus.is_text(), memory,
       [&](const TensorSink& sink) { visit_parameters(calls, sink); },
       tokenizer ? &*tokenizer : nullptr);
-  say("\nsample:\n" + text + "\n");
+  if (files->board) files->board->write_sample(step, text);
+  if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }
 
 }  // namespace ladder

@@ -36,7 +36,7 @@ void step_benchmark(benchmark::State& state, const Setting& setting) {
   Memory host(DeviceType::cpu, "host", 0, host_memory_for(config.device));
   Stream stream(config.device);
   SingleGpuTrainer trainer({config, corpus, device, host, stream}, {});
-  trainer.initialize();
+  trainer.state().initialize();
   StepFloor floor(config.model, config.dtype, config.tokens_per_step(), config.device);
   const auto step = [&] {
     trainer.step();

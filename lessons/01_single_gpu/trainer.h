@@ -18,14 +18,12 @@ class SingleGpuTrainer {
 
   // Allocates all memory that training needs.
   SingleGpuTrainer(const TrainerContext& context, const Flags&);
-  // Gives the parameters their first values.
-  void initialize() { state_.initialize(); }
+  // Returns what the trainer keeps from step to step: dumps, samples and checkpoints read it.
+  ModelState& state() { return state_; }
   // Makes one update from the next global batch.
   StepResult step();
   // Returns the mean loss over global batches of the validation split.
   double evaluate(size_t num_batches);
-  // Returns the parameters, gradients or moments, for dumps and samples.
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
 
  private:
   TrainerContext context_;

@@ -33,9 +33,9 @@ class Bench {
                ground.config().micro_batch_size * ground.options().tokens) {
     if (ground.ranks().rank() == 0) {
       alone_.emplace(ground.context_alone(), SingleGpuTrainer::Flags());
-      alone_->initialize();
+      alone_->state().initialize();
     }
-    trainer_.initialize();
+    trainer_.state().initialize();
   }
 
   // The times of one round, in milliseconds.

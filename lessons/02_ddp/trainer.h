@@ -29,10 +29,9 @@ class DdpTrainer {
                                 const Flags& flags);
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws an Error that names a rank unless all replicas are the same to the bit.
   void check_replicas();
 

@@ -28,10 +28,9 @@ class Zero1Trainer {
                                 const Flags& flags);
 
   Zero1Trainer(const TrainerContext& context, const Flags& flags);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
   void check_replicas();
 

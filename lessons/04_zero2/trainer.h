@@ -26,10 +26,9 @@ class Zero2Trainer {
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
   void check_replicas();
 

@@ -29,10 +29,9 @@ class Zero3Trainer {
                                 const Flags& flags);
 
   Zero3Trainer(const TrainerContext& context, const Flags& flags);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches);
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   size_t most_gathered() const { return gatherer_.most_gathered(); }
 
  private:

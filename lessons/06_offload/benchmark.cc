@@ -27,8 +27,8 @@ void compare(RankBenchmark& ground, const std::string& only, const std::string& 
   if (!name.starts_with(only)) return;
   DdpTrainer ddp(ground.context(), {});
   T trainer(ground.context(), flags);
-  ddp.initialize();
-  trainer.initialize();
+  ddp.state().initialize();
+  trainer.state().initialize();
   std::vector<double> ddp_ms, ms, ratios;
   for (size_t round = 0; round <= ground.options().rounds; ++round) {
     const double before = ground.ms_of([&] { ddp.step(); });

@@ -28,10 +28,9 @@ class TensorParallelTrainer {
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches);
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws an Error unless the parameters that are not split are the same on all ranks.
   void check_replicas();
 

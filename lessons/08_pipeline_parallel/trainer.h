@@ -29,10 +29,9 @@ class PipelineTrainer {
   }
 
   PipelineTrainer(const TrainerContext& context, const Flags& flags);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches);
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws an Error unless the first and the last stage have the same token embedding.
   void check_replicas() {
     const RankContext& ranks = *context_.ranks;

@@ -34,11 +34,11 @@ void compare(RankBenchmark& ground, const std::string& name, size_t micro_batch_
                           base.host_memory, base.stream, with};
   };
   T split(context(&ranks), flags);
-  split.initialize();
+  split.state().initialize();
   std::optional<SingleGpuTrainer> single;
   if (ground.ranks().rank() == 0) {
     single.emplace(context(nullptr), SingleGpuTrainer::Flags{});
-    single->initialize();
+    single->state().initialize();
   }
   std::vector<double> single_ms, split_ms, ratios;
   for (size_t round = 0; round <= ground.options().rounds; ++round) {

@@ -37,10 +37,9 @@ class ThreeDTrainer {
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
   ThreeDTrainer(const TrainerContext& context, const Flags& flags);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches);
-  std::vector<Slice> slices(std::string_view kind) const { return state_.slices(kind); }
   // Throws an Error unless parameters that several ranks hold are the same on all of them.
   void check_replicas();
   // Returns lines about the bubble, on rank 0. Collective.

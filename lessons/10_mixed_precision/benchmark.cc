@@ -29,7 +29,7 @@ constexpr size_t kBatch = 4;
 class Training {
  public:
   Training(size_t tokens, DType dtype) : config_(configure(tokens, dtype)) {
-    trainer_.initialize();
+    trainer_.state().initialize();
   }
 
   const RunConfig& config() const { return config_; }

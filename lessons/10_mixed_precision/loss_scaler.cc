@@ -57,4 +57,13 @@ void LossScaler::update(bool overflow, int64_t step) {
   if (dynamic_ && --overflows_left_ <= 0) scale_ = std::max(scale_ / 2, flags_.min_loss_scale);
 }
 
+std::vector<Scalar> LossScaler::scalars() {
+  std::vector<Scalar> scalars = {{"loss_scale.skips_at_minimum", &skips_at_minimum_}};
+  if (!dynamic_) return scalars;
+  scalars.push_back({"loss_scale.scale", &scale_});
+  scalars.push_back({"loss_scale.good_steps", &good_steps_});
+  scalars.push_back({"loss_scale.overflows_left", &overflows_left_});
+  return scalars;
+}
+
 }  // namespace ladder

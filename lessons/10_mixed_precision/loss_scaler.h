@@ -3,6 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <vector>
+
+#include "common/model/slices.h"
 
 namespace ladder {
 
@@ -39,6 +42,8 @@ class LossScaler {
   // it. Throws an Error that names the step if that has happened kMostSkips times in a row at the
   // smallest scale.
   void update(bool overflow, int64_t step);
+  // Returns what a checkpoint keeps of it. A fixed scale is the flags' affair.
+  std::vector<Scalar> scalars();
 
  private:
   LossScaleFlags flags_;

@@ -37,7 +37,8 @@ class MixedPrecisionTrainer {
                                 const Flags& flags);
 
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
-  void initialize() { state_.initialize(); }
+  ModelState& state() { return state_; }
+  std::vector<Scalar> scalars() { return scaler_.scalars(); }
   // If gradients overflow on any rank, all ranks skip the step: AdamW makes no update and does not
   // count one, and the learning rate's schedule stays where it is.
   StepResult step();

@@ -28,13 +28,13 @@ class Session {
     if (make_program<T>(flags).arrange) groups.emplace(group, grid);
     rank_context.emplace(RankContext{grid, group, groups ? &*groups : nullptr, registered});
     trainer.emplace(TrainerContext{config, corpus(), device, host, stream, &*rank_context}, flags);
-    trainer->initialize();
+    trainer->state().initialize();
   }
   Session(const Session&) = delete;
 
   // Full tensors of a kind, on the group's rank 0. Collective.
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(trainer->slices(kind), stream, sink);
+    full_tensors.visit(slices_of(*trainer, kind), stream, sink);
   }
 
   static const Corpus& corpus() {

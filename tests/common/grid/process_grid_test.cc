@@ -6,6 +6,8 @@
 #include <set>
 #include <vector>
 
+#include "kernels/runtime/check.h"
+
 namespace ladder {
 namespace {
 
@@ -84,6 +86,49 @@ TEST_CASE("a layout is written by its axes") {
   CHECK(layout_text({.pipeline_size = 2, .data_size = 8, .tensor_size = 4}) ==
         "data=8,pipeline=2,tensor=4");
   CHECK(layout_text({.context_size = 2, .tensor_size = 4}) == "context=2,tensor=4");
+}
+
+TEST_CASE("a layout is read as it is written, and in any order of its axes") {
+  for (size_t pipeline : {1, 2, 12}) {
+    for (size_t data : {1, 8}) {
+      for (size_t tensor : {1, 3}) {
+        for (size_t context : {1, 2}) {
+          const std::string text = layout_text({pipeline, data, context, tensor});
+          CHECK(layout_text(parse_layout(text)) == text);
+        }
+      }
+    }
+  }
+  const ProcessGrid grid = parse_layout("tensor=2,data=8,pipeline=4,context=1");
+  CHECK(layout_text(grid) == "data=8,pipeline=4,tensor=2");
+  CHECK((grid.rank == 0 && grid.context_size == 1));
+  CHECK(parse_layout("data=1000000").world_size() == kMostRanks);
+}
+
+TEST_CASE("a layout that is none is refused in one line that says why") {
+  const auto [text, why] = GENERATE(table<std::string, std::string>({
+      {"", "'' is not AXIS=RANKS"},
+      {"8", "'8' is not AXIS=RANKS with the axis data, pipeline, context or tensor"},
+      {"data", "'data' is not AXIS=RANKS"},
+      {"data=2,", "'' is not AXIS=RANKS"},
+      {",data=2", "'' is not AXIS=RANKS"},
+      {"data=2;tensor=2", "data=2;tensor=2 is not a whole number"},
+      {"experts=2", "'experts=2' is not AXIS=RANKS"},
+      {"Data=2", "'Data=2' is not AXIS=RANKS"},
+      {"data=2,tensor=2,data=2", "data is there twice"},
+      {"data=1,data=1", "data is there twice"},
+      {"data=0", "data=0 is not a whole number from 1"},
+      {"data=", "data= is not a whole number from 1"},
+      {"data=-1", "data=-1 is not a whole number from 1"},
+      {"data=02", "data=02 is not a whole number from 1"},
+      {"data=2.5", "data=2.5 is not a whole number from 1"},
+      {"data=99999999999999999999", "is not a whole number from 1"},
+      {"data=1000001", "at most 1000000 ranks in all"},
+      {"data=1001,tensor=1000", "tensor=1000 is not a whole number from 1"},
+  }));
+  CAPTURE(text);
+  CHECK_THROWS_WITH(parse_layout(text), Catch::StartsWith(text + ": ") && Catch::Contains(why));
+  CHECK_THROWS_AS(parse_layout(text), UserError);
 }
 
 }  // namespace

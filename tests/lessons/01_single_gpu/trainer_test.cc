@@ -39,10 +39,10 @@ struct Session {
   explicit Session(const RunConfig& config_) : config(config_) {
     trainer = std::make_unique<SingleGpuTrainer>(
         TrainerContext{config, corpus, device, host, stream}, SingleGpuTrainer::Flags{});
-    trainer->initialize();
+    trainer->state().initialize();
   }
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(trainer->slices(kind), stream, sink);
+    full_tensors.visit(trainer->state().slices(kind), stream, sink);
   }
   // "loss", "grad_norm" and every tensor, such as "grad.wte.weight".
   std::map<std::string, Values> state() {

@@ -1,4 +1,4 @@
-#include "common/train/slices.h"
+#include "common/model/slices.h"
 
 namespace ladder {
 namespace {

@@ -1,5 +1,5 @@
 // Who holds and who owns what of the model, for every way to spread it over ranks.
-#include "common/train/slices.h"
+#include "common/model/slices.h"
 
 #include <catch2/catch.hpp>
 #include <map>

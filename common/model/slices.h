@@ -1,8 +1,11 @@
 // Describes which elements of the model a rank has: slices of its tensors.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "common/model/layout.h"
@@ -37,5 +40,14 @@ using TensorSink = std::function<void(const ParameterSpec&, ConstTensorView)>;
 inline constexpr std::string_view kParam = "param", kGrad = "grad", kExpAvg = "exp_avg",
                                   kExpAvgSq = "exp_avg_sq";
 inline constexpr std::string_view kDumpedKinds[] = {kGrad, kParam, kExpAvg, kExpAvgSq};
+// Those that decide the steps to come. A checkpoint has them.
+inline constexpr std::string_view kStoredKinds[] = {kParam, kExpAvg, kExpAvgSq};
+
+// A number of the state that decides the steps to come, such as how many updates have been made. It
+// is written to checkpoints by its name, and set from them.
+struct Scalar {
+  std::string name;
+  std::variant<int64_t*, double*> value;
+};
 
 }  // namespace ladder

@@ -1,0 +1,296 @@
+#include "common/checkpoint/index.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "common/checkpoint/json_place.h"
+#include "common/checkpoint/overlap.h"
+#include "common/model/description.h"
+#include "common/model/slices.h"
+
+namespace ladder {
+namespace {
+
+constexpr const char* kFormat = "ladder checkpoint";
+// GPT-2 XL on 1,024 ranks has an index of 15 MB.
+constexpr size_t kMostBytes = size_t{1} << 28;
+
+std::string hexadecimal(uint64_t number) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016lx", number);
+  return text;
+}
+
+std::string checksum_of(const Json& json) {
+  const std::string text = json.dump();
+  return hexadecimal(XXH3_64bits(text.data(), text.size()));
+}
+
+Json to_json(const StoredSlice& slice) {
+  const Runs& runs = slice.elements.runs;
+  Json checksums = Json::array();
+  for (uint64_t checksum : slice.checksums) checksums.push_back(hexadecimal(checksum));
+  return {{"rank", slice.rank},
+          {"runs", {runs.first, runs.length, runs.stride}},
+          {"range", {slice.elements.first, slice.elements.count}},
+          {"checksums", checksums}};
+}
+
+uint64_t parse_checksum(const Json& value, const JsonPlace& place) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    place.refuse("\"checksums\": expected strings of 16 hexadecimal digits");
+  }
+  return std::stoull(text, nullptr, 16);
+}
+
+// Throws UserError unless the runs stay within a tensor of so many elements.
+void check_elements(const PlacedElements& elements, size_t total, const JsonPlace& place) {
+  const auto& [runs, first, count] = elements;
+  if (runs.length == 0 || runs.stride < runs.length || count == 0 || runs.first >= total ||
+      first >= total || count > total - first) {
+    place.refuse("a slice with runs ", runs.first, ", ", runs.length, ", ", runs.stride,
+                 " and range ", first, ", ", count, " of ", total, " elements");
+  }
+  const size_t last = first + count - 1;
+  const size_t run = last / runs.length, within = last % runs.length;
+  if (within >= total - runs.first || run > (total - runs.first - within - 1) / runs.stride) {
+    place.refuse("a slice goes beyond the tensor's ", total, " elements");
+  }
+}
+
+StoredSlice parse_slice(const Json& json, DType dtype, size_t total, const JsonPlace& place) {
+  StoredSlice slice;
+  slice.rank = place.number(json, "rank", 0, kMostRanks);
+  const std::vector<size_t> runs = place.numbers(json, "runs", 3, total);
+  const std::vector<size_t> range = place.numbers(json, "range", 2, total);
+  slice.elements = {{runs[0], runs[1], runs[2]}, range[0], range[1]};
+  check_elements(slice.elements, total, place);
+  const Json& checksums = place.at(json, "checksums");
+  const size_t num_chunks = (range[1] + chunk_elements(dtype) - 1) / chunk_elements(dtype);
+  if (!checksums.is_array() || checksums.size() != num_chunks) {
+    place.refuse("\"checksums\": expected ", num_chunks, ", one for each chunk of ", kChunkBytes,
+                 " bytes");
+  }
+  for (const Json& value : checksums) slice.checksums.push_back(parse_checksum(value, place));
+  return slice;
+}
+
+StoredTensor parse_tensor(const Json& json, const JsonPlace& place) {
+  constexpr size_t kMostElements = size_t{1} << 60;
+  StoredTensor tensor;
+  tensor.dtype = place.float_dtype(json, "dtype");
+  const Json& shape = place.at(json, "shape");
+  if (!shape.is_array() || shape.empty() || shape.size() > 2) {
+    place.refuse("\"shape\": expected one or two integers");
+  }
+  size_t total = 1;
+  for (const Json& extent : shape) {
+    tensor.shape.push_back(place.checked(extent, "shape", 1, kMostElements / total));
+    total *= tensor.shape.back();
+  }
+  const Json& slices = place.at(json, "slices");
+  if (!slices.is_array()) place.refuse("\"slices\": expected an array");
+  for (const Json& slice : slices) {
+    tensor.slices.push_back(parse_slice(slice, tensor.dtype, total, place));
+  }
+  return tensor;
+}
+
+std::map<std::string, StoredTensor> parse_tensors(const Json& json, const JsonPlace& place) {
+  if (!json.is_object()) place.refuse("\"tensors\": expected an object");
+  std::map<std::string, StoredTensor> tensors;
+  for (const auto& [name, tensor] : json.items()) {
+    tensors[name] = parse_tensor(tensor, place.in(concat("tensor ", quoted_name(name))));
+  }
+  return tensors;
+}
+
+// Throws UserError unless the slices have each element of the tensor exactly once, and each file
+// has at most one slice.
+void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPlace& place) {
+  size_t total = 1;
+  for (size_t extent : tensor.shape) total *= extent;
+  std::set<size_t> ranks;
+  std::vector<PlacedElements> slices;
+  for (const StoredSlice& slice : tensor.slices) {
+    if (slice.rank >= num_files) {
+      place.refuse("a slice of rank ", slice.rank, " of ", num_files, " ranks");
+    }
+    if (!ranks.insert(slice.rank).second) place.refuse("two slices of rank ", slice.rank);
+    slices.push_back(slice.elements);
+  }
+  const std::string fault = cover_fault(slices, total);
+  if (!fault.empty()) place.refuse(fault);
+}
+
+// Throws UserError unless the tensors are those of the model, each in full.
+void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
+  std::map<std::string, std::vector<size_t>> shapes;
+  for (const UnitSpec& unit : describe(index.model).units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      std::vector<size_t>& shape = shapes[parameter.name];
+      for (size_t d = 0; d < parameter.shape.num_dims(); ++d) shape.push_back(parameter.shape[d]);
+      for (std::string_view kind : kStoredKinds) {
+        const std::string name = concat(kind, ".", parameter.name);
+        if (!index.tensors.contains(name)) place.refuse("tensor ", name, " is missing");
+      }
+    }
+  }
+  for (const auto& [name, tensor] : index.tensors) {
+    const JsonPlace here = place.in(concat("tensor ", quoted_name(name)));
+    const auto shape = shapes.find(name.substr(std::min(name.size(), name.find('.') + 1)));
+    if (shape == shapes.end()) here.refuse("is not part of the model");
+    if (shape->second != tensor.shape) here.refuse("has another shape than in the model");
+    check_slices(tensor, index.layout.world_size(), here);
+  }
+}
+
+Gpt2Config parse_model(const Json& json, const JsonPlace& place) {
+  constexpr size_t kMost = 1'000'000'000;
+  const Gpt2Config model = {.num_layers = place.number(json, "layers", 1, 10'000),
+                            .num_heads = place.number(json, "heads", 1, 10'000),
+                            .hidden = place.number(json, "hidden", 1, 1'000'000),
+                            .vocab_size = place.number(json, "vocab", 1, kMost),
+                            .sequence_length = place.number(json, "sequence_length", 1, kMost)};
+  if (model.hidden % model.num_heads != 0) place.refuse("the heads do not divide hidden");
+  return model;
+}
+
+ProcessGrid parse_layout(const Json& json, const JsonPlace& place) {
+  ProcessGrid grid;
+  size_t left = kMostRanks;
+  const auto size = [&](const char* axis) {
+    const size_t ranks = place.number(json, axis, 1, left);
+    left /= ranks;
+    return ranks;
+  };
+  grid.pipeline_size = size("pipeline");
+  grid.data_size = size("data");
+  grid.context_size = size("context");
+  grid.tensor_size = size("tensor");
+  return grid;
+}
+
+std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPlace& place) {
+  std::map<std::string, ScalarValue> scalars;
+  if (!json.is_object()) place.refuse("\"scalars\": expected an object");
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number_float() && std::isfinite(value.get<double>())) {
+      scalars[name] = value.get<double>();
+    } else if (value.is_number_unsigned() ? value.get<uint64_t>() <= INT64_MAX
+                                          : value.is_number_integer()) {
+      scalars[name] = value.get<int64_t>();
+    } else {
+      place.refuse("scalar ", quoted_name(name), ": expected a number");
+    }
+  }
+  const auto step = scalars.find("step");
+  if (step == scalars.end() || !std::holds_alternative<int64_t>(step->second) ||
+      std::get<int64_t>(step->second) < 1) {
+    place.refuse("\"step\": expected an integer from 1");
+  }
+  return scalars;
+}
+
+}  // namespace
+
+std::string rank_file_name(size_t rank) {
+  char text[32];
+  std::snprintf(text, sizeof text, "rank_%04zu.safetensors", rank);
+  return text;
+}
+
+Json to_json(const std::map<std::string, StoredTensor>& tensors) {
+  Json json = Json::object();
+  for (const auto& [name, tensor] : tensors) {
+    Json slices = Json::array();
+    for (const StoredSlice& slice : tensor.slices) slices.push_back(to_json(slice));
+    json[name] = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape}, {"slices", slices}};
+  }
+  return json;
+}
+
+std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const std::string& path) {
+  const JsonPlace place(path);
+  return parse_tensors(place.parse(text), place);
+}
+
+namespace {
+
+// Returns the object with each of its values on a line, and so each tensor.
+std::string in_lines(const Json& object) {
+  std::string text;
+  for (const auto& [key, value] : object.items()) {
+    text += concat(text.empty() ? "{" : ",", "\n", Json(key).dump(), ": ",
+                   key == "tensors" ? in_lines(value) : value.dump());
+  }
+  return text + "\n}\n";
+}
+
+}  // namespace
+
+std::string to_text(const CheckpointIndex& index) {
+  const auto& [layers, heads, hidden, vocab, sequence_length] = index.model;
+  const ProcessGrid& grid = index.layout;
+  Json json = {{"format", kFormat}, {"version", CheckpointIndex::kVersion}};
+  json["lesson"] = index.lesson;
+  json["model"] = {{"layers", layers},
+                   {"heads", heads},
+                   {"hidden", hidden},
+                   {"vocab", vocab},
+                   {"sequence_length", sequence_length}};
+  json["layout"] = {{"pipeline", grid.pipeline_size},
+                    {"data", grid.data_size},
+                    {"context", grid.context_size},
+                    {"tensor", grid.tensor_size}};
+  json["dtype"] = name_of(index.dtype);
+  json["scalars"] = Json::object();
+  for (const auto& [name, value] : index.scalars) {
+    std::visit([&, key = name](auto number) { json["scalars"][key] = number; }, value);
+  }
+  json["settings"] = index.settings;
+  json["tensors"] = to_json(index.tensors);
+  json["checksum"] = checksum_of(json);
+  return in_lines(json);
+}
+
+CheckpointIndex parse_index(std::string_view text, const std::string& path) {
+  const JsonPlace place(path);
+  if (text.size() > kMostBytes) {
+    place.refuse("has ", text.size(), " bytes; the index of a checkpoint has at most ", kMostBytes);
+  }
+  Json json = place.parse(text);
+  if (!json.is_object() || json.value("format", Json()) != kFormat) {
+    place.refuse("is not the index of a checkpoint");
+  }
+  const size_t version = place.number(json, "version", 1, SIZE_MAX);
+  if (version > CheckpointIndex::kVersion) {
+    place.refuse("has version ", version, " of the format, this program knows up to ",
+                 CheckpointIndex::kVersion, "; read it with a newer one");
+  }
+  const std::string checksum = place.string(json, "checksum");
+  json.erase("checksum");
+  if (checksum_of(json) != checksum) place.refuse("does not match its checksum: it is damaged");
+
+  CheckpointIndex index;
+  index.lesson = place.string(json, "lesson");
+  index.model = parse_model(place.at(json, "model"), place.in("model"));
+  index.layout = parse_layout(place.at(json, "layout"), place.in("layout"));
+  index.dtype = place.float_dtype(json, "dtype");
+  index.scalars = parse_scalars(place.at(json, "scalars"), place);
+  const Json& settings = place.at(json, "settings");
+  if (!settings.is_object()) place.refuse("\"settings\": expected an object");
+  for (const auto& [name, value] : settings.items()) {
+    index.settings[name] = place.string(settings, name.c_str());
+  }
+  index.tensors = parse_tensors(place.at(json, "tensors"), place);
+  check_tensors(index, place);
+  return index;
+}
+
+}  // namespace ladder

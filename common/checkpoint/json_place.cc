@@ -1,0 +1,68 @@
+#include "common/checkpoint/json_place.h"
+
+#include <set>
+
+namespace ladder {
+
+Json JsonPlace::parse(std::string_view text) const {
+  constexpr int kMostDepth = 8;
+  std::vector<std::set<std::string>> keys;
+  const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth > kMostDepth) refuse("objects in objects, deeper than ", kMostDepth);
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key) {
+      const auto key = parsed.get<std::string>();
+      if (!keys.back().insert(key).second) refuse(quoted_name(key), " is there twice");
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, look);
+  } catch (const Json::exception& error) {
+    refuse("is not valid JSON in UTF-8");
+  }
+}
+
+const Json& JsonPlace::at(const Json& object, const char* key) const {
+  if (!object.is_object()) refuse("expected an object");
+  const auto found = object.find(key);
+  if (found == object.end()) refuse(quoted_name(key), " is missing");
+  return *found;
+}
+
+std::string JsonPlace::string(const Json& object, const char* key) const {
+  const Json& value = at(object, key);
+  if (!value.is_string()) refuse(quoted_name(key), ": expected a string");
+  return value.get<std::string>();
+}
+
+DType JsonPlace::float_dtype(const Json& object, const char* key) const {
+  const std::string name = string(object, key);
+  for (DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  refuse(quoted_name(key), ": ", quoted_name(name), " is not fp32, fp64, bf16 or fp16");
+}
+
+size_t JsonPlace::checked(const Json& value, const char* key, size_t least, size_t most) const {
+  if (!value.is_number_unsigned()) refuse(quoted_name(key), ": expected integers from 0");
+  const auto number = value.get<size_t>();
+  if (number < least || number > most) {
+    refuse(quoted_name(key), ": ", number, " is not in ", least, " to ", most);
+  }
+  return number;
+}
+
+std::vector<size_t> JsonPlace::numbers(const Json& object, const char* key, size_t count,
+                                       size_t most) const {
+  const Json& array = at(object, key);
+  if (!array.is_array() || array.size() != count) {
+    refuse(quoted_name(key), ": expected ", count, " integers");
+  }
+  std::vector<size_t> result;
+  for (const Json& value : array) result.push_back(checked(value, key, 0, most));
+  return result;
+}
+
+}  // namespace ladder

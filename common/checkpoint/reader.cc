@@ -1,0 +1,182 @@
+#include "common/checkpoint/reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "common/checkpoint/overlap.h"
+#include "common/io/path.h"
+#include "common/io/printable.h"
+#include "common/io/safetensors.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Throws UserError unless there is a folder, itself and not a link to one.
+void check_folder(const std::string& path) {
+  struct stat status;
+  if (lstat(path.c_str(), &status) != 0) {
+    throw UserError(concat(path, ": cannot be read: ", std::strerror(errno)));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    throw UserError(concat(path, ": is ", S_ISLNK(status.st_mode) ? "a link" : kind_of(status),
+                           ", expected the folder of a checkpoint"));
+  }
+}
+
+// Returns whether it is the name of the file of one of the ranks.
+bool is_rank_file(const std::string& name, size_t num_files) {
+  size_t rank = 0;
+  const char* const digits = name.data() + std::string_view("rank_").size();
+  const auto parsed = std::from_chars(digits, name.data() + name.size(), rank);
+  return parsed.ec == std::errc() && rank < num_files && name == rank_file_name(rank);
+}
+
+// Throws UserError if there is a file of a rank that the index does not know.
+void check_files(const std::string& path, size_t num_files) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("rank_") || !name.ends_with(".safetensors")) continue;
+    if (!is_rank_file(name, num_files)) {
+      throw UserError(concat(path, "/", one_line(name), ": does not belong to this checkpoint of ",
+                             num_files, " ranks"));
+    }
+  }
+  if (error) throw UserError(concat(path, ": cannot be read: ", error.message()));
+}
+
+}  // namespace
+
+// The file of a rank.
+struct CheckpointReader::File {
+  std::string path;
+  Descriptor descriptor;
+  size_t data_begin = 0;                 // byte at which the data section begins
+  std::map<std::string, size_t> begins;  // of each tensor in the data section
+};
+
+CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
+  check_folder(path);
+  const std::string index = path + "/checkpoint.json";
+  index_ = parse_index(text_of(MappedFile(index)), index);
+  files_.resize(index_.layout.world_size());
+  check_files(path, files_.size());
+}
+
+CheckpointReader::~CheckpointReader() = default;
+
+CheckpointReader::File& CheckpointReader::file(size_t rank) {
+  if (files_[rank]) return *files_[rank];
+  auto file = std::make_unique<File>();
+  file->path = concat(path_, "/", rank_file_name(rank));
+  {
+    // Mapped only while its header is read: the pages of a map count as this process's memory.
+    const MappedFile mapped(file->path);
+    const std::vector<SafetensorsEntry> entries =
+        parse_safetensors_header(mapped.bytes(), file->path);
+    const size_t data_bytes = entries.empty() ? 0 : entries.back().end;
+    file->data_begin = mapped.bytes().size() - data_bytes;
+    for (const SafetensorsEntry& entry : entries) {
+      const auto tensor = index_.tensors.find(entry.name);
+      const StoredSlice* slice = nullptr;
+      if (tensor != index_.tensors.end()) {
+        for (const StoredSlice& candidate : tensor->second.slices) {
+          if (candidate.rank == rank) slice = &candidate;
+        }
+      }
+      if (slice == nullptr || entry.num_elements() != slice->elements.count ||
+          entry.float_dtype() != tensor->second.dtype) {
+        throw UserError(concat(file->path, ": tensor ", quoted_name(entry.name),
+                               " is not what checkpoint.json says"));
+      }
+      file->begins[entry.name] = entry.begin;
+    }
+  }
+  file->descriptor = Descriptor(open(file->path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file->descriptor.is_open()) {
+    throw UserError(concat(file->path, ": cannot be read: ", std::strerror(errno)));
+  }
+  files_[rank] = std::move(file);
+  return *files_[rank];
+}
+
+void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
+                                  DType dtype) {
+  File& from = file(slice.rank);
+  const auto begin = from.begins.find(tensor);
+  if (begin == from.begins.end()) {
+    throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), " is missing"));
+  }
+  const size_t bytes = slice.elements.count * size_of(dtype), first = chunk * kChunkBytes;
+  buffer_.resize(std::min(kChunkBytes, bytes - first));
+  for (size_t done = 0; done < buffer_.size();) {
+    const ssize_t count =
+        pread(from.descriptor.number(), buffer_.data() + done, buffer_.size() - done,
+              static_cast<off_t>(from.data_begin + begin->second + first + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), " cannot be read: ",
+                             count < 0 ? std::strerror(errno) : "the file has become shorter"));
+    }
+    done += static_cast<size_t>(count);
+  }
+  if (XXH3_64bits(buffer_.data(), buffer_.size()) != slice.checksums[chunk]) {
+    throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), ", bytes ", first, " to ",
+                           first + buffer_.size(),
+                           ": do not match their checksum; the file is "
+                           "damaged, or of another step"));
+  }
+}
+
+void CheckpointReader::read(const std::string& tensor, const PlacedElements& wanted,
+                            TensorView destination) {
+  const StoredTensor& stored = index_.tensors.at(tensor);
+  check(destination.device() == DeviceType::cpu && destination.num_elements() == wanted.count,
+        "CheckpointReader::read: another destination than the elements that are wanted");
+  size_t placed = 0;
+  std::pair<const StoredSlice*, size_t> loaded{};
+  for (const auto& [slice, chunk, part] : parts_to_read(stored, wanted)) {
+    if (loaded != std::pair(slice, chunk)) read_chunk(tensor, *slice, chunk, stored.dtype);
+    loaded = {slice, chunk};
+    const ConstTensorView source(buffer_.data(), stored.dtype, DeviceType::cpu,
+                                 {buffer_.size() / size_of(stored.dtype)});
+    place(destination.rows(part.to, part.count), source.rows(part.from, part.count));
+    placed += part.count;
+  }
+  check(placed == wanted.count, "CheckpointReader::read: elements beyond the tensor");
+}
+
+void CheckpointReader::place(TensorView destination, ConstTensorView source) {
+  if (destination.dtype() == source.dtype()) {
+    std::memcpy(destination.data(), source.data(), source.num_bytes());
+  } else {
+    cast(host_stream_, destination, source);
+  }
+}
+
+void CheckpointReader::verify() {
+  for (size_t rank = 0; rank < files_.size(); ++rank) {
+    bool owns = false;
+    for (const auto& [name, tensor] : index_.tensors) {
+      for (const StoredSlice& slice : tensor.slices) {
+        if (slice.rank != rank) continue;
+        for (size_t c = 0; c < slice.checksums.size(); ++c)
+          read_chunk(name, slice, c, tensor.dtype);
+        owns = true;
+      }
+    }
+    if (!owns) file(rank);
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,55 @@
+// Reads a checkpoint, whatever layout wrote it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/checkpoint/index.h"
+#include "common/io/descriptor.h"
+#include "kernels/runtime/stream.h"
+#include "kernels/runtime/tensor.h"
+
+namespace ladder {
+
+// CheckpointReader reads slices of tensors. It opens only the files that have elements of them,
+// reads only the chunks with these elements, one at a time, and checks each.
+class CheckpointReader {
+ public:
+  // Reads and checks the index. `path` is the checkpoint's folder, such as "c/step_00000050".
+  // Throws a UserError that names the file if it is missing, unreadable, damaged or of a newer
+  // format, if the folder is a link, or if it has a file of a rank that the index does not know.
+  explicit CheckpointReader(const std::string& path);
+  ~CheckpointReader();
+
+  const std::string& path() const { return path_; }
+  const CheckpointIndex& index() const { return index_; }
+
+  // Sets `destination`, which is in host memory, to the elements `wanted` of a tensor, such as
+  // "param.wte.weight". They are converted to the destination's dtype: exactly if it has more bits,
+  // otherwise rounded to nearest. Throws a UserError that names the file if a file is missing,
+  // shorter or longer than the index says, or if a chunk does not match its checksum. REQUIRES: the
+  // checkpoint has the tensor; `wanted` stays within it; destination (wanted.count).
+  void read(const std::string& tensor, const PlacedElements& wanted, TensorView destination);
+
+  // Reads and checks everything. Throws UserError as read() does.
+  void verify();
+
+ private:
+  struct File;
+  // Opens a rank's file unless it is open already.
+  File& file(size_t rank);
+  // Reads a chunk of a slice into buffer_.
+  void read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk, DType dtype);
+
+  // Copies elements to where they are wanted, in their dtype.
+  void place(TensorView destination, ConstTensorView source);
+
+  std::string path_;
+  CheckpointIndex index_;
+  std::vector<std::unique_ptr<File>> files_;
+  std::vector<std::byte> buffer_;
+  Stream host_stream_{DeviceType::cpu};
+};
+
+}  // namespace ladder

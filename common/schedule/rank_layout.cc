@@ -1,0 +1,31 @@
+#include "common/schedule/rank_layout.h"
+
+#include "common/schedule/cut.h"
+
+namespace ladder {
+
+Layout rank_layout(const Gpt2Config& config, const ProcessGrid& grid) {
+  const auto require = [&](bool holds, const auto&... why) {
+    if (!holds) throw UserError(concat(layout_text(grid), ": ", why...));
+  };
+  require(grid.rank < grid.world_size(), "has ranks 0 to ", grid.world_size() - 1, ", no rank ",
+          grid.rank);
+  require(grid.context_size == 1, "ranks of a context axis do not divide the model; leave it out");
+  const size_t tensor = grid.tensor_size, vocab = config.vocab_size;
+  require(config.num_heads % tensor == 0, "tensor=", tensor, " does not divide the model's ",
+          counted(config.num_heads, "head"));
+  const size_t most_tokens = (vocab + tensor - 1) / tensor;
+  require(most_tokens * (tensor - 1) < vocab, "tensor=", tensor, " leaves a rank without any of ",
+          counted(vocab, "token"));
+  const ModelDescription model = describe(config);
+  size_t most_stages = 0;
+  for (const Operation& operation : model.operations) most_stages += operation.starts_stage;
+  require(grid.pipeline_size <= most_stages, "the model can be cut into at most ",
+          counted(most_stages, "stage"));
+  ModelPart part = cut_evenly(model, grid.pipeline_size)[grid.place(Axis::pipeline)];
+  part.tensor_rank = grid.place(Axis::tensor);
+  part.tensor_size = tensor;
+  return Layout(model, grid.data_size, part);
+}
+
+}  // namespace ladder

@@ -1,0 +1,262 @@
+#include "common/train/checkpoints.h"
+
+#include <charconv>
+#include <chrono>
+#include <cstring>
+
+#include "common/io/path.h"
+#include "common/io/printable.h"
+#include "common/train/alike.h"
+#include "kernels/runtime/clock.h"
+
+namespace ladder {
+namespace {
+
+// Writes a number with as few digits as it takes to read it back.
+std::string text_of(double number) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+std::string text_of(const Gpt2Config& model) {
+  return concat(model.num_layers, " layers, ", model.num_heads, " heads, hidden ", model.hidden,
+                ", vocabulary ", model.vocab_size, ", sequence length ", model.sequence_length);
+}
+
+size_t bytes_of(const std::vector<NamedSlice>& slices) {
+  size_t bytes = 0;
+  for (const auto& [name, slice] : slices) bytes += slice.view.num_bytes();
+  return bytes;
+}
+
+}  // namespace
+
+Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
+                         const std::vector<NamedSlice>& slices) {
+  const CheckpointConfig& checkpoint = config.checkpoint;
+  bool on_device = false;
+  for (const auto& [name, slice] : slices) on_device |= slice.view.device() != DeviceType::cpu;
+  const size_t bytes = checkpoint.path.empty() ? 0
+                       : checkpoint.async      ? bytes_of(slices)
+                       : on_device             ? kChunkBytes
+                                               : 0;
+  if (bytes == 0) return {};
+  return Tensor(host_memory, Category::workspace, DType::fp32, {(bytes + 3) / 4});
+}
+
+std::map<std::string, std::string> settings_of(const RunConfig& config, const Corpus& corpus) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  return {{"--data", identity_of(corpus)},
+          {"--global-batch-size", concat(config.global_batch_size)},
+          {"--seed", concat(config.seed)},
+          {"--steps", concat(optimizer.num_steps)},
+          {"--warmup-steps", concat(optimizer.warmup_steps)},
+          {"--learning-rate", text_of(optimizer.learning_rate)},
+          {"--min-learning-rate", text_of(optimizer.min_learning_rate)},
+          {"--weight-decay", text_of(optimizer.weight_decay)},
+          {"--beta1", text_of(optimizer.beta1)},
+          {"--beta2", text_of(optimizer.beta2)},
+          {"--epsilon", text_of(optimizer.epsilon)},
+          {"--clip-norm", text_of(optimizer.clip_norm)},
+          {"--dtype", std::string(name_of(config.dtype))}};
+}
+
+Checkpoints::Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& job,
+                         const LessonInfo& lesson, const Corpus& corpus)
+    : config_(config), grid_(grid), job_(job), lesson_(lesson.name) {
+  if (config_.checkpoint.path.empty()) return;
+  settings_ = settings_of(config, corpus);
+  named_by("--checkpoint", [&] {
+    if (grid_.rank == 0) folder_.emplace(config_.checkpoint.path);
+    find_newest();
+  });
+}
+
+Checkpoints::~Checkpoints() {
+  stopped_ = true;
+  if (writer_.joinable()) writer_.join();
+}
+
+void Checkpoints::find_newest() {
+  const std::string& path = config_.checkpoint.path;
+  const std::vector<int64_t> steps = checkpoints_in(path);
+  // Rank 0 has locked the folder, so what it finds is what there is.
+  const auto newest = static_cast<uint64_t>(steps.empty() ? 0 : steps.back());
+  resumed_step_ = static_cast<int64_t>(job_.all_gather({newest}).front());
+  if (resumed_step_ == 0) {
+    if (config_.checkpoint.resume)
+      notes_ = "  resumed  nothing: the folder has no checkpoint yet\n";
+    return;
+  }
+  if (!config_.checkpoint.resume) {
+    throw UserError(concat(path, ": has checkpoints of an earlier run, up to step ", resumed_step_,
+                           "; add --resume to go on from there, or name another folder"));
+  }
+  resumed_.emplace(checkpoint_path(path, resumed_step_));
+  compare(resumed_->index());
+}
+
+void Checkpoints::compare(const CheckpointIndex& index) {
+  const int64_t last = config_.optimizer.num_steps;
+  const std::string &path = resumed_->path(), stored = text_of(index.model),
+                    own = text_of(config_.model);
+  if (stored != own) {
+    throw UserError(
+        concat(path, ": is of another model (", stored, ") than this run's (", own, ")"));
+  }
+  if (resumed_step_ != index.step()) {
+    throw UserError(
+        concat(path, ": is of step ", index.step(), ", another one than its name says"));
+  }
+  if (resumed_step_ > last) {
+    throw UserError(concat(path, ": is beyond --steps ", last, "; take --steps ", resumed_step_,
+                           " or more, or another folder"));
+  }
+  notes_ = concat("  resumed  after step ", resumed_step_, " from ", one_line(path),
+                  ", written by ", one_line(index.lesson), " (", layout_text(index.layout), ")\n");
+  if (resumed_step_ == last) notes_ += "  resumed  nothing is left to train\n";
+  const auto changed = [&](const std::string& what, const std::string& now, const std::string& then,
+                           const char* because) {
+    notes_ += concat("  changed  ", what, " ", now, ", was ", one_line(then), because, "\n");
+  };
+  for (const auto& [name, value] : settings_) {
+    const auto then = index.settings.find(name);
+    if (then == index.settings.end() || then->second == value) continue;
+    changed(name, value, then->second,
+            name == "--steps" ? ": another learning rate from here" : "");
+  }
+  if (layout_text(index.layout) != layout_text(grid_)) {
+    changed("layout", layout_text(grid_), layout_text(index.layout),
+            ": sums are rounded in another order from here");
+  }
+  if (!config_.init.empty()) notes_ += "  resumed  so --init is not read\n";
+}
+
+void Checkpoints::restore(const TrainerCalls& calls) {
+  named_by("--checkpoint", [&] { calls.restore(*resumed_); });
+  const auto& stored = resumed_->index().scalars;
+  for (const Scalar& scalar : calls.scalars()) {
+    const auto found = stored.find(scalar.name);
+    if (found == stored.end()) continue;  // of another lesson: it keeps its first value
+    std::visit(
+        [&](auto* number) {
+          using Number = std::remove_pointer_t<decltype(number)>;
+          if (!std::holds_alternative<Number>(found->second)) {
+            throw UserError(concat("--checkpoint ", resumed_->path(), ": scalar ", scalar.name,
+                                   " has another type"));
+          }
+          *number = std::get<Number>(found->second);
+        },
+        scalar.value);
+  }
+  resumed_.reset();
+}
+
+void Checkpoints::prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls) {
+  if (config_.checkpoint.path.empty()) return;
+  stream_ = &stream;
+  buffer_ = checkpoint_buffer(host_memory, config_, stored_slices(calls.slices));
+}
+
+void Checkpoints::barrier() {
+  Communicator& ranks = job_.communicator();
+  ranks.count_as_control(true);
+  ranks.barrier();
+  ranks.count_as_control(false);
+}
+
+void Checkpoints::after_step(int64_t step, const TrainerCalls& calls) {
+  const auto& [path, every, keep, resume, async] = config_.checkpoint;
+  if (path.empty()) return;
+  if (writer_.joinable() && !writing_ && error_) std::rethrow_exception(error_);
+  const bool is_due = every > 0 && step % every == 0;
+  if (is_due || step == config_.optimizer.num_steps) save(step, calls);
+}
+
+void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
+  finish();  // the one before
+  if (folder_) folder_->begin(step);
+  barrier();  // the folder is there
+  CheckpointIndex index;
+  index.lesson = lesson_;
+  index.model = config_.model;
+  index.layout = grid_;
+  index.dtype = config_.dtype;
+  index.settings = settings_;
+  for (const Scalar& scalar : calls.scalars()) {
+    std::visit([&](const auto* number) { index.scalars[scalar.name] = *number; }, scalar.value);
+  }
+  std::vector<NamedSlice> slices = stored_slices(calls.slices);
+  if (!config_.checkpoint.async) {
+    write(index, slices, [&](const NamedSlice& part) -> ConstTensorView {
+      const ConstTensorView elements = part.slice.view;
+      if (elements.device() == DeviceType::cpu) return elements;
+      const TensorView host(buffer_.view().data(), elements.dtype(), DeviceType::cpu,
+                            elements.shape());
+      copy(*stream_, host, elements);
+      stream_->synchronize();
+      return host;
+    });
+    barrier();  // all files are there
+    all_ranks_done_ = true;
+    return publish(index);
+  }
+  char* end = static_cast<char*>(buffer_.view().data());
+  for (auto& [name, slice] : slices) {
+    const TensorView host(end, slice.view.dtype(), DeviceType::cpu, slice.view.shape());
+    copy(*stream_, host, slice.view);
+    slice.view = host;
+    end += host.num_bytes();
+  }
+  stream_->synchronize();
+  writing_ = true;
+  all_ranks_done_ = false;
+  writer_ = std::thread([this, index, slices = std::move(slices)] {
+    try {
+      write(index, slices, [](const NamedSlice& part) { return part.slice.view; });
+      publish(index);
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    writing_ = false;
+  });
+}
+
+void Checkpoints::write(const CheckpointIndex& index, const std::vector<NamedSlice>& slices,
+                        const ToHost& to_host) {
+  write_rank_files(partial_checkpoint_path(config_.checkpoint.path, index.step()), grid_.rank,
+                   slices, to_host);
+}
+
+void Checkpoints::publish(const CheckpointIndex& index) {
+  if (!folder_) return;
+  const std::string partial = partial_checkpoint_path(config_.checkpoint.path, index.step());
+  // How long files that have been written may take to appear here. File systems that machines share
+  // may be some seconds late.
+  constexpr double kSeconds = 30;
+  std::optional<Time> done;
+  while (!has_all_rank_files(partial, grid_.world_size())) {
+    if (stopped_) return;
+    if (all_ranks_done_ && !done) done = Clock::now();
+    if (done && seconds_since(*done) > kSeconds) {
+      fail(concat(partial,
+                  ": the files of some ranks are not there; the folder must be on a file "
+                  "system that all machines of the run share"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  write_index(partial, index);
+  folder_->publish(index.step());
+  if (config_.checkpoint.keep > 0) folder_->remove_all_but(config_.checkpoint.keep);
+}
+
+void Checkpoints::finish() {
+  if (!writer_.joinable()) return;
+  if (!folder_) writer_.join();
+  barrier();  // all files are there
+  all_ranks_done_ = true;
+  if (writer_.joinable()) writer_.join();
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace ladder

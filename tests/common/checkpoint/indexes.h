@@ -1,0 +1,69 @@
+// Indexes of checkpoints for tests: whole ones, and their text after a change.
+#pragma once
+
+#include <xxhash.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "common/checkpoint/index.h"
+#include "common/checkpoint/writer.h"
+#include "common/schedule/rank_layout.h"
+
+namespace ladder {
+
+// Four heads and a few odd sizes: it can be split in many ways.
+inline constexpr Gpt2Config kSmall = {
+    .num_layers = 2, .num_heads = 4, .hidden = 8, .vocab_size = 11, .sequence_length = 5};
+
+// The index of a checkpoint of these ranks, without tensors.
+inline CheckpointIndex empty_index(const Gpt2Config& model, const ProcessGrid& layout,
+                                   int64_t step) {
+  CheckpointIndex index;
+  index.lesson = "09_3d_parallel";
+  index.model = model;
+  index.layout = layout;
+  index.layout.rank = 0;
+  index.scalars = {{"step", step}, {"updates", step - 1}, {"loss_scale", 65536.0}};
+  index.settings = {{"--seed", "1"}, {"--data", "7 tokens"}};
+  return index;
+}
+
+// The slices that rank layout.rank owns, in memory that does not exist: nobody may look into it.
+inline std::vector<Slice> slices_without_memory(const Layout& layout, const ProcessGrid& grid) {
+  const size_t n = layout.num_elements();
+  const TensorView buffer(no_memory().allocate(n * 8), DType::fp64, DeviceType::cpu, {n});
+  return owned_slices(layout, grid.place(Axis::data), buffer);
+}
+
+// A whole index, with made-up checksums. REQUIRES: no slice has more than one chunk.
+inline CheckpointIndex whole_index(const Gpt2Config& model, ProcessGrid grid, int64_t step = 50) {
+  CheckpointIndex index = empty_index(model, grid, step);
+  for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
+    const Layout layout = rank_layout(model, grid);
+    const auto slices = [&](std::string_view) { return slices_without_memory(layout, grid); };
+    for (const auto& [name, slice] : stored_slices(slices)) {
+      StoredTensor& tensor = index.tensors[name];
+      const Shape& shape = slice.parameter->full_shape;
+      tensor.shape.assign(1, shape[0]);
+      if (shape.num_dims() == 2) tensor.shape.push_back(shape[1]);
+      const PlacedElements elements = {slice.parameter->runs, slice.first,
+                                       slice.view.num_elements()};
+      tensor.slices.push_back({grid.rank, elements, {0x0123456789abcdefu + grid.rank}});
+    }
+  }
+  return index;
+}
+
+// The text of an index with the checksum that it should have.
+inline std::string sealed(nlohmann::json json) {
+  json.erase("checksum");
+  const std::string text = json.dump();
+  char checksum[17];
+  std::snprintf(checksum, sizeof checksum, "%016lx", XXH3_64bits(text.data(), text.size()));
+  json["checksum"] = checksum;
+  return json.dump();
+}
+
+}  // namespace ladder

@@ -1,0 +1,130 @@
+// checkpoints ls|show|verify|reshard: looks into checkpoints and makes others of them. Exit status:
+// 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
+#include <iostream>
+#include <optional>
+
+#include "common/checkpoint/folder.h"
+#include "common/checkpoint/reader.h"
+#include "common/io/path.h"
+#include "common/io/printable.h"
+#include "common/train/validators.h"
+#include "tools/checkpoints/list.h"
+#include "tools/checkpoints/rank.h"
+#include "tools/checkpoints/reshard.h"
+#include "tools/checkpoints/show.h"
+#include "tools/small_program/small_program.h"
+
+namespace ladder {
+namespace {
+
+struct Flags {
+  std::string path, layout, model, out;
+  std::optional<size_t> rank, layers, heads, hidden, vocab, sequence_length;
+};
+
+void add_model_flags(CLI::App& app, Flags& flags) {
+  CLI::Option* const model = app.add_option(
+      "--model", flags.model, "Instead of DIR: a preset, such as tiny or gpt2, without checkpoint");
+  const auto add = [&](const char* name, std::optional<size_t>& value, int64_t most) {
+    app.add_option(name, value, "Instead of the preset's")->check(whole(1, most))->needs(model);
+  };
+  add("--layers", flags.layers, 10'000);
+  add("--heads", flags.heads, 10'000);
+  add("--hidden", flags.hidden, 1'000'000);
+  add("--vocab", flags.vocab, 100'000'000);
+  add("--sequence-length", flags.sequence_length, 10'000'000);
+}
+
+Gpt2Config model_of(const Flags& flags) {
+  const Gpt2Config preset = find_preset(flags.model).config;
+  const Gpt2Config model = {
+      .num_layers = flags.layers.value_or(preset.num_layers),
+      .num_heads = flags.heads.value_or(preset.num_heads),
+      .hidden = flags.hidden.value_or(preset.hidden),
+      .vocab_size = flags.vocab.value_or(preset.vocab_size),
+      .sequence_length = flags.sequence_length.value_or(preset.sequence_length)};
+  check_config(model);
+  return model;
+}
+
+ProcessGrid layout_of(const Flags& flags) {
+  return named_by("--layout", [&] { return parse_layout(flags.layout); });
+}
+
+std::string newest(const std::string& path) { return checkpoints_at(path).back(); }
+
+void show_rank(const Flags& flags, const Gpt2Config& model, const CheckpointIndex* index) {
+  ProcessGrid grid = flags.layout.empty() ? index->layout : layout_of(flags);
+  grid.rank = *flags.rank;
+  const OwnedSlices owned = named_by("--layout", [&] {
+    return OwnedSlices(model, grid, index != nullptr ? index->tensors : tensors_of(model));
+  });
+  std::cout << owned_text(owned, grid);
+  if (index != nullptr) std::cout << read_text(owned, *index);
+}
+
+void show(const Flags& flags) {
+  if (flags.path.empty() == flags.model.empty()) {
+    throw UserError("show: expected DIR, or --model in its place; see --help");
+  }
+  if (!flags.path.empty()) {
+    const CheckpointReader reader(newest(flags.path));
+    if (!flags.rank) {
+      std::cout << index_text(reader.path(), reader.index());
+    } else {
+      show_rank(flags, reader.index().model, &reader.index());
+    }
+    return;
+  }
+  if (!flags.rank || flags.layout.empty()) {
+    throw UserError("show --model: needs --rank and --layout; see --help");
+  }
+  show_rank(flags, model_of(flags), nullptr);
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) {
+  using namespace ladder;
+  CLI::App app("Looks into checkpoints and makes others of them.", "checkpoint");
+  app.require_subcommand(1);
+  Flags flags;
+  const auto add = [&](const char* name, const char* help, bool needs_path = true) {
+    CLI::App* const command = app.add_subcommand(name, help);
+    command
+        ->add_option("DIR", flags.path,
+                     "A folder of checkpoints, or one of them: DIR/step_00000050")
+        ->required(needs_path);
+    return command;
+  };
+  const auto add_layout = [&](CLI::App* command, const char* help) {
+    return command->add_option("--layout", flags.layout, help);
+  };
+  add("ls", "The checkpoints in a folder, a line for each");
+  CLI::App* const show_command =
+      add("show", "What the newest has, or what a rank of any layout would own and read", false);
+  CLI::Option* const rank =
+      show_command->add_option("--rank", flags.rank, "What this rank would own, and read for that")
+          ->check(whole(0, kMostRanks - 1));
+  add_layout(show_command, "Of how many ranks, as in data=8,pipeline=4,tensor=2 [who wrote it]")
+      ->needs(rank);
+  add_model_flags(*show_command, flags);
+  add("verify", "Reads everything; the first fault ends it with one line and status 2");
+  CLI::App* const reshard_command =
+      add("reshard", "Writes the newest as ranks of another layout would have");
+  reshard_command->add_option("OUT", flags.out, "The folder to write it to")->required();
+  add_layout(reshard_command, "Of the ranks, as in data=8,pipeline=4,tensor=2")->required();
+  return run_small_program(app, argc, argv, [&] {
+    const std::string command = app.get_subcommands().front()->get_name();
+    if (command == "ls") std::cout << list_of(flags.path);
+    if (command == "show") show(flags);
+    if (command == "verify") verify(flags.path, std::cout);
+    if (command == "reshard") {
+      std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
+    }
+    std::cout << std::flush;
+    check(std::cout.good(), "standard output could not be written to the end");
+    return 0;
+  });
+}

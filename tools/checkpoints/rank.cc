@@ -1,0 +1,177 @@
+#include "tools/checkpoints/rank.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/checkpoint/overlap.h"
+#include "common/model/slices.h"
+#include "common/train/pipeline_report.h"
+#include "common/train/report.h"
+
+namespace ladder {
+namespace {
+
+std::string_view kind_of(std::string_view tensor) { return tensor.substr(0, tensor.find('.')); }
+
+// Writes the numbers from `first` to `last` as "rows 2 to 5" or "row 2".
+std::string range_text(const char* singular, size_t first, size_t last) {
+  return first == last ? concat(singular, " ", first) : concat(singular, "s ", first, " to ", last);
+}
+
+// Says which of `count` rows of `width` elements the elements [first, first + n) are.
+std::string part_text(size_t first, size_t n, size_t width) {
+  const bool whole_rows = width > 1 && first % width == 0 && n % width == 0;
+  return whole_rows ? range_text("row", first / width, (first + n) / width - 1)
+                    : range_text("element", first, first + n - 1);
+}
+
+// Returns columns of a row that the runs have, as in "columns 4 to 7, 12 to 15".
+std::string columns_text(const Runs& runs, size_t row) {
+  std::string text;
+  for (size_t begin = runs.first; begin < row; begin += runs.stride) {
+    text += concat(text.empty() ? "" : ", ", begin, " to ", begin + runs.length - 1);
+  }
+  return "columns " + text;
+}
+
+// Chunks by number, as in "chunks 0, 2 to 4".
+std::string chunks_text(const std::set<size_t>& chunks) {
+  std::string text = chunks.size() == 1 ? "chunk" : "chunks";
+  const char* separator = " ";
+  for (auto at = chunks.begin(); at != chunks.end();) {
+    const size_t first = *at;
+    size_t last = first;
+    while (++at != chunks.end() && *at == last + 1) ++last;
+    text += concat(separator, first);
+    if (last > first) text += concat(" to ", last);
+    separator = ", ";
+  }
+  return text;
+}
+
+// What is read from one file.
+struct FileReads {
+  size_t num_chunks = 0, bytes = 0;
+  std::string lines;  // for each tensor its chunks
+};
+
+PlacedElements elements_of(const Slice& slice) {
+  return {slice.parameter->runs, slice.first, slice.view.num_elements()};
+}
+
+// Adds what reading one of the rank's slices takes, by file.
+void add_reads(std::map<size_t, FileReads>& files, const std::string& name,
+               const StoredTensor& tensor, const PlacedElements& wanted) {
+  std::map<const StoredSlice*, std::set<size_t>> chunks;
+  for (const auto& [slice, chunk, part] : parts_to_read(tensor, wanted)) {
+    chunks[slice].insert(chunk);
+  }
+  const size_t chunk_size = chunk_elements(tensor.dtype);
+  for (const auto& [slice, numbers] : chunks) {
+    FileReads& file = files[slice->rank];
+    file.num_chunks += numbers.size();
+    for (size_t chunk : numbers) {
+      const size_t elements = std::min(chunk_size, slice->elements.count - chunk * chunk_size);
+      file.bytes += elements * size_of(tensor.dtype);
+    }
+    file.lines +=
+        concat("    ", name, ": ", chunks_text(numbers), " of ", slice->checksums.size(), "\n");
+  }
+}
+
+}  // namespace
+
+OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
+                         const std::map<std::string, StoredTensor>& stored)
+    : layout(rank_layout(model, grid)) {
+  std::set<std::string_view> kinds;
+  for (const auto& [name, tensor] : stored) kinds.insert(kind_of(name));
+  const size_t n = layout.num_elements(), bytes = n * size_of(DType::fp64);
+  for (std::string_view kind : kinds) {
+    const TensorView buffer(no_memory().allocate(bytes), DType::fp64, DeviceType::cpu, {n});
+    for (Slice slice : owned_slices(layout, grid.place(Axis::data), buffer)) {
+      const std::string name = concat(kind, ".", slice.parameter->name);
+      const auto tensor = stored.find(name);
+      if (tensor == stored.end()) continue;  // not every tensor has this kind
+      slice.view =
+          TensorView(slice.view.data(), tensor->second.dtype, DeviceType::cpu, slice.view.shape());
+      slices.push_back({name, slice});
+    }
+  }
+}
+
+std::map<std::string, StoredTensor> tensors_of(const Gpt2Config& model) {
+  std::map<std::string, StoredTensor> tensors;
+  for (const UnitSpec& unit : describe(model).units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      for (std::string_view kind : kStoredKinds) {
+        tensors[concat(kind, ".", parameter.name)] = {};
+      }
+    }
+  }
+  return tensors;
+}
+
+std::string place_text(const Shape& shape, const PlacedElements& elements) {
+  const auto& [runs, first, count] = elements;
+  const size_t total = shape.num_elements(), row = shape[shape.num_dims() - 1];
+  const size_t width = shape.num_dims() == 1 ? 1 : row;
+  if (runs.length == runs.stride) {  // they lie together
+    return count == total ? "all" : part_text(runs.first + first, count, width);
+  }
+  const size_t held = row / runs.stride * runs.length;  // columns of each row
+  const size_t all = total / row * held;
+  const std::string columns = columns_text(runs, row);
+  if (shape.num_dims() == 1)
+    return count == all ? columns : concat(part_text(first, count, 1), " of ", columns);
+  return count == all ? columns : concat(columns, ", ", part_text(first, count, held), " of these");
+}
+
+std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid) {
+  std::string text = concat("rank ", grid.rank, " of ", layout_text(grid), ": ");
+  for (Axis axis : {Axis::data, Axis::pipeline, Axis::tensor}) {
+    text += concat(axis == Axis::data ? "" : ", ", name_of(axis), " ", grid.place(axis), " of ",
+                   grid.size(axis));
+  }
+  text += concat("; holds ", units_text(owned.layout), "\n");
+  std::map<std::string_view, size_t> bytes;  // by kind
+  std::string lines;
+  size_t name_width = 0;
+  for (const auto& [name, slice] : owned.slices) {
+    name_width = std::max(name_width, slice.parameter->name.size());
+  }
+  for (const auto& [name, slice] : owned.slices) {
+    bytes[kind_of(name)] += slice.view.num_bytes();
+    if (kind_of(name) != kind_of(owned.slices.front().name)) continue;  // all kinds are alike
+    const Parameter& parameter = *slice.parameter;
+    lines += format("    %-*s %-14s %s\n", static_cast<int>(name_width), parameter.name.c_str(),
+                    to_string(parameter.full_shape).c_str(),
+                    place_text(parameter.full_shape, elements_of(slice)).c_str());
+  }
+  text += "owns";
+  for (const auto& [kind, size] : bytes) {
+    text += concat(kind == bytes.begin()->first ? " " : ", ", kind, " ", human_bytes(size));
+  }
+  return concat(text, bytes.empty() ? " nothing\n" : ", of each of them\n", lines);
+}
+
+std::string read_text(const OwnedSlices& owned, const CheckpointIndex& index) {
+  std::map<size_t, FileReads> files;
+  size_t needed = 0;
+  for (const auto& [name, slice] : owned.slices) {
+    needed += slice.view.num_bytes();
+    add_reads(files, name, index.tensors.at(name), elements_of(slice));
+  }
+  size_t bytes = 0, num_chunks = 0;
+  std::string lines;
+  for (const auto& [rank, file] : files) {
+    bytes += file.bytes;
+    num_chunks += file.num_chunks;
+    lines += concat("  ", rank_file_name(rank), ": ", counted(file.num_chunks, "chunk"), ", ",
+                    human_bytes(file.bytes), "\n", file.lines);
+  }
+  return concat("reads ", counted(num_chunks, "chunk"), " of ", counted(files.size(), "file"), ", ",
+                human_bytes(bytes), " for ", human_bytes(needed), "\n", lines);
+}
+
+}  // namespace ladder

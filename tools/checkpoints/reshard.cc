@@ -1,0 +1,45 @@
+#include "tools/checkpoints/reshard.h"
+
+#include <algorithm>
+#include <set>
+
+#include "common/checkpoint/folder.h"
+#include "common/checkpoint/reader.h"
+#include "common/checkpoint/writer.h"
+#include "tools/checkpoints/rank.h"
+
+namespace ladder {
+
+std::string reshard(const std::string& from, const ProcessGrid& layout, const std::string& out) {
+  CheckpointReader reader(from);
+  CheckpointIndex index = reader.index();
+  index.layout = layout;
+  index.tensors.clear();
+  rank_layout(index.model, layout);  // throws if there is none
+  CheckpointFolder folder(out);
+  const int64_t step = index.step();
+  const std::string target = checkpoint_path(out, step);
+  if (std::ranges::count(checkpoints_in(out), step) > 0) {
+    throw UserError(concat(target, ": is there already; name another folder"));
+  }
+  folder.begin(step);
+  const std::string partial = partial_checkpoint_path(out, step);
+  std::vector<std::byte> buffer(kChunkBytes);
+  const ToHost read = [&](const NamedSlice& part) -> ConstTensorView {
+    const Slice& slice = part.slice;
+    const size_t n = slice.view.num_elements();
+    const TensorView host(buffer.data(), slice.view.dtype(), DeviceType::cpu, {n});
+    reader.read(part.name, {slice.parameter->runs, slice.first, n}, host);
+    return host;
+  };
+  ProcessGrid grid = layout;
+  for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
+    const OwnedSlices owned(index.model, grid, reader.index().tensors);
+    write_rank_files(partial, grid.rank, owned.slices, read);
+  }
+  write_index(partial, index);
+  folder.publish(step);
+  return target;
+}
+
+}  // namespace ladder
