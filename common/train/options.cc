@@ -53,9 +53,9 @@ void Options::Raw::add_training_flags(CLI::App& app) {
   };
   add("--data", config.data,
       "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern in "
-      "quotes ('shards/*.bin'); several with commas. They are read in the order given, the files "
-      "of "
-      "a folder or pattern sorted by name; the order is part of the run [built-in King James text]")
+      "quotes ('shards/*.bin'); several with commas. They are read in the order given, those of a "
+      "folder or pattern sorted by name; the order is part of the run [built-in King James text]")
+      ->join(',')  // a file of flags splits at commas
       ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
       ->check(whole(1, 100'000'000));

@@ -229,19 +229,22 @@ TEST_CASE("01: several shards, and a tokenizer for the sample") {
   folder.write("a.bin", token_shard(std::vector<uint16_t>(500, 2)));
   folder.write("tokenizer.json", R"({"model": {"vocab": {"\u0120a": 1, "b": 2}},
                                      "decoder": {"type": "ByteLevel"}})");
-  Flags flags = kRun + Flags{"--tokenizer", "tokenizer.json", "--temperature", "0", "--data"};
+  Flags flags = kRun + Flags{"--tokenizer", "tokenizer.json", "--temperature", "0"};
   REQUIRE(flags[14] == "--sample");
   flags[15] = "3";
   flags[7] = "3";  // --vocab: 0, which the tokenizer has not, 1 and 2
-  const auto out_of = [&](const std::string& data) {
-    const ProcessResult result = run_single_gpu(flags + Flags{data}, {.folder = folder.path()});
+  const auto out_of = [&](const Flags& data) {
+    const ProcessResult result = run_single_gpu(flags + data, {.folder = folder.path()});
     CAPTURE(data, result.out, result.err);
     CHECK(result.status == 0);
     return result.out;
   };
-  const std::string list = out_of("b.bin,a.bin"), pattern = out_of("*.bin");
+  const std::string list = out_of({"--data", "b.bin,a.bin"}), pattern = out_of({"--data", "*.bin"});
   CHECK_THAT(list, Catch::Contains("b.bin,a.bin, 2 files, 1,000 tokens"));
   CHECK_THAT(pattern, Catch::Contains("*.bin, 2 files, 1,000 tokens"));
+  // A file of flags splits values at commas by itself.
+  folder.write("flags", "data = b.bin,a.bin\n");
+  CHECK_THAT(out_of({"--config", "flags"}), Catch::Contains("b.bin,a.bin, 2 files, 1,000 tokens"));
   // Another order is another run: these losses are of validation tokens 2 and 1.
   const auto loss_of = [](const std::string& out) {
     return out.substr(out.find("validation loss"), 22);
