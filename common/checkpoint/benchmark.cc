@@ -3,7 +3,8 @@
 // Each round writes and reads, one after the other, a checkpoint of one rank, and as many bytes by
 // plain write, fsync and read, in calls of the same size. Printed: medians over the rounds, of
 // seconds and of ratios within one round, so that what else the machine does in the meantime
-// strikes both alike. What is read has just been written, so it comes from the system's cache.
+// strikes both alike. Before it is read a file is dropped from the system's cache, so that it comes
+// from the disk; with --cached it comes from the cache.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -79,6 +80,14 @@ class Contest {
       check(count == static_cast<ssize_t>(chunk.num_bytes()), "read failed");
     });
   }
+  // Drops what has been written from the system's cache.
+  void drop() const {
+    for (const std::string& path :
+         {plain(), concat(checkpoint_path(path_, 1), "/", rank_file_name(0))}) {
+      const Descriptor file(open(path.c_str(), O_RDONLY));
+      posix_fadvise(file.number(), 0, 0, POSIX_FADV_DONTNEED);
+    }
+  }
   void remove() {
     folder_.remove_all_but(0);
     std::remove(plain().c_str());
@@ -119,17 +128,23 @@ void print_row(const char* name, const std::vector<double>& ours, const std::vec
               static_cast<double>(bytes) / 1e9 / median(ours), median(ratios));
 }
 
-void run(const std::string& model, const std::string& folder, size_t rounds) {
+void run(const std::string& model, const std::string& folder, size_t rounds, bool cached) {
   Contest contest(model, folder);
   std::vector<double> written, written_plainly, read, read_plainly;
   for (size_t round = 0; round <= rounds; ++round) {
     // Who is first takes turns: the disk may still be busy with what the other has left.
-    double ours = 0, plain = 0;
-    if (round % 2 == 0) ours = seconds_of([&] { contest.write(); });
-    plain = seconds_of([&] { contest.write_plainly(); });
-    if (round % 2 == 1) ours = seconds_of([&] { contest.write(); });
-    const double ours_read = seconds_of([&] { contest.read(); });
-    const double plain_read = seconds_of([&] { contest.read_plainly(); });
+    const auto take_turns = [&](const std::function<void()>& ours,
+                                const std::function<void()>& plain) {
+      double ours_seconds = round % 2 == 0 ? seconds_of(ours) : 0;
+      const double plain_seconds = seconds_of(plain);
+      if (round % 2 == 1) ours_seconds = seconds_of(ours);
+      return std::pair(ours_seconds, plain_seconds);
+    };
+    const auto [ours, plain] =
+        take_turns([&] { contest.write(); }, [&] { contest.write_plainly(); });
+    if (!cached) contest.drop();
+    const auto [ours_read, plain_read] =
+        take_turns([&] { contest.read(); }, [&] { contest.read_plainly(); });
     contest.remove();
     if (round == 0) continue;  // touches the memory
     written.push_back(ours);
@@ -149,13 +164,15 @@ void run(const std::string& model, const std::string& folder, size_t rounds) {
 int main(int argc, char** argv) {
   std::string model = "gpt2", folder;
   size_t rounds = 5;
+  bool cached = false;
   CLI::App app("Times checkpoints against plain writes and reads of the same bytes.");
   app.add_option("--model", model, "Preset [gpt2]");
   app.add_option("--folder", folder, "A folder on the disk to measure; it is emptied")->required();
   app.add_option("--rounds", rounds, "[5]");
+  app.add_flag("--cached", cached, "Read from the system's cache, not from the disk");
   CLI11_PARSE(app, argc, argv);
   try {
-    ladder::run(model, folder, rounds);
+    ladder::run(model, folder, rounds, cached);
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << "\n";
     return 1;

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/io/descriptor.h"
+#include "common/io/growing_file.h"
 
 namespace ladder {
 
@@ -65,13 +65,11 @@ class PartialFile {
   PartialFile(const std::string& path, const std::string& target);
   void create();
   void remove_abandoned() const;
-  void sync() const;
 
   std::string path_;    // the path as the caller gave it, for messages
   std::string target_;  // the path that the file gets in the end
   std::string partial_path_;
-  Descriptor descriptor_;
-  size_t size_ = 0;
+  GrowingFile file_;
   State state_ = State::partial;
 };
 

@@ -28,7 +28,7 @@ Descriptor open_stream(const std::string& path) {
 
 }  // namespace
 
-LineFile::LineFile(const std::string& path) : path_(path) {
+LineFile::LineFile(const std::string& path, const Kept& kept) : path_(path) {
   struct stat status;
   const bool is_there = stat(path.c_str(), &status) == 0;
   const std::optional<int> ours = is_there ? standard_stream_of(status) : std::nullopt;
@@ -39,7 +39,15 @@ LineFile::LineFile(const std::string& path) : path_(path) {
     stream_ = open_stream(path);
   } else {
     file_.emplace(path);
+    if (is_there && kept) keep(kept);
   }
+}
+
+void LineFile::keep(const Kept& kept) {
+  const MappedFile old(path_);
+  const std::string_view text(reinterpret_cast<const char*>(old.bytes().data()),
+                              old.bytes().size());
+  file_->write(text.substr(0, kept(text)));
 }
 
 void LineFile::write(std::string_view line) {

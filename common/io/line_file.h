@@ -1,6 +1,7 @@
 // A file that is written line by line and can be read meanwhile.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,9 +18,13 @@ namespace ladder {
 //   own standard output goes. Lines are added to it.
 class LineFile {
  public:
+  // Gets the text of the regular file that is there, and returns how many bytes of it the new file
+  // begins with. Without such a function the new file begins with the first line that is written.
+  using Kept = std::function<size_t(std::string_view text)>;
+
   // Throws a UserError that names the path if it cannot be written, if it is a folder, a socket, a
   // disk, or a pipe that no process reads, or if another run is writing the file.
-  explicit LineFile(const std::string& path);
+  explicit LineFile(const std::string& path, const Kept& kept = {});
 
   // Writes a line, which ends with a line break. Throws an Error if the disk is full, or if the
   // reader of the pipe has gone. For the latter SIGPIPE must be ignored.
@@ -28,6 +33,9 @@ class LineFile {
   void finish();
 
  private:
+  // Copies the first kept(text) bytes of the file that is there.
+  void keep(const Kept& kept);
+
   std::string path_;
   Descriptor stream_;                // open if the path is a stream
   std::optional<PartialFile> file_;  // set if the path is a regular file

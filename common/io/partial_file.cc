@@ -25,10 +25,6 @@ constexpr size_t kRandomLetters = 6;
   throw UserError(concat(path, ": cannot be written: ", why));
 }
 
-[[noreturn]] void fail_step(const std::string& path, const char* step) {
-  throw Error(concat(path, ": ", step, " failed: ", std::strerror(errno)));
-}
-
 std::string random_letters() {
   constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
   std::random_device random;
@@ -93,15 +89,16 @@ void PartialFile::create() {
   constexpr int kTries = 100;
   for (int attempt = 0; attempt < kTries; ++attempt) {
     partial_path_ = concat(target_, kMark, random_letters());
-    descriptor_ =
-        Descriptor(open(partial_path_.c_str(),
-                        O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-    if (!descriptor_.is_open() && errno == EEXIST) continue;
-    if (!descriptor_.is_open()) refuse(path_, std::strerror(errno));
+    Descriptor file(open(partial_path_.c_str(),
+                         O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file.is_open() && errno == EEXIST) continue;
+    if (!file.is_open()) refuse(path_, std::strerror(errno));
     // Before the file is locked, another run may take it for abandoned and remove it.
     struct stat status;
-    while (flock(descriptor_.number(), LOCK_EX) != 0 && errno == EINTR) continue;
-    if (fstat(descriptor_.number(), &status) == 0 && status.st_nlink > 0) return;
+    while (flock(file.number(), LOCK_EX) != 0 && errno == EINTR) continue;
+    const bool is_there = fstat(file.number(), &status) == 0 && status.st_nlink > 0;
+    file_ = GrowingFile(std::move(file), path_);
+    if (is_there) return;
   }
   refuse(path_, "no name for a partial file is free");
 }
@@ -124,25 +121,16 @@ PartialFile::~PartialFile() {
 }
 
 void PartialFile::write(std::span<const std::byte> bytes) {
-  check(descriptor_.is_open(), "PartialFile::write: already committed");
-  if (!descriptor_.write_all(bytes)) {
-    const int error = errno;
-    // Without this, a reader would find a line that is cut off.
-    [[maybe_unused]] const int cut = ftruncate(descriptor_.number(), static_cast<off_t>(size_));
-    errno = error;
-    fail_step(path_, "write");
-  }
-  size_ += bytes.size();
-}
-
-void PartialFile::sync() const {
-  if (fsync(descriptor_.number()) != 0) fail_step(path_, "fsync");
+  check(file_.is_open(), "PartialFile::write: already committed");
+  file_.write(bytes);
 }
 
 void PartialFile::publish() {
   check(state_ == State::partial, "PartialFile::publish: the file has its name");
-  sync();  // before the rename: after a power cut the name must not stand on an empty file
-  if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) fail_step(path_, "rename");
+  file_.sync();  // before the rename: after a power cut the name must not stand on an empty file
+  if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) {
+    throw Error(concat(path_, ": rename failed: ", std::strerror(errno)));
+  }
   state_ = State::published;
 }
 
@@ -151,10 +139,10 @@ void PartialFile::commit() {
   if (state_ == State::partial) {
     publish();
   } else {
-    sync();
+    file_.sync();
   }
   state_ = State::committed;
-  if (close(descriptor_.release()) != 0) fail_step(path_, "close");
+  file_.close();
 }
 
 }  // namespace ladder

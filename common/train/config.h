@@ -45,7 +45,7 @@ struct RunConfig {
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
 
-  std::string dump, metrics, trace;  // paths; empty = none
+  std::string dump, metrics, tensorboard, trace;  // paths; empty = none
   CheckpointConfig checkpoint;
   double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 

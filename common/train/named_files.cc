@@ -31,8 +31,11 @@ void check_outside(const std::string& dump, const NamedFile& file) {
 
 void check_distinct(const RunConfig& config, const Corpus& corpus,
                     const std::vector<NamedFile>& more_outputs) {
-  std::vector<NamedFile> outputs = {
-      {"--dump", config.dump}, {"--metrics", config.metrics}, {"--trace", config.trace}};
+  std::vector<NamedFile> outputs = {{"--dump", config.dump},
+                                    {"--metrics", config.metrics},
+                                    {"--tensorboard", config.tensorboard},
+                                    {"--checkpoint", config.checkpoint.path},
+                                    {"--trace", config.trace}};
   outputs.insert(outputs.end(), more_outputs.begin(), more_outputs.end());
   std::vector<NamedFile> inputs = {
       {"--config", config.flags_file}, {"--init", config.init}, {"--data", config.data}};

@@ -96,6 +96,9 @@ void Options::Raw::add_output_flags(CLI::App& app) {
   add("--metrics", config.metrics,
       "File or pipe: one JSON object a step, there as soon as the step is done")
       ->check(path());
+  add("--tensorboard", config.tensorboard,
+      "Folder: event files for TensorBoard: loss, speed, memory, communication, samples")
+      ->check(path());
   add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")

@@ -1,4 +1,4 @@
-// The files that a run writes: metrics, dumps and the trace.
+// The files that a run writes: metrics, event files, dumps and the trace.
 #pragma once
 
 #include <array>
@@ -8,69 +8,36 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/ledger.h"
-#include "common/io/descriptor.h"
-#include "common/io/line_file.h"
+#include "common/train/board.h"
+#include "common/train/metrics_file.h"
 #include "common/train/named_files.h"
+#include "common/train/output_folder.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
 
-// MetricsFile writes one JSON object a step, each on a line. The file can be followed while the run
-// goes on. The file of an earlier run stays until the first step is done (LineFile).
-class MetricsFile {
- public:
-  // Throws UserError if the path cannot be written.
-  explicit MetricsFile(const std::string& path) : file_(path) {}
-
-  struct Step {
-    int64_t step;
-    StepResult result;
-    double step_ms, tokens_per_second;
-    std::optional<double> mfu;              // flops_utilization() in progress.h
-    std::optional<double> validation_loss;  // set if an evaluation followed this step
-  };
-  // Writes one step's line. `communicated` is what the run has communicated so far; the line says
-  // what this step added. A number that is infinite or NaN becomes null. Throws Error if the disk
-  // is full.
-  void write(const Step& step, const Memory& device_memory,
-             const TrafficEntries& communicated = {});
-  void finish() { file_.finish(); }
-
- private:
-  LineFile file_;
-  TrafficEntries before_;
-};
-
-// DumpFolder is the folder of --dump. Only one run at a time may write to it, so the folder is
-// locked (flock) while this object lives, if its file system has locks.
+// DumpFolder is the folder of --dump. Only one run at a time may write to it.
 class DumpFolder {
  public:
   // Makes the folder if it is missing. Dumps that are there will be replaced one by one. Throws a
-  // UserError that names --dump if the folder cannot be made, if no file can be made in it, if
-  // another run is writing there, or if it has the dump of a step beyond `num_steps`, which would
-  // stay among this run's dumps.
+  // UserError that names --dump if OutputFolder does, or if the folder has the dump of a step
+  // beyond `num_steps`, which would stay among this run's dumps.
   DumpFolder(const std::string& path, int64_t num_steps);
-  // Removes the folders that the constructor made, if they are empty.
-  ~DumpFolder();
-  DumpFolder(const DumpFolder&) = delete;
-  DumpFolder& operator=(const DumpFolder&) = delete;
 
  private:
-  // Makes the folder, and the folders above it, if they are missing.
-  explicit DumpFolder(const std::string& path);
-
-  std::vector<std::string> made_;  // the folders that the constructor made, deepest first
-  Descriptor folder_;
+  OutputFolder folder_;
 };
 
 // The files that rank 0 writes. Each exists if its flag is given.
 struct OutputFiles {
   // Opens the files. Throws a UserError that names the flag if one cannot be written. The lesson's
-  // own files, `more_outputs`, are checked but not opened.
-  OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs);
+  // own files, `more_outputs`, are checked but not opened. A run that goes on after a checkpoint of
+  // step `resumed_step` adds to the metrics and event files that are there; 0 = a new run.
+  OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs,
+              int64_t resumed_step = 0);
 
   std::optional<DumpFolder> dump;
+  std::optional<Board> board;
   std::optional<MetricsFile> metrics;
   std::optional<PartialFile> trace;
 };

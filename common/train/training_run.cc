@@ -51,7 +51,9 @@ struct TrainingRun::State {
   void print_progress(const MetricsFile::Step& line) const;
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
   void write_trace();
-  void sample(const TrainerCalls& calls);
+  void write(const MetricsFile::Step& line);
+  void sample(int64_t step, const TrainerCalls& calls);
+  double exposed_so_far() const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
   const Program& program;
@@ -98,7 +100,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   const std::vector<NamedFile> more_outputs =
       program.outputs ? program.outputs() : std::vector<NamedFile>();
   check_distinct(s.config, s.corpus, more_outputs);
-  s.files.emplace(s.config, more_outputs);
+  s.files.emplace(s.config, more_outputs, s.checkpoints->resumed_step());
   print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
         s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : ""));
 }
@@ -135,10 +137,30 @@ void TrainingRun::State::print_progress(const MetricsFile::Step& line) const {
   say(on_terminal ? "\r" + text + "   " : text + "\n");
 }
 
+// Returns how long this rank has waited for communication, in ms, if anything shows it. On a device
+// asking waits for what is in flight.
+double TrainingRun::State::exposed_so_far() const {
+  return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
+}
+
 MetricsFile::Step TrainingRun::State::measure(int64_t step, const StepResult& result,
                                               double step_ms) const {
   const double rate = tokens_per_second(config, step_ms);
-  return {step, result, step_ms, rate, flops_utilization(config, grid.world_size(), rate), {}};
+  return {.step = step,
+          .result = result,
+          .step_ms = step_ms,
+          .tokens_per_second = rate,
+          .mfu = flops_utilization(config, grid.world_size(), rate),
+          .validation_loss = {},
+          .sequences_per_second = rate / static_cast<double>(config.model.sequence_length)};
+}
+
+void TrainingRun::State::write(const MetricsFile::Step& line) {
+  if (!files) return;
+  if (files->metrics) {
+    files->metrics->write(line, device_memory, job.communicator().ledger().entries());
+  }
+  if (files->board) files->board->write(line, device_memory);
 }
 
 void TrainingRun::train() {
@@ -176,12 +198,14 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const int64_t num_steps = config.optimizer.num_steps;
   s.begin = Clock::now();
   for (int64_t step = s.checkpoints->resumed_step() + 1; step <= num_steps; ++step) {
+    const double exposed_before = s.exposed_so_far();
     Event before, after;
     before.record(s.stream);
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
     MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    line.exposed_ms = s.exposed_so_far() - exposed_before;
     s.print_progress(line);
     check_not_diverged(step, result);
     if (!config.dump.empty()) s.dump(step, result, calls);
@@ -193,10 +217,11 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
                                                  static_cast<long long>(step),
                                                  *line.validation_loss));
       check_not_diverged(step, *line.validation_loss);
+      // A board shows how samples get better. The last one comes after the tables.
+      const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
+      if (draws && step < num_steps) s.sample(step, calls);
     }
-    if (s.files && s.files->metrics) {
-      s.files->metrics->write(line, s.device_memory, s.job.communicator().ledger().entries());
-    }
+    s.write(line);
     s.checkpoints->after_step(step, calls);
   }
   s.checkpoints->finish();
@@ -211,7 +236,8 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
                             std::max<int64_t>(num_steps - s.checkpoints->resumed_step(), 1),
                             config.threads, s.job.node_size()) +
         report);
-  if (config.sample_tokens > 0) s.sample(calls);
+  if (config.sample_tokens > 0) s.sample(num_steps, calls);
+  if (s.files && s.files->board) s.files->board->finish();
 }
 
 void TrainingRun::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
@@ -234,13 +260,15 @@ void TrainingRun::State::write_trace() {
              " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
 }
 
-void TrainingRun::State::sample(const TrainerCalls& calls) {
+void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
   const auto visit = [&](const TensorSink& sink) {
     full_tensors->visit(calls.slices(kParam), stream, sink);
   };
   if (grid.rank != 0) return visit(nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
-  say("\nsample:\n" + sample_text(config, corpus.is_text(), memory, visit) + "\n");
+  const std::string text = sample_text(config, corpus.is_text(), memory, visit);
+  if (files->board) files->board->write_sample(step, text);
+  if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }
 
 }  // namespace ladder

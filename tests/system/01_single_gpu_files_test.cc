@@ -255,6 +255,9 @@ TEST_CASE("01: outputs that cannot be written") {
   check_bad_output("--metrics", "missing/metrics.jsonl");
   check_bad_output("--metrics", "/proc/x");
   check_bad_output("--metrics", ".");
+  check_bad_output("--tensorboard", "file");
+  check_bad_output("--tensorboard", "file/below");
+  check_bad_output("--tensorboard", "/proc/x");
   check_bad_output("--trace", "/dev/null");
   check_bad_output("--trace", "missing/trace.json");
 }

@@ -234,7 +234,8 @@ TEST_CASE("01: --help lists every flag, in groups") {
                                  "--host-memory",
                                  "--init",
                                  "--dump",
-                                 "--metrics"}) {
+                                 "--metrics",
+                                 "--tensorboard"}) {
     CHECK_THAT(result.out, Catch::Contains(text));
   }
 }

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 // Flags of other programs, which no source here knows.
 const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
+    "--logdir",            // tensorboard
     "--tool",              // compute-sanitizer
 };
 

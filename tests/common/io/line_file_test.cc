@@ -58,6 +58,34 @@ TEST_CASE("a full disk leaves whole lines, and before the first one the old file
   CHECK(text_of(path) == "one\n");
 }
 
+TEST_CASE("a file begins with what is kept of the old one, which stays until the first line") {
+  const TestFolder folder;
+  const std::string path = folder.write("lines", "old\nolder\n");
+  fs::create_symlink("lines", folder / "link");
+  const auto first_four = [](std::string_view text) {
+    CHECK(text == "old\nolder\n");
+    return size_t{4};
+  };
+  { const LineFile nothing(path, first_four); }
+  CHECK(text_of(path) == "old\nolder\n");
+  LineFile file(folder / "link", first_four);
+  CHECK(text_of(path) == "old\nolder\n");
+  file.write("new\n");
+  CHECK(text_of(path) == "old\nnew\n");
+  file.finish();
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK_THROWS_AS(LineFile(path, [](std::string_view) -> size_t { throw UserError("foreign"); }),
+                  UserError);
+  CHECK(text_of(path) == "old\nnew\n");
+  CHECK(folder.list() == std::vector<std::string>{"lines", "link"});
+  const auto never = [](std::string_view) -> size_t { throw UserError("nothing is there"); };
+  CHECK_NOTHROW(LineFile(folder / "missing", never));
+  folder.write("empty", "");
+  LineFile(folder / "empty", [](std::string_view text) { return text.size(); }).write("one\n");
+  CHECK(text_of(folder / "empty") == "one\n");
+  LineFile("/dev/null", never).write("gone\n");
+}
+
 TEST_CASE("a file is written through a link") {
   const TestFolder folder;
   fs::create_symlink("target", folder / "link");

@@ -53,6 +53,9 @@ TEST_CASE("no two outputs are the same file") {
     CHECK(fault(outputs(x, "", other)) == "--trace " + other + " and --dump " + x + rest);
     CHECK(fault(outputs("", "", x), {{"--draw", other}}) ==
           "--draw " + other + " and --trace " + x + rest);
+    RunConfig board = outputs("", x, "");
+    board.tensorboard = other;
+    CHECK(fault(board) == "--tensorboard " + other + " and --metrics " + x + rest);
     CHECK(fault(RunConfig(), {{"--draw", x}, {"--plot", other}}) ==
           "--plot " + other + " and --draw " + x + rest);
   }

@@ -4,7 +4,6 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "common/io/safetensors.h"
@@ -20,98 +19,6 @@ std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   return lines;
-}
-
-std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
-  std::vector<std::string> keys;
-  for (const auto& item : object.items()) keys.push_back(item.key());
-  return keys;
-}
-
-TEST_CASE("metrics: one JSON object a step, in the file as soon as the step is done") {
-  const TestFolder folder;
-  const std::string path = folder / "metrics.jsonl";
-  Memory memory(DeviceType::cpu, "device", 0);
-  { const Tensor gone(memory, Category::activations, DType::fp32, {100}); }
-  const Tensor kept(memory, Category::parameters, DType::fp64, {10});
-  MetricsFile file(path);
-  const StepResult result = {.loss = 0.1 + 0.2, .grad_norm = 1e-300, .learning_rate = 1e-3};
-  file.write({1, result, 12.5, 2048, std::nullopt, std::nullopt}, memory);
-  CHECK(lines_of(path).size() == 1);
-  CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl"});
-  file.write({2, result, 12.5, 2048, 0.25, 3.5}, memory);
-  file.finish();
-  CHECK(folder.list() == std::vector<std::string>{"metrics.jsonl"});
-
-  const std::vector<std::string> lines = lines_of(path);
-  REQUIRE(lines.size() == 2);
-  const auto first = nlohmann::ordered_json::parse(lines[0]);
-  const auto second = nlohmann::ordered_json::parse(lines[1]);
-  CHECK(keys_of(first) == std::vector<std::string>{"step", "loss", "grad_norm", "learning_rate",
-                                                   "step_ms", "tokens_per_second",
-                                                   "peak_device_bytes", "collectives"});
-  CHECK(keys_of(second) == std::vector<std::string>{"step", "loss", "grad_norm", "learning_rate",
-                                                    "step_ms", "tokens_per_second", "mfu",
-                                                    "validation_loss", "peak_device_bytes",
-                                                    "collectives"});
-  CHECK(first["step"] == 1);
-  CHECK(first["loss"].get<double>() == 0.1 + 0.2);  // to the last bit
-  CHECK(first["grad_norm"].get<double>() == 1e-300);
-  CHECK(first["learning_rate"] == 1e-3);
-  CHECK(first["step_ms"] == 12.5);
-  CHECK(first["tokens_per_second"] == 2048);
-  CHECK(second["step"] == 2);
-  CHECK(second["mfu"] == 0.25);
-  CHECK(second["validation_loss"] == 3.5);
-  CHECK(keys_of(first["peak_device_bytes"]) ==
-        std::vector<std::string>{"parameters", "gradients", "optimizer", "activations",
-                                 "communication", "workspace"});
-  CHECK(first["peak_device_bytes"]["parameters"] == 80);
-  CHECK(first["peak_device_bytes"]["activations"] == 400);
-  CHECK(first["peak_device_bytes"]["gradients"] == 0);
-  CHECK(first["collectives"].empty());
-}
-
-TEST_CASE("metrics: what each step has communicated, by axis") {
-  const TestFolder folder;
-  const Memory memory(DeviceType::cpu, "device", 0);
-  const TrafficKey world = {Purpose::gradient, Collective::all_reduce};
-  const TrafficKey tensor = {Purpose::gradient, Collective::all_reduce, Axis::tensor};
-  MetricsFile file(folder / "metrics");
-  file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory, {{world, {2, 100, 0.25, 0.125}}});
-  file.write({2, {}, 1, 1, std::nullopt, std::nullopt}, memory,
-             {{world, {5, 250, 0.75, 0.25}}, {tensor, {1, 8}}});
-  file.finish();
-  const std::vector<std::string> lines = lines_of(folder / "metrics");
-  REQUIRE(lines.size() == 2);
-  const auto first = nlohmann::ordered_json::parse(lines[0])["collectives"];
-  const auto second = nlohmann::ordered_json::parse(lines[1])["collectives"];
-  CHECK(keys_of(first) == std::vector<std::string>{"gradient.all_reduce"});
-  CHECK(keys_of(second) ==
-        std::vector<std::string>{"gradient.all_reduce", "tensor.gradient.all_reduce"});
-  const nlohmann::ordered_json added = {
-      {"calls", 3}, {"payload_bytes", 150}, {"busy_ms", 500.0}, {"exposed_ms", 125.0}};
-  CHECK(second["gradient.all_reduce"] == added);
-  CHECK(first["gradient.all_reduce"]["payload_bytes"] == 100);
-  CHECK(second["tensor.gradient.all_reduce"]["payload_bytes"] == 8);
-}
-
-TEST_CASE("metrics of a run without a step do not replace those of one that had some") {
-  const TestFolder folder;
-  const std::string path = folder.write("metrics", "good");
-  Memory memory(DeviceType::cpu, "device", 0);
-  { const MetricsFile file(path); }
-  CHECK(lines_of(path) == std::vector<std::string>{"good"});
-  {
-    MetricsFile file(path);
-    file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory);
-  }
-  CHECK(lines_of(path).size() == 1);
-  CHECK(lines_of(path)[0].starts_with("{\"step\":1,"));
-  const std::string missing = folder / "no/such/metrics";
-  CHECK_THROWS_AS(MetricsFile(missing), UserError);
-  CHECK_THROWS_WITH(MetricsFile(missing), Catch::Contains(missing));
-  CHECK_THROWS_AS(MetricsFile(folder.path()), UserError);
 }
 
 TEST_CASE("a dump folder is made where it is missing, and goes again if nothing comes into it") {
@@ -183,8 +90,34 @@ TEST_CASE("where one output cannot be written, nothing is left of the others") {
   CHECK_THAT(fault({}), Catch::StartsWith("--metrics "));
   config.metrics = folder / "new/dump/metrics";  // in the folder that --dump makes
   CHECK(fault({}) == "");
+  config.tensorboard = folder / "new/board";
+  CHECK(fault({}) == "");
   config.trace = folder / "none/trace";
   CHECK_THAT(fault({}), Catch::StartsWith("--trace "));
+  config.tensorboard = "/proc/self";
+  CHECK_THAT(fault({}), Catch::StartsWith("--tensorboard "));
+}
+
+TEST_CASE("metrics and board of a resumed run go on where its checkpoint was made") {
+  const TestFolder folder;
+  RunConfig config;
+  config.metrics = folder / "metrics";
+  config.tensorboard = folder / "board";
+  const Memory memory(DeviceType::cpu, "device", 0);
+  const auto write_step = [&](int64_t step, int64_t resumed_step) {
+    OutputFiles files(config, {}, resumed_step);
+    files.metrics->write({step, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+    files.board->write({step, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+  };
+  write_step(1, 0);
+  write_step(2, 1);
+  CHECK(lines_of(config.metrics).size() == 2);
+  CHECK(folder.list("board").size() == 2);
+  CHECK_THROWS_WITH(OutputFiles(config, {}), Catch::StartsWith("--tensorboard "));
+  config.tensorboard = "";
+  folder.write("metrics", "In the beginning\n");
+  CHECK_THROWS_WITH(OutputFiles(config, {}, 2), Catch::StartsWith("--metrics "));
+  CHECK_NOTHROW(OutputFiles(config, {}));
 }
 
 TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/common/io/event_records.h"
+
 namespace ladder {
 namespace {
 
@@ -67,7 +69,7 @@ struct Recorder {
       return results.empty() ? StepResult{.loss = 5, .grad_norm = 2} : results.at(step++);
     };
     calls.evaluate = [&](size_t num_batches) {
-      communicate();
+      for (size_t i = 0; i < calls_of_evaluation; ++i) communicate();
       asked += concat("e", num_batches);
       return validation_loss;
     };
@@ -89,6 +91,7 @@ struct Recorder {
   RunConfig config;
   std::vector<StepResult> results;  // of each step; empty: all good
   double validation_loss = 5.5;
+  size_t calls_of_evaluation = 1;
   bool replicas_differ = false;
 
   std::string asked;
@@ -113,6 +116,25 @@ TEST_CASE("what an evaluation communicates is control traffic, what steps do is 
   run.train();
   CHECK(run.communicated.at({Purpose::gradient, Collective::all_reduce}).calls == 5);
   CHECK(run.communicated.at({Purpose::control, Collective::all_reduce}).calls == 3);
+}
+
+TEST_CASE("a board shows what the step itself waited for, without its evaluation") {
+  const Output out;
+  const TestFolder folder;
+  Recorder run(3);
+  run.config.tensorboard = folder.path();
+  run.calls_of_evaluation = 10'000;  // which take far longer than the one of a step
+  run.train();
+  const std::vector<ReadEvent> events = events_of(folder / folder.list().at(0));
+  REQUIRE(events.size() == 2 + 3);
+  for (size_t step = 1; step <= 3; ++step) {
+    CAPTURE(step);
+    const std::map<std::string, float>& scalars = events[1 + step].scalars;
+    CHECK(scalars.at("communication/exposed_ms") > 0);
+    CHECK(scalars.at("speed/device_busy") > 0);  // it waited for less time than the step took
+    CHECK(scalars.at("speed/device_busy") < 1);
+    CHECK(scalars.contains("validation/loss") == (step > 1));
+  }
 }
 
 TEST_CASE("without evaluations there is none after the last step either") {

@@ -1,0 +1,215 @@
+#include "common/io/event_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <boost/crc.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <ctime>
+#include <optional>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+std::string bytes_of(auto number) {
+  return {reinterpret_cast<const char*>(&number), sizeof number};
+}
+
+template <class Number>
+Number number_at(std::string_view bytes, size_t at) {
+  Number number;
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+uint32_t masked_crc(std::string_view bytes) {
+  // CRC-32C [RFC 3720, section 12.1]: Castagnoli's polynomial; bits of a byte go in and come out
+  // with the lowest first.
+  boost::crc_optimal<32, 0x1EDC6F41, 0xFFFFFFFF, 0xFFFFFFFF, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return std::rotr(static_cast<uint32_t>(crc.checksum()), 15) + 0xa282ead8;
+}
+
+enum WireType : uint64_t { kVarint = 0, kEightBytes = 1, kLength = 2, kFourBytes = 5 };
+
+std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+
+std::string key(uint64_t number, WireType type) { return varint(number << 3 | type); }
+std::string field(uint64_t number, double value) {
+  return key(number, kEightBytes) + bytes_of(value);
+}
+std::string field(uint64_t number, float value) {
+  return key(number, kFourBytes) + bytes_of(value);
+}
+std::string field(uint64_t number, int64_t value) {
+  return key(number, kVarint) + varint(static_cast<uint64_t>(value));
+}
+std::string field(uint64_t number, std::string_view value) {
+  return key(number, kLength) + varint(value.size()).append(value);
+}
+
+// Returns the seconds since 1970 began, in UTC, to the microsecond.
+double time_of_day() {
+  std::timespec now;
+  check(std::timespec_get(&now, TIME_UTC) == TIME_UTC, "event file: no time of day");
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The numbers of fields.
+namespace event {
+constexpr uint64_t kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5, kSessionLog = 7,
+                   kSourceMetadata = 10;
+}
+namespace summary {
+constexpr uint64_t kValue = 1;
+constexpr uint64_t kTag = 1, kSimpleValue = 2, kTensor = 8, kMetadata = 9;  // of a value
+constexpr uint64_t kPluginData = 1, kPluginName = 1;                        // of its metadata
+}  // namespace summary
+namespace tensor {
+constexpr uint64_t kDtype = 1, kShape = 2, kStringValue = 8;
+constexpr int64_t kString = 7;  // a dtype
+}  // namespace tensor
+constexpr uint64_t kStatus = 1;        // of a session log
+constexpr int64_t kSessionStart = 1;   // a status
+constexpr uint64_t kSourceWriter = 1;  // of source metadata
+
+// What the first event of a file has after its time: the version of the format, which TensorBoard
+// asks for, and the program that wrote the file.
+std::string file_header() {
+  return field(event::kFileVersion, "brain.Event:2") +
+         field(event::kSourceMetadata, field(kSourceWriter, "ladder.event_file"));
+}
+
+std::string event_of_step(int64_t step, uint64_t content, std::string_view message) {
+  return field(event::kWallTime, time_of_day()) + field(event::kStep, step) +
+         field(content, message);
+}
+
+}  // namespace
+
+void EventSummary::add_scalar(std::string_view tag, double value) {
+  message_ += field(summary::kValue, field(summary::kTag, tag) +
+                                         field(summary::kSimpleValue, static_cast<float>(value)));
+}
+
+void EventSummary::add_text(std::string_view tag, std::string_view text) {
+  const std::string content = field(tensor::kDtype, tensor::kString) +
+                              field(tensor::kShape, std::string_view()) +  // no dimensions
+                              field(tensor::kStringValue, text);
+  const std::string plugin = field(summary::kPluginData, field(summary::kPluginName, "text"));
+  message_ += field(summary::kValue, field(summary::kTag, tag) + field(summary::kTensor, content) +
+                                         field(summary::kMetadata, plugin));
+}
+
+EventFile::EventFile(const std::string& path, int64_t first_step) {
+  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.is_open()) throw Error(concat(path, ": cannot be made: ", std::strerror(errno)));
+  file_ = GrowingFile(std::move(file), path);
+  write_record(field(event::kWallTime, time_of_day()) + file_header());
+  write_record(event_of_step(first_step, event::kSessionLog, field(kStatus, kSessionStart)));
+}
+
+void EventFile::write(int64_t step, const EventSummary& summary) {
+  write_record(event_of_step(step, event::kSummary, summary.message()));
+}
+
+void EventFile::write_record(std::string_view data) {
+  const std::string length = bytes_of(static_cast<uint64_t>(data.size()));
+  std::string record = length + bytes_of(masked_crc(length));
+  record.append(data).append(bytes_of(masked_crc(data)));
+  file_.write(std::as_bytes(std::span(record)));
+}
+
+void EventFile::finish() {
+  file_.sync();
+  file_.close();
+}
+
+namespace {
+
+constexpr size_t kBeforeData = 12, kAfterData = 4;  // bytes of a record
+
+// Returns the data of the record that begins at byte `at`, or nothing if the file ends before the
+// record does. Throws UserError if a CRC is wrong.
+std::optional<std::string_view> record_at(std::string_view file, size_t at) {
+  const auto check_crc = [&](std::string_view bytes, size_t place) {
+    if (number_at<uint32_t>(file, place) == masked_crc(bytes)) return;
+    throw UserError(concat("is damaged at byte ", at));
+  };
+  if (file.size() - at < kBeforeData + kAfterData) return std::nullopt;
+  check_crc(file.substr(at, 8), at + 8);
+  const auto length = number_at<uint64_t>(file, at);
+  if (file.size() - at - kBeforeData - kAfterData < length) return std::nullopt;
+  const std::string_view data = file.substr(at + kBeforeData, length);
+  check_crc(data, at + kBeforeData + length);
+  return data;
+}
+
+// Returns the step of an event that EventFile has written, in which it is the field after the time.
+// The first event of a file has none; that counts as 0.
+int64_t step_of(std::string_view event) {
+  const size_t time_bytes = field(event::kWallTime, 0.0).size();
+  const std::string step_key = key(event::kStep, kVarint);
+  event.remove_prefix(std::min(time_bytes, event.size()));
+  if (!event.starts_with(step_key)) return 0;
+  uint64_t step = 0;
+  int shift = 0;
+  for (const char byte : event.substr(step_key.size())) {
+    step |= (static_cast<uint64_t>(byte) & 0x7f) << shift;
+    if ((byte & 0x80) == 0 || (shift += 7) >= 63) break;
+  }
+  return static_cast<int64_t>(step);
+}
+
+}  // namespace
+
+size_t event_bytes_up_to(std::span<const std::byte> file, int64_t last_step) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  size_t at = 0;
+  while (const std::optional<std::string_view> event = record_at(text, at)) {
+    if (at == 0 && !event->ends_with(file_header())) {
+      throw UserError("was written by another program");
+    }
+    if (step_of(*event) > last_step) break;
+    at += kBeforeData + event->size() + kAfterData;
+  }
+  return at;
+}
+
+namespace {
+
+constexpr std::string_view kNameBegin = "events.out.tfevents.";
+
+}  // namespace
+
+bool is_event_file(std::string_view name) { return name.find("tfevents") != name.npos; }
+
+std::string event_file_name(const std::vector<std::string>& others) {
+  int64_t seconds = std::time(nullptr);
+  for (const std::string_view other : others) {
+    int64_t number = 0;
+    if (!other.starts_with(kNameBegin)) continue;
+    std::from_chars(other.data() + kNameBegin.size(), other.data() + other.size(), number);
+    seconds = std::max(seconds, number + 1);
+  }
+  std::string host(256, '\0');
+  check(gethostname(host.data(), host.size() - 1) == 0, "event file: this machine has no name");
+  constexpr size_t kDigits = 10;  // of the seconds, until the year 2286
+  std::string digits = std::to_string(seconds);
+  digits.insert(0, kDigits - std::min(kDigits, digits.size()), '0');
+  return concat(kNameBegin, digits, ".", host.c_str(), ".", getpid(), ".0");
+}
+
+}  // namespace ladder

@@ -1,0 +1,34 @@
+#include "common/io/growing_file.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+void GrowingFile::fail_step(const char* step) const {
+  throw Error(concat(path_, ": ", step, " failed: ", std::strerror(errno)));
+}
+
+void GrowingFile::write(std::span<const std::byte> piece) {
+  if (!file_.write_all(piece)) {
+    const int error = errno;
+    [[maybe_unused]] const int cut = ftruncate(file_.number(), static_cast<off_t>(size_));
+    errno = error;
+    fail_step("write");
+  }
+  size_ += piece.size();
+}
+
+void GrowingFile::sync() const {
+  if (fsync(file_.number()) != 0) fail_step("fsync");
+}
+
+void GrowingFile::close() {
+  if (::close(file_.release()) != 0) fail_step("close");
+}
+
+}  // namespace ladder

@@ -1,0 +1,35 @@
+// A file that grows by whole pieces.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "common/io/descriptor.h"
+
+namespace ladder {
+
+// A GrowingFile is appended to piece by piece. A piece is in the file whole or not at all, so a
+// reader never finds one that is cut off. A default-constructed object has no file.
+class GrowingFile {
+ public:
+  GrowingFile() = default;
+  // Takes an empty file that was opened with O_APPEND. Messages name it as `path`.
+  GrowingFile(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+
+  // These throw an Error if they fail. Then nothing of the piece is in the file.
+  void write(std::span<const std::byte> piece);
+  void sync() const;  // brings the bytes to the disk (fsync)
+  void close();
+
+  bool is_open() const { return file_.is_open(); }
+
+ private:
+  [[noreturn]] void fail_step(const char* step) const;
+
+  Descriptor file_;
+  std::string path_;
+  size_t size_ = 0;
+};
+
+}  // namespace ladder

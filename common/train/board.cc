@@ -1,0 +1,89 @@
+#include "common/train/board.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "common/io/file.h"
+#include "common/io/printable.h"
+
+namespace ladder {
+
+Board::Board(const std::string& folder, int64_t resumed_step)
+    : folder_("--tensorboard", folder, "probe"), resumed_step_(resumed_step) {
+  for (const std::string& name : folder_.names()) {
+    if (!is_event_file(name)) continue;
+    if (resumed_step == 0) {
+      folder_.refuse(concat("has the event file ", quoted_name(name),
+                            " of an earlier run, whose curves would mix with this run's; remove "
+                            "it, or name another folder"));
+    }
+    try {
+      const std::string path = folder + "/" + name;
+      kept_bytes_[path] = event_bytes_up_to(MappedFile(path).bytes(), resumed_step);
+    } catch (const UserError& error) {
+      folder_.refuse(concat("the event file ", quoted_name(name), " ", error.what(),
+                            ", so this run cannot be added; name another folder"));
+    }
+  }
+}
+
+void Board::begin() {
+  std::vector<std::string> others = folder_.names();
+  for (const auto& [path, bytes] : kept_bytes_) {
+    if (truncate(path.c_str(), static_cast<off_t>(bytes)) == 0) continue;
+    throw Error(concat(path, ": cannot be cut: ", std::strerror(errno)));
+  }
+  file_.emplace(folder_.path() + "/" + event_file_name(others), resumed_step_ + 1);
+}
+
+void Board::write(int64_t step, const EventSummary& summary) {
+  if (!file_) begin();
+  file_->write(step, summary);
+}
+
+void Board::write(const MetricsFile::Step& step, const Memory& device_memory) {
+  EventSummary summary;
+  const auto add = [&](const std::string& tag, std::optional<double> value) {
+    if (value) summary.add_scalar(tag, *value);
+  };
+  add("train/loss", step.result.loss);
+  add("train/grad_norm", step.result.grad_norm);
+  add("train/learning_rate", step.result.learning_rate);
+  add("train/loss_scale", step.result.loss_scale);
+  add("validation/loss", step.validation_loss);
+  add("speed/tokens_per_second", step.tokens_per_second);
+  add("speed/samples_per_second", step.sequences_per_second);
+  add("speed/mfu", step.mfu);
+  // On a GPU the two times come from two clocks, so that the waiting may seem the longer one.
+  add("speed/device_busy", std::max(0.0, 1 - step.exposed_ms / step.step_ms));
+  add("communication/exposed_ms", step.exposed_ms);
+  for (Category category : kCategories) {
+    add(concat("memory/", name_of(category)), static_cast<double>(device_memory.peak()[category]));
+  }
+  write(step.step, summary);
+}
+
+void Board::write_sample(int64_t step, const std::string& text) {
+  // Lines that are indented by four spaces are code in Markdown, which is shown as it is.
+  std::string code = "    ";
+  for (const char c : text) code += c == '\n' ? "\n    " : std::string(1, c);
+  EventSummary summary;
+  summary.add_text("sample", code);
+  write(step, summary);
+}
+
+void Board::finish() {
+  if (file_) file_->finish();
+}
+
+double exposed_ms(const TrafficEntries& communicated) {
+  double seconds = 0;
+  for (const auto& [key, traffic] : communicated) seconds += traffic.exposed_seconds;
+  return 1e3 * seconds;
+}
+
+}  // namespace ladder

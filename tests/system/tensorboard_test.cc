@@ -1,0 +1,128 @@
+// What whole runs write for TensorBoard.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <sstream>
+
+#include "kernels/runtime/check.h"
+#include "tests/common/io/event_records.h"
+#include "tests/system/mpirun.h"
+#include "tools/process/scratch.h"
+
+namespace ladder {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const Flags kRun = {"--model",          "nano", "--threads", "1", "--steps", "4",
+                    "--evaluate-every", "2",    "--sample",  "8", "--dump",  "dump"};
+const Flags kBoard = {"--tensorboard", "board", "--metrics", "metrics"};
+
+// The events of the only event file of a run, without the first two, which are about the file.
+std::vector<ReadEvent> events_of_run(const Scratch& folder) {
+  std::vector<std::string> files;
+  for (const std::string& file : folder.files()) {
+    if (file.starts_with("board/")) files.push_back(file);
+  }
+  REQUIRE(files.size() == 1);
+  std::vector<ReadEvent> events = events_of(folder.path() / files[0]);
+  REQUIRE(events.size() == 2 + 6);  // of four steps and of two samples
+  events.erase(events.begin(), events.begin() + 2);
+  return events;
+}
+
+std::vector<Json> metrics_of(const Scratch& folder) {
+  std::istringstream in(read_text(folder.path() / "metrics"));
+  std::vector<Json> metrics;
+  for (std::string line; std::getline(in, line);) metrics.push_back(Json::parse(line));
+  return metrics;
+}
+
+// Calls visit(scalars, metrics) for each step, after checking that the event's scalars are what the
+// step's metrics have.
+template <class Visit>
+void check_scalars(const Scratch& folder, const std::vector<ReadEvent>& events, Visit visit) {
+  const std::vector<Json> metrics = metrics_of(folder);
+  for (const ReadEvent& event : events) {
+    if (!event.texts.empty()) continue;
+    const Json& line = metrics.at(event.step - 1);
+    const auto check = [&](const std::string& tag, const Json& value) {
+      CAPTURE(event.step, tag);
+      CHECK(event.scalars.at(tag) == static_cast<float>(value.get<double>()));
+    };
+    check("train/loss", line.at("loss"));
+    check("train/grad_norm", line.at("grad_norm"));
+    check("train/learning_rate", line.at("learning_rate"));
+    check("speed/tokens_per_second", line.at("tokens_per_second"));
+    // nano has 32 tokens in a sequence.
+    check("speed/samples_per_second", line.at("tokens_per_second").get<double>() / 32);
+    for (const auto& [category, bytes] : line.at("peak_device_bytes").items()) {
+      check("memory/" + category, bytes);
+    }
+    CHECK(event.scalars.contains("validation/loss") == line.contains("validation_loss"));
+    if (line.contains("validation_loss")) check("validation/loss", line["validation_loss"]);
+    visit(event.scalars, line);
+  }
+}
+
+// Fails the test unless the samples are those after evaluations, the last as it was printed.
+void check_samples(const std::vector<ReadEvent>& events, const std::string& out) {
+  std::map<uint64_t, std::string> samples;
+  for (const ReadEvent& event : events) {
+    if (!event.texts.empty()) samples[event.step] = event.texts.at("sample");
+  }
+  REQUIRE(samples.size() == 2);
+  CHECK(samples.at(2).starts_with("    "));
+  std::string printed;  // without the indentation, which Markdown wants
+  for (size_t at = 0; at < samples.at(4).size(); ++at) {
+    if (at == 0 || samples.at(4)[at - 1] == '\n') at += 4;
+    if (at < samples.at(4).size()) printed += samples.at(4)[at];
+  }
+  CHECK(sample_of(out).starts_with(printed));
+  CHECK(printed.size() >= 8);
+  CHECK(out.find("sample:") == out.rfind("sample:"));
+}
+
+TEST_CASE("01: a board has the metrics of every step and the samples, and changes no bit") {
+  const Scratch folder, without;
+  require_success(run_single_gpu(kRun, {.folder = without.path()}));
+  const ProcessResult result = run_single_gpu(kRun + kBoard, {.folder = folder.path()});
+  require_success(result);
+  const std::string last = "dump/step_000004.safetensors";
+  CHECK(read_text(folder.path() / last) == read_text(without.path() / last));
+  const std::vector<ReadEvent> events = events_of_run(folder);
+  check_samples(events, result.out);
+  check_scalars(folder, events, [](const auto& scalars, const Json&) {
+    CHECK(scalars.at("communication/exposed_ms") == 0);
+    CHECK(scalars.at("speed/device_busy") == 1);
+  });
+  const std::vector<std::string> files = folder.files();
+  const ProcessResult again = run_single_gpu(kRun + kBoard, {.folder = folder.path()});
+  check_user_error(again, {"--tensorboard board", "event file", "earlier run"});
+  CHECK(folder.files() == files);
+  CHECK(events_of_run(folder).size() == events.size());
+}
+
+TEST_CASE("05: a board of rank 0, which waits for its peer, while ranks gather for samples") {
+  const Scratch folder;
+  const ProcessResult result =
+      run_ranks(2, Flags{lesson_path("05_zero3")} + kRun + kBoard, {.folder = folder.path()});
+  require_success(result);
+  const std::vector<ReadEvent> events = events_of_run(folder);
+  check_samples(events, result.out);
+  check_scalars(folder, events, [](const auto& scalars, const Json& line) {
+    const double exposed = scalars.at("communication/exposed_ms");
+    CHECK(exposed > 0);
+    // fp32 rounds at 2^-24.
+    const double busy = 1 - exposed / line.at("step_ms").get<double>();
+    CHECK(std::abs(scalars.at("speed/device_busy") - busy) <= 0x1p-23);
+    // The metrics have the dump's and the evaluation's communication, too.
+    double all = 0;
+    for (const auto& [name, traffic] : line.at("collectives").items()) {
+      all += traffic.at("exposed_ms").template get<double>();
+    }
+    CHECK(exposed < all);
+  });
+}
+
+}  // namespace
+}  // namespace ladder
