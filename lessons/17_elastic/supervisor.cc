@@ -44,7 +44,7 @@ std::string text_of(const RanksEnd& end) {
   std::string who;
   for (size_t rank : end.lost) who += concat(who.empty() ? "rank " : " and rank ", rank);
   const std::string when = end.step == 0 ? "before the first step" : concat("in step ", end.step);
-  if (who.empty()) return concat("the ranks ended with status ", end.end.status, " ", when);
+  if (who.empty()) return concat("the ranks ended with status ", end.mpirun.status, " ", when);
   return concat(who, end.lost.size() == 1 ? " was" : " were", " lost ", when, " (killed by signal ",
                 end.lost_signal, ")");
 }
@@ -109,10 +109,10 @@ int Supervisor::run() {
              ", in ", one_line(config_.checkpoint.path)));
   while (true) {
     const RanksEnd end = run_ranks(layout());
-    if (end.end.status == 0 || end.end.status == 2) return end.end.status;
-    if (end.end.signal != 0) {
-      say(concat("ended by signal ", end.end.signal, "; ", checkpoint_note()));
-      return 128 + end.end.signal;
+    if (end.mpirun.status == 0 || end.mpirun.status == 2) return end.mpirun.status;
+    if (end.mpirun.signal != 0) {
+      say(concat("ended by signal ", end.mpirun.signal, "; ", checkpoint_note()));
+      return 128 + end.mpirun.signal;
     }
     recover(end);
   }
@@ -158,7 +158,7 @@ RanksEnd Supervisor::run_ranks(const ProcessGrid& layout) {
   const fs::path step_file = scratch_ / "steps";
   fs::remove(step_file);
   RanksEnd end;
-  end.end = run_child(command(layout), [&](const std::string& line) {
+  end.mpirun = run_child(command(layout), [&](const std::string& line) {
     const auto lost = lost_rank(line);
     if (!lost) return false;
     end.lost.push_back(lost->first);

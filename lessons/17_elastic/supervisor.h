@@ -22,15 +22,16 @@ struct SupervisorFlags {
   void add_to(CLI::App& app);
 };
 
-// How the ranks have ended.
+// How a run of the ranks has ended.
 struct RanksEnd {
-  ChildEnd end;
-  std::vector<size_t> lost;  // ranks that were ended by a signal, and
-  int lost_signal = 0;       // by which one
-  int64_t step = 0;          // the step in which that was; 0: before their first step
+  ChildEnd mpirun;
+  std::vector<size_t> lost;  // the ranks that were ended by a signal
+  int lost_signal = 0;       // that signal
+  int64_t step = 0;          // the step that the ranks were in; 0: they had not begun any
 };
 
-// Supervisor has the flags of a run and a folder for what only lives as long as it does.
+// Supervisor starts the ranks of one training run, as often as it takes. It has a temporary folder:
+// for the file of steps, and for checkpoints if the user names no folder.
 class Supervisor {
  public:
   // Throws UserError if the flags do not go together. `options` has been parsed; all arguments
@@ -48,10 +49,14 @@ class Supervisor {
  private:
   // Returns the layout that the ranks that are left make.
   ProcessGrid layout() const;
+  // Returns the layout as text, with the ranks that are idle and the wish if it is another one.
   std::string layout_note(const ProcessGrid& layout) const;
+  // Starts the ranks and returns when all have ended.
   RanksEnd run_ranks(const ProcessGrid& layout);
+  // Returns the command that starts them.
   std::vector<std::string> command(const ProcessGrid& layout) const;
-  // Takes note of what was lost. Throws Error if it is no use to start again.
+  // Takes note of what was lost, and says how it goes on. Throws Error if it is no use to start
+  // again.
   void recover(const RanksEnd& end);
   // Says how to go on from the newest checkpoint, and so keeps the folder that it is in.
   std::string checkpoint_note();
@@ -63,10 +68,10 @@ class Supervisor {
   std::vector<Failure> failures_;  // that have not happened yet
   size_t slots_;                   // ranks and spares that are left
   size_t num_restarts_ = 0;
-  int64_t failed_step_ = 0;
-  bool resumes_;
-  std::filesystem::path scratch_;
-  bool needs_checkpoints_ = false;  // of the folder scratch_, after this object
+  int64_t failed_step_ = 0;         // the step of the last failure
+  bool resumes_;                    // whether the ranks are to go on from a checkpoint
+  std::filesystem::path scratch_;   // the temporary folder
+  bool needs_checkpoints_ = false;  // whether a checkpoint has to stay after training
 };
 
 // The main function of the lesson's program where mpirun has not started it. Returns the exit
