@@ -36,7 +36,7 @@ struct TrainingRun::State {
         stream(config.device),
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
         // Under mpirun every rank has a terminal, so isatty() alone says nothing.
-        on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
+        on_terminal(!Job::is_launched() && isatty(STDOUT_FILENO) != 0) {
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 
