@@ -82,49 +82,64 @@ void show(const Flags& flags) {
   show_rank(flags, model_of(flags), nullptr);
 }
 
+// Adds a command that takes the checkpoint, or checkpoints, to look into.
+CLI::App* add_command(CLI::App& app, Flags& flags, const char* name, const char* help) {
+  CLI::App* const command = app.add_subcommand(name, help);
+  command->add_option("DIR", flags.path,
+                      "A folder of checkpoints, or one of them: DIR/step_00000050");
+  return command;
+}
+
+void add_commands(CLI::App& app, Flags& flags) {
+  app.require_subcommand(0, 1);
+  add_command(app, flags, "ls", "The checkpoints in a folder, a line for each")
+      ->get_option("DIR")
+      ->required();
+  CLI::App* const show = add_command(
+      app, flags, "show", "What the newest has, or what a rank of any layout would own and read");
+  CLI::Option* const rank =
+      show->add_option("--rank", flags.rank, "What this rank would own, and read for that")
+          ->check(whole(0, kMostRanks - 1));
+  show->add_option("--layout", flags.layout,
+                   "Of how many ranks, as in data=8,pipeline=4,tensor=2 [who wrote it]")
+      ->needs(rank);
+  add_model_flags(*show, flags);
+  add_command(app, flags, "verify",
+              "Reads everything; the first fault ends it with one line and status 2")
+      ->get_option("DIR")
+      ->required();
+  CLI::App* const reshard =
+      add_command(app, flags, "reshard", "Writes the newest as ranks of another layout would have");
+  reshard->get_option("DIR")->required();
+  reshard->add_option("OUT", flags.out, "The folder to write it to")->required();
+  reshard->add_option("--layout", flags.layout, "Of the ranks, as in data=8,pipeline=4,tensor=2")
+      ->required();
+}
+
+void run_command(const CLI::App& app, const Flags& flags) {
+  if (app.get_subcommands().empty()) {
+    throw UserError("expected ls, show, verify or reshard; see --help");
+  }
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "ls") std::cout << list_of(flags.path);
+  if (command == "show") show(flags);
+  if (command == "verify") verify(flags.path, std::cout);
+  if (command == "reshard") {
+    std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
+  }
+  std::cout << std::flush;
+  check(std::cout.good(), "standard output could not be written to the end");
+}
+
 }  // namespace
 }  // namespace ladder
 
 int main(int argc, char** argv) {
-  using namespace ladder;
   CLI::App app("Looks into checkpoints and makes others of them.", "checkpoint");
-  app.require_subcommand(1);
-  Flags flags;
-  const auto add = [&](const char* name, const char* help, bool needs_path = true) {
-    CLI::App* const command = app.add_subcommand(name, help);
-    command
-        ->add_option("DIR", flags.path,
-                     "A folder of checkpoints, or one of them: DIR/step_00000050")
-        ->required(needs_path);
-    return command;
-  };
-  const auto add_layout = [&](CLI::App* command, const char* help) {
-    return command->add_option("--layout", flags.layout, help);
-  };
-  add("ls", "The checkpoints in a folder, a line for each");
-  CLI::App* const show_command =
-      add("show", "What the newest has, or what a rank of any layout would own and read", false);
-  CLI::Option* const rank =
-      show_command->add_option("--rank", flags.rank, "What this rank would own, and read for that")
-          ->check(whole(0, kMostRanks - 1));
-  add_layout(show_command, "Of how many ranks, as in data=8,pipeline=4,tensor=2 [who wrote it]")
-      ->needs(rank);
-  add_model_flags(*show_command, flags);
-  add("verify", "Reads everything; the first fault ends it with one line and status 2");
-  CLI::App* const reshard_command =
-      add("reshard", "Writes the newest as ranks of another layout would have");
-  reshard_command->add_option("OUT", flags.out, "The folder to write it to")->required();
-  add_layout(reshard_command, "Of the ranks, as in data=8,pipeline=4,tensor=2")->required();
-  return run_small_program(app, argc, argv, [&] {
-    const std::string command = app.get_subcommands().front()->get_name();
-    if (command == "ls") std::cout << list_of(flags.path);
-    if (command == "show") show(flags);
-    if (command == "verify") verify(flags.path, std::cout);
-    if (command == "reshard") {
-      std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
-    }
-    std::cout << std::flush;
-    check(std::cout.good(), "standard output could not be written to the end");
+  ladder::Flags flags;
+  ladder::add_commands(app, flags);
+  return ladder::run_small_program(app, argc, argv, [&] {
+    ladder::run_command(app, flags);
     return 0;
   });
 }
