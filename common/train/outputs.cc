@@ -6,6 +6,7 @@
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/safetensors.h"
+#include "common/model/weights.h"
 
 namespace ladder {
 
@@ -36,6 +37,7 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     open(output.flag, probe, output.path);
   }
   open("--trace", trace, config.trace);
+  if (!config.export_to.empty()) exported.emplace(config.export_to, config.model);
   if (config.metrics.empty()) return;
   named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step); });
 }
@@ -46,15 +48,7 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
   for (std::string_view kind : kDumpedKinds) {
-    for (const UnitSpec& unit : model.units) {
-      for (const ParameterSpec& parameter : unit.parameters) {
-        std::vector<size_t> shape;
-        for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
-          shape.push_back(parameter.shape[dim]);
-        }
-        tensors.push_back({concat(kind, ".", parameter.name), dtype, shape});
-      }
-    }
+    for (auto& tensor : tensors_of(model, dtype, concat(kind, "."))) tensors.push_back(tensor);
   }
   return tensors;
 }
