@@ -80,12 +80,6 @@ std::vector<std::string> names_in(const std::string& folder) {
   return names;
 }
 
-// "c/" names what "c" names, but lstat would follow a link there.
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 }  // namespace
 
 std::string checkpoint_path(const std::string& folder, int64_t step) {

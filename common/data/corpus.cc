@@ -1,17 +1,13 @@
 #include "common/data/corpus.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
-#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <utility>
 
+#include "common/data/data_files.h"
 #include "common/data/king_james.h"
 #include "common/io/path.h"
 #include "kernels/runtime/check.h"
@@ -26,52 +22,24 @@ constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
 
 static_assert(std::endian::native == std::endian::little, "shards are read as they lie in memory");
 
-template <class... Parts>
-[[noreturn]] void refuse(const std::string& path, const Parts&... parts) {
-  throw UserError(concat("--data ", path.empty() ? "\"\"" : path, ": ", parts...));
-}
-
-bool is_bin(const std::string& path) {
-  constexpr std::string_view kEnd = ".bin";
-  return path.size() >= kEnd.size() &&
-         std::equal(kEnd.begin(), kEnd.end(), path.end() - kEnd.size(),
-                    [](char end, unsigned char c) { return end == std::tolower(c); });
-}
-
 int32_t magic_of(std::span<const std::byte> file) {
   int32_t magic = 0;
   if (file.size() >= sizeof magic) std::memcpy(&magic, file.data(), sizeof magic);
   return magic;
 }
 
+// Returns whether a file is a text. Otherwise it is a token shard, by its name or by its magic.
+bool is_text_file(const std::string& path, std::span<const std::byte> file) {
+  const int32_t magic = magic_of(file);
+  return !is_bin(path) && magic != kShardMagic && magic != kLlama3Magic;
+}
+
+const char* kind_of(bool is_text) { return is_text ? "a text" : "a token shard"; }
+
 std::unique_ptr<const MappedFile> map_file(const std::string& path) {
   auto file = named_by("--data", [&] { return std::make_unique<const MappedFile>(path); });
-  if (file->bytes().empty()) refuse(path, "the file is empty");
+  if (file->bytes().empty()) refuse_data(path, "the file is empty");
   return file;
-}
-
-// Returns what stat says of `path`. Links are followed.
-struct stat stat_of(const std::string& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) == 0) return status;
-  if (errno == ENOENT) refuse(path, "there is no such file or folder");
-  refuse(path, "cannot be read: ", std::strerror(errno));
-}
-
-// Returns the .bin files in a folder, in the order of their names.
-std::vector<std::string> shards_in(const std::string& folder) {
-  std::vector<std::string> paths;
-  try {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (is_bin(entry.path().string())) paths.push_back(entry.path().string());
-    }
-  } catch (const std::filesystem::filesystem_error& error) {
-    refuse(folder, "cannot be read: ", error.code().message());
-  }
-  if (paths.empty())
-    refuse(folder, "the folder holds no .bin file (token shards); a text is a file");
-  std::sort(paths.begin(), paths.end());
-  return paths;
 }
 
 constexpr const char* kHowToConvert =
@@ -82,57 +50,59 @@ constexpr const char* kHowToConvert =
 // Returns the number of tokens in a shard.
 size_t shard_tokens(const std::string& path, std::span<const std::byte> file) {
   if (file.size() < kHeaderBytes) {
-    refuse(path, file.size(), " bytes, less than the ", kHeaderBytes, " of a token shard's header");
+    refuse_data(path, file.size(), " bytes, less than the ", kHeaderBytes,
+                " of a token shard's header");
   }
   std::array<int32_t, 3> header;
   std::memcpy(header.data(), file.data(), sizeof(header));
   const auto [magic, version, count] = header;
   if (magic == kLlama3Magic) {
-    refuse(path, "magic ", magic, " is llm.c's Llama-3 format (uint32 tokens); expected ",
-           kShardMagic, ", its GPT-2 format (uint16 tokens)");
+    refuse_data(path, "magic ", magic, " is llm.c's Llama-3 format (uint32 tokens); expected ",
+                kShardMagic, ", its GPT-2 format (uint16 tokens)");
   }
   if (magic != kShardMagic) {
-    refuse(path, "magic ", magic, ", expected ", kShardMagic, " (an llm.c token shard)",
-           kHowToConvert);
+    refuse_data(path, "magic ", magic, ", expected ", kShardMagic, " (an llm.c token shard)",
+                kHowToConvert);
   }
   if (version != kShardVersion) {
-    refuse(path, "version ", version, " of the token shard, expected ", kShardVersion);
+    refuse_data(path, "version ", version, " of the token shard, expected ", kShardVersion);
   }
   const size_t payload = file.size() - kHeaderBytes;
   if (count < 0 || static_cast<size_t>(count) * sizeof(uint16_t) != payload) {
-    refuse(path, "the header says ", count, " tokens of 2 bytes, but ", payload,
-           " bytes follow the header");
+    refuse_data(path, "the header says ", count, " tokens of 2 bytes, but ", payload,
+                " bytes follow the header");
   }
-  if (count == 0) refuse(path, "the shard holds no token");
+  if (count == 0) refuse_data(path, "the shard holds no token");
   return static_cast<size_t>(count);
 }
 
 }  // namespace
 
 Corpus Corpus::king_james() {
-  Corpus corpus("King James text (built in)", true);
+  Corpus corpus("King James text (built in)");
+  corpus.is_text_ = true;
   const std::string_view text = king_james_text();
   corpus.shards_.push_back({corpus.name_, nullptr, text.data(), 0, text.size()});
   return corpus;
 }
 
-Corpus Corpus::open(const std::string& path) {
-  if (S_ISDIR(stat_of(path).st_mode)) {
-    Corpus corpus(path, false);
-    for (const std::string& shard : shards_in(path)) corpus.append_shard(shard, map_file(shard));
-    return corpus;
-  }
-  auto file = map_file(path);
-  const int32_t magic = magic_of(file->bytes());
-  Corpus corpus(path, !is_bin(path) && magic != kShardMagic && magic != kLlama3Magic);
-  corpus.append_shard(path, std::move(file));
+Corpus Corpus::open(const std::string& names) {
+  Corpus corpus(names);
+  for (const std::string& path : data_files(names)) corpus.append(path);
   return corpus;
 }
 
-void Corpus::append_shard(const std::string& path, std::unique_ptr<const MappedFile> file) {
+void Corpus::append(const std::string& path) {
+  auto file = map_file(path);
   const std::span<const std::byte> bytes = file->bytes();
-  const size_t count = is_text_ ? bytes.size() : shard_tokens(path, bytes);
-  const void* tokens = is_text_ ? bytes.data() : bytes.data() + kHeaderBytes;
+  const bool is_text = is_text_file(path, bytes);
+  if (shards_.empty()) is_text_ = is_text;
+  if (is_text != is_text_) {
+    refuse_data(name_, shards_[0].path, " is ", kind_of(is_text_), " and ", path, " is ",
+                kind_of(is_text), "; texts and token shards do not mix");
+  }
+  const size_t count = is_text ? bytes.size() : shard_tokens(path, bytes);
+  const void* tokens = is_text ? bytes.data() : bytes.data() + kHeaderBytes;
   const size_t begin = shards_.empty() ? 0 : num_tokens();
   shards_.push_back({path, std::move(file), tokens, begin, begin + count});
 }
@@ -157,10 +127,10 @@ void Corpus::require(size_t vocab_size, size_t sequence_length) const {
   for (const Split split : {Split::train, Split::validation}) {
     const size_t count = end(split) - begin(split);
     if (count > sequence_length) continue;
-    refuse(name_, "too short: ", count, " of its ", num_tokens(), " tokens are for ",
-           split == Split::train ? "training" : "validation",
-           ", but one sequence of --sequence-length ", sequence_length, " takes ",
-           sequence_length + 1);
+    refuse_data(name_, "too short: ", count, " of its ", num_tokens(), " tokens are for ",
+                split == Split::train ? "training" : "validation",
+                ", but one sequence of --sequence-length ", sequence_length, " takes ",
+                sequence_length + 1);
   }
   if (is_text_) {
     require_below<uint8_t>(vocab_size);
@@ -181,9 +151,9 @@ void Corpus::require_below(size_t vocab_size) const {
     const size_t place =
         std::find_if(tokens, tokens + count, [&](Token token) { return token >= vocab_size; }) -
         tokens;
-    refuse(shard.path, "token ", int{tokens[place]}, " at place ", place,
-           " is not below the vocabulary of ", vocab_size, "; this file needs --vocab ",
-           int{largest} + 1, " or more");
+    refuse_data(shard.path, "token ", int{tokens[place]}, " at place ", place,
+                " is not below the vocabulary of ", vocab_size, "; this file needs --vocab ",
+                int{largest} + 1, " or more");
   }
 }
 

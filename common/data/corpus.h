@@ -25,15 +25,15 @@ class Corpus {
   // Returns the text that is compiled in.
   static Corpus king_james();
 
-  // Opens one of
+  // Opens the files that `names` stands for (data_files()), and reads them as one line of tokens,
+  // file after file. A file is one of
   //   a token shard as llm.c writes it: 256 little-endian int32 (magic 20240520, version 1, number
   //     of tokens, then unused), then that many little-endian uint16. Files that begin with the
   //     magic, or are called FILE.bin (in small letters or capitals), are shards;
-  //   a folder: all its .bin files in the order of their names, one after the other;
-  //   any other regular file, which is a text.
-  // Throws UserError if there is no such file, if it cannot be read, is not a regular file or is
-  // empty, if the folder has no .bin, or if a shard's magic, version or size is wrong.
-  static Corpus open(const std::string& path);
+  //   a text: any other regular file. Several texts are joined without anything between them.
+  // Throws UserError if a file cannot be read, is not a regular file or is empty, if a shard's
+  // magic, version or size is wrong, or if there are texts and shards.
+  static Corpus open(const std::string& names);
 
   // Throws UserError unless every token is below vocab_size and each split has at least
   // sequence_length + 1 tokens. It reads all tokens, unless their type already bounds them.
@@ -52,7 +52,7 @@ class Corpus {
   bool is_text() const { return is_text_; }
   // Returns the files that the tokens are read from. The text that is compiled in has none.
   std::vector<std::string> files() const;
-  // Returns where the tokens come from: the path, or "King James text (built in)".
+  // Returns where the tokens come from: what open() was given, or "King James text (built in)".
   const std::string& name() const { return name_; }
 
  private:
@@ -64,14 +64,15 @@ class Corpus {
     size_t begin, end;
   };
 
-  Corpus(std::string name, bool is_text) : name_(std::move(name)), is_text_(is_text) {}
-  void append_shard(const std::string& path, std::unique_ptr<const MappedFile> file);
+  explicit Corpus(std::string name) : name_(std::move(name)) {}
+  // Opens the file, and appends its tokens.
+  void append(const std::string& path);
   template <class Token>
   void require_below(size_t vocab_size) const;
   size_t num_train_tokens() const { return num_tokens() * 9 / 10; }
 
   std::string name_;
-  bool is_text_;
+  bool is_text_ = false;
   std::vector<Shard> shards_;  // never empty, and neither is any shard
 };
 

@@ -64,7 +64,6 @@ class PartialFile {
   // Sets the members and creates the partial file. `target` is `path` without links.
   PartialFile(const std::string& path, const std::string& target);
   void create();
-  void remove_abandoned() const;
 
   std::string path_;    // the path as the caller gave it, for messages
   std::string target_;  // the path that the file gets in the end

@@ -7,9 +7,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <random>
 
 #include "common/io/file.h"
+#include "common/io/partial_name.h"
 #include "common/io/path.h"
 #include "kernels/runtime/check.h"
 
@@ -18,52 +18,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMark = ".partial-";
-constexpr size_t kRandomLetters = 6;
+constexpr const char* kTaken = "another run is writing it";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
   throw UserError(concat(path, ": cannot be written: ", why));
 }
 
-std::string random_letters() {
-  constexpr std::string_view kLetters = "0123456789abcdefghijklmnopqrstuvwxyz";
-  std::random_device random;
-  std::string text;
-  for (size_t i = 0; i < kRandomLetters; ++i) text += kLetters[random() % kLetters.size()];
-  return text;
-}
-
-// Returns whether `name` is the name of a partial file of the file called `of`.
-bool is_partial_name(const std::string& name, const std::string& of) {
-  return name.size() == of.size() + kMark.size() + kRandomLetters && name.starts_with(of) &&
-         name.compare(of.size(), kMark.size(), kMark) == 0;
-}
-
-enum class Lock { taken, held_elsewhere, unavailable };
-
-// Opens the regular file at a path, if there is one, and tries to lock it. On a file system without
-// locks the file counts as not locked by others.
-class Occupant {
- public:
-  explicit Occupant(const std::string& path)
-      : file_(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
-    struct stat status;
-    if (fstat(file_.number(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-    const bool locked = flock(file_.number(), LOCK_EX | LOCK_NB) == 0;
-    lock_ = locked ? Lock::taken : errno == EWOULDBLOCK ? Lock::held_elsewhere : Lock::unavailable;
-  }
-  Lock lock() const { return lock_; }
-
- private:
-  Descriptor file_;
-  Lock lock_ = Lock::unavailable;
-};
-
 }  // namespace
 
 PartialFile::PartialFile(const std::string& path) : PartialFile(path, without_links(path)) {
   // From here on the destructor runs, and removes the partial file, even if this throws.
-  remove_abandoned();
+  if (remove_abandoned(target_, partial_path_, false)) refuse(path_, kTaken);
 }
 
 PartialFile::PartialFile(const std::string& path, const std::string& target)
@@ -76,7 +41,7 @@ PartialFile::PartialFile(const std::string& path, const std::string& target)
     if (standard_stream_of(status)) {
       refuse(path, "what this program prints goes there; give it a file of its own");
     }
-    if (Occupant(target).lock() == Lock::held_elsewhere) refuse(path, "another run is writing it");
+    if (try_lock(target, false) == Lock::held_elsewhere) refuse(path, kTaken);
   }
   if (fs::path(target).filename().empty()) refuse(path, "it names a folder, expected a file");
   if (lstat(target.c_str(), &status) == 0 && S_ISLNK(status.st_mode)) {
@@ -88,7 +53,7 @@ PartialFile::PartialFile(const std::string& path, const std::string& target)
 void PartialFile::create() {
   constexpr int kTries = 100;
   for (int attempt = 0; attempt < kTries; ++attempt) {
-    partial_path_ = concat(target_, kMark, random_letters());
+    partial_path_ = partial_name(target_);
     Descriptor file(open(partial_path_.c_str(),
                          O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!file.is_open() && errno == EEXIST) continue;
@@ -101,19 +66,6 @@ void PartialFile::create() {
     if (is_there) return;
   }
   refuse(path_, "no name for a partial file is free");
-}
-
-void PartialFile::remove_abandoned() const {
-  const fs::path folder = fs::path(target_).parent_path();
-  const std::string name = fs::path(target_).filename();
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
-    if (!is_partial_name(entry.path().filename(), name)) continue;
-    if (entry.path().filename() == fs::path(partial_path_).filename()) continue;
-    const Occupant other(entry.path());
-    if (other.lock() == Lock::held_elsewhere) refuse(path_, "another run is writing it");
-    if (other.lock() == Lock::taken) unlink(entry.path().c_str());
-  }
 }
 
 PartialFile::~PartialFile() {

@@ -20,6 +20,11 @@ std::string without_links(const std::string& path) {
   return at;
 }
 
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
 std::string kind_of(const struct stat& status) {
   switch (status.st_mode & S_IFMT) {
     case S_IFDIR:
@@ -51,7 +56,7 @@ std::string identity_of(const std::string& path) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0) return concat(status.st_dev, ":", status.st_ino);
   std::error_code error;
-  const fs::path target = fs::absolute(without_links(path), error);
+  const fs::path target = fs::absolute(without_links(without_slashes(path)), error);
   const fs::path whole = fs::weakly_canonical(target, error);
   return error ? target.lexically_normal() : whole;
 }

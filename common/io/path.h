@@ -14,6 +14,10 @@ namespace ladder {
 // on. The file need not exist. Links among the folders before it are left as they are.
 std::string without_links(const std::string& path);
 
+// Returns `path` without slashes at its end. "c/" names what "c" names, but lstat would follow a
+// link there.
+std::string without_slashes(std::string path);
+
 // Returns "a folder", "a pipe", "a device", "a socket" or "a file".
 std::string kind_of(const struct stat& status);
 

@@ -84,8 +84,23 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
                     });
 }
 
+std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model, DType dtype,
+                                                  const std::string& prefix) {
+  std::vector<SafetensorsWriter::Tensor> tensors;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& parameter : unit.parameters) {
+      std::vector<size_t> shape;
+      for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
+        shape.push_back(parameter.shape[dim]);
+      }
+      tensors.push_back({prefix + parameter.name, dtype, shape});
+    }
+  }
+  return tensors;
+}
+
 WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
-    : path_(path), reader_(named_by("--init", [&] { return SafetensorsReader(path); })) {
+    : path_(path), reader_(named_by("--init", [&] { return SafetensorsFiles(path); })) {
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) check_tensor(parameter);
   }

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "common/io/safetensors.h"
+#include "common/io/safetensors_files.h"
 #include "common/model/layout.h"
 #include "kernels/runtime/stream.h"
 
@@ -18,15 +19,22 @@ namespace ladder {
 void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, size_t first,
                            TensorView span);
 
-// WeightsFile is a safetensors file with the weights of a GPT-2 in fp32, fp64, bf16 or fp16. It may
-// have the published names, with or without the prefix `transformer.`, or it may be a dump, whose
-// parameters have the prefix `param.`. Masks (`attn.bias`, `attn.masked_bias`) and the other
-// tensors of a dump are ignored. `lm_head.weight` may be there if it equals `wte.weight`. The file
-// may have more positions than the model: then only the first rows of `wpe.weight` are read.
+// Returns what a file with every tensor of the model declares: in the order of the description, in
+// `dtype`, each under its published name with `prefix` before it.
+std::vector<SafetensorsWriter::Tensor> tensors_of(const ModelDescription& model, DType dtype,
+                                                  const std::string& prefix = "");
+
+// WeightsFile has the weights of a GPT-2 in fp32, fp64, bf16 or fp16, in one safetensors file or in
+// a folder with several (SafetensorsFiles). They may have the published names, with or without the
+// prefix `transformer.`, or the file may be a dump, whose parameters have the prefix `param.`.
+// Masks (`attn.bias`, `attn.masked_bias`) and the other tensors of a dump are ignored.
+// `lm_head.weight` may be there if it equals `wte.weight`. The file may have more positions than
+// the model: then only the first rows of `wpe.weight` are read.
 class WeightsFile {
  public:
-  // Opens the file. Throws a UserError that names --init unless the file has every parameter of the
-  // layout in its full shape, and nothing else. REQUIRES: the layout of a whole model.
+  // Opens the file, or the files of the folder. Throws a UserError that names --init unless they
+  // have every parameter of the layout in its full shape, and nothing else. REQUIRES: the layout of
+  // a whole model.
   WeightsFile(const std::string& path, const Layout& layout);
 
   // Reads a whole parameter into `destination`, which is host memory with the parameter's full
@@ -49,7 +57,7 @@ class WeightsFile {
   void check_tied_head() const;
 
   std::string path_;
-  SafetensorsReader reader_;
+  SafetensorsFiles reader_;
 };
 
 }  // namespace ladder

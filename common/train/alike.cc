@@ -9,6 +9,7 @@
 #include <span>
 
 #include "common/io/file.h"
+#include "common/train/inputs.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/hash.h"
 
@@ -49,7 +50,7 @@ struct Input {
 
 std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
   std::vector<Input> inputs;
-  if (!config.init.empty()) inputs.push_back({"--init", config.init, kAll});
+  for (const std::string& file : init_files(config)) inputs.push_back({"--init", file, kAll});
   for (const std::string& file : corpus.files()) {
     inputs.push_back({"--data", file, kMostOfData});
   }

@@ -25,9 +25,9 @@ struct CheckpointConfig {
 struct RunConfig {
   std::string model_name = "tiny";
   Gpt2Config model;
-  std::string data;        // path; empty = the built-in text
+  std::string data;        // paths and patterns (data_files.h); empty = the built-in text
   std::string flags_file;  // path of the file of --config; empty = none
-  std::string init;        // path of a safetensors file; empty = initialize from the seed
+  std::string init;        // a safetensors file, or a folder of them; empty = from the seed
 
   size_t global_batch_size = 16;  // sequences in one optimizer step, over all ranks
   size_t micro_batch_size = 0;    // sequences that one rank runs at a time
@@ -46,6 +46,8 @@ struct RunConfig {
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
 
   std::string dump, metrics, tensorboard, trace;  // paths; empty = none
+  std::string export_to;  // path of the folder for the trained model; empty = none
+  std::string tokenizer;  // path of a tokenizer.json for samples; empty = none
   CheckpointConfig checkpoint;
   double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 

@@ -1,4 +1,5 @@
-// Puts full tensors together on rank 0 from the slices that all ranks own, for dumps and samples.
+// Puts full tensors together on rank 0 from the slices that all ranks own, for dumps, exports and
+// samples.
 #pragma once
 
 #include <vector>

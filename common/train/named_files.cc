@@ -4,6 +4,7 @@
 
 #include "common/io/dump_name.h"
 #include "common/io/path.h"
+#include "common/train/inputs.h"
 
 namespace ladder {
 namespace {
@@ -27,6 +28,18 @@ void check_outside(const std::string& dump, const NamedFile& file) {
                          " would write; name another folder for the dumps"));
 }
 
+// Throws UserError if another output lies in the folder of --export, which must be empty at the
+// end.
+void check_outside_export(const std::string& folder, const NamedFile& output) {
+  const std::string identity = identity_of(folder);
+  const fs::path target = fs::absolute(without_links(output.path));
+  for (fs::path at = target.parent_path(); at != at.parent_path(); at = at.parent_path()) {
+    if (identity_of(at) != identity) continue;
+    throw UserError(concat(text_of(output), " lies in the folder of --export ", folder,
+                           ", which is for the model alone; name another place"));
+  }
+}
+
 }  // namespace
 
 void check_distinct(const RunConfig& config, const Corpus& corpus,
@@ -35,10 +48,14 @@ void check_distinct(const RunConfig& config, const Corpus& corpus,
                                     {"--metrics", config.metrics},
                                     {"--tensorboard", config.tensorboard},
                                     {"--checkpoint", config.checkpoint.path},
-                                    {"--trace", config.trace}};
+                                    {"--trace", config.trace},
+                                    {"--export", config.export_to}};
   outputs.insert(outputs.end(), more_outputs.begin(), more_outputs.end());
-  std::vector<NamedFile> inputs = {
-      {"--config", config.flags_file}, {"--init", config.init}, {"--data", config.data}};
+  std::vector<NamedFile> inputs = {{"--config", config.flags_file},
+                                   {"--init", config.init},
+                                   {"--data", config.data},
+                                   {"--tokenizer", config.tokenizer}};
+  for (const std::string& path : init_files(config)) inputs.push_back({"--init", path});
   for (const std::string& path : corpus.files()) inputs.push_back({"--data", path});
 
   std::vector<NamedFile> others;  // that an output must not be: those before it, and all inputs
@@ -49,6 +66,12 @@ void check_distinct(const RunConfig& config, const Corpus& corpus,
     if (output.path.empty()) continue;
     for (const NamedFile& other : others) check_apart(output, other);
     others.push_back(output);
+  }
+  if (!config.export_to.empty()) {
+    for (const NamedFile& output : outputs) {
+      if (output.path.empty() || output.path == config.export_to) continue;
+      check_outside_export(config.export_to, output);
+    }
   }
   if (config.dump.empty()) return;
   for (const NamedFile& other : others) check_outside(config.dump, other);

@@ -41,7 +41,8 @@ void Options::Raw::add_model_flags(CLI::App& app) {
   add("--vocab", vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
   add("--sequence-length", sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
-  add("--init", config.init, "Start from the weights in this safetensors file, or from a dump")
+  add("--init", config.init,
+      "Start from the weights in this safetensors file, dump, or folder of transformers")
       ->check(path());
 }
 
@@ -51,8 +52,10 @@ void Options::Raw::add_training_flags(CLI::App& app) {
     return app.add_option(name, value, text)->group("Training");
   };
   add("--data", config.data,
-      "Any text file (bytes are tokens), a token shard, or a folder of .bin shards "
-      "[built-in King James text]")
+      "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern in "
+      "quotes ('shards/*.bin'); several with commas. They are read in the order given, the files "
+      "of "
+      "a folder or pattern sorted by name; the order is part of the run [built-in King James text]")
       ->check(path());
   add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
       ->check(whole(1, 100'000'000));
@@ -90,6 +93,9 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       ->check(real(0, 100));
   add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
       ->check(whole(0, 100'000'000));
+  add("--tokenizer", config.tokenizer,
+      "A byte-level BPE's tokenizer.json: print samples from token shards as text [numbers]")
+      ->check(path());
   add("--dump", config.dump,
       "Folder: after every step loss, gradients, parameters and moments as safetensors")
       ->check(path());
@@ -100,6 +106,9 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       "Folder: event files for TensorBoard: loss, speed, memory, communication, samples")
       ->check(path());
   add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
+      ->check(path());
+  add("--export", config.export_to,
+      "New folder: at the end the model, as transformers' GPT2LMHeadModel.from_pretrained opens it")
       ->check(path());
   add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
       ->check(real(0, 1e30, true));
@@ -190,23 +199,6 @@ void check_communication(const std::string& name, DeviceType device) {
 std::string sharers(size_t data_size, size_t num_ranks) {
   return data_size == num_ranks ? counted(data_size, "rank")
                                 : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
-}
-
-// Throws UserError if sizes of the model multiply to more than a size_t can count. Each flag has
-// its range, but their product may still be too large.
-void check_countable(const RunConfig& config) {
-  const Gpt2Config& m = config.model;
-  const auto real_number = [](size_t count) { return static_cast<double>(count); };
-  const double c = real_number(m.hidden), l = real_number(m.num_layers);
-  const double rows = real_number(config.micro_batch_size) * real_number(m.sequence_length);
-  const double parameters = c * (real_number(m.vocab_size + m.sequence_length) + 12 * l * c);
-  const double activations = rows * (c * (16 * l + 10) + l * real_number(m.num_heads));
-  if (8 * (4 * parameters + activations + rows * real_number(m.vocab_size)) > 0x1p62) {
-    throw UserError(concat("--layers ", m.num_layers, " --hidden ", m.hidden, " --vocab ",
-                           m.vocab_size, " --sequence-length ", m.sequence_length,
-                           " --micro-batch-size ", config.micro_batch_size,
-                           ": more than 4 EiB of memory"));
-  }
 }
 
 // Returns the default micro-batch size. It is all of a rank's sequences at once. On a pipeline of p

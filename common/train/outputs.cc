@@ -6,6 +6,7 @@
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/safetensors.h"
+#include "common/model/weights.h"
 
 namespace ladder {
 
@@ -26,12 +27,17 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
   };
   if (!config.dump.empty()) dump.emplace(config.dump, config.optimizer.num_steps);
-  if (!config.tensorboard.empty()) board.emplace(config.tensorboard, resumed_step);
+  if (!config.tensorboard.empty()) {
+    // A run that resumes and finds no checkpoint takes the place of the one that wrote none.
+    const bool goes_on = config.checkpoint.resume || resumed_step > 0;
+    board.emplace(config.tensorboard, goes_on ? std::optional(resumed_step) : std::nullopt);
+  }
   for (const NamedFile& output : more_outputs) {
     std::optional<PartialFile> probe;  // never committed
     open(output.flag, probe, output.path);
   }
   open("--trace", trace, config.trace);
+  if (!config.export_to.empty()) exported.emplace(config.export_to, config.model);
   if (config.metrics.empty()) return;
   named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step); });
 }
@@ -42,15 +48,7 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
   std::vector<SafetensorsWriter::Tensor> tensors = {{"loss", DType::fp64, {1}},
                                                     {"grad_norm", DType::fp64, {1}}};
   for (std::string_view kind : kDumpedKinds) {
-    for (const UnitSpec& unit : model.units) {
-      for (const ParameterSpec& parameter : unit.parameters) {
-        std::vector<size_t> shape;
-        for (size_t dim = 0; dim < parameter.shape.num_dims(); ++dim) {
-          shape.push_back(parameter.shape[dim]);
-        }
-        tensors.push_back({concat(kind, ".", parameter.name), dtype, shape});
-      }
-    }
+    for (auto& tensor : tensors_of(model, dtype, concat(kind, "."))) tensors.push_back(tensor);
   }
   return tensors;
 }

@@ -1,4 +1,4 @@
-// The files that a run writes: metrics, event files, dumps and the trace.
+// The files that a run writes: metrics, event files, dumps, the trace and the exported model.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/train/board.h"
+#include "common/train/export.h"
 #include "common/train/metrics_file.h"
 #include "common/train/named_files.h"
 #include "common/train/output_folder.h"
@@ -40,6 +41,7 @@ struct OutputFiles {
   std::optional<Board> board;
   std::optional<MetricsFile> metrics;
   std::optional<PartialFile> trace;
+  std::optional<ExportFolder> exported;
 };
 
 // Writes a dump, such as folder/step_000001.safetensors: `loss` and `grad_norm` (F64), then the

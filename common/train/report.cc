@@ -76,8 +76,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                    shares_batch ? "" : concat(" (", layout_text(grid), ")"),
                    ", communication: ", communication, "\n");
   }
-  text += concat("  data     ", one_line(corpus.name()), ", ", with_commas(corpus.num_tokens()),
-                 " tokens\n");
+  const size_t num_files = corpus.files().size();
+  text += concat("  data     ", one_line(corpus.name()), ", ",
+                 num_files > 1 ? concat(num_files, " files, ") : "",
+                 with_commas(corpus.num_tokens()), " tokens\n");
   text += "  memory   " + by_category(memory.device, memory.device_rank);
   // Without offloading the host has only some workspace, which is not worth a line.
   if (memory.host.total() > memory.host[Category::workspace]) {

@@ -69,24 +69,28 @@ int32_t first_token(bool is_text, size_t vocab_size) {
   return has_line_break ? '\n' : static_cast<int32_t>(vocab_size - 1);
 }
 
-// Returns the tokens as text if they are bytes, and as numbers otherwise. The vocabulary may be
-// larger than a text needs (--model gpt2 has 50,257 tokens): a token from 256 on is not a byte.
-std::string text_of(std::span<const int32_t> tokens, bool is_text) {
+// Returns the tokens as text if they are bytes or if there is a tokenizer, and as numbers
+// otherwise. The vocabulary may be larger than a text needs (--model gpt2 has 50,257 tokens): a
+// token from 256 on is not a byte.
+std::string text_of(std::span<const int32_t> tokens, bool is_text, const Tokenizer* tokenizer) {
   std::string text;
   for (int32_t token : tokens) {
     if (is_text) {
       text += token < 256 ? static_cast<char>(token) : '?';
+    } else if (tokenizer != nullptr) {
+      text += tokenizer->text_of(token);
     } else {
       text += concat(text.empty() ? "" : " ", token);
     }
   }
-  return is_text ? printable(text) : text;
+  return printable(text);
 }
 
 }  // namespace
 
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
-                        const std::function<void(const TensorSink&)>& visit) {
+                        const std::function<void(const TensorSink&)>& visit,
+                        const Tokenizer* tokenizer) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
   const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
@@ -113,7 +117,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
     tokens.push_back(draw_token(host, config.temperature, config.top_k, word));
   }
 
-  return text_of(std::span(tokens).subspan(1), is_text);
+  return text_of(std::span(tokens).subspan(1), is_text, tokenizer);
 }
 
 }  // namespace ladder

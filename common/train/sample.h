@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "common/data/tokenizer.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -17,9 +18,10 @@ namespace ladder {
 //
 // If `is_text`, tokens are bytes and the sample is printable() text: a model that has learned
 // little draws any byte, and a token that is not a byte becomes '?'. Otherwise the sample has the
-// tokens' numbers.
+// tokens' numbers, or what `tokenizer` makes of them, which is also printable().
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
-                        const std::function<void(const TensorSink&)>& visit);
+                        const std::function<void(const TensorSink&)>& visit,
+                        const Tokenizer* tokenizer = nullptr);
 
 // Returns a token drawn from softmax(logits / temperature) over the top_k largest logits (0 = all).
 // `word` has the 64 random bits that decide. At temperature 0 it is the first of the largest.

@@ -36,7 +36,7 @@ struct TrainingRun::State {
         stream(config.device),
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
         // Under mpirun every rank has a terminal, so isatty() alone says nothing.
-        on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
+        on_terminal(!Job::is_launched() && isatty(STDOUT_FILENO) != 0) {
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 
@@ -52,6 +52,8 @@ struct TrainingRun::State {
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
   void write_trace();
   void write(const MetricsFile::Step& line);
+  void visit_parameters(const TrainerCalls& calls, const TensorSink& sink);
+  void export_model(const TrainerCalls& calls);
   void sample(int64_t step, const TrainerCalls& calls);
   double exposed_so_far() const;
   MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
@@ -66,6 +68,7 @@ struct TrainingRun::State {
   Stream stream;
   size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
+  std::optional<Tokenizer> tokenizer;         // on rank 0
   std::optional<OutputFiles> files;           // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
@@ -97,6 +100,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   const NeededMemory memory =
       largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
+  s.tokenizer = open_tokenizer(s.config, s.corpus);
   const std::vector<NamedFile> more_outputs =
       program.outputs ? program.outputs() : std::vector<NamedFile>();
   check_distinct(s.config, s.corpus, more_outputs);
@@ -227,6 +231,7 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   s.checkpoints->finish();
   if (calls.check_replicas) calls.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();
+  if (!config.export_to.empty()) s.export_model(calls);
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) s.write_trace();
   const std::string report = calls.report ? calls.report() : std::string();
@@ -260,13 +265,24 @@ void TrainingRun::State::write_trace() {
              " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
 }
 
+void TrainingRun::State::visit_parameters(const TrainerCalls& calls, const TensorSink& sink) {
+  full_tensors->visit(calls.slices(kParam), stream, sink);
+}
+
+void TrainingRun::State::export_model(const TrainerCalls& calls) {
+  if (grid.rank != 0) return visit_parameters(calls, nullptr);
+  files->exported->write(corpus.is_text(),
+                         [&](const TensorSink& sink) { visit_parameters(calls, sink); });
+  say(concat("\n  --export ", one_line(config.export_to), ": written\n"));
+}
+
 void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
-  const auto visit = [&](const TensorSink& sink) {
-    full_tensors->visit(calls.slices(kParam), stream, sink);
-  };
-  if (grid.rank != 0) return visit(nullptr);
+  if (grid.rank != 0) return visit_parameters(calls, nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
-  const std::string text = sample_text(config, corpus.is_text(), memory, visit);
+  const std::string text = sample_text(
+      config, corpus.is_text(), memory,
+      [&](const TensorSink& sink) { visit_parameters(calls, sink); },
+      tokenizer ? &*tokenizer : nullptr);
   if (files->board) files->board->write_sample(step, text);
   if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }

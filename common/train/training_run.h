@@ -19,8 +19,9 @@ class TrainingRun {
               const Prediction& prediction);
   ~TrainingRun();
 
-  // Makes the trainer, trains, and prints the tables at the end and the sample. Throws an Error if
-  // memory runs out, with a table of what is needed, or if training has diverged.
+  // Makes the trainer, trains, exports the model, and prints the tables at the end and the sample.
+  // Throws an Error if memory runs out, with a table of what is needed, or if training has
+  // diverged.
   void train();
 
  private:

@@ -115,6 +115,21 @@ CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<
       ->type_name("UINT,...");
 }
 
+void check_countable(const RunConfig& config) {
+  const Gpt2Config& m = config.model;
+  const auto real_number = [](size_t count) { return static_cast<double>(count); };
+  const double c = real_number(m.hidden), l = real_number(m.num_layers);
+  const double rows = real_number(config.micro_batch_size) * real_number(m.sequence_length);
+  const double parameters = c * (real_number(m.vocab_size + m.sequence_length) + 12 * l * c);
+  const double activations = rows * (c * (16 * l + 10) + l * real_number(m.num_heads));
+  if (8 * (4 * parameters + activations + rows * real_number(m.vocab_size)) > 0x1p62) {
+    throw UserError(concat("--layers ", m.num_layers, " --hidden ", m.hidden, " --vocab ",
+                           m.vocab_size, " --sequence-length ", m.sequence_length,
+                           " --micro-batch-size ", config.micro_batch_size,
+                           ": more than 4 EiB of memory"));
+  }
+}
+
 void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks) {
   if (size == 0 || size == num_ranks) return;
   throw UserError(concat(flag, " ", size, " on ", counted(num_ranks, "rank"), "; start ", size,

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/train/config.h"
+
 namespace ladder {
 
 // Accepts a whole number in decimal without leading zeros.
@@ -28,6 +30,10 @@ CLI::Validator byte_size();
 // until the app has parsed; `text` is the help text.
 CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
                             const std::string& text, int64_t least, int64_t most);
+
+// Throws UserError if sizes of the model multiply to more than a size_t can count. Each flag has
+// its range, but their product may still be too large.
+void check_countable(const RunConfig& config);
 
 // Throws a UserError that names the flag unless `size` is 0 (which means all) or the number of
 // ranks. It is for lessons whose ranks all split one model.

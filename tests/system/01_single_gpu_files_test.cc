@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <regex>
 
 #include "kernels/runtime/check.h"
 #include "tests/system/single_gpu.h"
@@ -199,6 +200,59 @@ TEST_CASE("01: a run goes on from its own dump, also with shorter sequences") {
                    {"--init " + init, "wpe.weight has 8 positions", "--sequence-length 9"});
 }
 
+TEST_CASE("01: a run goes on from its own export") {
+  const Scratch folder;
+  REQUIRE(run_in(folder, {"--export", "out", "--dump", "first"}).status == 0);
+  for (const std::string init : {"out", "out/model.safetensors", "first/step_000001.safetensors"}) {
+    const ProcessResult result = run_in(folder, {"--init", init, "--dump", init + "_dump"});
+    CAPTURE(init, result.err);
+    CHECK(result.status == 0);
+  }
+  check_equal_dumps("out_dump", "first/step_000001.safetensors_dump", "0",
+                    {.folder = folder.path()});
+  check_equal_dumps("out_dump", "out/model.safetensors_dump", "0", {.folder = folder.path()});
+  Flags more_heads = kRun + Flags{"--init", "out"};
+  REQUIRE(more_heads[2] == "--heads");
+  more_heads[3] = "4";
+  check_user_error(run_single_gpu(more_heads, {.folder = folder.path()}),
+                   {"--init out/config.json: n_head is 2, but the model has --heads 4"});
+  check_user_error(run_in(folder, {"--init", "out", "--export", "out"}),
+                   {"--export out and --init out are the same file"});
+  check_user_error(run_in(folder, {"--export", "first"}), {"--export first", "not empty"});
+  check_user_error(run_in(folder, {"--export", "new", "--metrics", "new/metrics"}),
+                   {"--metrics new/metrics lies in the folder of --export new"});
+}
+
+TEST_CASE("01: several shards, and a tokenizer for the sample") {
+  const Scratch folder;
+  folder.write("b.bin", token_shard(std::vector<uint16_t>(500, 1)));
+  folder.write("a.bin", token_shard(std::vector<uint16_t>(500, 2)));
+  folder.write("tokenizer.json", R"({"model": {"vocab": {"\u0120a": 1, "b": 2}},
+                                     "decoder": {"type": "ByteLevel"}})");
+  Flags flags = kRun + Flags{"--tokenizer", "tokenizer.json", "--temperature", "0", "--data"};
+  REQUIRE(flags[14] == "--sample");
+  flags[15] = "3";
+  flags[7] = "3";  // --vocab: 0, which the tokenizer has not, 1 and 2
+  const auto out_of = [&](const std::string& data) {
+    const ProcessResult result = run_single_gpu(flags + Flags{data}, {.folder = folder.path()});
+    CAPTURE(data, result.out, result.err);
+    CHECK(result.status == 0);
+    return result.out;
+  };
+  const std::string list = out_of("b.bin,a.bin"), pattern = out_of("*.bin");
+  CHECK_THAT(list, Catch::Contains("b.bin,a.bin, 2 files, 1,000 tokens"));
+  CHECK_THAT(pattern, Catch::Contains("*.bin, 2 files, 1,000 tokens"));
+  // Another order is another run: these losses are of validation tokens 2 and 1.
+  const auto loss_of = [](const std::string& out) {
+    return out.substr(out.find("validation loss"), 22);
+  };
+  CHECK(loss_of(list) != loss_of(pattern));
+  static const std::regex kSample(R"(\nsample:\n( a|b|\[0\]){3}\n)");
+  CHECK(std::regex_search(list, kSample));
+  check_user_error(run_in(folder, {"--tokenizer", "tokenizer.json"}),
+                   {"--tokenizer tokenizer.json", "bytes of a text", "tools/tokenize"});
+}
+
 TEST_CASE("01: names in files and paths do not command the terminal") {
   const Scratch folder;
   Safetensors file = zero_weights(kSmallest);
@@ -259,6 +313,11 @@ TEST_CASE("01: outputs that cannot be written") {
   check_bad_output("--tensorboard", "file/below");
   check_bad_output("--tensorboard", "/proc/x");
   check_bad_output("--trace", "/dev/null");
+  check_bad_output("--export", "file");
+  check_bad_output("--export", "file/below");
+  check_bad_output("--export", "missing/out");
+  check_bad_output("--export", "/proc/x");
+  check_bad_output("--export", ".");
   check_bad_output("--trace", "missing/trace.json");
 }
 

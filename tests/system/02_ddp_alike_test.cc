@@ -112,6 +112,8 @@ TEST_CASE("02: one name, other weights on one rank") {
   other[other.size() / 2] = 1;  // a number of some tensor, next to nothing
   check_refused_folders(1, "weights", text, other, "02_ddp", {"--init", "weights"},
                         {"--init weights: ", " bytes with hash "});
+  check_refused_folders(2, "model.safetensors", text, other, "02_ddp", {"--init", "."},
+                        {"--init ./model.safetensors: ", " bytes with hash "});
 }
 
 }  // namespace

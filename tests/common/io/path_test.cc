@@ -48,7 +48,8 @@ TEST_CASE("what is not there yet has an identity too") {
   fs::create_directory(folder / "below");
   fs::create_symlink("..", folder / "below/up");
   fs::create_symlink("missing", folder / "dangling");
-  for (const std::string name : {"./missing", "new/../missing", "below/up/missing", "dangling"}) {
+  for (const std::string name :
+       {"./missing", "missing/", "new/../missing", "below/up/missing", "dangling"}) {
     CHECK(identity_of(folder / name) == identity_of(folder / "missing"));
   }
   CHECK(identity_of(folder / "new/missing") == identity_of(folder / "./new/./missing"));

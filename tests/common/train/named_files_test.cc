@@ -101,6 +101,51 @@ TEST_CASE("no output is a shard of the data folder") {
   CHECK(fault(config) == "");
 }
 
+TEST_CASE("every file of a folder of weights is an input") {
+  const TestFolder folder;
+  folder.write("config.json", "{}");
+  folder.write("model.safetensors.index.json", R"({"weight_map": {"a": "a.safetensors"}})");
+  folder.write("a.safetensors", "");
+  RunConfig config;
+  config.init = folder.path();
+  for (const char* name : {"config.json", "model.safetensors.index.json", "a.safetensors"}) {
+    config.metrics = folder / name;
+    CHECK(fault(config) == concat("--metrics ", folder / name, " and --init ", folder.path(), "/",
+                                  name, " are the same file; give the output a name of its own"));
+  }
+  config.metrics = folder / "metrics";
+  CHECK(fault(config) == "");
+  config.tokenizer = folder.write("tokenizer.json", "");
+  config.metrics = config.tokenizer;
+  CHECK_THAT(fault(config), Catch::Contains(" and --tokenizer "));
+}
+
+TEST_CASE("the folder of --export is for the model alone") {
+  const TestFolder folder;
+  fs::create_directory(folder / "out");
+  RunConfig config;
+  config.export_to = folder / GENERATE("out", "new", "./out/", "new/");
+  const std::string base =
+      folder /
+      (config.export_to.find("new", folder.path().size()) != std::string::npos ? "new" : "out");
+  const std::string rest = " lies in the folder of --export " + config.export_to +
+                           ", which is for the model alone; name another place";
+  config.metrics = base + "/metrics";
+  CHECK(fault(config) == "--metrics " + config.metrics + rest);
+  config.metrics = "";
+  config.dump = base + "/deep/dump";
+  CHECK(fault(config) == "--dump " + config.dump + rest);
+  config.dump = "";
+  CHECK(fault(config, {{"--draw", base + "/x"}}) == "--draw " + base + "/x" + rest);
+  config.trace = base;  // also without the slash at the end
+  CHECK_THAT(fault(config), Catch::Contains(" are the same file"));
+  config.trace = base + "put";  // a sibling with a longer name
+  CHECK(fault(config) == "");
+  config.trace = "";
+  config.dump = folder.path();  // the other way round
+  CHECK(fault(config) == "");
+}
+
 TEST_CASE("no other file lies where dumps will be") {
   const TestFolder folder;
   fs::create_directory(folder / "dump");

@@ -11,6 +11,7 @@
 
 #include "common/io/printable.h"
 #include "common/model/weights.h"
+#include "tests/common/io/test_files.h"
 
 namespace ladder {
 namespace {
@@ -118,9 +119,10 @@ void initialize(const Model& model) {
 
 using Visit = std::function<void(const TensorSink&)>;
 
-std::string sample(const RunConfig& config, bool is_text, const Visit& visit) {
+std::string sample(const RunConfig& config, bool is_text, const Visit& visit,
+                   const Tokenizer* tokenizer = nullptr) {
   Memory memory(DeviceType::cpu, "host", 0);
-  const std::string text = sample_text(config, is_text, memory, visit);
+  const std::string text = sample_text(config, is_text, memory, visit, tokenizer);
   CHECK(memory.current().total() == 0);
   return text;
 }
@@ -173,6 +175,32 @@ TEST_CASE("tokens that are no bytes are printed as numbers") {
   const std::string text = sample(config, false);
   CHECK(std::count(text.begin(), text.end(), ' ') == 2);
   CHECK(text.find_first_not_of("0123456789 ") == std::string::npos);
+}
+
+TEST_CASE("a tokenizer makes text of the same tokens") {
+  RunConfig config = small_run();
+  config.sample_tokens = 20;
+  config.top_k = 0;
+  const Model zeros(config);  // every token is as likely as any other
+  const Visit visit = [&](const TensorSink& sink) { zeros.visit(sink); };
+  const TestFolder folder;
+  // Token 244 has no text of its own, and the one byte of 82 is no UTF-8.
+  std::string vocabulary;
+  for (int token = 0; token < 256; ++token) {
+    if (token == 244) continue;
+    const std::string text = token == 82 ? "\u00ff" : concat("\u0120<", token, ">");
+    vocabulary += concat(vocabulary.empty() ? "" : ",", "\"", text, "\":", token);
+  }
+  const Tokenizer tokenizer(folder.write(
+      "tokenizer.json",
+      concat(R"({"decoder":{"type":"ByteLevel"},"model":{"vocab":{)", vocabulary, "}}}")));
+  std::istringstream numbers(sample(config, false, visit));
+  std::string expected;
+  for (int token = 0; numbers >> token;) {
+    expected += token == 244 ? "[244]" : token == 82 ? "?" : concat(" <", token, ">");
+  }
+  CHECK_THAT(expected, Catch::Contains("[244]") && Catch::Contains("?"));
+  CHECK(sample(config, false, visit, &tokenizer) == expected);
 }
 
 TEST_CASE("tensors are placed by name, whatever their order") {

@@ -1,0 +1,71 @@
+#include "common/io/json_file.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "common/io/file.h"
+#include "common/io/printable.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMaxDepth = 64;
+
+// Sees every event while a file is parsed: a parsed object no longer shows that a key came twice.
+class Watch {
+ public:
+  explicit Watch(const std::string& path) : path_(path) {}
+
+  bool operator()(int, Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) {
+      keys_.emplace_back();
+      if (keys_.size() > kMaxDepth) throw UserError(concat(path_, ": the JSON nests too deep"));
+    } else if (event == Event::object_end || event == Event::array_end) {
+      keys_.pop_back();
+    } else if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second) {
+      throw UserError(
+          concat(path_, ": the key ", quoted_name(parsed.get<std::string>()), " is there twice"));
+    }
+    return true;
+  }
+
+ private:
+  const std::string& path_;
+  std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
+};
+
+}  // namespace
+
+Json read_json_object(const std::string& path, size_t max_bytes) {
+  const MappedFile file(path);
+  const std::span<const std::byte> bytes = file.bytes();
+  if (bytes.size() > max_bytes) {
+    throw UserError(concat(path, ": ", bytes.size(), " bytes, expected at most ", max_bytes));
+  }
+  const char* const text = reinterpret_cast<const char*>(bytes.data());
+  Watch watch(path);
+  Json value;
+  try {
+    value = Json::parse(text, text + bytes.size(), std::ref(watch));
+  } catch (const Json::parse_error& error) {
+    throw UserError(concat(path, ": not valid JSON in UTF-8, near its byte ", error.byte));
+  } catch (const Json::exception&) {
+    throw UserError(concat(path, ": has a number that is too large"));
+  }
+  if (!value.is_object()) throw UserError(concat(path, ": expected a JSON object"));
+  return value;
+}
+
+std::string shown(const Json& value) {
+  constexpr size_t kMaxBytes = 100;
+  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() <= kMaxBytes) return text;
+  return text.substr(0, kMaxBytes) + "...";
+}
+
+}  // namespace ladder

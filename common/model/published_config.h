@@ -1,0 +1,28 @@
+// The file config.json, with which Hugging Face's transformers describes a GPT-2 beside its
+// weights. Heads, activation function and epsilon cannot be seen from the weights.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/model/config.h"
+
+namespace ladder {
+
+// Returns the text of config.json for a model of this size. `end_of_text` is the token that begins
+// and ends a document, if the vocabulary has one.
+std::string published_config(const Gpt2Config& config, std::optional<int32_t> end_of_text);
+
+// Reads a config.json and returns the model's sizes. What the file does not give has the value that
+// transformers gives it. Throws a UserError that begins with the path if the file is damaged, or if
+// it describes a model that this GPT-2 does not compute, such as one with another activation
+// function.
+Gpt2Config read_published_config(const std::string& path);
+
+// Throws a UserError that begins with the path of a config.json, and names both sides, if a model
+// of its sizes, `published`, is not `config`. It may have more positions.
+void require_same_model(const std::string& path, const Gpt2Config& published,
+                        const Gpt2Config& config);
+
+}  // namespace ladder

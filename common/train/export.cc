@@ -1,0 +1,91 @@
+#include "common/train/export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "common/data/tokenizer.h"
+#include "common/io/path.h"
+#include "common/io/safetensors.h"
+#include "common/model/published_config.h"
+#include "common/model/weights.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+// Returns the token that begins and ends a document, if this is GPT-2's own vocabulary.
+std::optional<int32_t> end_of_text(const Gpt2Config& config, bool is_text) {
+  constexpr int32_t kEndOfText = 50256;
+  if (is_text || config.vocab_size != kEndOfText + 1) return std::nullopt;
+  return kEndOfText;
+}
+
+std::string generation_config(std::optional<int32_t> end) {
+  nlohmann::ordered_json json;
+  for (const char* token : {"bos_token_id", "eos_token_id"}) {
+    json[token] = end ? nlohmann::ordered_json(*end) : nlohmann::ordered_json(nullptr);
+  }
+  return json.dump(2) + "\n";
+}
+
+// Throws UserError unless the disk has room for the model beside this path.
+void require_space(const std::string& path, const std::string& partial, const Gpt2Config& config) {
+  std::error_code error;
+  const uint64_t needed = describe(config).num_parameters() * sizeof(float);
+  const uint64_t available = std::filesystem::space(partial, error).available;
+  if (error || needed <= available) return;  // a file system that does not say
+  throw UserError(concat(path, ": the model takes ", human_bytes(needed), ", and the disk has ",
+                         human_bytes(available), " left"));
+}
+
+}  // namespace
+
+ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config)
+    : config_(config), folder_(named_by("--export", [&] { return PartialFolder(path); })) {
+  named_by("--export", [&] { require_space(path, folder_ / "", config); });
+}
+
+void ExportFolder::write(bool is_text, const std::function<void(const TensorSink&)>& visit) {
+  const std::optional<int32_t> end = end_of_text(config_, is_text);
+  write_weights(visit);
+  write_text("config.json", published_config(config_, end));
+  write_text("generation_config.json", generation_config(end));
+  if (is_text) {
+    write_text("tokenizer.json", byte_tokenizer(config_.vocab_size));
+    write_text("tokenizer_config.json", byte_tokenizer_config(config_.sequence_length));
+  }
+  folder_.commit();
+}
+
+void ExportFolder::write_text(const std::string& name, const std::string& text) const {
+  PartialFile file(folder_ / name);
+  file.write(text);
+  file.commit();
+}
+
+void ExportFolder::write_weights(const std::function<void(const TensorSink&)>& visit) const {
+  const ModelDescription model = describe(config_);
+  const std::vector<SafetensorsWriter::Tensor> tensors = tensors_of(model, DType::fp32);
+  SafetensorsWriter writer(folder_ / "model.safetensors", tensors);
+  Stream stream(DeviceType::cpu);
+  std::vector<float> values;
+  size_t next = 0;
+  visit([&](const ParameterSpec& parameter, ConstTensorView tensor) {
+    check(next < tensors.size() && tensors[next++].name == parameter.name,
+          "ExportFolder::write: parameters do not come in the model's order");
+    values.resize(tensor.num_elements());
+    const TensorView rounded(values.data(), DType::fp32, DeviceType::cpu, tensor.shape());
+    cast(stream, rounded, tensor);
+    stream.synchronize();
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+      throw Error(concat("--export: ", parameter.name, " has a number that fp32 cannot hold"));
+    }
+    writer.write(rounded);
+  });
+  writer.finish();
+}
+
+}  // namespace ladder

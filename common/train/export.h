@@ -1,0 +1,38 @@
+// Writes a trained model as a folder that Hugging Face's transformers opens.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "common/io/partial_folder.h"
+#include "common/model/config.h"
+#include "common/model/slices.h"
+
+namespace ladder {
+
+// ExportFolder is the folder of --export. It has
+//   model.safetensors       the parameters in F32 under their published names, without the tied
+//   head config.json, generation_config.json      what transformers' GPT2LMHeadModel must know
+//   tokenizer.json, tokenizer_config.json    if tokens are bytes: a tokenizer that says so
+// It appears as a whole, when write() is done (PartialFolder).
+class ExportFolder {
+ public:
+  // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
+  // if it is there and not empty, or if the disk has too little room for the model.
+  ExportFolder(const std::string& path, const Gpt2Config& config);
+
+  // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the
+  // model's description, in fp32 or fp64. `is_text` says whether tokens are bytes. Throws an Error
+  // if the disk is full, or if a parameter is not a finite number in fp32; then there is no folder.
+  // REQUIRES: called once.
+  void write(bool is_text, const std::function<void(const TensorSink&)>& visit);
+
+ private:
+  void write_text(const std::string& name, const std::string& text) const;
+  void write_weights(const std::function<void(const TensorSink&)>& visit) const;
+
+  Gpt2Config config_;
+  PartialFolder folder_;
+};
+
+}  // namespace ladder
