@@ -31,9 +31,9 @@ void train(const Run& run, const Flags& more, const ProcessOptions& options) {
       run_ranks(run.num_ranks, Flags{lesson_path(run.lesson)} + flags + run.flags + more, options));
 }
 
-void reshard(const Flags& arguments, const ProcessOptions& options) {
-  require_success(run_process(
-      Flags{program_path("tools/checkpoints/checkpoints"), "reshard"} + arguments, options));
+void run_tool(const Flags& arguments, const ProcessOptions& options) {
+  require_success(
+      run_process(Flags{program_path("tools/checkpoints/checkpoints")} + arguments, options));
 }
 
 // The files of a folder by name, with their bytes.
@@ -68,12 +68,14 @@ TEST_CASE("the tool writes for a layout what the ranks of the lessons write, byt
     CAPTURE(run.lesson);
     const Scratch folder;
     const ProcessOptions options = {.folder = folder.path()};
-    train(run, {"--steps", "1", "--checkpoint", "c"}, options);
-    reshard({"c", "again", "--layout", run.layout}, options);
+    train(run, {"--steps", "1", "--checkpoint", "c", "--export", "model"}, options);
+    run_tool({"reshard", "c", "again", "--layout", run.layout}, options);
     const fs::path step = "step_00000001";
     const auto own = files_of(folder.path() / "c" / step);
     CHECK(own.size() == run.num_ranks + 1);
     check_same(own, files_of(folder.path() / "again" / step));
+    run_tool({"export", "c", "model again"}, options);
+    check_same(files_of(folder.path() / "model"), files_of(folder.path() / "model again"));
   }
 }
 
@@ -85,7 +87,7 @@ TEST_CASE("a run goes on from a checkpoint written anew as from the old one") {
          "pipeline=2,tensor=2",
          {"--tensor-parallel-size", "2", "--pipeline-parallel-size", "2"}},
         {"--steps", "2", "--checkpoint", "old"}, options);
-  reshard({"old", "new", "--layout", "data=2"}, options);
+  run_tool({"reshard", "old", "new", "--layout", "data=2"}, options);
   for (const std::string from : {"old", "new"}) {
     train({"03_zero1", 2, "data=2"},
           {"--steps", "3", "--checkpoint", from, "--resume", "--dump", "from_" + from}, options);

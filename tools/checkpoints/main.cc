@@ -1,5 +1,5 @@
-// checkpoints ls|show|verify|reshard: looks into checkpoints and makes others of them. Exit status:
-// 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
+// checkpoints ls|show|verify|reshard|export: looks into checkpoints and makes others of them. Exit
+// status: 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
 #include <iostream>
 #include <optional>
 
@@ -12,6 +12,7 @@
 #include "tools/checkpoints/rank.h"
 #include "tools/checkpoints/reshard.h"
 #include "tools/checkpoints/show.h"
+#include "tools/checkpoints/weights.h"
 #include "tools/small_program/small_program.h"
 
 namespace ladder {
@@ -57,7 +58,7 @@ void show_rank(const Flags& flags, const Gpt2Config& model, const CheckpointInde
   ProcessGrid grid = flags.layout.empty() ? index->layout : layout_of(flags);
   grid.rank = *flags.rank;
   const OwnedSlices owned = named_by("--layout", [&] {
-    return OwnedSlices(model, grid, index != nullptr ? index->tensors : tensors_of(model));
+    return OwnedSlices(model, grid, index != nullptr ? index->tensors : stored_tensors_of(model));
   });
   std::cout << owned_text(owned, grid);
   if (index != nullptr) std::cout << read_text(owned, *index);
@@ -114,11 +115,15 @@ void add_commands(CLI::App& app, Flags& flags) {
   reshard->add_option("OUT", flags.out, "The folder to write it to")->required();
   reshard->add_option("--layout", flags.layout, "Of the ranks, as in data=8,pipeline=4,tensor=2")
       ->required();
+  CLI::App* const exports = add_command(
+      app, flags, "export", "Writes the newest as a model for Hugging Face, as --export");
+  exports->get_option("DIR")->required();
+  exports->add_option("OUT", flags.out, "The new folder to write it to")->required();
 }
 
 void run_command(const CLI::App& app, const Flags& flags) {
   if (app.get_subcommands().empty()) {
-    throw UserError("expected ls, show, verify or reshard; see --help");
+    throw UserError("expected ls, show, verify, reshard or export; see --help");
   }
   const std::string command = app.get_subcommands().front()->get_name();
   if (command == "ls") std::cout << list_of(flags.path);
@@ -127,6 +132,7 @@ void run_command(const CLI::App& app, const Flags& flags) {
   if (command == "reshard") {
     std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
   }
+  if (command == "export") export_weights(newest(flags.path), flags.out);
   std::cout << std::flush;
   check(std::cout.good(), "standard output could not be written to the end");
 }

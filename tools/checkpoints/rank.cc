@@ -107,7 +107,7 @@ OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
   }
 }
 
-std::map<std::string, StoredTensor> tensors_of(const Gpt2Config& model) {
+std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model) {
   std::map<std::string, StoredTensor> tensors;
   for (const UnitSpec& unit : describe(model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {

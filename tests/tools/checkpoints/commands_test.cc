@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "common/io/safetensors.h"
 #include "kernels/runtime/check.h"
 #include "tests/common/checkpoint/checkpoints.h"
 #include "tools/checkpoints/list.h"
@@ -125,6 +126,27 @@ TEST_CASE("reshard: prints the path of what it has written") {
   output({"verify", folder / "out"});
 }
 
+TEST_CASE("export: the parameters by their published names, with a tokenizer if tokens are bytes") {
+  const TestFolder folder;
+  const bool is_bytes = GENERATE(false, true);
+  Gpt2Config model = kSmall;
+  if (is_bytes) model.vocab_size = 256;
+  write_checkpoint(folder / "c", parse_layout("data=2,tensor=2"), 7, model, DType::fp64);
+  CHECK(output({"export", folder / "c", folder / "out"}) == "");
+  CHECK(fs::exists(folder / "out/config.json"));
+  CHECK(fs::exists(folder / "out/tokenizer.json") == is_bytes);
+  const SafetensorsReader file(folder / "out/model.safetensors");
+  size_t num_parameters = 0;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    const size_t n = entry.num_elements();
+    num_parameters += n;
+    std::vector<double> values(n);
+    file.read(entry, TensorView(values.data(), DType::fp64, DeviceType::cpu, {n}));
+    CHECK(values == values_of("param." + entry.name, {{0, n, n}, 0, n}));
+  }
+  CHECK(num_parameters == describe(model).num_parameters());
+}
+
 TEST_CASE("mistakes are said in one line that names the flag or the path") {
   const TestFolder folder;
   write_two(folder / "c");
@@ -132,7 +154,7 @@ TEST_CASE("mistakes are said in one line that names the flag or the path") {
   fs::create_symlink("c", folder / "link");
   folder.write("file", "");
   const std::string c = folder / "c", out = folder / "out";
-  CHECK_THAT(refusal({}), Contains("expected ls, show, verify or reshard; see --help"));
+  CHECK_THAT(refusal({}), Contains("expected ls, show, verify, reshard or export; see --help"));
   CHECK_THAT(refusal({"list"}), Contains("list"));
   CHECK_THAT(refusal({"ls"}), Contains("DIR"));
   CHECK_THAT(refusal({"ls", c, "verify", c}), Contains("verify"));
@@ -164,13 +186,15 @@ TEST_CASE("mistakes are said in one line that names the flag or the path") {
   CHECK_THAT(refusal({"reshard", c, c, "--layout", "data=3"}), Contains("is there already"));
   CHECK_THAT(refusal({"reshard", c, folder / "file", "--layout", "data=3"}),
              Contains("file: is a file, expected a folder"));
+  CHECK_THAT(refusal({"export", c}), Contains("OUT"));
+  CHECK_THAT(refusal({"export", c, c}), Contains("c: ") && Contains("not empty"));
   CHECK_FALSE(fs::exists(out));
 }
 
 TEST_CASE("--help of the program and of each command") {
-  CHECK_THAT(output({"--help"}),
-             Contains("ls") && Contains("show") && Contains("verify") && Contains("reshard"));
-  for (const char* command : {"ls", "show", "verify", "reshard"}) {
+  CHECK_THAT(output({"--help"}), Contains("ls") && Contains("show") && Contains("verify") &&
+                                     Contains("reshard") && Contains("export"));
+  for (const char* command : {"ls", "show", "verify", "reshard", "export"}) {
     CHECK_THAT(output({command, "--help"}), Contains("DIR"));
   }
 }

@@ -37,7 +37,7 @@ TEST_CASE("places of elements are said in rows, columns and elements") {
 OwnedSlices owned_by(const std::string& layout, size_t rank) {
   ProcessGrid grid = parse_layout(layout);
   grid.rank = rank;
-  return OwnedSlices(kSmall, grid, tensors_of(kSmall));
+  return OwnedSlices(kSmall, grid, stored_tensors_of(kSmall));
 }
 
 TEST_CASE("a rank owns what its file has") {
