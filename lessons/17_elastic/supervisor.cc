@@ -98,7 +98,11 @@ Supervisor::Supervisor(const Options& options, const SupervisorFlags& flags,
 Supervisor::~Supervisor() {
   std::error_code ignored;
   fs::remove(scratch_ / "steps", ignored);
-  if (!needs_checkpoints_) fs::remove_all(scratch_, ignored);
+  if (needs_checkpoints_) {
+    fs::remove(scratch_, ignored);  // only if they are somewhere else, so that it is empty
+  } else {
+    fs::remove_all(scratch_, ignored);
+  }
 }
 
 int Supervisor::run() {

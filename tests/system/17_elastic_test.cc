@@ -155,6 +155,9 @@ TEST_CASE("17: what fails again and again ends, and says how to go on") {
              Catch::StartsWith("rank 1 was lost in step 30 (killed by signal 9); this step has "
                                "failed twice; the checkpoint after step 20 stays: --checkpoint ") &&
                  Catch::EndsWith("/checkpoints --resume goes on from it"));
+  CHECK_THAT(given_up("4", "30 20 2 137\n30 20 1 137\n", 2, {"--checkpoint", "c"}),
+             Catch::EndsWith("the checkpoint after step 20 stays: --checkpoint c --resume goes on "
+                             "from it"));
   CHECK(given_up("4", "5 0 - 1\n5 0 - 1\n", 2) ==
         "the ranks ended with status 1 in step 5; this step has failed twice; there is no "
         "checkpoint yet");
