@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "common/checkpoint/reader.h"
 #include "common/checkpoint/writer.h"
 #include "lessons/17_elastic/trainer.h"
 #include "tests/lessons/sharded.h"
@@ -79,7 +80,7 @@ Written write(const Split& split, const std::string& folder) {
       stored_slices([&](std::string_view kind) { return slices_of(*session.trainer, kind); });
   if (world().rank() < split.ranks) {
     write_rank_files(folder, groups.group->rank(), slices,
-                     [](ConstTensorView elements) { return elements; });
+                     [](const NamedSlice& part) { return part.slice.view; });
   }
   groups.all->barrier();
   if (world().rank() == 0) {
