@@ -130,6 +130,7 @@ void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& 
     }
     done += static_cast<size_t>(count);
   }
+  bytes_read_ += buffer_.size();
   if (XXH3_64bits(buffer_.data(), buffer_.size()) != slice.checksums[chunk]) {
     throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), ", bytes ", first, " to ",
                            first + buffer_.size(),

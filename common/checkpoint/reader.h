@@ -32,6 +32,9 @@ class CheckpointReader {
   // checkpoint has the tensor; `wanted` stays within it; destination (wanted.count).
   void read(const std::string& tensor, const PlacedElements& wanted, TensorView destination);
 
+  // Returns how many bytes of tensors have been read so far.
+  size_t bytes_read() const { return bytes_read_; }
+
   // Reads and checks everything. Throws UserError as read() does.
   void verify();
 
@@ -49,6 +52,7 @@ class CheckpointReader {
   CheckpointIndex index_;
   std::vector<std::unique_ptr<File>> files_;
   std::vector<std::byte> buffer_;
+  size_t bytes_read_ = 0;
   Stream host_stream_{DeviceType::cpu};
 };
 

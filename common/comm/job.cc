@@ -1,6 +1,7 @@
 #include "common/comm/job.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -13,9 +14,19 @@
 #include "common/comm/staged_transport.h"
 
 namespace ladder {
+namespace {
+
+// Where mpirun says how many ranks there are.
+constexpr std::array kSizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+
+}  // namespace
+
+bool Job::is_launched() {
+  return std::ranges::any_of(kSizes, [](auto name) { return std::getenv(name) != nullptr; });
+}
 
 size_t Job::num_launched() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+  for (const char* name : kSizes) {
     const char* const size = std::getenv(name);
     if (size != nullptr && std::atoi(size) > 1) return static_cast<size_t>(std::atoi(size));
   }

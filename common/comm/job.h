@@ -34,6 +34,9 @@ class Job {
   // including this one. It is 1 if this process was started alone.
   static size_t num_launched();
 
+  // Returns true if mpirun has started this process, be it the only rank.
+  static bool is_launched();
+
   // Joins the other ranks, if there are any. REQUIRES: it is called once, before all that follows.
   void join();
 

@@ -56,6 +56,11 @@ double part_flops(const ModelDescription& model, const ModelPart& part) {
   return flops;
 }
 
+size_t most_stages(const ModelDescription& model) {
+  return static_cast<size_t>(
+      std::ranges::count_if(model.operations, [](const auto& o) { return o.starts_stage; }));
+}
+
 std::vector<ModelPart> cut_evenly(const ModelDescription& model, size_t num_stages) {
   std::vector<size_t> starts;  // the operations at which a stage may begin
   for (size_t i = 0; i < model.operations.size(); ++i) {

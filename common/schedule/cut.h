@@ -11,9 +11,13 @@ namespace ladder {
 // has twice as many as forward.
 double part_flops(const ModelDescription& model, const ModelPart& part);
 
+// Returns the largest number of stages that the model can be cut into. A stage has at least one
+// operation, and the classifier stays with the final norm.
+size_t most_stages(const ModelDescription& model);
+
 // Returns contiguous stages such that the most expensive one, which the others wait for, is as
-// cheap as possible (balance.h). A stage has at least one operation, and the classifier stays with
-// the final norm. Throws a UserError that names both numbers if there are too many stages for that.
+// cheap as possible (balance.h). Throws a UserError that names both numbers if there are more than
+// most_stages().
 std::vector<ModelPart> cut_evenly(const ModelDescription& model, size_t num_stages);
 
 // Returns the stages that --stage-layers asks for. Stage s has layers[s] transformer blocks. The

@@ -12,18 +12,18 @@
 
 namespace ladder {
 
-Board::Board(const std::string& folder, int64_t resumed_step)
-    : folder_("--tensorboard", folder, "probe"), resumed_step_(resumed_step) {
+Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
+    : folder_("--tensorboard", folder, "probe"), resumed_step_(resumed_step.value_or(0)) {
   for (const std::string& name : folder_.names()) {
     if (!is_event_file(name)) continue;
-    if (resumed_step == 0) {
+    if (!resumed_step) {
       folder_.refuse(concat("has the event file ", quoted_name(name),
                             " of an earlier run, whose curves would mix with this run's; remove "
-                            "it, or name another folder"));
+                            "it, name another folder, or go on with that run by --resume"));
     }
     try {
       const std::string path = folder + "/" + name;
-      kept_bytes_[path] = event_bytes_up_to(MappedFile(path).bytes(), resumed_step);
+      kept_bytes_[path] = event_bytes_up_to(MappedFile(path).bytes(), resumed_step_);
     } catch (const UserError& error) {
       folder_.refuse(concat("the event file ", quoted_name(name), " ", error.what(),
                             ", so this run cannot be added; name another folder"));

@@ -16,12 +16,12 @@ namespace ladder {
 // step, and can be read while the run goes on.
 class Board {
  public:
-  // A new run (`resumed_step` 0) wants a folder without event files, since TensorBoard would draw
+  // A new run (no `resumed_step`) wants a folder without event files, since TensorBoard would draw
   // one curve through the points of both runs. A run that goes on after a checkpoint of step
   // `resumed_step` adds a file of its own. With its first step it removes all later steps from the
   // files that are there, so that no step is in the folder twice. Throws a UserError that names
   // --tensorboard if OutputFolder does, or if the folder's event files do not allow that.
-  explicit Board(const std::string& folder, int64_t resumed_step = 0);
+  explicit Board(const std::string& folder, std::optional<int64_t> resumed_step = {});
 
   // Writes one step's numbers. Memory is the peak so far, in bytes. Throws Error if the disk is
   // full.
@@ -36,7 +36,7 @@ class Board {
   void begin();
 
   OutputFolder folder_;
-  int64_t resumed_step_;
+  int64_t resumed_step_;                      // 0 = from the beginning
   std::map<std::string, size_t> kept_bytes_;  // of the event files that were there, by path
   std::optional<EventFile> file_;
 };

@@ -6,7 +6,9 @@
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
+#include "common/io/standard_streams.h"
 #include "common/train/alike.h"
+#include "common/train/report.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
@@ -134,6 +136,11 @@ void Checkpoints::compare(const CheckpointIndex& index) {
 
 void Checkpoints::restore(const TrainerCalls& calls) {
   named_by("--checkpoint", [&] { calls.restore(*resumed_); });
+  size_t bytes_read = 0;
+  for (uint64_t bytes : job_.all_gather({resumed_->bytes_read()})) bytes_read += bytes;
+  if (grid_.rank == 0) {
+    print(concat("  resumed  all ranks together have read ", with_commas(bytes_read), " bytes\n"));
+  }
   const auto& stored = resumed_->index().scalars;
   for (const Scalar& scalar : calls.scalars()) {
     const auto found = stored.find(scalar.name);

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "common/checkpoint/reader.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/range.h"

@@ -4,13 +4,14 @@
 #include <string_view>
 #include <vector>
 
-#include "common/checkpoint/reader.h"
 #include "common/model/optimizer.h"
 #include "common/model/slices.h"
 #include "common/model/weights.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
+
+class CheckpointReader;
 
 // ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
 // with the layout's order of units.

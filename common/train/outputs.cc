@@ -27,7 +27,11 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
   };
   if (!config.dump.empty()) dump.emplace(config.dump, config.optimizer.num_steps);
-  if (!config.tensorboard.empty()) board.emplace(config.tensorboard, resumed_step);
+  if (!config.tensorboard.empty()) {
+    // A run that resumes and finds no checkpoint takes the place of the one that wrote none.
+    const bool goes_on = config.checkpoint.resume || resumed_step > 0;
+    board.emplace(config.tensorboard, goes_on ? std::optional(resumed_step) : std::nullopt);
+  }
   for (const NamedFile& output : more_outputs) {
     std::optional<PartialFile> probe;  // never committed
     open(output.flag, probe, output.path);

@@ -146,6 +146,7 @@ std::string communication_table(const Prediction& prediction, const TrafficEntri
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 size_t node_size) {
   if (grid.world_size() == 1) return "\n  communication: none, one rank\n";
+  if (num_steps == 0) return "\n  communication: no step was trained\n";
   int width = 25;
   // A row for each key that was predicted or measured.
   TrafficEntries rows = communicated;

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "common/io/printable.h"
@@ -36,7 +35,7 @@ struct TrainingRun::State {
         stream(config.device),
         staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
         // Under mpirun every rank has a terminal, so isatty() alone says nothing.
-        on_terminal(job.size() == 1 && isatty(STDOUT_FILENO) != 0) {
+        on_terminal(!Job::is_launched() && isatty(STDOUT_FILENO) != 0) {
     prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
   }
 
@@ -238,8 +237,8 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   const TrafficEntries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, communicated, s.grid,
-                            std::max<int64_t>(num_steps - s.checkpoints->resumed_step(), 1),
-                            config.threads, s.job.node_size()) +
+                            num_steps - s.checkpoints->resumed_step(), config.threads,
+                            s.job.node_size()) +
         report);
   if (config.sample_tokens > 0) s.sample(num_steps, calls);
   if (s.files && s.files->board) s.files->board->finish();

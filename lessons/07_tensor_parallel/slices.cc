@@ -3,19 +3,16 @@
 #include "common/model/classifier.h"
 
 namespace ladder {
-namespace {
 
-bool divides(const Gpt2Config& config, size_t tensor_size) {
+bool can_split(const Gpt2Config& config, size_t tensor_size) {
   const size_t most_tokens = (config.vocab_size + tensor_size - 1) / tensor_size;
   return config.num_heads % tensor_size == 0 && most_tokens * (tensor_size - 1) < config.vocab_size;
 }
 
-}  // namespace
-
 void check_slices(const Gpt2Config& config, size_t tensor_size) {
-  if (divides(config, tensor_size)) return;
+  if (can_split(config, tensor_size)) return;
   size_t works = tensor_size;
-  while (!divides(config, works)) --works;
+  while (!can_split(config, works)) --works;
   throw UserError(concat("--tensor-parallel-size ", tensor_size, ": ",
                          counted(config.num_heads, "head"), " and a vocabulary of ",
                          counted(config.vocab_size, "token"),

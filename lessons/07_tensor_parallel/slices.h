@@ -8,8 +8,10 @@
 
 namespace ladder {
 
-// Throws UserError unless tensor_size divides the heads and leaves every rank at least one token of
-// the vocabulary. The message names a size that would do.
+// Returns whether so many tensor-parallel ranks can split the model: they divide the heads, and
+// each has at least one token of the vocabulary.
+bool can_split(const Gpt2Config& config, size_t tensor_size);
+// Throws UserError if they cannot. The message names a size that would do.
 void check_slices(const Gpt2Config& config, size_t tensor_size);
 
 // Returns the functions by which the model combines results with the other ranks of the group. They

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <sstream>
 #include <thread>
 
 #include "kernels/runtime/check.h"
@@ -161,6 +162,32 @@ TEST_CASE("any layout goes on with the checkpoint of any other") {
   }
   CHECK(fs::exists(folder.path() / checkpoint(step - 1)));
   CHECK_FALSE(fs::exists(folder.path() / checkpoint(step - 2)));  // --keep 2
+}
+
+TEST_CASE("metrics go on where the checkpoint was made, each step once") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags run = {"--steps",   "5",       "--checkpoint",  "c",    "--resume",
+                     "--metrics", "m.jsonl", "--tensorboard", "board"};
+  require_success(kSingle.run(run + Flags{"--checkpoint-every", "2"}, options));
+  const auto losses = [&] {
+    std::vector<std::pair<int, double>> found;
+    std::istringstream lines(read_text(folder.path() / "m.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto json = nlohmann::json::parse(line);
+      found.emplace_back(json["step"], json["loss"]);
+    }
+    return found;
+  };
+  const auto whole = losses();
+  REQUIRE(whole.size() == 5);
+  fs::remove_all(folder.path() / checkpoint(4));
+  fs::remove_all(folder.path() / checkpoint(5));
+  require_success(kSingle.run(run, options));
+  CHECK(losses() == whole);
+  // A fresh run would mix its curve with this one.
+  const ProcessResult fresh = kSingle.run({"--steps", "1", "--tensorboard", "board"}, options);
+  check_user_error(fresh, {"--tensorboard board", "has the event file"});
 }
 
 TEST_CASE("what differs from the run that wrote the checkpoint is said, a line each") {

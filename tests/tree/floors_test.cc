@@ -153,20 +153,21 @@ constexpr const char* kTwoParents =
 
 // Puts `line` into an otherwise fine tree, in the file `path`.
 size_t violations_of(const std::string& path, const std::string& line) {
-  return all_floor_violations({{"kernels/a.h", ""},
-                               {"common/model/a.h", ""},
-                               {"common/comm/a.h", ""},
-                               {"lessons/01_x/a.h", ""},
-                               {"lessons/02_y/a.h", ""},
-                               {"lessons/03_z/a.h", ""},
-                               {"lessons/04_w/a.h", ""},
-                               {"lessons/01_x/BUILD", "\nlesson()\n"},
-                               {"lessons/02_y/BUILD", "\nlesson(parents = [\"01_x\"])\n"},
-                               {"lessons/03_z/BUILD", "\nlesson(parents = [\"01_x\"])\n"},
-                               {"lessons/04_w/BUILD", kTwoParents},
-                               {"tests/a.h", ""},
-                               {"tools/a.h", ""},
-                               {path, "#pragma once\n" + line + "\n"}})
+  return all_floor_violations(
+             {{"kernels/a.h", ""},
+              {"common/model/a.h", ""},
+              {"common/comm/a.h", ""},
+              {"lessons/01_x/a.h", ""},
+              {"lessons/02_y/a.h", ""},
+              {"lessons/03_z/a.h", ""},
+              {"lessons/04_w/a.h", ""},
+              {"lessons/01_x/BUILD", "\nlesson()\n"},
+              {"lessons/02_y/BUILD", "\nlesson(parents = [\"01_x\"])\n"},
+              {"lessons/03_z/BUILD", "\nlesson(parents = [\"01_x\"], supervised = True)\n"},
+              {"lessons/04_w/BUILD", kTwoParents},
+              {"tests/a.h", ""},
+              {"tools/a.h", ""},
+              {path, "#pragma once\n" + line + "\n"}})
       .size();
 }
 
@@ -181,6 +182,7 @@ TEST_CASE("the floors' checker lets good includes pass") {
       {"common/comm/b.cc", "#include <mpi.h>"},
       {"lessons/02_y/b.h", "#include \"lessons/01_x/a.h\""},
       {"lessons/02_y/b.h", "#include \"lessons/02_y/a.h\""},
+      {"lessons/03_z/b.h", "#include \"lessons/01_x/a.h\""},
       {"lessons/04_w/b.h", "#include \"lessons/03_z/a.h\""},
       {"lessons/04_w/b.h", "#include \"lessons/01_x/a.h\""},
       {"lessons/02_y/benchmark.cc", "#include \"lessons/03_z/a.h\""},

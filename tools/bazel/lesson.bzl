@@ -1,6 +1,6 @@
 """A lesson: the library of its idea, and its program."""
 
-def lesson(parents = []):
+def lesson(parents = [], supervised = False):
     """Defines :trainer, all sources of the folder but main.cc, and the program named as the folder.
 
     :main is main.cc, for programs in which some source of the lesson is replaced (variant.bzl).
@@ -9,6 +9,8 @@ def lesson(parents = []):
       parents: the lessons that this one adds its idea to, by their folders. It may use their
         libraries and those of their own parents, and no others: a test reads these lists
         (tests/tree), and so do tools/lesson_diff and the map of the course.
+      supervised: whether the program itself starts its ranks, given --mpirun and --ranks. tools/run
+        reads it here.
     """
     folder = native.package_name().split("/")[-1]
     native.cc_library(

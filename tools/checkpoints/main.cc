@@ -1,5 +1,5 @@
-// checkpoints ls|show|verify|reshard: looks into checkpoints and makes others of them. Exit status:
-// 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
+// checkpoints ls|show|verify|reshard|export: looks into checkpoints and makes others of them. Exit
+// status: 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
 #include <iostream>
 #include <optional>
 
@@ -12,6 +12,7 @@
 #include "tools/checkpoints/rank.h"
 #include "tools/checkpoints/reshard.h"
 #include "tools/checkpoints/show.h"
+#include "tools/checkpoints/weights.h"
 #include "tools/small_program/small_program.h"
 
 namespace ladder {
@@ -57,7 +58,7 @@ void show_rank(const Flags& flags, const Gpt2Config& model, const CheckpointInde
   ProcessGrid grid = flags.layout.empty() ? index->layout : layout_of(flags);
   grid.rank = *flags.rank;
   const OwnedSlices owned = named_by("--layout", [&] {
-    return OwnedSlices(model, grid, index != nullptr ? index->tensors : tensors_of(model));
+    return OwnedSlices(model, grid, index != nullptr ? index->tensors : stored_tensors_of(model));
   });
   std::cout << owned_text(owned, grid);
   if (index != nullptr) std::cout << read_text(owned, *index);
@@ -82,49 +83,69 @@ void show(const Flags& flags) {
   show_rank(flags, model_of(flags), nullptr);
 }
 
+// Adds a command that takes the checkpoint, or checkpoints, to look into.
+CLI::App* add_command(CLI::App& app, Flags& flags, const char* name, const char* help) {
+  CLI::App* const command = app.add_subcommand(name, help);
+  command->add_option("DIR", flags.path,
+                      "A folder of checkpoints, or one of them: DIR/step_00000050");
+  return command;
+}
+
+void add_commands(CLI::App& app, Flags& flags) {
+  app.require_subcommand(0, 1);
+  add_command(app, flags, "ls", "The checkpoints in a folder, a line for each")
+      ->get_option("DIR")
+      ->required();
+  CLI::App* const show = add_command(
+      app, flags, "show", "What the newest has, or what a rank of any layout would own and read");
+  CLI::Option* const rank =
+      show->add_option("--rank", flags.rank, "What this rank would own, and read for that")
+          ->check(whole(0, kMostRanks - 1));
+  show->add_option("--layout", flags.layout,
+                   "Of how many ranks, as in data=8,pipeline=4,tensor=2 [who wrote it]")
+      ->needs(rank);
+  add_model_flags(*show, flags);
+  add_command(app, flags, "verify",
+              "Reads everything; the first fault ends it with one line and status 2")
+      ->get_option("DIR")
+      ->required();
+  CLI::App* const reshard =
+      add_command(app, flags, "reshard", "Writes the newest as ranks of another layout would have");
+  reshard->get_option("DIR")->required();
+  reshard->add_option("OUT", flags.out, "The folder to write it to")->required();
+  reshard->add_option("--layout", flags.layout, "Of the ranks, as in data=8,pipeline=4,tensor=2")
+      ->required();
+  CLI::App* const exports = add_command(
+      app, flags, "export", "Writes the newest as a model for Hugging Face, as --export");
+  exports->get_option("DIR")->required();
+  exports->add_option("OUT", flags.out, "The new folder to write it to")->required();
+}
+
+void run_command(const CLI::App& app, const Flags& flags) {
+  if (app.get_subcommands().empty()) {
+    throw UserError("expected ls, show, verify, reshard or export; see --help");
+  }
+  const std::string command = app.get_subcommands().front()->get_name();
+  if (command == "ls") std::cout << list_of(flags.path);
+  if (command == "show") show(flags);
+  if (command == "verify") verify(flags.path, std::cout);
+  if (command == "reshard") {
+    std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
+  }
+  if (command == "export") export_weights(newest(flags.path), flags.out);
+  std::cout << std::flush;
+  check(std::cout.good(), "standard output could not be written to the end");
+}
+
 }  // namespace
 }  // namespace ladder
 
 int main(int argc, char** argv) {
-  using namespace ladder;
   CLI::App app("Looks into checkpoints and makes others of them.", "checkpoint");
-  app.require_subcommand(1);
-  Flags flags;
-  const auto add = [&](const char* name, const char* help, bool needs_path = true) {
-    CLI::App* const command = app.add_subcommand(name, help);
-    command
-        ->add_option("DIR", flags.path,
-                     "A folder of checkpoints, or one of them: DIR/step_00000050")
-        ->required(needs_path);
-    return command;
-  };
-  const auto add_layout = [&](CLI::App* command, const char* help) {
-    return command->add_option("--layout", flags.layout, help);
-  };
-  add("ls", "The checkpoints in a folder, a line for each");
-  CLI::App* const show_command =
-      add("show", "What the newest has, or what a rank of any layout would own and read", false);
-  CLI::Option* const rank =
-      show_command->add_option("--rank", flags.rank, "What this rank would own, and read for that")
-          ->check(whole(0, kMostRanks - 1));
-  add_layout(show_command, "Of how many ranks, as in data=8,pipeline=4,tensor=2 [who wrote it]")
-      ->needs(rank);
-  add_model_flags(*show_command, flags);
-  add("verify", "Reads everything; the first fault ends it with one line and status 2");
-  CLI::App* const reshard_command =
-      add("reshard", "Writes the newest as ranks of another layout would have");
-  reshard_command->add_option("OUT", flags.out, "The folder to write it to")->required();
-  add_layout(reshard_command, "Of the ranks, as in data=8,pipeline=4,tensor=2")->required();
-  return run_small_program(app, argc, argv, [&] {
-    const std::string command = app.get_subcommands().front()->get_name();
-    if (command == "ls") std::cout << list_of(flags.path);
-    if (command == "show") show(flags);
-    if (command == "verify") verify(flags.path, std::cout);
-    if (command == "reshard") {
-      std::cout << one_line(reshard(newest(flags.path), layout_of(flags), flags.out)) << "\n";
-    }
-    std::cout << std::flush;
-    check(std::cout.good(), "standard output could not be written to the end");
+  ladder::Flags flags;
+  ladder::add_commands(app, flags);
+  return ladder::run_small_program(app, argc, argv, [&] {
+    ladder::run_command(app, flags);
     return 0;
   });
 }

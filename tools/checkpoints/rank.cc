@@ -25,13 +25,13 @@ std::string part_text(size_t first, size_t n, size_t width) {
                     : range_text("element", first, first + n - 1);
 }
 
-// Returns columns of a row that the runs have, as in "columns 4 to 7, 12 to 15".
-std::string columns_text(const Runs& runs, size_t row) {
+// Returns what the runs have of each row, as in "columns 4 to 7, 12 to 15".
+std::string columns_text(const Runs& runs, size_t row, const char* what) {
   std::string text;
   for (size_t begin = runs.first; begin < row; begin += runs.stride) {
-    text += concat(text.empty() ? "" : ", ", begin, " to ", begin + runs.length - 1);
+    text += concat(text.empty() ? what : ",", " ", begin, " to ", begin + runs.length - 1);
   }
-  return "columns " + text;
+  return text;
 }
 
 // Chunks by number, as in "chunks 0, 2 to 4".
@@ -47,6 +47,15 @@ std::string chunks_text(const std::set<size_t>& chunks) {
     separator = ", ";
   }
   return text;
+}
+
+// Returns the kinds of tensors in the order in which ranks write them.
+std::vector<std::string_view> kinds_in(const std::map<std::string, StoredTensor>& stored) {
+  std::vector<std::string_view> kinds(std::begin(kStoredKinds), std::end(kStoredKinds));
+  for (const auto& [name, tensor] : stored) {
+    if (std::ranges::count(kinds, kind_of(name)) == 0) kinds.push_back(kind_of(name));
+  }
+  return kinds;
 }
 
 // What is read from one file.
@@ -84,10 +93,8 @@ void add_reads(std::map<size_t, FileReads>& files, const std::string& name,
 OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
                          const std::map<std::string, StoredTensor>& stored)
     : layout(rank_layout(model, grid)) {
-  std::set<std::string_view> kinds;
-  for (const auto& [name, tensor] : stored) kinds.insert(kind_of(name));
   const size_t n = layout.num_elements(), bytes = n * size_of(DType::fp64);
-  for (std::string_view kind : kinds) {
+  for (std::string_view kind : kinds_in(stored)) {
     const TensorView buffer(no_memory().allocate(bytes), DType::fp64, DeviceType::cpu, {n});
     for (Slice slice : owned_slices(layout, grid.place(Axis::data), buffer)) {
       const std::string name = concat(kind, ".", slice.parameter->name);
@@ -100,7 +107,7 @@ OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
   }
 }
 
-std::map<std::string, StoredTensor> tensors_of(const Gpt2Config& model) {
+std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model) {
   std::map<std::string, StoredTensor> tensors;
   for (const UnitSpec& unit : describe(model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
@@ -114,17 +121,16 @@ std::map<std::string, StoredTensor> tensors_of(const Gpt2Config& model) {
 
 std::string place_text(const Shape& shape, const PlacedElements& elements) {
   const auto& [runs, first, count] = elements;
-  const size_t total = shape.num_elements(), row = shape[shape.num_dims() - 1];
-  const size_t width = shape.num_dims() == 1 ? 1 : row;
-  if (runs.length == runs.stride) {  // they lie together
-    return count == total ? "all" : part_text(runs.first + first, count, width);
+  const bool is_vector = shape.num_dims() == 1;
+  const size_t total = shape.num_elements(), row = is_vector ? total : shape[1];
+  const bool lie_together = runs.length == runs.stride || runs.stride == total;
+  if (lie_together) {
+    return count == total ? "all" : part_text(runs.first + first, count, is_vector ? 1 : row);
   }
-  const size_t held = row / runs.stride * runs.length;  // columns of each row
-  const size_t all = total / row * held;
-  const std::string columns = columns_text(runs, row);
-  if (shape.num_dims() == 1)
-    return count == all ? columns : concat(part_text(first, count, 1), " of ", columns);
-  return count == all ? columns : concat(columns, ", ", part_text(first, count, held), " of these");
+  const std::string runs_text = columns_text(runs, row, is_vector ? "elements" : "columns");
+  const size_t held = row / runs.stride * runs.length;  // elements of each row
+  if (count == total / row * held) return runs_text;
+  return concat(runs_text, ", ", part_text(first, count, is_vector ? 1 : held), " of these");
 }
 
 std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid) {
@@ -152,7 +158,7 @@ std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid) {
   for (const auto& [kind, size] : bytes) {
     text += concat(kind == bytes.begin()->first ? " " : ", ", kind, " ", human_bytes(size));
   }
-  return concat(text, bytes.empty() ? " nothing\n" : ", of each of them\n", lines);
+  return concat(text, bytes.empty() ? " nothing\n" : ", of each:\n", lines);
 }
 
 std::string read_text(const OwnedSlices& owned, const CheckpointIndex& index) {

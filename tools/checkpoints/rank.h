@@ -26,7 +26,7 @@ struct OwnedSlices {
 
 // Returns the names, dtypes and shapes of the tensors that a checkpoint of the model has, in fp32,
 // without slices.
-std::map<std::string, StoredTensor> tensors_of(const Gpt2Config& model);
+std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model);
 
 // Says where elements of a tensor of this shape lie: "all", "rows 2 to 5", "elements 7 to 90", or
 // "columns 4 to 7, 12 to 15" and which rows or elements of these.

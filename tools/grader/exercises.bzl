@@ -46,6 +46,9 @@ EXERCISES = {
     "10_mixed_precision": {
         "//lessons/10_mixed_precision:loss_scaler.cc": ["LossScaler::update"],
     },
+    "17_elastic": {
+        "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
+    },
 }
 
 def _file_name(label):

@@ -4,6 +4,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tools/grader/printed.h"
+#include "tools/grader/resumed.h"
 
 namespace ladder {
 namespace {
@@ -218,6 +219,29 @@ std::vector<Check> mixed_precision() {
   };
 }
 
+std::vector<Check> elastic() {
+  const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
+    return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
+                                  pipeline, " ", more)};
+  };
+  // One tensor, mlp.c_fc.weight, has two chunks of 1 MiB.
+  const char* const wide = "--layers 1 --hidden 256";
+  return {
+      resumed(3, "from 4 ranks' shards to 3", {layout(4, 1, 1), layout(3, 1, 1)},
+              "Both slices lie in one run. What they have in common begins at the larger of the "
+              "two beginnings and ends at the smaller of the two ends; from and to count from the "
+              "beginning of each slice."),
+      resumed(3, "from columns to shards", {layout(2, 2, 1), layout(3, 1, 1)},
+              "Element i of a part is element first + i / length * stride + i % length of the "
+              "whole tensor."),
+      resumed(2, "from shards to a grid", {layout(3, 1, 1), layout(4, 2, 2)},
+              "The wanted slice has many runs, too: go on to the next one where one ends."),
+      bytes_read(2, {layout(2, 1, 2, wide), layout(2, 2, 1, wide)},
+                 "The reader keeps one chunk. Overlaps in the order in which they are stored need "
+                 "each chunk once."),
+  };
+}
+
 using Exercise = std::vector<Check> (*)();
 
 const std::map<std::string, Exercise> kExercises = {
@@ -232,6 +256,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"08_pipeline_parallel", pipeline},
     {"09_3d_parallel", three_d},
     {"10_mixed_precision", mixed_precision},
+    {"17_elastic", elastic},
 };
 
 }  // namespace

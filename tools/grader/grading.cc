@@ -11,9 +11,10 @@
 namespace ladder {
 namespace {
 
-// Small enough to train in a tenth of a second; six blocks give overlap something to overlap with.
+// Small enough to train in a tenth of a second; six blocks, unless the flags say otherwise, give
+// overlap something to overlap with.
 constexpr const char* kTraining =
-    " --model nano --layers 6 --dtype fp64 --steps 2 --warmup-steps 1 --global-batch-size 12"
+    " --model nano --dtype fp64 --steps 2 --warmup-steps 1 --global-batch-size 12"
     " --sample 0 --evaluate-every 0 --threads 1 --dump dump --metrics metrics.jsonl"
     " --trace trace.json ";
 
@@ -50,19 +51,28 @@ std::string complaint_about(const ProcessResult& result) {
 
 }  // namespace
 
-const Outcome& Grading::run(Whose whose, size_t num_ranks, const std::string& flags) {
-  const std::string key = concat(static_cast<int>(whose), " ", num_ranks, " ", flags);
+const Outcome& Grading::run(Whose whose, size_t num_ranks, const std::string& flags,
+                            const std::string& checkpoint) {
+  namespace fs = std::filesystem;
+  const std::string key = concat(static_cast<int>(whose), " ", num_ranks, " ", flags, checkpoint);
   const auto found = outcomes_.find(key);
   if (found != outcomes_.end()) return found->second;
   const std::string folder = scratch_.path() / std::to_string(outcomes_.size());
-  std::filesystem::create_directory(folder);
+  fs::create_directory(folder);
+  if (!checkpoint.empty()) {
+    const fs::path copy = fs::path(folder) / "c" / fs::path(checkpoint).filename();
+    fs::create_directory(copy.parent_path());
+    fs::copy(checkpoint, copy);
+  }
   return outcomes_[key] = start(whose, num_ranks, flags, folder);
 }
 
-const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& flags) {
+const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& flags,
+                              const std::string& checkpoint) {
   // Ranks that are not there after five seconds are named, instead of waited for.
   const std::string timeout = num_ranks == 1 ? "" : " --collective-timeout 5";
-  return run(whose, num_ranks, kTraining + flags + timeout);
+  const std::string layers = flags.find("--layers") == flags.npos ? " --layers 6" : "";
+  return run(whose, num_ranks, kTraining + flags + layers + timeout, checkpoint);
 }
 
 Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,

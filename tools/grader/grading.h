@@ -38,9 +38,12 @@ class Grading {
   // Runs the program on so many ranks. `flags`: separated by spaces. A learner's run that does not
   // end is stopped after kRunLimit, and no further one is tried; nor is one when all together have
   // taken kLimit.
-  const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags);
+  // `checkpoint`: the path of one that is copied to c/ in the run's folder beforehand; empty: none.
+  const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags,
+                     const std::string& checkpoint = {});
   // The same of a trainer: two steps of a very small model in fp64, with all its outputs.
-  const Outcome& train(Whose whose, size_t num_ranks, const std::string& flags);
+  const Outcome& train(Whose whose, size_t num_ranks, const std::string& flags,
+                       const std::string& checkpoint = {});
 
   static constexpr std::chrono::seconds kRunLimit{15}, kLimit{40};
 

@@ -10,11 +10,14 @@
 namespace ladder {
 
 std::optional<std::vector<std::string>> parents_in(const std::string& build_file) {
-  static const std::regex kCall(R"re(\nlesson\((?:\s*parents\s*=\s*\[([^\]]*)\],?\s*)?\))re");
+  static const std::regex kCall(R"re(\nlesson\(([^)]*)\))re");
+  static const std::regex kParents(R"re(\bparents\s*=\s*\[([^\]]*)\])re");
   static const std::regex kName(R"re("([^"]+)")re");
-  std::smatch call;
+  std::smatch call, found;
   if (!std::regex_search(build_file, call, kCall)) return std::nullopt;
-  const std::string list = call[1];
+  const std::string arguments = call[1];
+  if (!std::regex_search(arguments, found, kParents)) return std::vector<std::string>();
+  const std::string list = found[1];
   std::vector<std::string> parents;
   for (auto name = std::sregex_iterator(list.begin(), list.end(), kName);
        name != std::sregex_iterator(); ++name) {

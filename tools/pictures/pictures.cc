@@ -6,6 +6,7 @@
 #include "tools/pictures/course_map.h"
 #include "tools/pictures/memory_bars.h"
 #include "tools/pictures/rank_grid.h"
+#include "tools/pictures/resharding.h"
 #include "tools/pictures/ring_strip.h"
 #include "tools/pictures/timeline.h"
 
@@ -41,6 +42,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "schedule_gpipe.svg", schedule_of(ScheduleKind::gpipe, 8)},
       {folder + "schedule_1f1b.svg", schedule_of(ScheduleKind::one_f_one_b, 8)},
       {folder + "rank_grid.svg", draw_grid({.pipeline_size = 2, .data_size = 2, .tensor_size = 2})},
+      {folder + "resharding.svg", draw_resharding()},
   };
 }
 

@@ -93,6 +93,20 @@ TEST_CASE("a part of q, k and v of two columns each, wanted from rows of the who
   CHECK(overlaps({{0, 2, 4}, 0, 12}, part).empty());
 }
 
+TEST_CASE("the example of notes/checkpoints.md") {
+  // A tensor of 4 rows and 6 columns, of two tensor and two data ranks.
+  const PlacedElements ranks[] = {
+      {{0, 3, 6}, 0, 6}, {{3, 3, 6}, 0, 6}, {{0, 3, 6}, 6, 6}, {{3, 3, 6}, 6, 6}};
+  CHECK(cover_fault(ranks, 24) == "");
+  CHECK(elements_of(ranks[3]) == std::vector<size_t>{15, 16, 17, 21, 22, 23});
+  // The second of three data ranks.
+  const PlacedElements wanted = {{0, 24, 24}, 8, 8};
+  CHECK(overlaps(ranks[0], wanted) == std::vector<Overlap>{{5, 0, 1}});
+  CHECK(overlaps(ranks[1], wanted) == std::vector<Overlap>{{3, 1, 3}});
+  CHECK(overlaps(ranks[2], wanted) == std::vector<Overlap>{{0, 4, 3}});
+  CHECK(overlaps(ranks[3], wanted) == std::vector<Overlap>{{0, 7, 1}});
+}
+
 // Slices that make up a tensor: parts by tensor ranks, of which data ranks have ranges.
 std::vector<PlacedElements> random_cover(std::mt19937& random, size_t& total) {
   const size_t parts = 1 + random() % 4, length = 1 + random() % 5, groups = 1 + random() % 6;

@@ -58,16 +58,20 @@ std::set<std::string> names_of_flags() {
 
 // Which flags there are is not written down here, so none can be forgotten.
 TEST_CASE("every flag is compared, and whatever is given to it shows") {
-  const Values usual = settings_of({}).value();
   const std::set<std::string> names = names_of_flags();
   CHECK(names.size() > 40);
   for (const std::string& name : names) {
     if (name == "--help" || name == "--config") continue;
     CAPTURE(name);
+    // The other flags of checkpoints go with a folder.
+    std::vector<const char*> always = {"--checkpoint", "folder"};
+    if (name == "--checkpoint") always.clear();
+    const Values usual = settings_of(always).value();
     REQUIRE(usual.contains(name));
     size_t num_shown = 0;
     for (const char* const value : {"", "3", "0.5", "y", "other"}) {
-      std::vector<const char*> flags = {name.c_str()};
+      std::vector<const char*> flags = always;
+      flags.push_back(name.c_str());
       if (*value != 0) flags.push_back(value);
       const std::optional<Values> other = settings_of(flags);
       if (!other) continue;

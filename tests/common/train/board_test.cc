@@ -118,6 +118,8 @@ TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is
   write_steps(path, 2, 3, 3, 0.125);  // once more, from an earlier checkpoint
   CHECK(points_in(folder, "board") ==
         std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 3", "3:0.125"});
+  write_steps(path, 0, 1, 1, 0.75);  // it resumes, but there is no checkpoint yet
+  CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.75"});
   write_steps(folder / "other", 2, 3, 3, 0.5);  // the curve begins with the resumed run
   CHECK(points_in(folder, "other") == std::vector<std::string>{"START 3", "3:0.5"});
 }
@@ -134,7 +136,7 @@ TEST_CASE("a resumed run goes on from an event file that is cut off") {
 }
 
 // The message of the UserError that --tensorboard `path` is refused with; "" if it is not.
-std::string refusal(const std::string& path, int64_t resumed_step = 0) {
+std::string refusal(const std::string& path, std::optional<int64_t> resumed_step = {}) {
   try {
     const Board board(path, resumed_step);
   } catch (const UserError& error) {

@@ -1,4 +1,4 @@
-// Any bytes are a readable tokenizer.json and index of tensors, or a UserError of one line that
+// Any bytes are a readable tokenizer.json, config.json and index, or a UserError of one line that
 // names the file: nothing else.
 #include <cstdint>
 #include <cstdlib>
@@ -8,6 +8,7 @@
 
 #include "common/data/tokenizer.h"
 #include "common/io/safetensors_files.h"
+#include "common/model/published_config.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ void survive(const std::string& folder, Read read) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::string folder = [] {
-    std::string path = std::filesystem::temp_directory_path() / "json_fuzzer_XXXXXX";
+    std::string path = std::filesystem::temp_directory_path() / "inputs_fuzzer_XXXXXX";
     require(mkdtemp(path.data()) != nullptr);
     return path;
   }();
@@ -40,6 +41,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   survive(folder, [&] {
     const ladder::Tokenizer tokenizer(path);
     tokenizer.text_of(static_cast<int32_t>(tokenizer.size()) - 1);
+  });
+  survive(folder, [&] {
+    const ladder::Gpt2Config config = ladder::read_published_config(path);
+    ladder::require_same_model(path, config, config);
   });
   survive(folder, [&] { ladder::SafetensorsFiles files(folder); });
   return 0;

@@ -1,0 +1,97 @@
+#include "lessons/17_elastic/trainer.h"
+
+#include "common/train/validators.h"
+#include "lessons/17_elastic/step_file.h"
+
+namespace ladder {
+namespace {
+
+// Whether ranks have parts of the model for which lesson 05 has no name.
+bool splits_model(const ProcessGrid& grid) { return grid.data_size < grid.world_size(); }
+
+}  // namespace
+
+void ElasticTrainer::Flags::add_to(CLI::App& app) {
+  const char* const group = "Elastic";
+  app.add_option("--tensor-parallel-size", tensor_parallel_size,
+                 "Ranks that split every large weight [1]")
+      ->check(whole(1, 1'000'000))
+      ->group(group);
+  app.add_option("--pipeline-parallel-size", pipeline_parallel_size, "Stages of the pipeline [1]")
+      ->check(whole(1, 1'000'000))
+      ->group(group);
+  add_failures(app, failures, group);
+  app.add_option("--step-file", step_file, "File: ranks write to it in which step they are")
+      ->check(path())
+      ->group(group);
+  // Other defaults than the other lessons have.
+  const auto set_default = [&](const char* flag, auto value, const std::string& text) {
+    app.get_option(flag)->description(text)->default_val(value)->default_str("");
+  };
+  set_default("--global-batch-size", kGlobalBatchSize,
+              concat("Sequences in an optimizer step [", kGlobalBatchSize, "]"));
+  set_default(
+      "--checkpoint-every", kCheckpointEvery,
+      concat("Steps between checkpoints; 0 = only after the last [", kCheckpointEvery, "]"));
+}
+
+ThreeDTrainer::Flags ElasticTrainer::Flags::three_d() const {
+  ThreeDTrainer::Flags flags;
+  flags.tensor_parallel_size = tensor_parallel_size;
+  flags.pipeline.pipeline_parallel_size = pipeline_parallel_size;
+  flags.zero.stage = 1;
+  return flags;
+}
+
+TrafficEntries ElasticTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                       const Flags& flags) {
+  return splits_model(grid) ? ThreeDTrainer::traffic(config, grid, flags.three_d())
+                            : Zero3Trainer::traffic(config, grid, {});
+}
+
+std::string ElasticTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
+                                     const Flags& flags) {
+  return splits_model(grid) ? ThreeDTrainer::describe(config, grid, flags.three_d())
+                            : std::string();
+}
+
+ElasticTrainer::ElasticTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context), flags_(flags) {
+  const ProcessGrid& grid = context.ranks->grid;
+  check_failures(flags.failures, grid.world_size(), context.config.optimizer.num_steps);
+  if (splits_model(grid)) {
+    trainer_ = std::make_unique<ThreeDTrainer>(context, flags.three_d());
+  } else {
+    trainer_ = std::make_unique<Zero3Trainer>(context, Zero3Trainer::Flags());
+  }
+}
+
+ModelState& ElasticTrainer::state() {
+  return std::visit([](auto& trainer) -> ModelState& { return trainer->state(); }, trainer_);
+}
+
+StepResult ElasticTrainer::step() {
+  const auto step = [this] {
+    return std::visit([](auto& trainer) { return trainer->step(); }, trainer_);
+  };
+  const Failure now = {context_.ranks->grid.rank, state().step + 1};
+  if (!flags_.step_file.empty()) write_step(flags_.step_file, now.rank, now.step);
+  if (std::ranges::count(flags_.failures, now) == 0) return step();
+  const DeathInBackward death(context_.stream);
+  return step();
+}
+
+double ElasticTrainer::evaluate(size_t num_batches) {
+  return std::visit([&](auto& trainer) { return trainer->evaluate(num_batches); }, trainer_);
+}
+
+void ElasticTrainer::check_replicas() {
+  if (auto* const split = std::get_if<1>(&trainer_)) (*split)->check_replicas();
+}
+
+std::string ElasticTrainer::report() {
+  auto* const split = std::get_if<1>(&trainer_);
+  return split != nullptr ? (*split)->report() : std::string();
+}
+
+}  // namespace ladder

@@ -1,0 +1,54 @@
+// Lesson 17: elastic training. A rank's part: it trains in whatever layout it is given.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lessons/05_zero3/trainer.h"
+#include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/17_elastic/failures.h"
+
+namespace ladder {
+
+// ElasticTrainer is lesson 05's trainer if all ranks share the global batch, and lesson 09's with
+// ZeRO-1 if some of them split the model. So ranks that go on from a checkpoint with another layout
+// may also have another trainer than those that wrote it.
+class ElasticTrainer {
+ public:
+  static constexpr LessonInfo kLesson = {
+      "17_elastic", "Trains a GPT-2 on several ranks, and goes on with the others if one is lost."};
+  static constexpr bool kDistributed = true;
+  static constexpr size_t kGlobalBatchSize = 24;  // divides among 1, 2, 3, 4, 6, 8 and 12 ranks
+  static constexpr int64_t kCheckpointEvery = 10;
+
+  struct Flags {
+    size_t tensor_parallel_size = 1, pipeline_parallel_size = 1;
+    std::vector<Failure> failures = {};
+    std::string step_file = {};  // where ranks say in which step they are; empty: nobody asks
+    void add_to(CLI::App& app);
+    ThreeDTrainer::Flags three_d() const;
+  };
+
+  static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
+    return ThreeDTrainer::arrange(flags.three_d(), num_ranks, rank);
+  }
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
+  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+
+  ElasticTrainer(const TrainerContext& context, const Flags& flags);
+  ModelState& state();
+  StepResult step();
+  double evaluate(size_t num_batches);
+  void check_replicas();
+  std::string report();
+
+ private:
+  TrainerContext context_;
+  Flags flags_;
+  std::variant<std::unique_ptr<Zero3Trainer>, std::unique_ptr<ThreeDTrainer>> trainer_;
+};
+
+}  // namespace ladder

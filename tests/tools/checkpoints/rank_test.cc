@@ -1,0 +1,113 @@
+// What is said of a rank that nobody has started is what such a rank does.
+#include "tools/checkpoints/rank.h"
+
+#include <catch2/catch.hpp>
+
+#include "common/checkpoint/overlap.h"
+#include "kernels/runtime/check.h"
+#include "tests/common/checkpoint/checkpoints.h"
+#include "tests/common/checkpoint/watched.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Contains;
+
+TEST_CASE("places of elements are said in rows, columns and elements") {
+  const Shape matrix = {8, 24}, vector = {24};
+  CHECK(place_text(matrix, {{0, 192, 192}, 0, 192}) == "all");
+  CHECK(place_text(matrix, {{0, 192, 192}, 48, 24}) == "row 2");
+  CHECK(place_text(matrix, {{0, 192, 192}, 48, 72}) == "rows 2 to 4");
+  CHECK(place_text(matrix, {{0, 192, 192}, 50, 72}) == "elements 50 to 121");
+  CHECK(place_text(matrix, {{96, 96, 96}, 24, 72}) == "rows 5 to 7");  // of the second half
+  CHECK(place_text(matrix, {{12, 12, 24}, 0, 96}) == "columns 12 to 23");
+  CHECK(place_text(matrix, {{12, 12, 24}, 24, 12}) == "columns 12 to 23, row 2 of these");
+  CHECK(place_text(matrix, {{12, 12, 24}, 5, 9}) == "columns 12 to 23, elements 5 to 13 of these");
+  CHECK(place_text(matrix, {{4, 4, 8}, 0, 96}) == "columns 4 to 7, 12 to 15, 20 to 23");
+  CHECK(place_text(matrix, {{4, 4, 8}, 12, 84}) ==
+        "columns 4 to 7, 12 to 15, 20 to 23, rows 1 to 7 of these");
+  CHECK(place_text(vector, {{0, 24, 24}, 0, 24}) == "all");
+  CHECK(place_text(vector, {{0, 24, 24}, 7, 1}) == "element 7");
+  CHECK(place_text(vector, {{12, 12, 24}, 0, 12}) == "elements 12 to 23");
+  CHECK(place_text(vector, {{4, 4, 8}, 0, 12}) == "elements 4 to 7, 12 to 15, 20 to 23");
+  CHECK(place_text(vector, {{4, 4, 8}, 2, 5}) ==
+        "elements 4 to 7, 12 to 15, 20 to 23, elements 2 to 6 of these");
+}
+
+OwnedSlices owned_by(const std::string& layout, size_t rank) {
+  ProcessGrid grid = parse_layout(layout);
+  grid.rank = rank;
+  return OwnedSlices(kSmall, grid, stored_tensors_of(kSmall));
+}
+
+TEST_CASE("a rank owns what its file has") {
+  const TestFolder folder;
+  const std::string layout = GENERATE("data=1", "data=3,pipeline=2,tensor=2", "data=64");
+  CheckpointReader reader(write_checkpoint(folder / "c", parse_layout(layout)));
+  for (size_t rank = 0; rank < parse_layout(layout).world_size(); ++rank) {
+    const OwnedSlices owned = owned_by(layout, rank);
+    size_t num_stored = 0;
+    for (const auto& [name, tensor] : reader.index().tensors) {
+      for (const StoredSlice& slice : tensor.slices) num_stored += slice.rank == rank;
+    }
+    CHECK(owned.slices.size() == num_stored);
+    for (const auto& [name, slice] : owned.slices) {
+      const PlacedElements elements = {slice.parameter->runs, slice.first,
+                                       slice.view.num_elements()};
+      for (const auto& [stored, chunk, part] :
+           parts_to_read(reader.index().tensors.at(name), elements)) {
+        CHECK(stored->rank == rank);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank reads the bytes that are said") {
+  const TestFolder folder;
+  CheckpointReader reader(write_checkpoint(folder / "c", parse_layout("data=3,tensor=2")));
+  const std::string to = GENERATE("data=1", "data=2,pipeline=2", "tensor=4", "data=64");
+  ProcessGrid grid = parse_layout(to);
+  for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
+    const OwnedSlices owned(kSmall, grid, reader.index().tensors);
+    watched = {};
+    size_t needed = 0;
+    for (const auto& [name, slice] : owned.slices) {
+      std::vector<float> values(slice.view.num_elements());
+      needed += slice.view.num_bytes();
+      reader.read(name, {slice.parameter->runs, slice.first, values.size()},
+                  TensorView(values.data(), DType::fp32, DeviceType::cpu, {values.size()}));
+    }
+    CAPTURE(to, grid.rank);
+    CHECK_THAT(read_text(owned, reader.index()),
+               Contains(concat(", ", human_bytes(watched.bytes_read), " for ", human_bytes(needed),
+                               "\n")));
+  }
+}
+
+TEST_CASE("what a rank of 8 would own and read") {
+  const TestFolder folder;
+  CheckpointReader reader(write_checkpoint(folder / "c", parse_layout("data=2")));
+  ProcessGrid grid = parse_layout("data=2,pipeline=2,tensor=2");
+  grid.rank = 7;
+  const OwnedSlices owned(kSmall, grid, reader.index().tensors);
+  const std::string owns = owned_text(owned, grid);
+  CHECK_THAT(owns, Catch::StartsWith("rank 7 of data=2,pipeline=2,tensor=2: data 1 of 2, "
+                                     "pipeline 1 of 2, tensor 1 of 2; holds h.1 to ln_f and "
+                                     "classifier\n"));
+  CHECK_THAT(owns,
+             Contains("\n    h.1.mlp.c_proj.weight (32, 8)  ") && Contains("rows 16 to 31\n"));
+  const std::string reads = read_text(owned, reader.index());
+  CHECK_THAT(reads, Contains("\n  rank_0001.safetensors: ") &&
+                        Contains("\n    param.h.1.mlp.c_proj.weight: chunk 0 of 1\n"));
+}
+
+TEST_CASE("a rank that owns nothing says so") {
+  const OwnedSlices owned = owned_by("data=64", 63);
+  ProcessGrid grid = parse_layout("data=64");
+  grid.rank = 63;
+  CHECK_THAT(owned_text(owned, grid), Contains("owns nothing\n"));
+  CHECK(read_text(owned, whole_index(kSmall, {})) == "reads 0 chunks of 0 files, 0 B for 0 B\n");
+}
+
+}  // namespace
+}  // namespace ladder
