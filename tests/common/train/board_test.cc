@@ -152,8 +152,8 @@ TEST_CASE("a new run refuses a folder that has an event file") {
   const std::string name = folder.list("board").at(0);
   CHECK(refusal(path) ==
         concat("--tensorboard ", path, ": has the event file \"", name,
-               "\" of an earlier run, whose curves would mix with this run's; remove it, or name "
-               "another folder"));
+               "\" of an earlier run, whose curves would mix with this run's; remove it, name "
+               "another folder, or go on with that run by --resume"));
   fs::remove(path + "/" + name);
   folder.write("board/metrics.jsonl", "");
   CHECK(refusal(path) == "");
