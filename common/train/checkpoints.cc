@@ -163,6 +163,8 @@ void Checkpoints::prepare(Memory& host_memory, Stream& stream, const TrainerCall
   if (config_.checkpoint.path.empty()) return;
   stream_ = &stream;
   buffer_ = checkpoint_buffer(host_memory, config_, stored_slices(calls.slices));
+  // The system finds the pages when they are first written: better now than in the first copy.
+  if (!buffer_.view().empty()) std::memset(buffer_.view().data(), 0, buffer_.view().num_bytes());
 }
 
 void Checkpoints::barrier() {
