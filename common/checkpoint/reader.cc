@@ -106,6 +106,8 @@ CheckpointReader::File& CheckpointReader::file(size_t rank) {
   if (!file->descriptor.is_open()) {
     throw UserError(concat(file->path, ": cannot be read: ", std::strerror(errno)));
   }
+  // Chunks are read in their order, so the system may read ahead while one is checked.
+  posix_fadvise(file->descriptor.number(), 0, 0, POSIX_FADV_SEQUENTIAL);
   files_[rank] = std::move(file);
   return *files_[rank];
 }
