@@ -21,10 +21,6 @@ void write_text(const std::string& path, const std::string& text) {
   file.commit();
 }
 
-PlacedElements elements_of(const Slice& slice) {
-  return {slice.parameter->runs, slice.first, slice.view.num_elements()};
-}
-
 // Adds the slices of a rank to the index.
 void add_part(CheckpointIndex& index, const std::string& path) {
   const MappedFile file(path);

@@ -17,6 +17,11 @@ struct NamedSlice {
   Slice slice;
 };
 
+// Returns where the slice's elements are.
+inline PlacedElements elements_of(const Slice& slice) {
+  return {slice.parameter->runs, slice.first, slice.view.num_elements()};
+}
+
 // Returns the slices of all kinds that a checkpoint has; `slices_of` gives those of one kind.
 std::vector<NamedSlice> stored_slices(
     const std::function<std::vector<Slice>(std::string_view kind)>& slices_of);

@@ -7,6 +7,7 @@
 #include "common/model/slices.h"
 #include "common/train/pipeline_report.h"
 #include "common/train/report.h"
+#include "tools/checkpoints/consecutive.h"
 
 namespace ladder {
 namespace {
@@ -38,10 +39,7 @@ std::string columns_text(const Runs& runs, size_t row, const char* what) {
 std::string chunks_text(const std::set<size_t>& chunks) {
   std::string text = chunks.size() == 1 ? "chunk" : "chunks";
   const char* separator = " ";
-  for (auto at = chunks.begin(); at != chunks.end();) {
-    const size_t first = *at;
-    size_t last = first;
-    while (++at != chunks.end() && *at == last + 1) ++last;
+  for (const auto& [first, last] : consecutive(chunks)) {
     text += concat(separator, first);
     if (last > first) text += concat(" to ", last);
     separator = ", ";
@@ -63,10 +61,6 @@ struct FileReads {
   size_t num_chunks = 0, bytes = 0;
   std::string lines;  // for each tensor its chunks
 };
-
-PlacedElements elements_of(const Slice& slice) {
-  return {slice.parameter->runs, slice.first, slice.view.num_elements()};
-}
 
 // Adds what reading one of the rank's slices takes, by file.
 void add_reads(std::map<size_t, FileReads>& files, const std::string& name,

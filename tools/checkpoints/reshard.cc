@@ -1,7 +1,6 @@
 #include "tools/checkpoints/reshard.h"
 
 #include <algorithm>
-#include <set>
 
 #include "common/checkpoint/folder.h"
 #include "common/checkpoint/reader.h"
@@ -26,10 +25,9 @@ std::string reshard(const std::string& from, const ProcessGrid& layout, const st
   const std::string partial = partial_checkpoint_path(out, step);
   std::vector<std::byte> buffer(kChunkBytes);
   const ToHost read = [&](const NamedSlice& part) -> ConstTensorView {
-    const Slice& slice = part.slice;
-    const size_t n = slice.view.num_elements();
-    const TensorView host(buffer.data(), slice.view.dtype(), DeviceType::cpu, {n});
-    reader.read(part.name, {slice.parameter->runs, slice.first, n}, host);
+    const TensorView& view = part.slice.view;
+    const TensorView host(buffer.data(), view.dtype(), DeviceType::cpu, view.shape());
+    reader.read(part.name, elements_of(part.slice), host);
     return host;
   };
   ProcessGrid grid = layout;

@@ -6,6 +6,7 @@
 #include "common/io/printable.h"
 #include "common/model/description.h"
 #include "common/train/report.h"
+#include "tools/checkpoints/consecutive.h"
 
 namespace ladder {
 namespace {
@@ -35,10 +36,7 @@ std::vector<FileContents> contents_of(const CheckpointIndex& index,
 // Names units, and runs of them by their ends: "wte, h.0 to h.3".
 std::string names_of(const std::set<size_t>& units, const ModelDescription& model) {
   std::string text;
-  for (auto at = units.begin(); at != units.end();) {
-    const size_t first = *at;
-    size_t last = first;
-    while (++at != units.end() && *at == last + 1) ++last;
+  for (const auto& [first, last] : consecutive(units)) {
     text += concat(text.empty() ? "" : ", ", model.units[first].name);
     if (last > first) text += concat(" to ", model.units[last].name);
   }

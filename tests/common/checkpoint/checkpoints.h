@@ -48,8 +48,7 @@ struct RankState {
       return owned_slices(layout, grid.place(Axis::data), buffer);
     });
     for (const auto& [name, slice] : slices) {
-      const std::vector<double> values =
-          values_of(name, {slice.parameter->runs, slice.first, slice.view.num_elements()});
+      const std::vector<double> values = values_of(name, elements_of(slice));
       dispatch_float(dtype, [&]<class Element>(Element) {
         std::ranges::transform(values, slice.view.as<Element>(),
                                [](double value) { return static_cast<Element>(value); });

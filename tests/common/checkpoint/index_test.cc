@@ -2,6 +2,8 @@
 #include "common/checkpoint/index.h"
 
 #include <catch2/catch.hpp>
+#include <cctype>
+#include <cstring>
 #include <functional>
 
 #include "kernels/runtime/check.h"

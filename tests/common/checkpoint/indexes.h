@@ -48,8 +48,7 @@ inline CheckpointIndex whole_index(const Gpt2Config& model, ProcessGrid grid, in
       const Shape& shape = slice.parameter->full_shape;
       tensor.shape.assign(1, shape[0]);
       if (shape.num_dims() == 2) tensor.shape.push_back(shape[1]);
-      const PlacedElements elements = {slice.parameter->runs, slice.first,
-                                       slice.view.num_elements()};
+      const PlacedElements elements = elements_of(slice);
       tensor.slices.push_back({grid.rank, elements, {0x0123456789abcdefu + grid.rank}});
     }
   }

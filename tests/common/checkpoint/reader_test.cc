@@ -38,8 +38,7 @@ TEST_CASE("every rank of any layout reads what it owns from a checkpoint of any 
       const Layout layout = rank_layout(kSmall, grid);
       const auto slices = [&](std::string_view) { return slices_without_memory(layout, grid); };
       for (const auto& [name, slice] : stored_slices(slices)) {
-        const PlacedElements wanted = {slice.parameter->runs, slice.first,
-                                       slice.view.num_elements()};
+        const PlacedElements wanted = elements_of(slice);
         if (read_values(reader, name, wanted) == values_of(name, wanted)) continue;
         FAIL(layout_text(grid) << " rank " << grid.rank << ": " << name);
       }

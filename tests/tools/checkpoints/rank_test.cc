@@ -52,8 +52,7 @@ TEST_CASE("a rank owns what its file has") {
     }
     CHECK(owned.slices.size() == num_stored);
     for (const auto& [name, slice] : owned.slices) {
-      const PlacedElements elements = {slice.parameter->runs, slice.first,
-                                       slice.view.num_elements()};
+      const PlacedElements elements = elements_of(slice);
       for (const auto& [stored, chunk, part] :
            parts_to_read(reader.index().tensors.at(name), elements)) {
         CHECK(stored->rank == rank);

@@ -54,7 +54,7 @@ TEST_CASE("each rank of the new layout reads nothing but its own file") {
     const Layout layout = rank_layout(kSmall, grid);
     const auto slices = [&](std::string_view) { return slices_without_memory(layout, grid); };
     for (const auto& [name, slice] : stored_slices(slices)) {
-      const PlacedElements wanted = {slice.parameter->runs, slice.first, slice.view.num_elements()};
+      const PlacedElements wanted = elements_of(slice);
       CHECK(read_values(reader, name, wanted) == values_of(name, wanted));
     }
     fs::remove_all(folder / "alone");
