@@ -265,7 +265,7 @@ CheckpointIndex parse_index(std::string_view text, const std::string& path) {
     place.refuse("has ", text.size(), " bytes; the index of a checkpoint has at most ", kMostBytes);
   }
   Json json = place.parse(text);
-  if (!json.is_object() || json.value("format", Json()) != kFormat) {
+  if (json.value("format", Json()) != kFormat) {
     place.refuse("is not the index of a checkpoint");
   }
   const size_t version = place.number(json, "version", 1, SIZE_MAX);

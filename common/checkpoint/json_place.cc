@@ -1,28 +1,6 @@
 #include "common/checkpoint/json_place.h"
 
-#include <set>
-
 namespace ladder {
-
-Json JsonPlace::parse(std::string_view text) const {
-  constexpr int kMostDepth = 8;
-  std::vector<std::set<std::string>> keys;
-  const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > kMostDepth) refuse("objects in objects, deeper than ", kMostDepth);
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      const auto key = parsed.get<std::string>();
-      if (!keys.back().insert(key).second) refuse(quoted_name(key), " is there twice");
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, look);
-  } catch (const Json::exception& error) {
-    refuse("is not valid JSON in UTF-8");
-  }
-}
 
 const Json& JsonPlace::at(const Json& object, const char* key) const {
   if (!object.is_object()) refuse("expected an object");

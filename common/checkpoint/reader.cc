@@ -55,15 +55,38 @@ void check_files(const std::string& path, size_t num_files) {
   if (error) throw UserError(concat(path, ": cannot be read: ", error.message()));
 }
 
+size_t elements_of_chunk(const StoredSlice& slice, size_t chunk, DType dtype) {
+  const size_t size = chunk_elements(dtype);
+  return std::min(size, slice.elements.count - chunk * size);
+}
+
 }  // namespace
 
 // The file of a rank.
 struct CheckpointReader::File {
+  // Lets the system read ahead if [begin, end) follows what was read before.
+  void read_ahead(size_t begin, size_t end);
+
   std::string path;
   Descriptor descriptor;
+  size_t read_end = 0;                   // byte at which the last read ended
+  size_t ahead_end = 0;                  // byte up to which the system reads ahead
   size_t data_begin = 0;                 // byte at which the data section begins
   std::map<std::string, size_t> begins;  // of each tensor in the data section
 };
+
+void CheckpointReader::File::read_ahead(size_t begin, size_t end) {
+  // Many disks are fast only if they have so much to do. The system's own reading ahead stays far
+  // below that.
+  constexpr size_t kAhead = size_t{32} << 20, kStep = size_t{8} << 20;
+  const bool continues = begin == read_end;
+  if (!continues) ahead_end = end;
+  read_end = end;
+  while (continues && ahead_end < end + kAhead) {
+    posix_fadvise(descriptor.number(), static_cast<off_t>(ahead_end), kStep, POSIX_FADV_WILLNEED);
+    ahead_end += kStep;
+  }
+}
 
 CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
   check_folder(path);
@@ -86,6 +109,7 @@ CheckpointReader::File& CheckpointReader::file(size_t rank) {
         parse_safetensors_header(mapped.bytes(), file->path);
     const size_t data_bytes = entries.empty() ? 0 : entries.back().end;
     file->data_begin = mapped.bytes().size() - data_bytes;
+    file->read_end = file->ahead_end = file->data_begin;
     for (const SafetensorsEntry& entry : entries) {
       const auto tensor = index_.tensors.find(entry.name);
       const StoredSlice* slice = nullptr;
@@ -106,25 +130,22 @@ CheckpointReader::File& CheckpointReader::file(size_t rank) {
   if (!file->descriptor.is_open()) {
     throw UserError(concat(file->path, ": cannot be read: ", std::strerror(errno)));
   }
-  // Chunks are read in their order, so the system may read ahead while one is checked.
-  posix_fadvise(file->descriptor.number(), 0, 0, POSIX_FADV_SEQUENTIAL);
   files_[rank] = std::move(file);
   return *files_[rank];
 }
 
 void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
-                                  DType dtype) {
+                                  std::span<std::byte> into) {
   File& from = file(slice.rank);
   const auto begin = from.begins.find(tensor);
   if (begin == from.begins.end()) {
     throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), " is missing"));
   }
-  const size_t bytes = slice.elements.count * size_of(dtype), first = chunk * kChunkBytes;
-  buffer_.resize(std::min(kChunkBytes, bytes - first));
-  for (size_t done = 0; done < buffer_.size();) {
-    const ssize_t count =
-        pread(from.descriptor.number(), buffer_.data() + done, buffer_.size() - done,
-              static_cast<off_t>(from.data_begin + begin->second + first + done));
+  const size_t first = chunk * kChunkBytes, at = from.data_begin + begin->second + first;
+  from.read_ahead(at, at + into.size());
+  for (size_t done = 0; done < into.size();) {
+    const ssize_t count = pread(from.descriptor.number(), into.data() + done, into.size() - done,
+                                static_cast<off_t>(at + done));
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
       throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), " cannot be read: ",
@@ -132,13 +153,21 @@ void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& 
     }
     done += static_cast<size_t>(count);
   }
-  bytes_read_ += buffer_.size();
-  if (XXH3_64bits(buffer_.data(), buffer_.size()) != slice.checksums[chunk]) {
+  bytes_read_ += into.size();
+  if (XXH3_64bits(into.data(), into.size()) != slice.checksums[chunk]) {
     throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), ", bytes ", first, " to ",
-                           first + buffer_.size(),
+                           first + into.size(),
                            ": do not match their checksum; the file is "
                            "damaged, or of another step"));
   }
+}
+
+ConstTensorView CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& slice,
+                                             size_t chunk, DType dtype) {
+  const size_t count = elements_of_chunk(slice, chunk, dtype);
+  buffer_.resize(count * size_of(dtype));
+  read_chunk(tensor, slice, chunk, buffer_);
+  return ConstTensorView(buffer_.data(), dtype, DeviceType::cpu, {count});
 }
 
 void CheckpointReader::read(const std::string& tensor, const PlacedElements& wanted,
@@ -147,14 +176,21 @@ void CheckpointReader::read(const std::string& tensor, const PlacedElements& wan
   check(destination.device() == DeviceType::cpu && destination.num_elements() == wanted.count,
         "CheckpointReader::read: another destination than the elements that are wanted");
   size_t placed = 0;
-  std::pair<const StoredSlice*, size_t> loaded{};
+  std::pair<const StoredSlice*, size_t> loaded{};  // the chunk that is in the buffer
+  ConstTensorView elements;
   for (const auto& [slice, chunk, part] : parts_to_read(stored, wanted)) {
-    if (loaded != std::pair(slice, chunk)) read_chunk(tensor, *slice, chunk, stored.dtype);
-    loaded = {slice, chunk};
-    const ConstTensorView source(buffer_.data(), stored.dtype, DeviceType::cpu,
-                                 {buffer_.size() / size_of(stored.dtype)});
-    place(destination.rows(part.to, part.count), source.rows(part.from, part.count));
+    const TensorView to = destination.rows(part.to, part.count);
     placed += part.count;
+    if (to.dtype() == stored.dtype &&
+        part.count == elements_of_chunk(*slice, chunk, stored.dtype)) {
+      read_chunk(tensor, *slice, chunk, {static_cast<std::byte*>(to.data()), to.num_bytes()});
+      continue;
+    }
+    if (loaded != std::pair(slice, chunk)) {
+      elements = read_chunk(tensor, *slice, chunk, stored.dtype);
+      loaded = {slice, chunk};
+    }
+    place(to, elements.rows(part.from, part.count));
   }
   check(placed == wanted.count, "CheckpointReader::read: elements beyond the tensor");
 }
@@ -173,8 +209,9 @@ void CheckpointReader::verify() {
     for (const auto& [name, tensor] : index_.tensors) {
       for (const StoredSlice& slice : tensor.slices) {
         if (slice.rank != rank) continue;
-        for (size_t c = 0; c < slice.checksums.size(); ++c)
+        for (size_t c = 0; c < slice.checksums.size(); ++c) {
           read_chunk(name, slice, c, tensor.dtype);
+        }
         owns = true;
       }
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,12 @@ class CheckpointReader {
   struct File;
   // Opens a rank's file unless it is open already.
   File& file(size_t rank);
-  // Reads a chunk of a slice into buffer_.
-  void read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk, DType dtype);
+  // Reads and checks a chunk of a slice. REQUIRES: `into` has the chunk's size.
+  void read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
+                  std::span<std::byte> into);
+  // Reads and checks a chunk of a slice. It stays in buffer_ until the next call.
+  ConstTensorView read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
+                             DType dtype);
 
   // Copies elements to where they are wanted, in their dtype.
   void place(TensorView destination, ConstTensorView source);

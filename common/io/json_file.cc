@@ -18,28 +18,42 @@ constexpr size_t kMaxDepth = 64;
 // Sees every event while a file is parsed: a parsed object no longer shows that a key came twice.
 class Watch {
  public:
-  explicit Watch(const std::string& path) : path_(path) {}
+  explicit Watch(const std::string& place) : place_(place) {}
 
   bool operator()(int, Json::parse_event_t event, const Json& parsed) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
       keys_.emplace_back();
-      if (keys_.size() > kMaxDepth) throw UserError(concat(path_, ": the JSON nests too deep"));
+      if (keys_.size() > kMaxDepth) throw UserError(concat(place_, ": the JSON nests too deep"));
     } else if (event == Event::object_end || event == Event::array_end) {
       keys_.pop_back();
     } else if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second) {
       throw UserError(
-          concat(path_, ": the key ", quoted_name(parsed.get<std::string>()), " is there twice"));
+          concat(place_, ": the key ", quoted_name(parsed.get<std::string>()), " is there twice"));
     }
     return true;
   }
 
  private:
-  const std::string& path_;
+  const std::string& place_;
   std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
 };
 
 }  // namespace
+
+Json parse_json_object(std::string_view text, const std::string& place) {
+  Watch watch(place);
+  Json value;
+  try {
+    value = Json::parse(text, std::ref(watch));
+  } catch (const Json::parse_error& error) {
+    throw UserError(concat(place, ": is not valid JSON in UTF-8, near its byte ", error.byte));
+  } catch (const Json::exception&) {
+    throw UserError(concat(place, ": has a number that is too large"));
+  }
+  if (!value.is_object()) throw UserError(concat(place, ": expected a JSON object"));
+  return value;
+}
 
 Json read_json_object(const std::string& path, size_t max_bytes) {
   const MappedFile file(path);
@@ -47,18 +61,7 @@ Json read_json_object(const std::string& path, size_t max_bytes) {
   if (bytes.size() > max_bytes) {
     throw UserError(concat(path, ": ", bytes.size(), " bytes, expected at most ", max_bytes));
   }
-  const char* const text = reinterpret_cast<const char*>(bytes.data());
-  Watch watch(path);
-  Json value;
-  try {
-    value = Json::parse(text, text + bytes.size(), std::ref(watch));
-  } catch (const Json::parse_error& error) {
-    throw UserError(concat(path, ": not valid JSON in UTF-8, near its byte ", error.byte));
-  } catch (const Json::exception&) {
-    throw UserError(concat(path, ": has a number that is too large"));
-  }
-  if (!value.is_object()) throw UserError(concat(path, ": expected a JSON object"));
-  return value;
+  return parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
 std::string shown(const Json& value) {

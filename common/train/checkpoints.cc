@@ -175,10 +175,10 @@ void Checkpoints::barrier() {
 }
 
 void Checkpoints::after_step(int64_t step, const TrainerCalls& calls) {
-  const auto& [path, every, keep, resume, async] = config_.checkpoint;
-  if (path.empty()) return;
+  const CheckpointConfig& checkpoint = config_.checkpoint;
+  if (checkpoint.path.empty()) return;
   if (writer_.joinable() && !writing_ && error_) std::rethrow_exception(error_);
-  const bool is_due = every > 0 && step % every == 0;
+  const bool is_due = checkpoint.every > 0 && step % checkpoint.every == 0;
   if (is_due || step == config_.optimizer.num_steps) save(step, calls);
 }
 

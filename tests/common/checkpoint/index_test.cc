@@ -96,16 +96,16 @@ TEST_CASE("what is no index is refused in one line") {
       {"", "is not valid JSON"},
       {"\xff", "is not valid JSON in UTF-8"},
       {"{\"a\":\"\xff\"}", "is not valid JSON in UTF-8"},
-      {"null", "is not the index of a checkpoint"},
-      {"[]", "is not the index of a checkpoint"},
+      {"null", "expected a JSON object"},
+      {"[]", "expected a JSON object"},
       {"{}", "is not the index of a checkpoint"},
       {R"({"format":"another"})", "is not the index of a checkpoint"},
       {R"({"format":"ladder checkpoint"})", "\"version\" is missing"},
       {R"({"a":1,"a":2})", "\"a\" is there twice"},
       {R"({"b":{"c":1,"a\n":1,"a\n":2}})", "\"a\\n\" is there twice"},
-      {std::string(100'000, '['), "deeper than 8"},
-      {std::string(100'000, '[') + std::string(100'000, ']'), "deeper than 8"},
-      {R"({"a":)" + std::string(9, '[') + std::string(9, ']') + "}", "deeper than 8"},
+      {std::string(100'000, '['), "nests too deep"},
+      {R"({"a":)" + std::string(64, '[') + std::string(64, ']') + "}", "nests too deep"},
+      {R"({"a":)" + std::string(63, '[') + std::string(63, ']') + "}", "is not the index"},
   }));
   CAPTURE(text.substr(0, 100));
   CHECK_THAT(refusal(text), Catch::Contains(why));

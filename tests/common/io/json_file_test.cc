@@ -36,7 +36,7 @@ TEST_CASE("an object is read") {
 }
 
 TEST_CASE("everything else is refused in one line") {
-  const std::string bad = "not valid JSON in UTF-8, near its byte ";
+  const std::string bad = "is not valid JSON in UTF-8, near its byte ";
   CHECK_THAT(fault(""), Catch::StartsWith(bad));
   CHECK(fault("{\"a\": 1") == bad + "8");
   CHECK(fault("{\"a\": 1}}") == bad + "9");

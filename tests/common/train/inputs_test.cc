@@ -49,7 +49,7 @@ TEST_CASE("a folder is compared with the model where its weights cannot tell") {
   std::filesystem::remove(published);  // then nobody can tell
   CHECK(run.fault() == "");
   run.write("init/config.json", "{");
-  CHECK(run.fault() == published + ": not valid JSON in UTF-8, near its byte 2");
+  CHECK(run.fault() == published + ": is not valid JSON in UTF-8, near its byte 2");
   // A file has no config.json, whatever lies beside it.
   run.config.init += "/model.safetensors";
   CHECK(run.fault() == "");
