@@ -114,7 +114,7 @@ std::string byte_tokenizer(size_t vocab_size) {
   return json.dump(2) + "\n";
 }
 
-std::string byte_tokenizer_config(size_t sequence_length) {
+std::string tokenizer_config(size_t sequence_length) {
   const nlohmann::ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                        {"bos_token", nullptr},
                                        {"eos_token", nullptr},

@@ -28,9 +28,10 @@ class Tokenizer {
 };
 
 // Returns the text of a tokenizer.json whose tokens are the bytes, each with its own value as
-// number, and that of the tokenizer_config.json that belongs to it. transformers' AutoTokenizer
-// opens them. A vocabulary of less than 256 has only the first bytes.
+// number. A vocabulary of less than 256 has only the first bytes.
 std::string byte_tokenizer(size_t vocab_size);
-std::string byte_tokenizer_config(size_t sequence_length);
+// Returns the text of a tokenizer_config.json with which transformers' AutoTokenizer opens the
+// tokenizer.json beside it, without special tokens.
+std::string tokenizer_config(size_t sequence_length);
 
 }  // namespace ladder

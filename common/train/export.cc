@@ -43,9 +43,11 @@ void require_space(const std::string& path, const std::string& partial, const Gp
 
 }  // namespace
 
-ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config)
+ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config,
+                           const std::string& tokenizer)
     : config_(config), folder_(named_by("--export", [&] { return PartialFolder(path); })) {
   named_by("--export", [&] { require_space(path, folder_ / "", config); });
+  if (!tokenizer.empty()) tokenizer_ = text_of(MappedFile(tokenizer));
 }
 
 void ExportFolder::write(bool is_text, const std::function<void(const TensorSink&)>& visit) {
@@ -53,9 +55,9 @@ void ExportFolder::write(bool is_text, const std::function<void(const TensorSink
   write_weights(visit);
   write_text("config.json", published_config(config_, end));
   write_text("generation_config.json", generation_config(end));
-  if (is_text) {
-    write_text("tokenizer.json", byte_tokenizer(config_.vocab_size));
-    write_text("tokenizer_config.json", byte_tokenizer_config(config_.sequence_length));
+  if (is_text || !tokenizer_.empty()) {
+    write_text("tokenizer.json", is_text ? byte_tokenizer(config_.vocab_size) : tokenizer_);
+    write_text("tokenizer_config.json", tokenizer_config(config_.sequence_length));
   }
   folder_.commit();
 }

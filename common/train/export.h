@@ -11,15 +11,18 @@
 namespace ladder {
 
 // ExportFolder is the folder of --export. It has
-//   model.safetensors       the parameters in F32 under their published names, without the tied
-//   head config.json, generation_config.json      what transformers' GPT2LMHeadModel must know
-//   tokenizer.json, tokenizer_config.json    if tokens are bytes: a tokenizer that says so
+//   model.safetensors    the parameters in F32 under their published names, without the tied head
+//   config.json, generation_config.json    what transformers' GPT2LMHeadModel must know
+//   tokenizer.json, tokenizer_config.json    the tokenizer: the one that is given, or if tokens are
+//                        bytes one that says so
 // It appears as a whole, when write() is done (PartialFolder).
 class ExportFolder {
  public:
-  // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
-  // if it is there and not empty, or if the disk has too little room for the model.
-  ExportFolder(const std::string& path, const Gpt2Config& config);
+  // Makes the partial folder. `tokenizer` is the path of a tokenizer.json that it gets, or empty.
+  // Throws a UserError that names --export if the folder cannot be made, if it is there and not
+  // empty, or if the disk has too little room for the model.
+  ExportFolder(const std::string& path, const Gpt2Config& config,
+               const std::string& tokenizer = "");
 
   // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the
   // model's description, in fp32 or fp64. `is_text` says whether tokens are bytes. Throws an Error
@@ -33,6 +36,7 @@ class ExportFolder {
 
   Gpt2Config config_;
   PartialFolder folder_;
+  std::string tokenizer_;  // the text of the tokenizer that was given
 };
 
 }  // namespace ladder

@@ -37,7 +37,9 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     open(output.flag, probe, output.path);
   }
   open("--trace", trace, config.trace);
-  if (!config.export_to.empty()) exported.emplace(config.export_to, config.model);
+  if (!config.export_to.empty()) {
+    exported.emplace(config.export_to, config.model, config.tokenizer);
+  }
   if (config.metrics.empty()) return;
   named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step); });
 }

@@ -159,7 +159,7 @@ TEST_CASE("the bytes' own tokenizer gives each byte its value") {
                        {"fuse_unk", false},
                        {"byte_fallback", false},
                        {"merges", Json::array()}}}});
-  CHECK(Json::parse(byte_tokenizer_config(32)) ==
+  CHECK(Json::parse(tokenizer_config(32)) ==
         Json{{"tokenizer_class", "PreTrainedTokenizerFast"},
              {"bos_token", nullptr},
              {"eos_token", nullptr},

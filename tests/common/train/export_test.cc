@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -92,6 +93,18 @@ TEST_CASE("bytes have a tokenizer and no end of text, GPT-2's tokens have an end
   CHECK(Tokenizer(folder / "large/tokenizer.json").size() == 256);
   write(folder / "other", kConfig, false);
   CHECK(json_of(folder / "other/generation_config.json") == no_end);
+}
+
+TEST_CASE("a tokenizer that is given goes into the export as it is") {
+  const TestFolder folder;
+  const std::string given = folder.write("mine.json", byte_tokenizer(7));
+  {
+    ExportFolder out(folder / "out", kConfig, given);
+    std::filesystem::remove(given);  // it has been read
+    out.write(false, [&](const TensorSink& sink) { visit_all(kConfig, DType::fp32, sink); });
+  }
+  CHECK(text_of(folder / "out/tokenizer.json") == byte_tokenizer(7));
+  CHECK(json_of(folder / "out/tokenizer_config.json").at("model_max_length") == 4);
 }
 
 TEST_CASE("an export that fails leaves nothing") {

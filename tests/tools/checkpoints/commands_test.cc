@@ -63,8 +63,9 @@ TEST_CASE("ls: a line for each checkpoint, the newest marked") {
              EndsWith("  09_3d_parallel  data=2,pipeline=2,tensor=2  fp32  8 ranks  newest\n"));
   CHECK(std::ranges::count(text, '\n') == 2);
   std::ofstream(folder / "c/step_00000050/checkpoint.json") << "{";
-  CHECK_THAT(output({"ls", folder / "c/"}),
-             Contains("checkpoint.json: is not valid JSON in UTF-8, near its byte 2\nstep_00000100  "));
+  CHECK_THAT(
+      output({"ls", folder / "c/"}),
+      Contains("checkpoint.json: is not valid JSON in UTF-8, near its byte 2\nstep_00000100  "));
 }
 
 TEST_CASE("show: who wrote it, the model, the state, and each rank's file") {
