@@ -3,8 +3,10 @@
 //   same dtype and the same number of elements; a rank that does not is an error on all ranks.
 // - Each element is summed in rank order, (((0 + 1) + 2) + ...), whatever the size of the call, so
 //   all_reduce has the same bits as reduce_scatter followed by all_gather. Sums of bf16 and fp16
-//   are taken in fp32 and rounded once, at the end. (NCCL sums in its own order and may round more
-//   often.)
+//   are taken in fp32 and rounded once, at the end. If ranks are on several machines and share
+//   memory there, each machine first sums its own ranks in this way; then these sums are added, in
+//   the order of the machines, and rounded once more. (NCCL sums in its own order and may round
+//   more often.)
 // - The operation begins when everything queued on `stream` so far has run. The buffers belong to
 //   the operation until its Work has been waited for.
 // - With `background` the operation runs on the communicator's worker thread, after the background

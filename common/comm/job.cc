@@ -71,7 +71,11 @@ void Job::connect(const ConnectOptions& options) {
         MpiTransport::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
     if (options.device == DeviceType::cpu) {
       registered_ = node_memory_ ? &*node_memory_ : nullptr;
-      communication_ = node_memory_ ? "shared memory within a machine" : "messages only";
+      const std::string between = world_->num_nodes() == 1
+                                      ? std::string()
+                                      : concat(", messages between the ", world_->num_nodes());
+      communication_ =
+          node_memory_ ? concat("shared memory within a machine", between) : "messages only";
     } else {
       transport = connect_devices(options, sharing, std::move(transport));
     }

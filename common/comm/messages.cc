@@ -16,13 +16,15 @@ namespace {
 
 // A label is packed into a tag, of which MPI promises 15 bits. These are the first bits of its
 // parts.
-constexpr int kDTypeBit = 4, kReductionBit = 8, kDescriptionBit = 9, kMoreBit = 10;
+constexpr int kDTypeBit = 4, kReductionBit = 8, kDescriptionBit = 9, kMoreBit = 10,
+              kCarriedBit = 11;
 
 int tag_of(const MessageLabel& label) {
   return static_cast<int>(label.collective) | static_cast<int>(label.dtype) << kDTypeBit |
          static_cast<int>(label.reduction) << kReductionBit |
          static_cast<int>(label.is_description) << kDescriptionBit |
-         static_cast<int>(label.more_follows) << kMoreBit;
+         static_cast<int>(label.more_follows) << kMoreBit |
+         static_cast<int>(label.is_carried) << kCarriedBit;
 }
 
 MessageLabel label_of(int tag) {
@@ -31,7 +33,8 @@ MessageLabel label_of(int tag) {
           .dtype = static_cast<DType>(bits(kDTypeBit, kReductionBit)),
           .reduction = static_cast<Reduction>(bits(kReductionBit, kDescriptionBit)),
           .is_description = bits(kDescriptionBit, kMoreBit) != 0,
-          .more_follows = bits(kMoreBit, kMoreBit + 1) != 0};
+          .more_follows = bits(kMoreBit, kCarriedBit) != 0,
+          .is_carried = bits(kCarriedBit, kCarriedBit + 1) != 0};
 }
 
 // "484 bytes of all_reduce in fp32"
@@ -39,6 +42,7 @@ std::string describe(size_t bytes, const MessageLabel& label) {
   if (label.is_description) return "what it calls";
   return concat(bytes, " bytes of ", name_of(label.collective),
                 label.reduction == Reduction::max ? " (max)" : "", " in ", name_of(label.dtype),
+                label.is_carried ? " for its machine" : "",
                 label.more_follows ? " and more after them" : "");
 }
 

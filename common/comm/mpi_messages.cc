@@ -7,9 +7,10 @@
 
 namespace ladder {
 
-TensorView MpiTransport::staging(const Request& request) {
-  const size_t elements = staging_elements(request.collective, size(), request.in.num_elements(),
-                                           options_.piece_elements);
+TensorView MpiTransport::staging(const Request& request, size_t least) {
+  const size_t elements =
+      std::max(least, staging_elements(request.collective, size(), request.in.num_elements(),
+                                       options_.piece_elements));
   const DType dtype = request.out.dtype();
   const size_t bytes = elements * size_of(dtype);
   const TensorView area = staging_area();

@@ -71,21 +71,26 @@ MpiTransport::MpiTransport(const Setup& setup)
       names_(world_.names_of(comm_)),
       messages_(comm_, names_, message_options(options_), given_up()),
       transfers_(comm_, names_, message_options(options_), given_up()) {
-  if (node_memory_ == nullptr) return;
-  // Find each member's rank on this machine. For members elsewhere MPI says MPI_UNDEFINED.
-  MPI_Group members, node;
-  mpi_check(MPI_Comm_group(comm_, &members));
-  mpi_check(MPI_Comm_group(world_.node(), &node));
-  std::vector<int> ranks(size()), node_ranks(size());
-  for (size_t r = 0; r < size(); ++r) ranks[r] = static_cast<int>(r);
-  mpi_check(MPI_Group_translate_ranks(members, setup.size, ranks.data(), node, node_ranks.data()));
-  MPI_Group_free(&members);
-  MPI_Group_free(&node);
-  if (std::count(node_ranks.begin(), node_ranks.end(), MPI_UNDEFINED) > 0) return;
-  for (int r : node_ranks) node_ranks_.push_back(static_cast<size_t>(r));
+  if (node_memory_ != nullptr) find_machines();
+}
+
+void MpiTransport::find_machines() {
+  const std::vector<size_t>& as_if = options_.machine_of;
+  uint64_t own = as_if.empty() ? world_.first_on_node() : as_if[world_.rank()];
+  std::vector<uint64_t> all(size());
+  mpi_check(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm_));
+  const Machines machines({all.begin(), all.end()}, rank());
+  if (machines.size() == size()) return;  // nobody shares memory
+  machines_ = machines;
+  mpi_check(MPI_Comm_split(comm_, static_cast<int>(own), static_cast<int>(rank()), &members_here_));
+  int node_rank = static_cast<int>(world_.node_rank());
+  std::vector<int> node_ranks(machines.here().size());
+  mpi_check(MPI_Allgather(&node_rank, 1, MPI_INT, node_ranks.data(), 1, MPI_INT, members_here_));
+  node_ranks_.assign(node_ranks.begin(), node_ranks.end());
+  for (size_t r : machines.here()) names_here_.push_back(names_[r]);
   meeting_ = std::make_unique<Meeting>(
-      comm_, names_, Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds},
-      given_up());
+      members_here_, names_here_,
+      Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds}, given_up());
 }
 
 MpiTransport::~MpiTransport() {
@@ -96,14 +101,16 @@ MpiTransport::~MpiTransport() {
   if (given_up()) static_cast<void>(new std::vector<char>(std::move(staging_)));
   // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
   // is about to end all of them.
-  if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
+  if (std::uncaught_exceptions() > 0) return;
+  if (members_here_ != MPI_COMM_NULL) MPI_Comm_free(&members_here_);
+  MPI_Comm_free(&comm_);
 }
 
 Call MpiTransport::describe(const Request& request) const {
   Call call;
   call.collective = request.collective;
   call.reduction = request.reduction;
-  call.peer = request.peer;
+  call.peer = static_cast<uint32_t>(request.peer);
   const ConstTensorView view = request.in.empty() ? request.out : request.in;
   if (view.empty()) return call;
   call.dtype = view.dtype();
@@ -111,9 +118,14 @@ Call MpiTransport::describe(const Request& request) const {
   if (!request.out.empty()) call.elements = std::max(call.elements, request.out.num_elements());
   if (node_memory_ == nullptr) return call;
   if (const auto place = node_memory_->find(view.data())) {
-    call.registered = true;
-    call.allocation = place->allocation;
-    call.offset = place->offset;
+    call.in_registered = true;
+    call.in_allocation = static_cast<uint32_t>(place->allocation);
+    call.in_offset = place->offset;
+  }
+  if (const auto place = node_memory_->find(request.out.data())) {
+    call.out_registered = true;
+    call.out_allocation = static_cast<uint32_t>(place->allocation);
+    call.out_offset = place->offset;
   }
   return call;
 }
@@ -129,37 +141,58 @@ size_t MpiTransport::execute(const Request& request) {
   return operation.moved;
 }
 
+bool MpiTransport::is_registered(Collective collective) const {
+  const bool writes = machines_->size() > 1 && collective == Collective::all_gather;
+  for (size_t place = 0; place < machines_->here().size(); ++place) {
+    const Call& call = meeting_->call_of(place);
+    if (!call.in_registered || (writes && !call.out_registered)) return false;
+  }
+  return true;
+}
+
 void MpiTransport::meet_and_execute(Operation& operation) {
-  if (!meeting_) {
-    if (options_.check_collectives || options_.timeout_seconds > 0) {
-      compare_by_messages(operation.call);
-    }
+  if (meeting_) meeting_->enter(operation.call);
+  const bool is_one_machine = meeting_ && machines_->size() == 1;
+  if (!is_one_machine && (options_.check_collectives || options_.timeout_seconds > 0)) {
+    compare_by_messages(operation.call);
+  }
+  const bool is_barrier = operation.call.collective == Collective::barrier;
+  if (!meeting_ || (!is_barrier && !is_registered(operation.call.collective))) {
     return execute_by_messages(operation);
   }
-  meeting_->enter(operation.call);
-  bool shared = true;
-  for (size_t r = 0; r < size(); ++r) shared = shared && meeting_->call_of(r).registered;
-  if (!shared) return execute_by_messages(operation);
   maybe_delay("shared: before buffers are read");
-  execute_shared(operation);
+  if (is_one_machine) {
+    execute_shared(operation);
+  } else {
+    execute_between_machines(operation);
+  }
   meeting_->leave();
 }
 
 void MpiTransport::compare(const Request& request) {
   const Call call = describe(request);
-  if (meeting_) {
-    meeting_->enter(call);
-  } else {
-    compare_by_messages(call);
-  }
+  if (meeting_) meeting_->enter(call);
+  if (!meeting_ || machines_->size() > 1) compare_by_messages(call);
 }
 
 TensorView MpiTransport::peer_memory(const Request& request, size_t peer, size_t first,
                                      size_t count) {
-  const Call& call = meeting_->call_of(peer);
-  char* const base =
-      static_cast<char*>(node_memory_->at({call.allocation, call.offset}, node_ranks_[peer]));
-  const DType dtype = request.in.dtype();
+  const size_t place = machines_->place_of(peer);
+  const Call& call = meeting_->call_of(place);
+  return in_node_memory({call.in_allocation, call.in_offset}, place, request.in.dtype(), first,
+                        count);
+}
+
+TensorView MpiTransport::peer_out(const Request& request, size_t peer, size_t first, size_t count) {
+  const size_t place = machines_->place_of(peer);
+  const Call& call = meeting_->call_of(place);
+  return in_node_memory({call.out_allocation, call.out_offset}, place, request.out.dtype(), first,
+                        count);
+}
+
+TensorView MpiTransport::in_node_memory(const NodeMemory::Place& buffer, size_t place, DType dtype,
+                                        size_t first, size_t count) const {
+  char* const base = static_cast<char*>(node_memory_->at(buffer, node_ranks_[place]));
   return TensorView(base + first * size_of(dtype), dtype, DeviceType::cpu, {count});
 }
 

@@ -1,14 +1,19 @@
 // The transport between ranks that are MPI processes, for host memory. This header declares it; the
-// paths are in mpi_transport.cc (shared memory) and mpi_messages.cc (messages).
+// paths are in mpi_transport.cc (shared memory), mpi_messages.cc (messages) and mpi_machines.cc
+// (shared memory on each machine, messages between machines).
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "common/comm/machines.h"
 #include "common/comm/meeting.h"
 #include "common/comm/messages.h"
+#include "common/comm/mpi_options.h"
 #include "common/comm/mpi_world.h"
 #include "common/comm/node_memory.h"
 #include "common/comm/staging.h"
@@ -16,27 +21,12 @@
 
 namespace ladder {
 
-struct MpiOptions {
-  // The largest number of elements in one message. Tests have shorter messages.
-  size_t piece_elements = kPieceElements;
-  // Calls are always compared between ranks that share memory. If this is set, ranks that do not
-  // share memory compare them too, by messages.
-  bool check_collectives = false;
-  // After this many seconds an Error names the ranks that are late; 0 = wait for ever. Setting it
-  // turns on the comparison of check_collectives, so that all ranks know who has come.
-  double timeout_seconds = 0;
-  // A rank that sleeps in shared memory looks again after this time even if nobody has woken it.
-  // Tests make it long, so that a lost wake-up shows.
-  double longest_sleep_seconds = 0.01;
-  // For tests: send() returns only when its recv has begun, even if MPI could buffer the message.
-  bool synchronous_sends = false;
-};
-
-// If all ranks of the group are on one machine, every call is compared with the peers' calls in
-// shared memory. Buffers that are registered (node_memory.h) are then read and written in place:
-// each rank sums its slice of the vector and writes the sum to all ranks. Buffers that are not
-// registered, or that go between machines, are sent and received in pieces, and the same kernel
-// sums them in rank order.
+// Every call is compared in shared memory with those of the peers on this machine. Buffers that are
+// registered (node_memory.h) are read and written in place: each rank sums its slice of the vector
+// and writes the sum to all ranks. Between machines only slices travel, in messages: the ranks of
+// each machine first sum what they have, and the owner of a slice adds these sums. Buffers that are
+// not registered are sent and received in pieces by all ranks, and the same kernel sums them in
+// rank order.
 class MpiTransport final : public Transport {
  public:
   // Makes the group of all ranks. If `node_memory` is null, ranks share no memory. `world` and
@@ -66,6 +56,7 @@ class MpiTransport final : public Transport {
     size_t moved = 0;    // the bytes that this rank has moved to or from peers so far
   };
 
+  void find_machines();
   size_t execute(const Request& request) override;
   void compare(const Request& request) override;
   Call describe(const Request& request) const;
@@ -79,6 +70,13 @@ class MpiTransport final : public Transport {
   // Returns elements [first, first + count) of the `in` buffer that a peer gave to this call. It is
   // registered memory of the peer, as this process sees it.
   TensorView peer_memory(const Request& request, size_t peer, size_t first, size_t count);
+  // The same of the `out` buffer.
+  TensorView peer_out(const Request& request, size_t peer, size_t first, size_t count);
+  // Returns elements [first, first + count) of a buffer of the member at `place` on this machine.
+  TensorView in_node_memory(const NodeMemory::Place& buffer, size_t place, DType dtype,
+                            size_t first, size_t count) const;
+  // Returns whether all ranks on this machine have registered what the call needs.
+  bool is_registered(Collective collective) const;
   void meet_and_execute(Operation& operation);
   void execute_shared(Operation& operation);
 
@@ -98,9 +96,35 @@ class MpiTransport final : public Transport {
   void all_to_all_by_messages(Operation& operation);
   void broadcast_by_messages(Operation& operation);
   void reduce_by_messages(Operation& operation);
-  // Returns the staging area for the call (staging.h): the one given to use_staging() if it is
-  // large enough, else the transport's own.
-  TensorView staging(const Request& request);
+
+  // The operations between machines (mpi_machines.cc). A slice is the part of the vector that one
+  // rank of the group owns.
+  void execute_between_machines(Operation& operation);
+  void all_reduce_between_machines(Operation& operation);
+  void reduce_scatter_between_machines(Operation& operation);
+  void all_gather_between_machines(Operation& operation);
+  void broadcast_between_machines(Operation& operation);
+  void reduce_between_machines(Operation& operation);
+  void all_to_all_between_machines(Operation& operation);
+  // The first ranks of all machines send each other a message without data, and wait for those of
+  // the others.
+  void meet_other_machines(Operation& operation);
+  // Sets `out` to the sum, over the ranks of this machine, of elements [first, first + count).
+  void sum_here(Operation& operation, TensorView out, size_t first);
+  // Copies elements [first, first + count) of this rank's `out` to the other ranks of this machine.
+  void give_here(Operation& operation, size_t first, size_t count);
+  // Adds up slices: slice_of(r) returns the elements {first, count} of rank r's slice. Sums over
+  // the ranks of each machine travel to the owner, who sets `own` to their sum.
+  template <class SliceOf>
+  void sum_slices(Operation& operation, TensorView own, TensorView area, SliceOf slice_of);
+  // Sends this rank's slice of `out` to all other machines, and what comes from them, and this
+  // slice, to the other ranks of this machine.
+  template <class SliceOf>
+  void spread_slices(Operation& operation, SliceOf slice_of);
+
+  // Returns the staging area for the call (staging.h), of at least `least` elements: the one given
+  // to use_staging() if it is large enough, else the transport's own.
+  TensorView staging(const Request& request, size_t least = 0);
   // Returns the elements in one message where every rank sends one at the same time: together they
   // are one piece.
   size_t piece_of_a_rank() const { return std::max<size_t>(options_.piece_elements / size(), 1); }
@@ -109,9 +133,12 @@ class MpiTransport final : public Transport {
   const MpiWorld& world_;
   NodeMemory* node_memory_;
   MpiOptions options_;
-  std::vector<size_t> node_ranks_;    // the members' ranks on this machine; empty if some are not
-  std::vector<std::string> names_;    // the members' names
-  std::unique_ptr<Meeting> meeting_;  // null unless all members are on this machine
+  std::vector<std::string> names_;         // the members' names
+  std::optional<Machines> machines_;       // the members' machines, if members share memory
+  std::vector<size_t> node_ranks_;         // of each member on this machine, its rank there
+  std::vector<std::string> names_here_;    // the names of the members on this machine
+  MPI_Comm members_here_ = MPI_COMM_NULL;  // these members
+  std::unique_ptr<Meeting> meeting_;       // of these members; null unless members share memory
   // `messages_` is for collectives, and `transfers_` for sends and receives, which may be under way
   // at the same time.
   Messages messages_, transfers_;

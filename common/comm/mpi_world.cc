@@ -68,6 +68,11 @@ MpiWorld::MpiWorld() {
   MPI_Aint bytes = 0;
   mpi_check(MPI_Comm_rank(node_, &node_rank));
   node_rank_ = static_cast<size_t>(node_rank);
+  int first = rank, num_nodes = node_rank == 0;
+  mpi_check(MPI_Bcast(&first, 1, MPI_INT, 0, node_));
+  mpi_check(MPI_Allreduce(MPI_IN_PLACE, &num_nodes, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+  first_on_node_ = static_cast<size_t>(first);
+  num_nodes_ = static_cast<size_t>(num_nodes);
   allocate_window(node_, node_rank == 0 ? 64 : 0, window_);
   mpi_check(MPI_Win_shared_query(window_, 0, &bytes, &unit, &failures_));
   maybe_delay("world: before its window is used");

@@ -207,6 +207,24 @@ TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t,
   test_everywhere<TestType>(*all, ranks, places);
 }
 
+// The machines of eight ranks, in order, in turns, and of different sizes.
+const std::vector<size_t> kMachines[] = {{0, 0, 0, 0, 1, 1, 1, 1},
+                                         {0, 1, 0, 1, 0, 1, 0, 1},
+                                         {0, 0, 0, 1, 2, 2, 3, 3},
+                                         {0, 1, 2, 3, 4, 5, 6, 6}};
+
+// Buffers are registered on all ranks or on none.
+TEMPLATE_TEST_CASE("the same between machines", "", double, bfloat16) {
+  Ranks ranks;
+  const Place places[] = {Place::shifted, Place::unregistered};
+  for (const std::vector<size_t>& machine_of : kMachines) {
+    CAPTURE(machine_of);
+    const auto all = make_communicator(world(), &ranks.node_memory,
+                                       {.piece_elements = kPiece, .machine_of = machine_of});
+    test_everywhere<TestType>(*all, ranks, places);
+  }
+}
+
 // Whole numbers are exact in any order of summation, NCCL's too.
 constexpr Place kDevicePlaces[] = {Place::device};
 

@@ -216,12 +216,58 @@ TEST_CASE("the bytes that move between ranks are those of the formula, on every 
       }
     });
   }
+  const auto machines = make_communicator(
+      world(), &ranks.node_memory, {.piece_elements = 50, .machine_of = {0, 0, 0, 1, 1, 2, 1, 3}});
+  for (size_t n : {80, 3}) {
+    const auto apart = machines->split(0);
+    require_moved(*apart, ranks, Place::registered, n);
+  }
   const auto device = device_for_tests();
   if (!device) return;
   Ranks on_device(*device);
   for (size_t n : {80, 3}) {
     require_moved(*staged_world(on_device, 1000), on_device, Place::device, n);
   }
+}
+
+// What each machine adds up, in T, is added up one machine after the other.
+template <class T>
+T by_machine(const std::vector<size_t>& machine_of, size_t i) {
+  const Machines machines(machine_of, 0);
+  float total = 0;
+  for (size_t machine = 0; machine < machines.size(); ++machine) {
+    float sum = 0;
+    for (size_t r : machines.ranks(machine)) sum += static_cast<float>(touchy<T>(r, i));
+    total += static_cast<float>(number<T>(sum));
+  }
+  return number<T>(total);
+}
+
+TEMPLATE_TEST_CASE("between machines the sums of machines are added, in their order", "", float,
+                   bfloat16) {
+  using T = TestType;
+  Ranks ranks;
+  const std::vector<size_t> machine_of = {0, 1, 0, 0, 1, 2, 3, 3};
+  const auto all = make_communicator(world(), &ranks.node_memory,
+                                     {.piece_elements = 50, .machine_of = machine_of});
+  constexpr size_t n = 301;
+  const TensorView whole = ranks.take<T>(Place::registered, 8 * n);
+  const TensorView scattered = ranks.take<T>(Place::registered, 8 * n);
+  const TensorView rooted = ranks.take<T>(Place::registered, 8 * n);
+  for (const TensorView& view : {whole, scattered, rooted}) {
+    fill<T>(view, [&](size_t i) { return touchy<T>(all->rank(), i); });
+  }
+  const size_t mine = all->rank() * n, root = 4;
+  all->all_reduce(ranks.stream, whole, {}).wait(ranks.stream);
+  const TensorView shard = scattered.elements(mine, {n});
+  all->reduce_scatter(ranks.stream, shard, scattered, {}).wait(ranks.stream);
+  all->reduce(ranks.stream, rooted, root, {}).wait(ranks.stream);
+  require_elements<T>(whole, [&](size_t i) { return by_machine<T>(machine_of, i); });
+  require_elements<T>(shard, [&](size_t i) { return by_machine<T>(machine_of, mine + i); });
+  if (all->rank() == root) {
+    require_elements<T>(rooted, [&](size_t i) { return by_machine<T>(machine_of, i); });
+  }
+  ranks.release(*all, {whole, scattered, rooted});
 }
 
 // They add up to the same for the mean rank, but where a root has less to do than the others.
