@@ -31,6 +31,10 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
   PipelinePlan plan;
   plan.parts = flags.stage_layers.empty() ? cut_evenly(model, num_stages)
                                           : cut_at_layers(model, flags.stage_layers, num_stages);
+  for (const auto& part : plan.parts) {
+    const Layout layout(model, 1, {.first = part.first, .end = part.end});
+    check_recompute(config.recompute, layout.count(OperationKind::block));
+  }
   const bool shares_units = !Layout(model, 1, plan.parts.back()).shared_units().empty();
   plan.schedule = make_schedule(flags.schedule, num_stages,
                                 config.num_micro_batches(grid.data_size), shares_units);
