@@ -22,9 +22,9 @@ std::vector<StepCost> step_costs(const RunConfig& config) {
       {S::middle, "middle", 0, r * (2 * c * c + 2 * c)},
       {S::ln_2, "ln_2", 0, 8 * r * c},
       {S::fc, "fc", 0, r * (8 * c * c + 4 * c)},
-      {S::gelu, "gelu", 0, 8 * r * 4 * c}};
+      {S::gelu, "gelu", 0, 8 * r * 4 * c},
+      {S::out, "out", 0, r * (8 * c * c + 2 * c)}};
   for (const ActivationSpec& spec : block_activation_specs(model)) {
-    if (spec.step >= costs.size()) continue;
     const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
     costs[spec.step].bytes +=
         rows * spec.columns * size_of(is_statistic ? config.accumulation() : config.dtype);
@@ -32,14 +32,28 @@ std::vector<StepCost> step_costs(const RunConfig& config) {
   return costs;
 }
 
-size_t activation_bytes(const RunConfig& config) {
+std::vector<StepCost> droppable_costs(const RunConfig& config) {
+  std::vector<StepCost> costs = step_costs(config);
+  std::erase_if(costs, [](const StepCost& cost) { return cost.step == BlockStep::out; });
+  return costs;
+}
+
+PlanCost cost_of(const RunConfig& config, const RecomputePlan& plan) {
   const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  const size_t boundary = rows * config.model.hidden * size_of(config.dtype);
-  // The model's input, each block's `out`, and the final norm's output, mean and rstd.
-  size_t bytes =
-      (config.model.num_layers + 2) * boundary + 2 * rows * size_of(config.accumulation());
-  for (const StepCost& cost : step_costs(config)) bytes += config.model.num_layers * cost.bytes;
-  return bytes;
+  // The model's input, and the final norm's output, mean and rstd.
+  PlanCost total = {
+      .bytes = 2 * rows *
+               (config.model.hidden * size_of(config.dtype) + size_of(config.accumulation()))};
+  for (const StepCost& cost : step_costs(config)) {
+    for (size_t block = 0; block < config.model.num_layers; ++block) {
+      if (!plan.drops(block, cost.step)) total.bytes += cost.bytes;
+      if (plan.recomputed(block)[cost.step]) total.flops += cost.flops;
+    }
+    for (const BlockSteps& set : plan.sets()) {
+      if (set[cost.step]) total.bytes += cost.bytes;
+    }
+  }
+  return total;
 }
 
 size_t saved_bytes(const std::vector<StepCost>& costs, const DropCounts& counts) {

@@ -19,8 +19,8 @@ RecomputePlan choose_plan(const RunConfig& config, const CheckpointingTrainer::F
     throw UserError(concat(kFlag, " chooses what is dropped, and so does --recompute ",
                            config.recompute.name, "; give one of them"));
   }
-  const std::vector<StepCost> costs = step_costs(config);
-  const size_t all = activation_bytes(config);
+  const std::vector<StepCost> costs = droppable_costs(config);
+  const size_t all = cost_of(config, {}).bytes;
   const size_t least = all - saved_bytes(costs, DropCounts(costs.size(), num_blocks));
   if (most < least) {
     throw UserError(concat(kFlag, " ", most,
@@ -44,23 +44,27 @@ void CheckpointingTrainer::Flags::add_to(CLI::App& app) {
 std::string CheckpointingTrainer::describe(const RunConfig& config, const ProcessGrid&,
                                            const Flags& flags) {
   const RecomputePlan plan = choose_plan(config, flags);
-  const std::vector<StepCost> costs = step_costs(config);
   std::string text = format("  %-10s %14s %16s %12s %11s %15s\n", "drops", "bytes a block",
                             "FLOP a block", "bytes/FLOP", "dropped by", "computed again");
-  DropCounts counts;
-  for (const StepCost& cost : costs) {
+  for (const StepCost& cost : step_costs(config)) {
     size_t dropped = 0, again = 0;
     for (size_t block = 0; block < config.model.num_layers; ++block) {
       dropped += plan.drops(block, cost.step);
       again += plan.recomputed(block)[cost.step];
     }
-    counts.push_back(dropped);
     text +=
         format("  %-10s %14s %16s %12.4f %11zu %15zu\n", cost.name, with_commas(cost.bytes).c_str(),
                with_commas(static_cast<uint64_t>(cost.flops)).c_str(),
                static_cast<double>(cost.bytes) / cost.flops, dropped, again);
   }
-  return text;
+  const PlanCost cost = cost_of(config, plan);
+  const auto tokens = static_cast<double>(config.micro_batch_size * config.model.sequence_length);
+  return text + format(
+                    "  takes    %s bytes of activations instead of %s; backward computes %s "
+                    "operations again, %.1f %% of a step\n",
+                    with_commas(cost.bytes).c_str(), with_commas(cost_of(config, {}).bytes).c_str(),
+                    with_commas(static_cast<uint64_t>(cost.flops)).c_str(),
+                    100 * cost.flops / tokens / ladder::describe(config.model).flops_per_token());
 }
 
 CheckpointingTrainer::CheckpointingTrainer(const TrainerContext& context, const Flags& flags)
