@@ -1,6 +1,7 @@
 #include "common/model/activations.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ladder {
 namespace {
@@ -19,44 +20,71 @@ size_t num_logits(const Layout& layout) {
   return layout.unit(classifier.unit).parameters[0].shape[0];
 }
 
+// Returns the columns that a rank has of the tensor.
+size_t columns_of(const ActivationSpec& spec, size_t tensor_size) {
+  return spec.split ? spec.columns / tensor_size : spec.columns;
+}
+
+Tensor make_activation(Memory& memory, Category category, const Layout& layout, DType dtype,
+                       size_t rows, const ActivationSpec& spec) {
+  const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
+  return Tensor(memory, category, is_statistic ? accumulation_dtype(dtype) : dtype,
+                {rows * columns_of(spec, layout.part().tensor_size)});
+}
+
 }  // namespace
 
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
   const size_t c = config.hidden;
   using enum ActivationSpec::Kind;
-  return {{"ln_1", rows, c},
-          {"ln_1_mean", row_statistics},
-          {"ln_1_rstd", row_statistics},
-          {"qkv", rows, 3 * c, true},
-          {"logsumexp", head_statistics, config.num_heads, true},
-          {"attention", rows, c, true},
-          {"middle", rows, c},
-          {"ln_2", rows, c},
-          {"ln_2_mean", row_statistics},
-          {"ln_2_rstd", row_statistics},
-          {"fc", rows, 4 * c, true},
-          {"gelu", rows, 4 * c, true},
-          {"out", rows, c}};
+  using S = BlockStep;
+  return {{"ln_1", rows, c, false, S::ln_1},
+          {"ln_1_mean", row_statistics, 1, false, S::ln_1},
+          {"ln_1_rstd", row_statistics, 1, false, S::ln_1},
+          {"qkv", rows, 3 * c, true, S::qkv},
+          {"logsumexp", head_statistics, config.num_heads, true, S::attention},
+          {"attention", rows, c, true, S::attention},
+          {"middle", rows, c, false, S::middle},
+          {"ln_2", rows, c, false, S::ln_2},
+          {"ln_2_mean", row_statistics, 1, false, S::ln_2},
+          {"ln_2_rstd", row_statistics, 1, false, S::ln_2},
+          {"fc", rows, 4 * c, true, S::fc},
+          {"gelu", rows, 4 * c, true, S::gelu},
+          {"out", rows, c, false, S::out}};
+}
+
+SharedActivations::SharedActivations(Memory& memory, const Layout& layout, DType dtype, size_t rows,
+                                     RecomputePlan plan)
+    : plan_(std::move(plan)) {
+  for (const BlockSteps& steps : plan_.sets()) {
+    std::vector<Tensor>& set = sets_.emplace_back();
+    for (const ActivationSpec& spec : block_activation_specs(layout.config())) {
+      set.push_back(steps[spec.step]
+                        ? make_activation(memory, Category::workspace, layout, dtype, rows, spec)
+                        : Tensor());
+    }
+  }
 }
 
 Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch,
-                         size_t tokens)
+                         size_t tokens, const SharedActivations* shared)
     : hidden_(layout.config().hidden),
       tensor_size_(layout.part().tensor_size),
       batch_(batch),
       tokens_(tokens),
       capacity_(batch * tokens),
+      shared_(shared),
       block_specs_(block_activation_specs(layout.config())) {
   const auto make = [&](const ActivationSpec& spec) {
-    const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
-    return Tensor(memory, Category::activations, is_statistic ? accumulation_dtype(dtype) : dtype,
-                  {capacity_ * columns_of(spec)});
+    return make_activation(memory, Category::activations, layout, dtype, capacity_, spec);
   };
   using Kind = ActivationSpec::Kind;
   input_ = make({"input", Kind::rows, hidden_});
   for (size_t index = 0; index < layout.count(OperationKind::block); ++index) {
     std::vector<Tensor>& block = blocks_.emplace_back();
-    for (const ActivationSpec& spec : block_specs_) block.push_back(make(spec));
+    for (size_t i = 0; i < block_specs_.size(); ++i) {
+      block.push_back(drops(index, i) ? Tensor() : make(block_specs_[i]));
+    }
   }
   if (!layout.has(OperationKind::final_norm)) return;
   final_norm_ = make({"final_norm", Kind::rows, hidden_});
@@ -73,11 +101,11 @@ void Activations::resize(size_t batch, size_t tokens) {
 Shape Activations::shape_of(const ActivationSpec& spec) const {
   switch (spec.kind) {
     case ActivationSpec::Kind::rows:
-      return {batch_ * tokens_, columns_of(spec)};
+      return {batch_ * tokens_, columns_of(spec, tensor_size_)};
     case ActivationSpec::Kind::row_statistics:
       return {batch_ * tokens_};
     case ActivationSpec::Kind::head_statistics:
-      return {batch_, columns_of(spec), tokens_};
+      return {batch_, columns_of(spec, tensor_size_), tokens_};
   }
   return {};
 }
@@ -85,20 +113,21 @@ Shape Activations::shape_of(const ActivationSpec& spec) const {
 BlockActivations Activations::block(size_t index) const {
   BlockActivations views;
   for (size_t i = 0; i < views.size(); ++i) {
-    views[i] = blocks_[index][i].view().elements(0, shape_of(block_specs_[i]));
+    views[i] = tensor(index, i).view().elements(0, shape_of(block_specs_[i]));
   }
   return views;
 }
 
 TensorView Activations::block_input(size_t index) const {
-  return index == 0 ? input() : rows(blocks_[index - 1][BlockActivation::out], hidden_);
+  return index == 0 ? input() : rows(tensor(index - 1, BlockActivation::out), hidden_);
 }
 
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
-                               size_t tokens, MemorySource* registered)
+                               size_t tokens, MemorySource* registered, RecomputePlan plan)
     : hidden_(layout.config().hidden),
       tensor_size_(layout.part().tensor_size),
-      num_heads_(layout.config().num_heads / tensor_size_) {
+      num_heads_(layout.config().num_heads / tensor_size_),
+      shared_(memory, layout, dtype, batch * tokens, std::move(plan)) {
   const size_t r = batch * tokens, c = hidden_, k = std::min(r, kClassifierRows);
   const DType full = accumulation_dtype(dtype);
   const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {

@@ -7,6 +7,7 @@
 #include "common/model/block.h"
 #include "common/model/classifier.h"
 #include "common/model/layout.h"
+#include "common/model/recompute.h"
 
 namespace ladder {
 
@@ -21,10 +22,30 @@ struct ActivationSpec {
   Kind kind;
   size_t columns = 1;  // columns of a row; for head_statistics the number of heads
   bool split = false;  // true: each of N tensor-parallel ranks has an N-th of the columns
+  size_t step = 0;     // the step of the transformer block that computes it
 };
 
 // Returns the tensors of a transformer block, in the order of BlockActivation::Index.
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
+
+// SharedActivations is the memory of the tensors that blocks drop. All blocks use it in turn, and
+// all micro-batches. Its category is workspace.
+class SharedActivations {
+ public:
+  // Allocates the plan's sets for `rows` rows. `dtype` is the compute dtype.
+  SharedActivations(Memory& memory, const Layout& layout, DType dtype, size_t rows,
+                    RecomputePlan plan);
+
+  const RecomputePlan& plan() const { return plan_; }
+  // Returns the memory for a tensor that the block drops, by BlockActivation::Index.
+  const Tensor& tensor(size_t block, size_t index) const {
+    return sets_[plan_.set_of(block)][index];
+  }
+
+ private:
+  RecomputePlan plan_;
+  std::vector<std::vector<Tensor>> sets_;  // by set, then by BlockActivation::Index
+};
 
 // Activations are the tensors that forward saves for backward, for the part of the model that the
 // layout describes. They are allocated once for the largest micro-batch, in the category
@@ -32,7 +53,9 @@ std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
 class Activations {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. `dtype` is the compute dtype.
-  Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens);
+  // What blocks drop lies in `shared`, which must outlive this object; if it is null, all is kept.
+  Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
+              const SharedActivations* shared = nullptr);
 
   // From now on the tensors are those of `batch` sequences of `tokens` tokens.
   // REQUIRES: batch * tokens is at most the product that was allocated.
@@ -40,6 +63,8 @@ class Activations {
 
   size_t batch() const { return batch_; }
   size_t tokens() const { return tokens_; }
+  // Returns what blocks drop.
+  RecomputePlan plan() const { return shared_ == nullptr ? RecomputePlan() : shared_->plan(); }
   // The residual stream (R, C) where this part of the model begins: after its embeddings, or as the
   // previous pipeline stage sends it.
   TensorView input() const { return rows(input_, hidden_); }
@@ -60,16 +85,21 @@ class Activations {
   TensorView rows(const Tensor& tensor) const {
     return tensor.view().elements(0, {batch_ * tokens_});
   }
-  // Returns the columns that this rank has of the tensor.
-  size_t columns_of(const ActivationSpec& spec) const {
-    return spec.split ? spec.columns / tensor_size_ : spec.columns;
-  }
   Shape shape_of(const ActivationSpec& spec) const;
+  // Returns whether the block drops the tensor, by BlockActivation::Index.
+  bool drops(size_t block, size_t index) const {
+    return shared_ != nullptr && shared_->plan().drops(block, block_specs_[index].step);
+  }
+  const Tensor& tensor(size_t block, size_t index) const {
+    return drops(block, index) ? shared_->tensor(block, index) : blocks_[block][index];
+  }
 
   size_t hidden_, tensor_size_;
   size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
+  const SharedActivations* shared_;
   std::vector<ActivationSpec> block_specs_;
-  std::vector<std::vector<Tensor>> blocks_;  // by block, then by BlockActivation::Index
+  // By block, then by BlockActivation::Index. Tensors that the block drops are empty.
+  std::vector<std::vector<Tensor>> blocks_;
   Tensor input_, final_norm_, final_mean_, final_rstd_;
 };
 
@@ -79,8 +109,12 @@ class ModelWorkspace {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. `registered` is the source of the
   // memory that tensor-parallel ranks sum; if it is null, that memory comes from the arena too.
+  // `plan` says what blocks drop.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
-                 MemorySource* registered = nullptr);
+                 MemorySource* registered = nullptr, RecomputePlan plan = {});
+
+  // Where activations lie that blocks drop.
+  const SharedActivations& shared() const { return shared_; }
 
   // The views below have the sizes of the micro-batch that `activations` is for at the moment. In
   // the course of backward d_residual (R, C) is the gradient with respect to the residual stream.
@@ -95,6 +129,7 @@ class ModelWorkspace {
   Tensor d_residual_, wide_, row_dot_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
   Tensor summed_;
+  SharedActivations shared_;
 };
 
 }  // namespace ladder

@@ -11,6 +11,7 @@ namespace {
 
 using A = BlockActivation;
 using P = BlockParameter;
+using S = BlockStep;
 
 // Returns (R, n) as (B, T, n). B and T are those of logsumexp (B, NH, T).
 template <class View>
@@ -22,26 +23,41 @@ View by_sequence(View rows, const TensorView& logsumexp) {
 
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
                    const ConstUnitView& w, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor) {
+                   const TensorParallel& tensor, BlockSteps steps) {
   // A sublayer's output without its bias, before tensor-parallel ranks sum it.
   const TensorView partial = workspace.narrow;
   const TensorView logsumexp = a[A::logsumexp];
-  layernorm_forward(stream, a[A::ln_1], a[A::ln_1_mean], a[A::ln_1_rstd], in, w[P::ln_1_weight],
-                    w[P::ln_1_bias]);
-  linear_forward(stream, a[A::qkv], tensor.enter(stream, a[A::ln_1]), w[P::attn_weight],
-                 w[P::attn_bias]);
-  attention_forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
-                    by_sequence(a[A::qkv], logsumexp));
-  linear_forward(stream, partial, a[A::attention], w[P::attn_proj_weight]);
-  add_residual(stream, a[A::middle], in, tensor.leave(stream, partial), w[P::attn_proj_bias]);
+  if (steps[S::ln_1]) {
+    layernorm_forward(stream, a[A::ln_1], a[A::ln_1_mean], a[A::ln_1_rstd], in, w[P::ln_1_weight],
+                      w[P::ln_1_bias]);
+  }
+  if (steps[S::qkv]) {
+    linear_forward(stream, a[A::qkv], tensor.enter(stream, a[A::ln_1]), w[P::attn_weight],
+                   w[P::attn_bias]);
+  }
+  if (steps[S::attention]) {
+    attention_forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
+                      by_sequence(a[A::qkv], logsumexp));
+  }
+  if (steps[S::middle]) {
+    linear_forward(stream, partial, a[A::attention], w[P::attn_proj_weight]);
+    add_residual(stream, a[A::middle], in, tensor.leave(stream, partial), w[P::attn_proj_bias]);
+  }
 
-  layernorm_forward(stream, a[A::ln_2], a[A::ln_2_mean], a[A::ln_2_rstd], a[A::middle],
-                    w[P::ln_2_weight], w[P::ln_2_bias]);
-  linear_forward(stream, a[A::fc], tensor.enter(stream, a[A::ln_2]), w[P::fc_weight],
-                 w[P::fc_bias]);
-  gelu_forward(stream, a[A::gelu], a[A::fc]);
-  linear_forward(stream, partial, a[A::gelu], w[P::mlp_proj_weight]);
-  add_residual(stream, a[A::out], a[A::middle], tensor.leave(stream, partial), w[P::mlp_proj_bias]);
+  if (steps[S::ln_2]) {
+    layernorm_forward(stream, a[A::ln_2], a[A::ln_2_mean], a[A::ln_2_rstd], a[A::middle],
+                      w[P::ln_2_weight], w[P::ln_2_bias]);
+  }
+  if (steps[S::fc]) {
+    linear_forward(stream, a[A::fc], tensor.enter(stream, a[A::ln_2]), w[P::fc_weight],
+                   w[P::fc_bias]);
+  }
+  if (steps[S::gelu]) gelu_forward(stream, a[A::gelu], a[A::fc]);
+  if (steps[S::out]) {
+    linear_forward(stream, partial, a[A::gelu], w[P::mlp_proj_weight]);
+    add_residual(stream, a[A::out], a[A::middle], tensor.leave(stream, partial),
+                 w[P::mlp_proj_bias]);
+  }
 }
 
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
@@ -54,6 +55,18 @@ struct BlockActivation {
 };
 using BlockActivations = std::array<TensorView, BlockActivation::kCount>;
 
+// The steps of a transformer block's forward, in order. A layernorm computes its output, mean and
+// rstd, attention its output and logsumexp; each other step computes the tensor of its name.
+struct BlockStep {
+  enum Index : size_t { ln_1, qkv, attention, middle, ln_2, fc, gelu, out, kCount };
+};
+// A set of steps.
+using BlockSteps = std::bitset<BlockStep::kCount>;
+inline constexpr BlockSteps kAllBlockSteps = (1U << BlockStep::kCount) - 1;
+// The steps that read no weights.
+inline constexpr BlockSteps kStepsWithoutWeights =
+    1U << BlockStep::attention | 1U << BlockStep::gelu;
+
 // Memory that all transformer blocks use, one after the other.
 struct BlockWorkspace {
   TensorView narrow;   // (R, C) in the compute dtype
@@ -61,15 +74,16 @@ struct BlockWorkspace {
   TensorView row_dot;  // (B, NH / N, T) in the accumulation dtype, for attention_backward
 };
 
-// Computes all of `activations` from `in` (R, C), the residual stream before the block. The same
-// `in` gives the same bits each time. Asynchronous on the stream.
+// Computes `activations` from `in` (R, C), the residual stream before the block: those of the given
+// steps. What these steps read of the other steps must be there. The same `in` gives the same bits
+// each time. Asynchronous on the stream.
 void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
                    const ConstUnitView& weights, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor);
+                   const TensorParallel& tensor, BlockSteps steps = kAllBlockSteps);
 
 // Turns d_residual (R, C) from the gradient with respect to the block's output into that with
 // respect to its input, and adds the parameters' gradients to `gradients`. `activations` and `in`
-// are those of forward. Asynchronous on the stream.
+// are those of forward; `out` is not read. Asynchronous on the stream.
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
                     const BlockActivations& activations, ConstTensorView in,
                     const ConstUnitView& weights, const BlockWorkspace& workspace,

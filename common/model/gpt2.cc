@@ -20,12 +20,13 @@ TensorView by_sequence(TensorView rows, const Activations& a) {
 }  // namespace
 
 Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-           TensorParallel tensor)
+           TensorParallel tensor, RecomputePlan plan)
     : layout_(layout),
       parameters_(parameters),
       gradients_(gradients),
       tensor_(std::move(tensor)),
-      training_(training_walk(layout)),
+      plan_(std::move(plan)),
+      training_(ladder::training_walk(layout, plan_)),
       evaluation_(evaluation_walk(layout)) {}
 
 template <class Body>
@@ -106,13 +107,27 @@ void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& 
 
 void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                     ConstTensorView tokens, const Hooks& hooks) const {
+  check(activations.plan() == plan_, "Gpt2: the activations have another plan than the model");
   const Range range("backward");
   for (const Use& use : training_) {
-    if (use.pass != Pass::backward) continue;
+    if (use.pass != Pass::recompute && use.pass != Pass::backward) continue;
     run(stream, use, hooks, [&](const Operation& operation) {
-      backward_operation(stream, operation, activations, workspace, tokens, use, hooks);
+      if (use.pass == Pass::recompute) {
+        recompute_operation(stream, operation, activations, workspace, use, hooks);
+      } else {
+        backward_operation(stream, operation, activations, workspace, tokens, use, hooks);
+      }
     });
   }
+}
+
+void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const Activations& a,
+                               const ModelWorkspace& workspace, const Use& use,
+                               const Hooks& hooks) const {
+  const ConstUnitView no_weights(layout_.unit(use.unit), {});
+  block_forward(stream, a.block(operation.index), a.block_input(operation.index),
+                use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_,
+                plan_.recomputed(operation.index));
 }
 
 void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,

@@ -17,9 +17,13 @@ class Gpt2 {
  public:
   // `parameters` and `gradients` are flat buffers with the layout. They may be empty if hooks say
   // where weights and gradients are. If the layout has slices of tensors, `tensor` has the
-  // functions that combine results with the ranks that hold the other slices.
+  // functions that combine results with the ranks that hold the other slices. `plan` says what
+  // blocks drop; the activations that are passed to the calls below must have the same plan.
   Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-       TensorParallel tensor = {});
+       TensorParallel tensor = {}, RecomputePlan plan = {});
+
+  // Returns the uses of a training micro-batch, in order.
+  const std::vector<Use>& training_walk() const { return training_; }
 
   // Runs everything before the classifier for tokens (B, T) int32, where B and T are those of
   // `activations`. A part that does not begin with the embeddings starts from activations.input(),
@@ -37,7 +41,7 @@ class Gpt2 {
   // Adds the gradients of this micro-batch, from the last operation to the first. In a part with
   // the classifier it comes after classify. In any other part workspace.d_residual() must be the
   // gradient with respect to activations.output(). It becomes the gradient with respect to
-  // activations.input().
+  // activations.input(). What blocks have dropped is computed again on the way.
   void backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 ConstTensorView tokens, const Hooks& hooks = {}) const;
 
@@ -62,6 +66,10 @@ class Gpt2 {
   void forward_operation(Stream& stream, const Operation& operation, const Activations& activations,
                          const ModelWorkspace& workspace, ConstTensorView tokens,
                          const ConstUnitView& weights) const;
+  // Runs the steps of a transformer block again whose tensors backward needs and forward dropped.
+  void recompute_operation(Stream& stream, const Operation& operation,
+                           const Activations& activations, const ModelWorkspace& workspace,
+                           const Use& use, const Hooks& hooks) const;
   void backward_operation(Stream& stream, const Operation& operation,
                           const Activations& activations, const ModelWorkspace& workspace,
                           ConstTensorView tokens, const Use& use, const Hooks& hooks) const;
@@ -70,6 +78,7 @@ class Gpt2 {
   ConstTensorView parameters_;
   TensorView gradients_;
   TensorParallel tensor_;
+  RecomputePlan plan_;
   std::vector<Use> training_, evaluation_;  // the walks of one micro-batch
 };
 

@@ -5,12 +5,34 @@
 
 namespace ladder {
 
+namespace {
+
+// Appends the uses that recompute the group that ends with the block of operation `last`. The
+// operations of a group follow each other.
+void add_recomputation(std::vector<Use>& walk, const Layout& layout, const RecomputePlan& plan,
+                       size_t last) {
+  const size_t before = plan.set_of(layout.operations()[last].index);  // its blocks before the last
+  for (size_t i = last - before; i <= last; ++i) {
+    const Operation& operation = layout.operations()[i];
+    const BlockSteps steps = plan.recomputed(operation.index);
+    if (steps.none()) continue;
+    walk.push_back({.pass = Pass::recompute,
+                    .operation = i,
+                    .unit = operation.unit,
+                    .reads_weights = (steps & ~kStepsWithoutWeights).any()});
+  }
+}
+
+}  // namespace
+
 std::string_view name_of(Pass pass) {
   switch (pass) {
     case Pass::forward:
       return "forward";
     case Pass::classifier:
       return "classifier";
+    case Pass::recompute:
+      return "recompute";
     case Pass::backward:
       return "backward";
   }
@@ -29,7 +51,7 @@ std::vector<Use> evaluation_walk(const Layout& layout) {
   return walk;
 }
 
-std::vector<Use> training_walk(const Layout& layout) {
+std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan) {
   std::vector<Use> walk = evaluation_walk(layout);
   for (size_t i = layout.operations().size(); i-- > 0;) {
     const Operation& operation = layout.operations()[i];
@@ -41,6 +63,9 @@ std::vector<Use> training_walk(const Layout& layout) {
     } else {
       use.reads_weights = operation.backward_reads_weights;
       use.writes_gradient = true;
+    }
+    if (operation.kind == OperationKind::block && plan.ends_group(operation.index)) {
+      add_recomputation(walk, layout, plan, i);
     }
     walk.push_back(use);
   }

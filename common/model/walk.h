@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "common/model/layout.h"
+#include "common/model/recompute.h"
 
 namespace ladder {
 
 // The pass in which a unit is used. The classifier computes the logits, the loss and the gradients
-// of both its inputs together, so it is a pass of its own, between forward and backward.
-enum class Pass { forward, classifier, backward };
+// of both its inputs together, so it is a pass of its own, between forward and backward. Recompute
+// computes again what a transformer block has dropped (recompute.h).
+enum class Pass { forward, classifier, recompute, backward };
 std::string_view name_of(Pass pass);
 
 // One use of a unit: the operation of the layout that uses it, the pass, and what the operation
@@ -31,10 +33,13 @@ struct Use {
 };
 
 // Returns the uses of one micro-batch of training: all operations in forward, then the classifier,
-// then the operations in backward from the last to the first. If no other operation of this layout
-// uses the classifier's unit, backward begins with a use that only says that its gradient is final.
-// (A pipeline stage may run other micro-batches between forward and backward of this one.)
-std::vector<Use> training_walk(const Layout& layout);
+// then the operations in backward from the last to the first. Before a transformer block's backward
+// comes its recompute, if the plan asks for it. If blocks form a group, the recompute uses of all
+// of them come in the order of forward, before the backward of the group's last block. If no other
+// operation of this layout uses the classifier's unit, backward begins with a use that only says
+// that its gradient is final. (A pipeline stage may run other micro-batches between forward and
+// backward of this one.)
+std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan = {});
 
 // A plan of slots. A slot is memory that holds one unit at a time; the plan says which slot each
 // unit uses.

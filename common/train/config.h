@@ -7,6 +7,7 @@
 
 #include "common/model/config.h"
 #include "common/model/optimizer.h"
+#include "common/model/recompute.h"
 #include "kernels/runtime/dtype.h"
 #include "kernels/runtime/memory.h"
 
@@ -44,6 +45,7 @@ struct RunConfig {
   DeviceType device = DeviceType::cpu;
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
+  RecomputeMode recompute;                    // what backward computes again instead of keeping it
 
   std::string dump, metrics, tensorboard, trace;  // paths; empty = none
   std::string export_to;  // path of the folder for the trained model; empty = none

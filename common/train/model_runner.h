@@ -25,6 +25,7 @@ class ModelRunner {
     size_t num_slots = 1;            // micro-batches that may be between forward and backward
     TensorParallel tensor = {};      // how ranks that hold slices of tensors combine results
     MemorySource* summed = nullptr;  // source of the memory that these ranks sum; null: the arena
+    const RecomputePlan* recompute = nullptr;  // what blocks drop; null: what --recompute says
   };
   // `parameters` and `gradients` are those of Gpt2 (common/model/gpt2.h). The context, the layout
   // and the two buffers must outlive this object.
@@ -33,6 +34,9 @@ class ModelRunner {
   ModelRunner(const TrainerContext& context, const Layout& layout, ConstTensorView parameters,
               TensorView gradients)
       : ModelRunner(context, layout, parameters, gradients, Options()) {}
+
+  // Returns the order in which a training micro-batch uses the units.
+  const std::vector<Use>& training_walk() const { return model_.training_walk(); }
 
   // Loads sequences [first_sequence, first_sequence + micro-batch size) of the split's global batch
   // number `step` into a slot.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/train/command_line.h"
+#include "common/train/memory_flags.h"
 #include "common/train/validators.h"
 #include "kernels/runtime/threads.h"
 
@@ -142,11 +143,6 @@ void Options::Raw::add_machine_flags(CLI::App& app) {
   add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
   add("--device", device, "auto, cpu, emulator, cuda [auto]");
   add("--threads", threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
-  add("--device-memory", config.device_memory,
-      "Cap of a rank's device memory, such as 64MiB [what the machine has free]")
-      ->transform(byte_size());
-  add("--host-memory", config.host_memory, "Cap of a rank's host memory [none]")
-      ->transform(byte_size());
 }
 
 void Options::Raw::add_rank_flags(CLI::App& app) {
@@ -271,6 +267,7 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   raw_->add_output_flags(app_);
   raw_->add_checkpoint_flags(app_);
   raw_->add_machine_flags(app_);
+  add_memory_flags(app_, raw_->config);
   if (distributed) raw_->add_rank_flags(app_);
   add_flags(app_);
 }

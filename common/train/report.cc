@@ -197,6 +197,11 @@ std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config
     text += concat("  - a smaller --micro-batch-size than ", config.micro_batch_size,
                    ": fewer activations, the same gradients\n");
   }
+  const bool has_many_activations = needed[Category::activations] > needed.total() / 4;
+  if (config.recompute.dropped.none() && error.arena == "device" && has_many_activations) {
+    text +=
+        "  - --recompute block: activations are computed again instead of kept, the same bits\n";
+  }
   text += "  - a smaller --model, or fewer --layers\n";
   if (config.dtype == DType::fp64) text += "  - --dtype fp32: half of everything\n";
   text += concat("  - a larger --", error.arena, "-memory, if the machine has it\n");

@@ -25,11 +25,12 @@ std::vector<UnitGatherer::Read> UnitGatherer::plan(const GatherOptions& options,
   std::vector<Read> reads;
   for (const Use& use : walk) {
     if (!use.reads_weights) continue;
-    // Find the unit's last read, from which the weights may stay until this one.
+    // Find the unit's last read, from which the weights may stay until this one. They always do
+    // from a block's recompute to its backward, with no other read between the two.
     const auto before = std::find_if(reads.rbegin(), reads.rend(),
                                      [&](const Read& read) { return read.use.unit == use.unit; });
     const bool stays =
-        before != reads.rend() && (!options.reshard_after_forward ||
+        before != reads.rend() && (before == reads.rbegin() || !options.reshard_after_forward ||
                                    (options.keep_embedding && use.pass == Pass::classifier));
     if (stays) before->releases = false;
     reads.push_back({.use = use, .gathers = !stays});
@@ -37,12 +38,15 @@ std::vector<UnitGatherer::Read> UnitGatherer::plan(const GatherOptions& options,
   return reads;
 }
 
-Traffic UnitGatherer::traffic(const Layout& layout, const GatherOptions& options, DType dtype) {
+Traffic UnitGatherer::traffic(const RunConfig& config, const Layout& layout,
+                              const GatherOptions& options) {
   Traffic traffic;
-  for (const Read& read : plan(options, training_walk(layout))) {
+  const RecomputePlan recompute =
+      plan_recompute(config.recompute, layout.count(OperationKind::block), 1);
+  for (const Read& read : plan(options, training_walk(layout, recompute))) {
     if (!read.gathers) continue;
     ++traffic.calls;
-    traffic.payload_bytes += layout.unit(read.use.unit).padded_elements * size_of(dtype);
+    traffic.payload_bytes += layout.unit(read.use.unit).padded_elements * size_of(config.dtype);
   }
   return traffic;
 }

@@ -31,7 +31,8 @@ class UnitGatherer {
                const GatherOptions& options, MemorySource* source = nullptr);
   virtual ~UnitGatherer() = default;
   // Returns what one training micro-batch gathers.
-  static Traffic traffic(const Layout& layout, const GatherOptions& options, DType dtype);
+  static Traffic traffic(const RunConfig& config, const Layout& layout,
+                         const GatherOptions& options);
 
   // Returns the hooks `weights` and `done` for one micro-batch that uses units in the order of
   // `walk`. REQUIRES: the micro-batch before has ended.

@@ -25,7 +25,7 @@ TrafficEntries Zero3Trainer::traffic(const RunConfig& config, const ProcessGrid&
   return {{{Purpose::gradient, Collective::reduce_scatter},
            traffic_of_all_units(layout, config.accumulation()).times(micro_batches)},
           {{Purpose::parameter, Collective::all_gather},
-           UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches)}};
+           UnitGatherer::traffic(config, layout, flags.gather).times(micro_batches)}};
 }
 
 Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Flags& flags)
@@ -44,7 +44,7 @@ StepResult Zero3Trainer::step() {
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
-    const Hooks hooks = combined(gatherer_.hooks(training_walk(layout_)), sync_.hooks());
+    const Hooks hooks = combined(gatherer_.hooks(model_.training_walk()), sync_.hooks());
     model_.load(Split::train, state_.step, first);
     model_.forward(hooks);
     model_.classify(1 / num_tokens, hooks);

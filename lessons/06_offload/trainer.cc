@@ -70,7 +70,7 @@ TrafficEntries OffloadTrainer::traffic(const RunConfig& config, const ProcessGri
   const Traffic gathered =
       flags.zero_stage == 2
           ? all_units
-          : UnitGatherer::traffic(layout, flags.gather, config.dtype).times(micro_batches);
+          : UnitGatherer::traffic(config, layout, flags.gather).times(micro_batches);
   return {{{Purpose::gradient, Collective::reduce_scatter}, all_units.times(micro_batches)},
           {{Purpose::parameter, Collective::all_gather}, gathered}};
 }
@@ -96,7 +96,7 @@ StepResult OffloadTrainer::step() {
   ++state_.step;
   sync_.begin_step();
   for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
-    const Hooks hooks = combined(weights(training_walk(layout_)), sync_.hooks());
+    const Hooks hooks = combined(weights(model_.training_walk()), sync_.hooks());
     model_.load(Split::train, state_.step, first);
     model_.forward(hooks);
     model_.classify(1 / num_tokens, hooks);

@@ -37,10 +37,17 @@ TensorParallel tensor_parallel_on(Communicator& ranks) {
   return points;
 }
 
-Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches) {
+Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches,
+                       size_t num_in_flight) {
   const size_t rows = config.micro_batch_size * config.model.sequence_length;
   size_t sums = 0;  // how often the ranks sum R C elements
   for (const Operation& operation : layout.operations()) sums += operation.tensor_sums;
+  const size_t num_blocks = layout.count(OperationKind::block);
+  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
+  for (size_t block = 0; block < num_blocks; ++block) {
+    const BlockSteps again = recompute.recomputed(block);
+    sums += again[BlockStep::middle] + again[BlockStep::out];
+  }
   Traffic traffic = {.calls = sums,
                      .payload_bytes = sums * rows * config.model.hidden * size_of(config.dtype)};
   if (layout.has(OperationKind::classifier)) {

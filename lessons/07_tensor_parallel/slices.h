@@ -23,7 +23,9 @@ TensorParallel tensor_parallel_on(Communicator& ranks);
 //   - after each of a transformer block's two products with a weight split by rows, in forward;
 //   - for the input of each of its two products with a weight split by columns, in backward;
 //   - after the token embedding; and for the gradient of the classifier's input.
-// The classifier also needs 3 statistics for each row.
-Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches);
+// With --recompute the products with a weight split by rows that run again are summed again. The
+// classifier also needs 3 statistics for each row. `num_in_flight` is that of plan_recompute().
+Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num_micro_batches,
+                       size_t num_in_flight = 1);
 
 }  // namespace ladder

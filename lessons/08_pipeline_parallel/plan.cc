@@ -26,13 +26,15 @@ void PipelineFlags::add_to(CLI::App& app) {
 
 PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
                            const PipelineFlags& flags) {
-  const size_t num_stages = grid.pipeline_size;
   const ModelDescription model = describe(config.model);
   PipelinePlan plan;
-  plan.parts = flags.stage_layers.empty() ? cut_evenly(model, num_stages)
-                                          : cut_at_layers(model, flags.stage_layers, num_stages);
+  plan.parts = flags.stage_layers.empty()
+                   ? cut_evenly(model, grid.pipeline_size)
+                   : cut_at_layers(model, flags.stage_layers, grid.pipeline_size);
+  for (const ModelPart& part : plan.parts)
+    check_recompute(config.recompute, Layout(model, 1, part).count(OperationKind::block));
   const bool shares_units = !Layout(model, 1, plan.parts.back()).shared_units().empty();
-  plan.schedule = make_schedule(flags.schedule, num_stages,
+  plan.schedule = make_schedule(flags.schedule, grid.pipeline_size,
                                 config.num_micro_batches(grid.data_size), shares_units);
   plan.name = name_of(flags.schedule);
   return plan;

@@ -30,7 +30,6 @@ struct Stage {
   Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags);
   const StageSchedule& schedule() const { return plan.schedule[index]; }
   size_t num_slots() const { return ladder::num_slots(schedule()); }
-
   PipelinePlan plan;  // the plan of all stages
   size_t index;
   Layout layout;

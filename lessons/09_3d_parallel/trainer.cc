@@ -56,8 +56,8 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
         zero_traffic(flags.zero, stage.layout, Axis::data, config.accumulation(), config.dtype));
   }
   if (grid.tensor_size > 1) {
-    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(config, stage.layout, config.num_micro_batches(grid.data_size));
+    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] = tensor_traffic(
+        config, stage.layout, config.num_micro_batches(grid.data_size), stage.num_slots());
   }
   return traffic;
 }

@@ -46,6 +46,9 @@ EXERCISES = {
     "10_mixed_precision": {
         "//lessons/10_mixed_precision:loss_scaler.cc": ["LossScaler::update"],
     },
+    "11_activation_checkpointing": {
+        "//lessons/11_activation_checkpointing:policy.cc": ["choose_drops"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },

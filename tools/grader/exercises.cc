@@ -219,6 +219,23 @@ std::vector<Check> mixed_precision() {
   };
 }
 
+std::vector<Check> activation_checkpointing() {
+  const std::string model = "--layers 6 --micro-batch-size 3 --activation-memory ";
+  return {
+      gradients(2, "gradients with little memory", {.flags = model + "600000"},
+                "A count is at most the number of blocks."),
+      activations_fit(3,
+                      "Of n blocks that drop a tensor n - 1 save its bytes: the shared memory "
+                      "needs room for one."),
+      operations_again(2, Budgets::cheap,
+                       "First drop what costs few operations for its bytes: GELU and the "
+                       "layernorms."),
+      operations_again(3, Budgets::all,
+                       "The last tensor that you drop may save more than is missing: perhaps "
+                       "another one, or two smaller ones instead of it, cost less."),
+  };
+}
+
 std::vector<Check> elastic() {
   const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
     return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
@@ -256,6 +273,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"08_pipeline_parallel", pipeline},
     {"09_3d_parallel", three_d},
     {"10_mixed_precision", mixed_precision},
+    {"11_activation_checkpointing", activation_checkpointing},
     {"17_elastic", elastic},
 };
 

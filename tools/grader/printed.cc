@@ -87,6 +87,71 @@ Check bubble(int points, const std::string& hint) {
   return {points, "bubble of 1F1B", look, hint};
 }
 
+namespace {
+
+// What lesson 11 prints of a budget.
+struct Taken {
+  uint64_t bytes = 0, operations = 0;
+  std::string complaint;
+};
+
+Taken taken_by(Grading& grading, Whose whose, uint64_t budget) {
+  static const std::regex kTaken(
+      R"(takes +([0-9,]+) bytes of activations .* computes ([0-9,]+) operations again)");
+  const Outcome& run =
+      grading.run(whose, 1,
+                  concat("--model nano --layers 6 --global-batch-size 2 --steps 1 --sample 0 ",
+                         "--evaluate-every 0 --threads 1 --activation-memory ", budget));
+  std::smatch match;
+  if (!run.ended_well()) return {.complaint = run.complaint};
+  if (!std::regex_search(run.out, match, kTaken)) return {.complaint = "nothing is printed"};
+  const auto number = [](std::string digits) {
+    std::erase(digits, ',');
+    return std::stoull(digits);
+  };
+  return {number(match[1]), number(match[2]), ""};
+}
+
+// All activations take 812,544 bytes, and 190,464 if all is dropped.
+constexpr uint64_t kBudgets[] = {812'544, 600'000, 400'000, 300'000, 250'000, 190'464};
+constexpr uint64_t kCheapBudget = 561'664;  // just what GELU and the layernorms save
+
+}  // namespace
+
+Check activations_fit(int points, const std::string& hint) {
+  const auto look = [](Grading& grading) -> std::string {
+    for (uint64_t budget : kBudgets) {
+      const Taken taken = taken_by(grading, Whose::learner, budget);
+      if (!taken.complaint.empty()) return taken.complaint;
+      if (taken.bytes > budget) {
+        return concat("--activation-memory ", budget, ": activations take ", taken.bytes);
+      }
+    }
+    return {};
+  };
+  return {points, "activations fit", look, hint};
+}
+
+Check operations_again(int points, Budgets budgets, const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    for (uint64_t budget : kBudgets) {
+      if (budgets == Budgets::cheap) budget = kCheapBudget;
+      const Taken taken = taken_by(grading, Whose::learner, budget);
+      if (!taken.complaint.empty()) return taken.complaint;
+      if (taken.bytes > budget) return "not looked at: activations do not fit";
+      const uint64_t enough = taken_by(grading, Whose::lesson, budget).operations;
+      if (taken.operations > enough) {
+        return concat("--activation-memory ", budget, ": ", taken.operations, " operations again; ",
+                      enough, " are enough");
+      }
+    }
+    return {};
+  };
+  const char* const name = budgets == Budgets::cheap ? "operations again, cheap tensors"
+                                                     : "operations again, any budget";
+  return {points, name, look, hint};
+}
+
 // The scales of all steps and which were skipped: those of the lesson's own program?
 Check scales(int points, const std::string& name, const std::string& flags,
              const std::string& hint) {

@@ -23,4 +23,11 @@ Check bubble(int points, const std::string& hint);
 Check scales(int points, const std::string& name, const std::string& flags,
              const std::string& hint);
 
+// With budgets between the smallest and all lesson 11's activations take no more than the budget.
+Check activations_fit(int points, const std::string& hint);
+// And backward computes no more operations again than the lesson's own program: with a budget
+// that the cheapest tensors alone can meet, or with any.
+enum class Budgets { cheap, all };
+Check operations_again(int points, Budgets budgets, const std::string& hint);
+
 }  // namespace ladder

@@ -1,0 +1,24 @@
+#include "common/train/memory_flags.h"
+
+#include "common/train/validators.h"
+
+namespace ladder {
+
+void add_memory_flags(CLI::App& app, RunConfig& config) {
+  const char* const group = "Memory";
+  app.add_option("--device-memory", config.device_memory,
+                 "Cap of a rank's device memory, such as 64MiB [what the machine has free]")
+      ->transform(byte_size())
+      ->group(group);
+  app.add_option("--host-memory", config.host_memory, "Cap of a rank's host memory [none]")
+      ->transform(byte_size())
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--recompute",
+         [&config](const std::string& name) { config.recompute = parse_recompute(name); },
+         "Activations that backward computes again instead of keeping them: none, cheap, "
+         "attention, mlp, block, every-K (all within groups of K blocks) [none]")
+      ->group(group);
+}
+
+}  // namespace ladder

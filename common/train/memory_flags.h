@@ -1,0 +1,13 @@
+// The flags that say how much memory a rank may use, and how it saves memory.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "common/train/config.h"
+
+namespace ladder {
+
+// Adds the flags. `config`, which must live until the app has parsed, gets their values.
+void add_memory_flags(CLI::App& app, RunConfig& config);
+
+}  // namespace ladder

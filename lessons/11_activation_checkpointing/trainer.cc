@@ -1,0 +1,105 @@
+#include "lessons/11_activation_checkpointing/trainer.h"
+
+#include <cmath>
+
+#include "common/train/report.h"
+#include "common/train/validators.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+constexpr const char* kFlag = "--activation-memory";
+
+// Returns the plan of the policy, or of --recompute.
+RecomputePlan choose_plan(const RunConfig& config, const CheckpointingTrainer::Flags& flags) {
+  const size_t num_blocks = config.model.num_layers, most = flags.activation_memory;
+  if (most == 0) return plan_recompute(config.recompute, num_blocks, 1);
+  if (config.recompute.dropped.any()) {
+    throw UserError(concat(kFlag, " chooses what is dropped, and so does --recompute ",
+                           config.recompute.name, "; give one of them"));
+  }
+  const std::vector<StepCost> costs = droppable_costs(config);
+  const size_t all = cost_of(config, {}).bytes;
+  const size_t least = all - saved_bytes(costs, DropCounts(costs.size(), num_blocks));
+  if (most < least) {
+    throw UserError(concat(kFlag, " ", most,
+                           ": the blocks' inputs and one block's activations take ", least,
+                           " bytes for ", counted(config.micro_batch_size, "sequence"), "; take ",
+                           least, ", or a smaller --micro-batch-size"));
+  }
+  return plan_of(costs, choose_drops(costs, num_blocks, all - std::min(all, most)), num_blocks);
+}
+
+}  // namespace
+
+void CheckpointingTrainer::Flags::add_to(CLI::App& app) {
+  app.add_option(kFlag, activation_memory,
+                 "Bytes that activations may take, such as 40MiB: what is dropped is chosen so "
+                 "that backward computes little again [what --recompute says]")
+      ->transform(byte_size())
+      ->group("Memory");
+}
+
+std::string CheckpointingTrainer::describe(const RunConfig& config, const ProcessGrid&,
+                                           const Flags& flags) {
+  const RecomputePlan plan = choose_plan(config, flags);
+  std::string text = format("  %-10s %14s %16s %12s %11s %15s\n", "drops", "bytes a block",
+                            "FLOP a block", "bytes/FLOP", "dropped by", "computed again");
+  for (const StepCost& cost : step_costs(config)) {
+    size_t dropped = 0, again = 0;
+    for (size_t block = 0; block < config.model.num_layers; ++block) {
+      dropped += plan.drops(block, cost.step);
+      again += plan.recomputed(block)[cost.step];
+    }
+    text +=
+        format("  %-10s %14s %16s %12.4f %11zu %15zu\n", cost.name, with_commas(cost.bytes).c_str(),
+               with_commas(static_cast<uint64_t>(cost.flops)).c_str(),
+               static_cast<double>(cost.bytes) / cost.flops, dropped, again);
+  }
+  const PlanCost cost = cost_of(config, plan);
+  const auto tokens = static_cast<double>(config.micro_batch_size * config.model.sequence_length);
+  return text + format(
+                    "  takes    %s bytes of activations instead of %s; backward computes %s "
+                    "operations again, %.1f %% of a step\n",
+                    with_commas(cost.bytes).c_str(), with_commas(cost_of(config, {}).bytes).c_str(),
+                    with_commas(static_cast<uint64_t>(cost.flops)).c_str(),
+                    100 * cost.flops / tokens / ladder::describe(config.model).flops_per_token());
+}
+
+CheckpointingTrainer::CheckpointingTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      layout_(context.config.model, 1),
+      state_(context, layout_),
+      plan_(choose_plan(context.config, flags)),
+      model_(context, layout_, state_.parameters, state_.gradients, {.recompute = &plan_}) {}
+
+StepResult CheckpointingTrainer::step() {
+  const RunConfig& config = context_.config;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    model_.backward();  // computes again what the plan dropped, block by block
+  }
+  const double loss = model_.total_loss() / num_tokens;
+  const double norm = std::sqrt(state_.squared_norm());
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
+}
+
+double CheckpointingTrainer::evaluate(size_t num_batches) {
+  const RunConfig& config = context_.config;
+  double total = 0;
+  for (size_t batch = 0; batch < num_batches; ++batch) {
+    model_.evaluate_sequences(batch, 0, config.global_batch_size);
+    total += model_.total_loss();
+  }
+  return total / static_cast<double>(num_batches * config.tokens_per_step());
+}
+
+}  // namespace ladder
