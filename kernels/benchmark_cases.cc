@@ -6,6 +6,7 @@
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
 #include "kernels/classifier.h"
+#include "kernels/codec.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
@@ -167,6 +168,21 @@ void add_large(Cases& cases) {
     const TensorView out = make({P}, DType::bf16), in = make({P});
     return BenchmarkCase::Call{[=, &make] { cast(make.stream, out, in); }, cast_cost(out, in)};
   });
+  for (const Format format :
+       {Format::fp16, Format::bf16, Format::fp8_e4m3, Format::int8, Format::sign}) {
+    const Codec codec = {.format = format};
+    const std::string name(name_of(format));
+    cases.add("encode_" + name, Limit::bandwidth, [=](BenchmarkTensors& make) {
+      const TensorView in = make({P}), out = make({encoded_words(codec, P)}, DType::int32);
+      return BenchmarkCase::Call{[=, &make] { encode(make.stream, out, {}, in, codec); },
+                                 encode_cost(out, {}, in)};
+    });
+    cases.add("decode_" + name, Limit::bandwidth, [=](BenchmarkTensors& make) {
+      const TensorView out = make({P}), in = make({1, encoded_words(codec, P)}, DType::int32);
+      return BenchmarkCase::Call{[=, &make] { decode_sum(make.stream, out, in, codec); },
+                                 decode_sum_cost(out, in)};
+    });
+  }
   cases.add("squared_norm", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView in = make({P}), out = make({1}, DType::fp64);
     const TensorView workspace = make({sum_workspace_elements(P)}, DType::fp64);

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/comm/compressed.h"
 #include "common/comm/device_queue.h"
 #include "common/comm/worker.h"
 #include "kernels/runtime/check.h"
@@ -11,6 +12,11 @@
 #include "kernels/runtime/range.h"
 
 namespace ladder {
+
+struct Communicator::Task {
+  Request request;
+  CompressedSum* compressed = nullptr;
+};
 
 void Transport::enqueue(const Request&, Stream&) { fail("nothing is queued on a device here"); }
 
@@ -85,10 +91,12 @@ TrafficKey Communicator::key_of(const Request& request, Purpose purpose) const {
 }
 
 // Runs the request in the calling thread. Returns the time it took and the bytes it moved.
-Traffic Communicator::execute_and_observe(const Request& request, Purpose purpose) {
+Traffic Communicator::execute_and_observe(const Task& task, Purpose purpose) {
+  const auto& [request, compressed] = task;
   const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = Clock::now();
-  const size_t moved = transport_->execute(request);
+  const size_t moved =
+      compressed != nullptr ? compressed->execute(*transport_) : transport_->execute(request);
   const Time end = Clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
@@ -97,6 +105,12 @@ Traffic Communicator::execute_and_observe(const Request& request, Purpose purpos
 
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
                        CallOptions options) {
+  const DType dtype = request.out.empty() ? request.in.dtype() : request.out.dtype();
+  return run_task(stream, {request}, payload_elements * size_of(dtype), options);
+}
+
+Work Communicator::run_task(Stream& stream, const Task& task, size_t payload, CallOptions options) {
+  const Request& request = task.request;
   const ConstTensorView view = request.out.empty() ? request.in : ConstTensorView(request.out);
   if (view.device() != DeviceType::cpu && view.device() != device()) {
     fail(concat(name_of(request.collective), ": the buffer is on ", name_of(view.device()),
@@ -105,16 +119,16 @@ Work Communicator::run(Stream& stream, const Request& request, size_t payload_el
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
   if (account_->counts_as_control_) options.purpose = Purpose::control;
-  const size_t payload = payload_elements * size_of(view.dtype());
   account_->ledger_.add(key_of(request, options.purpose), {.calls = 1, .payload_bytes = payload});
   if (queue_ && view.device() == device()) {
-    return run_on_queue(stream, request, payload, options.purpose);
+    return run_on_queue(stream, task, payload, options.purpose);
   }
-  return run_in_thread(stream, request, options);
+  return run_in_thread(stream, task, options);
 }
 
-Work Communicator::run_on_queue(Stream& stream, const Request& request, size_t payload_bytes,
+Work Communicator::run_on_queue(Stream& stream, const Task& task, size_t payload_bytes,
                                 Purpose purpose) {
+  const Request& request = task.request;
   check(!transport_->given_up(), "given up after an error");
   const Range range(name_of(purpose), name_of(request.collective));
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
@@ -127,10 +141,16 @@ Work Communicator::run_on_queue(Stream& stream, const Request& request, size_t p
     if (account->observer_) account->observer_(key, times.begin, times.end);
   };
   return queue_->start(
-      stream, [&](Stream& queue) { transport_->enqueue(request, queue); }, report);
+      stream,
+      [&](Stream& queue) {
+        if (task.compressed != nullptr) return task.compressed->enqueue(*transport_, queue);
+        transport_->enqueue(task.request, queue);
+      },
+      report);
 }
 
-Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOptions options) {
+Work Communicator::run_in_thread(Stream& stream, const Task& task, CallOptions options) {
+  const Request& request = task.request;
   const Purpose purpose = options.purpose;
   const auto record = [account = account_, key = key_of(request, purpose)](const Traffic& traffic) {
     account->ledger_.add(key, traffic);
@@ -143,7 +163,7 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
       request.collective == Collective::recv ? worker_->drain_others() : worker_->drain();
       waited = seconds_since(begin);
     }
-    Traffic traffic = execute_and_observe(request, purpose);
+    Traffic traffic = execute_and_observe(task, purpose);
     traffic.exposed_seconds = waited + traffic.busy_seconds;
     record(traffic);
     return Work();
@@ -154,10 +174,10 @@ Work Communicator::run_in_thread(Stream& stream, const Request& request, CallOpt
   if (!worker_) worker_ = std::make_unique<Worker>(device());
   return worker_->start(
       request.collective == Collective::send ? Worker::Kind::send : Worker::Kind::other,
-      [this, request, ready, purpose, record] {
+      [this, task, ready, purpose, record] {
         check(!transport_->given_up(), "given up after an error");
         ready->synchronize();
-        record(execute_and_observe(request, purpose));
+        record(execute_and_observe(task, purpose));
       },
       [record](double waited) { record({.exposed_seconds = waited}); });
 }
@@ -189,6 +209,15 @@ Work Communicator::all_reduce(Stream& stream, TensorView buffer, CallOptions opt
   check_present("all_reduce", buffer);
   return run(stream, {Collective::all_reduce, buffer, buffer, 0, options.reduction},
              buffer.num_elements(), options);
+}
+
+Work Communicator::all_reduce(Stream& stream, CompressedSum& sum, CallOptions options) {
+  const TensorView buffer = sum.buffer();
+  check_present("all_reduce", buffer);
+  const Task task = {{Collective::all_reduce, buffer, buffer}, &sum};
+  return run_task(stream, task,
+                  CompressedSum::payload_bytes(sum.codec(), buffer.num_elements(), size()),
+                  options);
 }
 
 Work Communicator::reduce_scatter(Stream& stream, TensorView shard, ConstTensorView buffer,

@@ -33,6 +33,7 @@
 
 namespace ladder {
 
+class CompressedSum;
 class DeviceQueue;
 class Worker;
 
@@ -66,6 +67,10 @@ class Communicator final {
 
   // buffer[i] = sum (or maximum) over ranks r of buffer_r[i]. It works in place.
   Work all_reduce(Stream& stream, TensorView buffer, CallOptions options);
+  // Does the same with fewer bytes and some error: sum.buffer() = the sum of what all ranks have
+  // encoded (compressed.h). The ledger counts it as an all_reduce of the encoded bytes. `sum`
+  // belongs to the operation until its Work has been waited for.
+  Work all_reduce(Stream& stream, CompressedSum& sum, CallOptions options);
   // shard[i] = sum over ranks r of buffer_r[rank() * n + i], where n is the shard's elements.
   // REQUIRES: buffer has size() * n elements. `shard` may be slice rank() of `buffer`; the rest of
   // the buffer keeps its values.
@@ -110,10 +115,14 @@ class Communicator final {
   std::unique_ptr<Communicator> split_axis(Axis axis, size_t color);
 
  private:
+  // A request, which is for the transport, or for `compressed` if it is not null.
+  struct Task;
+
   Work run(Stream& stream, const Request& request, size_t payload_elements, CallOptions options);
-  Work run_in_thread(Stream& stream, const Request& request, CallOptions options);
-  Work run_on_queue(Stream& stream, const Request& request, size_t payload_bytes, Purpose purpose);
-  Traffic execute_and_observe(const Request& request, Purpose purpose);
+  Work run_task(Stream& stream, const Task& task, size_t payload_bytes, CallOptions options);
+  Work run_in_thread(Stream& stream, const Task& task, CallOptions options);
+  Work run_on_queue(Stream& stream, const Task& task, size_t payload_bytes, Purpose purpose);
+  Traffic execute_and_observe(const Task& task, Purpose purpose);
   TrafficKey key_of(const Request& request, Purpose purpose) const;
 
   Axis axis_ = Axis::world;

@@ -4,6 +4,7 @@
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
 #include "kernels/classifier.h"
+#include "kernels/codec.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
@@ -211,6 +212,18 @@ const Kernel kKernels[] = {
      0,
      true,
      [](const Views& v) { fill_normal(stream(), v[0], 1, 0, 1); }},
+    {"encode",
+     {{"encoded", {17}, Kind::int32}, {"in", {61}}},
+     1,
+     false,
+     [](const Views& v) { encode(stream(), v[0], {}, v[1], {}); },
+     false},
+    {"decode_sum",
+     {{"out", {61}, Kind::x, true}, {"encoded", {2, 17}, Kind::int32}},
+     0,
+     false,
+     [](const Views& v) { decode_sum(stream(), v[0], v[1], {}); },
+     false},
     {"add_residual",
      {{"out", {2, 3}}, {"residual", {2, 3}}, {"update", {2, 3}}, {"bias", {3}}},
      0,

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/classifier.h"
+#include "kernels/codec.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
@@ -30,6 +31,13 @@ TEST_CASE("elementwise kernels and sums: each argument once") {
   check_cost(fill_normal_cost(view({10})), 10, 0, 40);
   check_cost(sum_cost(view({10})), 10, 40, 0);
   check_cost(squared_norm_cost(view({10})), 20, 40, 0);
+}
+
+TEST_CASE("codecs: the words, the numbers, and with feedback what is held, read and written") {
+  const ConstTensorView in = view({256}), words = view({65}, DType::int32);
+  check_cost(encode_cost(words, {}, in), 512, 1024, 260);
+  check_cost(encode_cost(words, in, in), 512 + 768, 2048, 260 + 1024);
+  check_cost(decode_sum_cost(in, view({3, 65}, DType::int32)), 5 * 256, 780, 1024);
 }
 
 TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {
