@@ -48,21 +48,25 @@ TrafficEntries Communicator::group_entries() {
   std::set<Axis> summed;
   for (Communicator* const group : groups) {
     if (group->size() == 1 || !summed.insert(group->axis_).second) continue;
-    // A place for every key on this axis, since a rank may have keys that another has not.
-    double moved[kNumPurposes][kNumCollectives] = {};
-    const auto place_of = [&](const TrafficKey& key) -> double& {
+    // Two places for every key on this axis, since a rank may have keys that another has not.
+    double moved[kNumPurposes][kNumCollectives][2] = {};
+    const auto places_of = [&](const TrafficKey& key) -> double(&)[2] {
       return moved[static_cast<size_t>(key.purpose)][static_cast<size_t>(key.collective)];
     };
     const auto is_summed = [&](const TrafficKey& key) {
       return key.axis == group->axis_ && key.collective != Collective::send;
     };
     for (const auto& [key, traffic] : entries) {
-      if (is_summed(key)) place_of(key) = static_cast<double>(traffic.moved_bytes);
+      if (!is_summed(key)) continue;
+      places_of(key)[0] = static_cast<double>(traffic.moved.bytes);
+      places_of(key)[1] = static_cast<double>(traffic.moved.between);
     }
-    const TensorView view(moved, DType::fp64, DeviceType::cpu, {kNumPurposes * kNumCollectives});
+    const TensorView view(moved, DType::fp64, DeviceType::cpu, {sizeof moved / sizeof(double)});
     group->transport_->execute({Collective::all_reduce, view, view});
     for (auto& [key, traffic] : entries) {
-      if (is_summed(key)) traffic.moved_bytes = static_cast<size_t>(place_of(key));
+      if (!is_summed(key)) continue;
+      const auto& [bytes, between] = places_of(key);
+      traffic.moved = {static_cast<size_t>(bytes), static_cast<size_t>(between)};
     }
   }
   return entries;
@@ -90,17 +94,17 @@ TrafficKey Communicator::key_of(const Request& request, Purpose purpose) const {
   return {purpose, request.collective, axis_};
 }
 
-// Runs the request in the calling thread. Returns the time it took and the bytes it moved.
+// Runs the request in the calling thread. Returns the time it took and what it moved.
 Traffic Communicator::execute_and_observe(const Task& task, Purpose purpose) {
   const auto& [request, compressed] = task;
   const Range range(name_of(purpose), name_of(request.collective));
   const Time begin = Clock::now();
-  const size_t moved =
+  const Moved moved =
       compressed != nullptr ? compressed->execute(*transport_) : transport_->execute(request);
   const Time end = Clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
-  return {.busy_seconds = seconds_between(begin, end), .moved_bytes = moved};
+  return {.busy_seconds = seconds_between(begin, end), .moved = moved};
 }
 
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,
@@ -134,7 +138,7 @@ Work Communicator::run_on_queue(Stream& stream, const Task& task, size_t payload
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
   const TrafficKey key = key_of(request, purpose);
   const double wire = wire_bytes(request.collective, size(), payload_bytes);
-  account_->ledger_.add(key, {.moved_bytes = static_cast<size_t>(wire), .by_formula = true});
+  account_->ledger_.add(key, {.moved = {static_cast<size_t>(wire)}, .by_formula = true});
   const auto report = [account = account_, key](const auto& times) {
     account->ledger_.add(
         key, {.busy_seconds = times.busy_seconds, .exposed_seconds = times.exposed_seconds});

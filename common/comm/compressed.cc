@@ -139,15 +139,15 @@ void CompressedSum::enqueue(Transport& transport, Stream& queue) {
   }
 }
 
-size_t CompressedSum::execute(Transport& transport) {
-  if (transport.size() == 1) return 0;
+Moved CompressedSum::execute(Transport& transport) {
+  if (transport.size() == 1) return {};
   if (!areas_.stream_) areas_.stream_.emplace(buffer_.device());
   Stream& stream = *areas_.stream_;
   const size_t count = num_pieces();
   if (count > 1 && !areas_.messenger_) {
     areas_.messenger_ = std::make_unique<Worker>(buffer_.device());
   }
-  areas_.moved_ = 0;
+  areas_.moved_ = {};
   // Communicates while this thread goes on, unless there is nothing to go on with.
   const auto start = [&](const Request& request) {
     stream.synchronize();

@@ -56,8 +56,8 @@ class CompressedSum {
   void set_round(uint64_t round) { round_ = round; }
 
   // Runs the sum to its end in the calling thread, except that a thread of the areas communicates
-  // while this one encodes and decodes. Returns the bytes moved. For Communicator.
-  size_t execute(Transport& transport);
+  // while this one encodes and decodes. Returns what this rank has moved. For Communicator.
+  Moved execute(Transport& transport);
   // Queues the sum. REQUIRES: transport.queues(). For Communicator.
   void enqueue(Transport& transport, Stream& queue);
 
@@ -106,7 +106,7 @@ class CompressedAreas {
   Tensor out_, in_, sums_;             // (2, size, piece_words) each: sent, received; the sums
   Tensor sum_;                         // a slice's elements in a piece
   std::optional<Stream> stream_;       // of execute(), on the memory's device
-  size_t moved_ = 0;                   // bytes, in the present call
+  Moved moved_;                        // in the present call
   std::unique_ptr<Worker> messenger_;  // made when first needed; ends before the areas do
 };
 

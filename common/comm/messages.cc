@@ -76,9 +76,9 @@ class Patience {
 
 }  // namespace
 
-Messages::Messages(MPI_Comm ranks, const std::vector<std::string>& names, const Options& options,
-                   const std::atomic<bool>& given_up)
-    : names_(names), options_(options), given_up_(given_up) {
+Messages::Messages(MPI_Comm ranks, const std::vector<std::string>& names, const Machines& machines,
+                   const Options& options, const std::atomic<bool>& given_up)
+    : names_(names), machines_(machines), options_(options), given_up_(given_up) {
   mpi_check(MPI_Comm_dup(ranks, &comm_));
   int rank = 0;
   mpi_check(MPI_Comm_rank(comm_, &rank));
@@ -92,7 +92,7 @@ Messages::~Messages() {
 }
 
 void Messages::transfer(const Call& call, const MessageLabel& label, std::span<const Part> out,
-                        std::span<const Part> in, size_t& sent) {
+                        std::span<const Part> in, Moved& sent) {
   std::vector<MPI_Request> requests;  // those of `out`, then those of messages that have arrived
   requests.reserve(out.size() + in.size());
   const auto start = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
@@ -100,7 +100,7 @@ void Messages::transfer(const Call& call, const MessageLabel& label, std::span<c
   for (const Part& part : out) {
     mpi_check(start(part.data, static_cast<int>(part.bytes), MPI_BYTE, static_cast<int>(part.peer),
                     tag_of(label), comm_, &requests.emplace_back()));
-    sent += part.bytes;
+    sent += {.bytes = part.bytes, .between = machines_.is_here(part.peer) ? 0 : part.bytes};
   }
   std::vector<Part> not_come(in.begin(), in.end());
   size_t ended = 0;  // the requests before this one have ended

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/comm/call.h"
+#include "common/comm/machines.h"
 
 namespace ladder {
 
@@ -35,9 +36,9 @@ class Messages {
     bool synchronous_sends = false;  // for tests: a send ends only when its receiver has come
   };
   // Collective over `ranks`. `names` has the name of each rank, such as "rank 3 on hostname".
-  // `names` and `given_up` must outlive this object.
-  Messages(MPI_Comm ranks, const std::vector<std::string>& names, const Options& options,
-           const std::atomic<bool>& given_up);
+  // `names`, `machines` and `given_up` must outlive this object.
+  Messages(MPI_Comm ranks, const std::vector<std::string>& names, const Machines& machines,
+           const Options& options, const std::atomic<bool>& given_up);
   ~Messages();
   Messages(const Messages&) = delete;
   Messages& operator=(const Messages&) = delete;
@@ -49,12 +50,12 @@ class Messages {
     size_t bytes;
   };
   // Sends `out` and receives `in`, which has at most one message from each rank. Returns when all
-  // of them have ended, and adds the bytes that were sent to `sent`. `call` is quoted in errors.
+  // of them have ended, and adds what was sent to `sent`. `call` is quoted in errors.
   // Throws Error if a message has another length or label than expected, naming both and the ranks;
   // after the timeout, naming the ranks that are late; and once `given_up` is set. One thread may
   // receive while others send; apart from that it is not thread-safe.
   void transfer(const Call& call, const MessageLabel& label, std::span<const Part> out,
-                std::span<const Part> in, size_t& sent);
+                std::span<const Part> in, Moved& sent);
 
  private:
   // Starts to receive `part` if it has arrived, and adds its request. Returns whether it has.
@@ -69,6 +70,7 @@ class Messages {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   const std::vector<std::string>& names_;
+  const Machines& machines_;
   size_t rank_ = 0;
   Options options_;
   const std::atomic<bool>& given_up_;

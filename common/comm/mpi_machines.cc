@@ -57,43 +57,43 @@ void MpiTransport::execute_between_machines(Operation& operation) {
 }
 
 void MpiTransport::meet_other_machines(Operation& operation) {
-  if (machines_->place() != 0) return;
+  if (machines_.place() != 0) return;
   std::vector<Messages::Part> parts;
-  for (size_t machine = 0; machine < machines_->size(); ++machine) {
-    if (machine != machines_->own()) parts.push_back({machines_->ranks(machine)[0], nullptr, 0});
+  for (size_t machine = 0; machine < machines_.size(); ++machine) {
+    if (machine != machines_.own()) parts.push_back({machines_.ranks(machine)[0], nullptr, 0});
   }
   messages_.transfer(operation.call, operation.label, parts, parts, operation.moved);
 }
 
 void MpiTransport::sum_here(Operation& operation, TensorView out, size_t first) {
   std::vector<ConstTensorView> views;
-  for (size_t r : machines_->here()) {
+  for (size_t r : machines_.here()) {
     views.push_back(peer_memory(operation.request, r, first, out.num_elements()));
   }
   reduce_to_one(out, views, operation.request.reduction);
-  operation.moved += (views.size() - 1) * out.num_bytes();  // read from each peer
+  operation.moved.bytes += (views.size() - 1) * out.num_bytes();  // read from each peer
 }
 
 void MpiTransport::give_here(Operation& operation, size_t first, size_t count) {
   const TensorView own = part(operation.request.out, first, count);
-  for (size_t r : machines_->here()) {
+  for (size_t r : machines_.here()) {
     if (r == rank()) continue;
     copy_in_thread(peer_out(operation.request, r, first, count), own);
-    operation.moved += own.num_bytes();
+    operation.moved.bytes += own.num_bytes();
   }
 }
 
 template <class SliceOf>
 void MpiTransport::sum_slices(Operation& operation, TensorView own, TensorView area,
                               SliceOf slice_of) {
-  const bool is_alone = machines_->here().size() == 1;
+  const bool is_alone = machines_.here().size() == 1;
   size_t used = 0;  // elements of the area
   const auto take = [&](size_t count) {
     used += count;
     return part(area, used - count, count);
   };
   std::vector<Messages::Part> out, in;
-  for (size_t r : machines_->carried()) {
+  for (size_t r : machines_.carried()) {
     const auto [first, count] = slice_of(r);
     if (count == 0) continue;
     ConstTensorView sum = part(operation.request.in, first, count);
@@ -107,13 +107,13 @@ void MpiTransport::sum_slices(Operation& operation, TensorView own, TensorView a
   std::vector<ConstTensorView> sums;  // by machine
   if (own.num_elements() > 0) {
     sum_here(operation, own, slice_of(rank()).first);
-    for (size_t machine = 0; machine < machines_->size(); ++machine) {
-      if (machine == machines_->own()) {
+    for (size_t machine = 0; machine < machines_.size(); ++machine) {
+      if (machine == machines_.own()) {
         sums.push_back(own);
         continue;
       }
       const TensorView staged = take(own.num_elements());
-      in.push_back({machines_->carrier(machine, rank()), staged.data(), staged.num_bytes()});
+      in.push_back({machines_.carrier(machine, rank()), staged.data(), staged.num_bytes()});
       sums.push_back(staged);
     }
   }
@@ -130,22 +130,22 @@ void MpiTransport::spread_slices(Operation& operation, SliceOf slice_of) {
   };
   const Span own = slice_of(rank());
   std::vector<Messages::Part> out, in;
-  for (size_t machine = 0; machine < machines_->size() && own.count > 0; ++machine) {
-    if (machine == machines_->own()) continue;
-    out.push_back(message(machines_->carrier(machine, rank()), own));
+  for (size_t machine = 0; machine < machines_.size() && own.count > 0; ++machine) {
+    if (machine == machines_.own()) continue;
+    out.push_back(message(machines_.carrier(machine, rank()), own));
   }
-  for (size_t r : machines_->carried()) {
+  for (size_t r : machines_.carried()) {
     if (slice_of(r).count > 0) in.push_back(message(r, slice_of(r)));
   }
   give_here(operation, own.first, own.count);
   messages_.transfer(operation.call, operation.label, out, in, operation.moved);
-  for (size_t r : machines_->carried()) give_here(operation, slice_of(r).first, slice_of(r).count);
+  for (size_t r : machines_.carried()) give_here(operation, slice_of(r).first, slice_of(r).count);
 }
 
 void MpiTransport::all_reduce_between_machines(Operation& operation) {
   const Request& request = operation.request;
-  const TensorView area = staging(request, machines_->most_slices());
-  const size_t most = slice_size(area, machines_->most_slices());
+  const TensorView area = staging(request, machines_.most_slices());
+  const size_t most = slice_size(area, machines_.most_slices());
   const size_t n = request.out.num_elements();
   for (size_t begin = 0; begin < n; begin += most * size()) {
     const size_t count = std::min(most * size(), n - begin), each = even_slice(count, size(), most);
@@ -162,8 +162,8 @@ void MpiTransport::all_reduce_between_machines(Operation& operation) {
 
 void MpiTransport::reduce_scatter_between_machines(Operation& operation) {
   const Request& request = operation.request;
-  const TensorView area = staging(request, machines_->most_slices());
-  const size_t most = slice_size(area, machines_->most_slices());
+  const TensorView area = staging(request, machines_.most_slices());
+  const size_t most = slice_size(area, machines_.most_slices());
   const size_t shard = request.out.num_elements();
   for (size_t begin = 0; begin < shard; begin += most) {
     const size_t count = std::min(most, shard - begin);
@@ -192,10 +192,10 @@ void MpiTransport::broadcast_between_machines(Operation& operation) {
   const Request& request = operation.request;
   const size_t n = request.out.num_elements(), most = options_.piece_elements;
   const bool is_root = rank() == request.peer;
-  if (machines_->is_here(request.peer)) {
+  if (machines_.is_here(request.peer)) {
     if (!is_root) {
       copy_in_thread(request.out, peer_memory(request, request.peer, 0, n));
-      operation.moved += request.out.num_bytes();
+      operation.moved.bytes += request.out.num_bytes();
       return;
     }
   }
@@ -203,10 +203,10 @@ void MpiTransport::broadcast_between_machines(Operation& operation) {
     const TensorView piece = part(request.out, begin, std::min(most, n - begin));
     operation.label.more_follows = begin + piece.num_elements() < n;
     std::vector<Messages::Part> out, in;
-    for (size_t machine = 0; machine < machines_->size(); ++machine) {
-      const std::vector<size_t>& ranks = machines_->ranks(machine);
+    for (size_t machine = 0; machine < machines_.size(); ++machine) {
+      const std::vector<size_t>& ranks = machines_.ranks(machine);
       const size_t receiver = ranks[turn % ranks.size()];
-      if (is_root && machine != machines_->own()) {
+      if (is_root && machine != machines_.own()) {
         out.push_back({receiver, piece.data(), piece.num_bytes()});
       }
       if (receiver == rank() && !is_root) {
@@ -223,24 +223,24 @@ void MpiTransport::broadcast_between_machines(Operation& operation) {
 void MpiTransport::reduce_between_machines(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
-  if (machines_->is_here(request.peer) && !is_root) return;  // the root reads from here
-  const TensorView area = staging(request, machines_->size());
-  const size_t n = request.in.num_elements(), most = slice_size(area, machines_->size());
+  if (machines_.is_here(request.peer) && !is_root) return;  // the root reads from here
+  const TensorView area = staging(request, machines_.size());
+  const size_t n = request.in.num_elements(), most = slice_size(area, machines_.size());
   for (size_t begin = 0, turn = 0; begin < n; begin += most, ++turn) {
     const size_t count = std::min(most, n - begin);
     operation.label.more_follows = begin + count < n;
     const auto of_turn = [&](size_t machine) {
-      const std::vector<size_t>& ranks = machines_->ranks(machine);
+      const std::vector<size_t>& ranks = machines_.ranks(machine);
       return ranks[turn % ranks.size()];
     };
-    if (!is_root && of_turn(machines_->own()) != rank()) continue;
+    if (!is_root && of_turn(machines_.own()) != rank()) continue;
     const TensorView sum = is_root ? part(request.out, begin, count) : part(area, 0, count);
     sum_here(operation, sum, begin);
     std::vector<Messages::Part> out, in;
     std::vector<ConstTensorView> sums;  // by machine
     if (!is_root) out.push_back({request.peer, sum.data(), sum.num_bytes()});
-    for (size_t machine = 0; machine < machines_->size() && is_root; ++machine) {
-      const bool is_own = machine == machines_->own();
+    for (size_t machine = 0; machine < machines_.size() && is_root; ++machine) {
+      const bool is_own = machine == machines_.own();
       const TensorView view = is_own ? sum : part(area, machine * count, count);
       if (!is_own) in.push_back({of_turn(machine), view.data(), view.num_bytes()});
       sums.push_back(view);
@@ -253,10 +253,10 @@ void MpiTransport::reduce_between_machines(Operation& operation) {
 void MpiTransport::all_to_all_between_machines(Operation& operation) {
   const Request& request = operation.request;
   const size_t each = request.in.num_elements() / size(), mine = rank() * each;
-  for (size_t r : machines_->here()) {
+  for (size_t r : machines_.here()) {
     const TensorView to = part(request.out, r * each, each);
     copy_in_thread(to, peer_memory(request, r, mine, each));
-    if (r != rank()) operation.moved += to.num_bytes();
+    if (r != rank()) operation.moved.bytes += to.num_bytes();
   }
   const size_t most = std::max<size_t>(options_.piece_elements / size(), 1);
   for (size_t begin = 0; begin < each; begin += most) {
@@ -265,7 +265,7 @@ void MpiTransport::all_to_all_between_machines(Operation& operation) {
     std::vector<Messages::Part> out, in;
     for (size_t step = 1; step < size(); ++step) {
       const size_t peer = (rank() + step) % size();
-      if (machines_->is_here(peer)) continue;
+      if (machines_.is_here(peer)) continue;
       const ConstTensorView from = part(request.in, peer * each + begin, count);
       const TensorView to = part(request.out, peer * each + begin, count);
       out.push_back({peer, const_cast<void*>(from.data()), from.num_bytes()});

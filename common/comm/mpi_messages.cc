@@ -57,7 +57,7 @@ void MpiTransport::compare_by_messages(const Call& own) {
     out.push_back({r, &calls[rank()], sizeof(Call)});
     in.push_back({r, &calls[r], sizeof(Call)});
   }
-  size_t not_counted = 0;
+  Moved not_counted;
   messages_.transfer(own, {.is_description = true}, out, in, not_counted);
   ++num_compared_;
   for (size_t r = 0; r < size(); ++r) {

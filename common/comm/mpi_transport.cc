@@ -69,25 +69,29 @@ MpiTransport::MpiTransport(const Setup& setup)
       node_memory_(setup.node_memory),
       options_(setup.options),
       names_(world_.names_of(comm_)),
-      messages_(comm_, names_, message_options(options_), given_up()),
-      transfers_(comm_, names_, message_options(options_), given_up()) {
-  if (node_memory_ != nullptr) find_machines();
+      machines_(find_machines(setup)),
+      messages_(comm_, names_, machines_, message_options(options_), given_up()),
+      transfers_(comm_, names_, machines_, message_options(options_), given_up()) {
+  if (node_memory_ != nullptr && machines_.size() < size()) share_memory();
 }
 
-void MpiTransport::find_machines() {
-  const std::vector<size_t>& as_if = options_.machine_of;
-  uint64_t own = as_if.empty() ? world_.first_on_node() : as_if[world_.rank()];
-  std::vector<uint64_t> all(size());
-  mpi_check(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm_));
-  const Machines machines({all.begin(), all.end()}, rank());
-  if (machines.size() == size()) return;  // nobody shares memory
-  machines_ = machines;
-  mpi_check(MPI_Comm_split(comm_, static_cast<int>(own), static_cast<int>(rank()), &members_here_));
+Machines MpiTransport::find_machines(const Setup& setup) {
+  const std::vector<size_t>& as_if = setup.options.machine_of;
+  const MpiWorld& world = setup.world;
+  uint64_t own = as_if.empty() ? world.first_on_node() : as_if[world.rank()];
+  std::vector<uint64_t> all(static_cast<size_t>(setup.size));
+  mpi_check(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, setup.comm));
+  return Machines({all.begin(), all.end()}, static_cast<size_t>(setup.rank));
+}
+
+void MpiTransport::share_memory() {
+  mpi_check(MPI_Comm_split(comm_, static_cast<int>(machines_.own()), static_cast<int>(rank()),
+                           &members_here_));
   int node_rank = static_cast<int>(world_.node_rank());
-  std::vector<int> node_ranks(machines.here().size());
+  std::vector<int> node_ranks(machines_.here().size());
   mpi_check(MPI_Allgather(&node_rank, 1, MPI_INT, node_ranks.data(), 1, MPI_INT, members_here_));
   node_ranks_.assign(node_ranks.begin(), node_ranks.end());
-  for (size_t r : machines.here()) names_here_.push_back(names_[r]);
+  for (size_t r : machines_.here()) names_here_.push_back(names_[r]);
   meeting_ = std::make_unique<Meeting>(
       members_here_, names_here_,
       Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds}, given_up());
@@ -130,7 +134,7 @@ Call MpiTransport::describe(const Request& request) const {
   return call;
 }
 
-size_t MpiTransport::execute(const Request& request) {
+Moved MpiTransport::execute(const Request& request) {
   check(!given_up(), "given up after an error");
   Operation operation(request, describe(request));
   if (request.collective == Collective::send || request.collective == Collective::recv) {
@@ -142,8 +146,8 @@ size_t MpiTransport::execute(const Request& request) {
 }
 
 bool MpiTransport::is_registered(Collective collective) const {
-  const bool writes = machines_->size() > 1 && collective == Collective::all_gather;
-  for (size_t place = 0; place < machines_->here().size(); ++place) {
+  const bool writes = machines_.size() > 1 && collective == Collective::all_gather;
+  for (size_t place = 0; place < machines_.here().size(); ++place) {
     const Call& call = meeting_->call_of(place);
     if (!call.in_registered || (writes && !call.out_registered)) return false;
   }
@@ -152,7 +156,7 @@ bool MpiTransport::is_registered(Collective collective) const {
 
 void MpiTransport::meet_and_execute(Operation& operation) {
   if (meeting_) meeting_->enter(operation.call);
-  const bool is_one_machine = meeting_ && machines_->size() == 1;
+  const bool is_one_machine = meeting_ && machines_.size() == 1;
   if (!is_one_machine && (options_.check_collectives || options_.timeout_seconds > 0)) {
     compare_by_messages(operation.call);
   }
@@ -172,19 +176,19 @@ void MpiTransport::meet_and_execute(Operation& operation) {
 void MpiTransport::compare(const Request& request) {
   const Call call = describe(request);
   if (meeting_) meeting_->enter(call);
-  if (!meeting_ || machines_->size() > 1) compare_by_messages(call);
+  if (!meeting_ || machines_.size() > 1) compare_by_messages(call);
 }
 
 TensorView MpiTransport::peer_memory(const Request& request, size_t peer, size_t first,
                                      size_t count) {
-  const size_t place = machines_->place_of(peer);
+  const size_t place = machines_.place_of(peer);
   const Call& call = meeting_->call_of(place);
   return in_node_memory({call.in_allocation, call.in_offset}, place, request.in.dtype(), first,
                         count);
 }
 
 TensorView MpiTransport::peer_out(const Request& request, size_t peer, size_t first, size_t count) {
-  const size_t place = machines_->place_of(peer);
+  const size_t place = machines_.place_of(peer);
   const Call& call = meeting_->call_of(place);
   return in_node_memory({call.out_allocation, call.out_offset}, place, request.out.dtype(), first,
                         count);
@@ -209,16 +213,17 @@ void MpiTransport::execute_shared(Operation& operation) {
   const auto reduce_here = [&](TensorView out, size_t first, size_t count) {
     const std::vector<TensorView> views = slices(first, count);
     reduce_to_one(out, std::vector<ConstTensorView>(views.begin(), views.end()), request.reduction);
-    operation.moved += (size() - 1) * out.num_bytes();  // read from each peer
+    operation.moved.bytes += (size() - 1) * out.num_bytes();  // read from each peer
   };
   const auto reduce_everywhere = [&](size_t first, size_t count) {
     const std::vector<TensorView> views = slices(first, count);
     reduce_to_all(views, request.reduction);
-    operation.moved += 2 * (size() - 1) * views[0].num_bytes();  // read from each, written to each
+    operation.moved.bytes +=
+        2 * (size() - 1) * views[0].num_bytes();  // read from each, written to each
   };
   const auto copy_from = [&](size_t peer, TensorView out, size_t first) {
     copy_in_thread(out, peer_memory(request, peer, first, out.num_elements()));
-    operation.moved += out.num_bytes();
+    operation.moved.bytes += out.num_bytes();
   };
   // Each rank visits its peers beginning with the next rank, so that not all read the same peer at
   // once.

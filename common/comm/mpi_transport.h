@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,11 +52,12 @@ class MpiTransport final : public Transport {
     const Request& request;
     Call call;
     MessageLabel label;  // the label of its next messages
-    size_t moved = 0;    // the bytes that this rank has moved to or from peers so far
+    Moved moved;         // what this rank has moved so far
   };
 
-  void find_machines();
-  size_t execute(const Request& request) override;
+  static Machines find_machines(const Setup& setup);
+  void share_memory();
+  Moved execute(const Request& request) override;
   void compare(const Request& request) override;
   Call describe(const Request& request) const;
   void compare_by_messages(const Call& own);
@@ -134,7 +134,7 @@ class MpiTransport final : public Transport {
   NodeMemory* node_memory_;
   MpiOptions options_;
   std::vector<std::string> names_;         // the members' names
-  std::optional<Machines> machines_;       // the members' machines, if members share memory
+  Machines machines_;                      // the members' machines
   std::vector<size_t> node_ranks_;         // of each member on this machine, its rank there
   std::vector<std::string> names_here_;    // the names of the members on this machine
   MPI_Comm members_here_ = MPI_COMM_NULL;  // these members

@@ -30,7 +30,7 @@ class NcclTransport final : public Transport {
  private:
   NcclTransport(std::unique_ptr<Transport> host, DeviceType device, NcclMemory* memory,
                 bool compare);
-  size_t execute(const Request& request) override { return host_->execute(request); }
+  Moved execute(const Request& request) override { return host_->execute(request); }
   void enqueue(const Request& request, Stream& queue) override;
   // Throws an Error if NCCL has noticed that a peer or the network is gone.
   void check_peers();

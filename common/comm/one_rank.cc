@@ -6,10 +6,10 @@ namespace ladder {
 
 std::unique_ptr<Transport> OneRank::split(size_t) { return std::make_unique<OneRank>(device()); }
 
-size_t OneRank::execute(const Request& request) {
+Moved OneRank::execute(const Request& request) {
   Stream stream(DeviceType::cpu);
   enqueue(request, stream);
-  return 0;
+  return {};
 }
 
 void OneRank::enqueue(const Request& request, Stream& queue) {

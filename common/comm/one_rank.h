@@ -15,7 +15,7 @@ class OneRank final : public Transport {
   explicit OneRank(DeviceType device = DeviceType::cpu)
       : Transport(0, 1, device, device != DeviceType::cpu) {}
 
-  size_t execute(const Request& request) override;
+  Moved execute(const Request& request) override;
   void enqueue(const Request& request, Stream& queue) override;
   std::unique_ptr<Transport> split(size_t color) override;
 };
@@ -30,7 +30,7 @@ class Unconnected final : public Transport {
   Unconnected(size_t rank, size_t size, DeviceType device = DeviceType::cpu)
       : Unconnected({.data_size = size, .rank = rank}, device) {}
 
-  size_t execute(const Request&) override { return 0; }
+  Moved execute(const Request&) override { return {}; }
   std::unique_ptr<Transport> split(size_t color) override;
   std::unique_ptr<Transport> split_axis(Axis axis, size_t color) override;
 

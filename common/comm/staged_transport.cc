@@ -93,14 +93,15 @@ void StagedTransport::give_up() {
   host_->give_up();
 }
 
-size_t StagedTransport::execute(const Request& request) {
+Moved StagedTransport::execute(const Request& request) {
   const ConstTensorView view = request.in.empty() ? request.out : request.in;
   if (view.device() == DeviceType::cpu) return host_->execute(request);
   const Blocks blocks = blocks_of(request.collective, size());
   const size_t n = request.in.empty() ? request.out.num_elements() / blocks.out
                                       : request.in.num_elements() / blocks.in;
   const size_t piece = staging_bytes_ / size_of(view.dtype()) / std::max(blocks.in, blocks.out);
-  size_t first = 0, moved = 0;
+  size_t first = 0;
+  Moved moved;
   do {  // zero elements are a call too
     const size_t count = std::min(piece, n - first);
     moved += execute_piece(request, first, count);
@@ -109,7 +110,7 @@ size_t StagedTransport::execute(const Request& request) {
   return moved;
 }
 
-size_t StagedTransport::execute_piece(const Request& request, size_t first, size_t count) {
+Moved StagedTransport::execute_piece(const Request& request, size_t first, size_t count) {
   const auto [in_blocks, out_blocks] = blocks_of(request.collective, size());
   const bool has_root =
       request.collective == Collective::broadcast || request.collective == Collective::reduce;
@@ -123,7 +124,7 @@ size_t StagedTransport::execute_piece(const Request& request, size_t first, size
     copy_out(stream_, in, request.in, in_blocks, first, count);
     stream_.synchronize();
   }
-  const size_t moved =
+  const Moved moved =
       host_->execute({request.collective, out, in, request.peer, request.reduction});
   if (request.collective != Collective::reduce || at_root) {
     copy_in(stream_, request.out, out, out_blocks, first, count);

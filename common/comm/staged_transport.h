@@ -23,10 +23,10 @@ class StagedTransport final : public Transport {
 
  private:
   StagedTransport(std::unique_ptr<Transport> host, DeviceType device, size_t staging_bytes);
-  size_t execute(const Request& request) override;
+  Moved execute(const Request& request) override;
   // Runs the operation on elements [first, first + count) of each rank's part of the buffers.
   // Returns the bytes moved between hosts.
-  size_t execute_piece(const Request& request, size_t first, size_t count);
+  Moved execute_piece(const Request& request, size_t first, size_t count);
 
   std::unique_ptr<Transport> host_;
   size_t staging_bytes_;

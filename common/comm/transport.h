@@ -36,10 +36,9 @@ class Transport {
   DeviceType device() const { return device_; }
   bool queues() const { return queues_; }
 
-  // Runs the operation to its end in the calling thread. Returns the bytes that this rank has moved
-  // (Traffic::moved_bytes), counted where they move. One operation runs at a time, except that a
-  // recv may run while a send does.
-  virtual size_t execute(const Request& request) = 0;
+  // Runs the operation to its end in the calling thread. Returns what this rank has moved. One
+  // operation runs at a time, except that a recv may run while a send does.
+  virtual Moved execute(const Request& request) = 0;
   // Queues an operation on device memory and returns before it has run. REQUIRES: queues().
   virtual void enqueue(const Request& request, Stream& queue);
   // Throws unless all ranks of the group make the same call. Collective.

@@ -91,7 +91,7 @@ Traffic& Traffic::operator+=(const Traffic& more) {
   payload_bytes += more.payload_bytes;
   busy_seconds += more.busy_seconds;
   exposed_seconds += more.exposed_seconds;
-  moved_bytes += more.moved_bytes;
+  moved += more.moved;
   by_formula = by_formula || more.by_formula;
   return *this;
 }

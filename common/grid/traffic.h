@@ -58,16 +58,27 @@ double wire_bytes(Collective collective, size_t size, size_t bytes);
 //   1         send
 size_t group_bytes(Collective collective, size_t size, size_t bytes);
 
+// Bytes that a rank has moved: read from a peer's memory, written there, or sent in a message. They
+// are counted where they move.
+struct Moved {
+  size_t bytes = 0;
+  size_t between = 0;  // those of them that were sent to another machine
+  Moved& operator+=(const Moved& more) {
+    bytes += more.bytes;
+    between += more.between;
+    return *this;
+  }
+  friend bool operator==(const Moved&, const Moved&) = default;
+};
+
 // How much was, or will be, communicated.
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
   double busy_seconds = 0;     // the time that operations took, wherever they ran
   double exposed_seconds = 0;  // the part of it for which the caller waited
-  // The bytes that this rank has moved: read from a peer's memory, written there, or sent in a
-  // message. They are counted where they move.
-  size_t moved_bytes = 0;
-  bool by_formula = false;  // true: moved_bytes are wire_bytes, since another library moved them
+  Moved moved = {};
+  bool by_formula = false;  // true: moved.bytes are wire_bytes, since another library moved them
 
   Traffic& operator+=(const Traffic& more);
   // Returns a prediction of the same calls made n times.

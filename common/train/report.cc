@@ -114,7 +114,7 @@ namespace {
 
 // One row of the table of communication.
 struct CommunicationRow {
-  std::string predicted = "-", measured;  // bytes of one rank in one step
+  std::string predicted = "-", measured, between;  // bytes of one rank in one step
   bool differs;
 };
 
@@ -126,17 +126,19 @@ CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic
                                    const Traffic* predicted, size_t size, size_t num_steps) {
   // A send counts for its own rank. The bytes of a collective are those of all ranks together.
   const double ranks = key.collective == Collective::send ? 1 : static_cast<double>(size);
-  const double moved = static_cast<double>(traffic.moved_bytes) / ranks;
+  const double moved = static_cast<double>(traffic.moved.bytes) / ranks;
   CommunicationRow row;
   row.measured =
       traffic.by_formula ? "by formula" : rounded(moved / static_cast<double>(num_steps));
+  row.between =
+      rounded(static_cast<double>(traffic.moved.between) / ranks / static_cast<double>(num_steps));
   // Nobody predicts control traffic.
   row.differs = predicted == nullptr && key.purpose != Purpose::control;
   if (predicted == nullptr) return row;
   const Traffic all_steps = predicted->times(num_steps);
   const size_t bytes = group_bytes(key.collective, size, all_steps.payload_bytes);
   row.predicted = rounded(wire_bytes(key.collective, size, predicted->payload_bytes));
-  row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved_bytes != bytes);
+  row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved.bytes != bytes);
   return row;
 }
 
@@ -148,14 +150,20 @@ std::string communication_table(const Prediction& prediction, const TrafficEntri
   if (grid.world_size() == 1) return "\n  communication: none, one rank\n";
   if (num_steps == 0) return "\n  communication: no step was trained\n";
   int width = 25;
+  bool has_machines = false;  // whether some bytes went from one machine to another
   // A row for each key that was predicted or measured.
   TrafficEntries rows = communicated;
   for (const auto& [key, traffic] : prediction.step) rows.try_emplace(key);
   for (const auto& [key, traffic] : rows) {
     width = std::max(width, static_cast<int>(name_of(key).size()));
+    has_machines = has_machines || traffic.moved.between > 0;
   }
-  std::string text = format("\n  %-*s %16s %16s %10s %10s\n", width, "communication, a step",
-                            "predicted bytes", "measured bytes", "exposed ms", "hidden ms");
+  const auto between = [&](const std::string& bytes) {
+    return has_machines ? format(" %16s", bytes.c_str()) : "";
+  };
+  std::string text =
+      format("\n  %-*s %16s %16s%s %10s %10s\n", width, "communication, a step", "predicted bytes",
+             "measured bytes", between("between machines").c_str(), "exposed ms", "hidden ms");
   const double steps = static_cast<double>(num_steps);
   bool hides = false;
   for (const auto& [key, traffic] : rows) {
@@ -165,9 +173,10 @@ std::string communication_table(const Prediction& prediction, const TrafficEntri
                                                    static_cast<size_t>(num_steps));
     const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
     hides = hides || hidden > 0;
-    text += format("  %-*s %16s %16s %10.2f %10.2f%s\n", width, name_of(key).c_str(),
-                   row.predicted.c_str(), row.measured.c_str(), 1e3 * exposed / steps,
-                   1e3 * std::max(0.0, hidden) / steps, row.differs ? "  differs" : "");
+    text += format("  %-*s %16s %16s%s %10.2f %10.2f%s\n", width, name_of(key).c_str(),
+                   row.predicted.c_str(), row.measured.c_str(), between(row.between).c_str(),
+                   1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps,
+                   row.differs ? "  differs" : "");
   }
   if (hides &&
       node_size * (static_cast<size_t>(threads) + 1) > static_cast<size_t>(num_available_cores())) {

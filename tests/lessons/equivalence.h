@@ -158,7 +158,7 @@ inline void require_as_predicted(const Record& record) {
     REQUIRE(record.prediction.step.count(key) == 1);
     const Traffic predicted = record.prediction.step.at(key).times(kSteps);
     CHECK(measured == predicted);
-    CHECK(measured.moved_bytes ==
+    CHECK(measured.moved.bytes ==
           group_bytes(key.collective, record.grid.size(key.axis), predicted.payload_bytes));
     ++num_lines;
   }

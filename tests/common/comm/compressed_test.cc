@@ -180,7 +180,7 @@ TEST_CASE("the bytes on the wire are those of the formula, scales and all") {
     const Traffic traffic = all.ledger().entries().at({Purpose::gradient, Collective::all_reduce});
     CHECK(traffic.payload_bytes == payload);
     CHECK(traffic.calls == 2 * std::size(kFormats) * std::size(kCounts));
-    CHECK(static_cast<double>(traffic.moved_bytes) ==
+    CHECK(static_cast<double>(traffic.moved.bytes) ==
           wire_bytes(Collective::all_reduce, size, payload));
   }
   // 4 ranks, 1000 elements, blocks of 64: 16 blocks, 4 a slice of 1 + 16 words each.

@@ -120,7 +120,7 @@ TEST_CASE("what the axes communicate counts in the world's ledger and goes to it
     for (const auto& [key, traffic] : all->group_entries()) {
       INFO(name_of(key));
       CHECK(traffic == expected.at(key));
-      CHECK(traffic.moved_bytes ==
+      CHECK(traffic.moved.bytes ==
             group_bytes(key.collective, grid.size(key.axis), traffic.payload_bytes));
     }
     CHECK(apart->ledger().entries().size() == 1);
@@ -163,13 +163,13 @@ TEST_CASE("a registered buffer is reduced in place on every axis") {
                                                    {Axis::tensor, &groups[Axis::tensor]}};
     for (const auto& [axis, group] : axes) {
       const TrafficKey key = {Purpose::gradient, Collective::all_reduce, axis};
-      const size_t before = all->ledger().entries()[key].moved_bytes;
+      const size_t before = all->ledger().entries()[key].moved.bytes;
       group->all_reduce(ranks.stream, x, {.purpose = Purpose::gradient, .background = background})
           .wait(ranks.stream);
       // In place slices are whole cache lines, 16 elements of 4 bytes; messages would halve the
       // 1000.
       const size_t slice = group->rank() == 0 ? 512 : 488;
-      CHECK(all->ledger().entries()[key].moved_bytes - before == 2 * slice * sizeof(double));
+      CHECK(all->ledger().entries()[key].moved.bytes - before == 2 * slice * sizeof(double));
     }
     require_elements<double>(x, [](size_t) { return 36; });
     ranks.release(*all, {x});

@@ -44,7 +44,7 @@ TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothin
   REQUIRE(entries.at({Purpose::gradient, Collective::all_reduce}) == Traffic{2, 64});
   REQUIRE(entries.at({Purpose::gradient, Collective::all_gather}) == Traffic{2, 64});
   REQUIRE(entries.at({Purpose::control, Collective::barrier}) == Traffic{2, 0});
-  for (const auto& [key, traffic] : ranks.group_entries()) CHECK(traffic.moved_bytes == 0);
+  for (const auto& [key, traffic] : ranks.group_entries()) CHECK(traffic.moved.bytes == 0);
 }
 
 TEST_CASE("one rank alone: every operation is the identity") {

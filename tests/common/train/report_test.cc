@@ -80,10 +80,10 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   prediction.step[tensor] = {2, 4000};
   prediction.step[sent] = {1, 500};
   // Moved by all ranks of a collective's group: 2 (N-1) times the payload; by this one's sends.
-  const TrafficEntries communicated = {{gradient, {10, 80'000, 0.01, 0.01, 14 * 80'000}},
-                                       {tensor, {20, 40'000, 0.02, 0.02, 6 * 40'000}},
-                                       {sent, {10, 6000, 0.03, 0.03, 6000}},
-                                       {tied, {10, 1000, 0.04, 0.04, 2 * 1000}}};
+  const TrafficEntries communicated = {{gradient, {10, 80'000, 0.01, 0.01, {14 * 80'000}}},
+                                       {tensor, {20, 40'000, 0.02, 0.02, {6 * 40'000}}},
+                                       {sent, {10, 6000, 0.03, 0.03, {6000}}},
+                                       {tied, {10, 1000, 0.04, 0.04, {2 * 1000}}}};
   const auto table = [&](const TrafficEntries& entries) {
     return communication_table(prediction, entries, grid, 10, 1, 8);
   };
@@ -104,7 +104,7 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   };
   CHECK(end_of("communication, a step") == end_of("tensor activation"));
 
-  const TrafficEntries hidden = {{gradient, {10, 80'000, 0.05, 0.01, 14 * 80'000}}};
+  const TrafficEntries hidden = {{gradient, {10, 80'000, 0.05, 0.01, {14 * 80'000}}}};
   CHECK_THAT(line_with(table(hidden), {"gradient all_reduce"}),
              Contains(" 1.00 ") && Contains(" 4.00"));
   // What was predicted and never came has a line too; control traffic nobody predicts.
@@ -117,6 +117,25 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
              Contains("hidden time is no gain"));
 }
 
+TEST_CASE("the communication table says what went between machines, if anything did") {
+  const TrafficKey gradient = {Purpose::gradient, Collective::all_reduce};
+  const TrafficKey weights = {Purpose::parameter, Collective::all_gather};
+  const ProcessGrid grid = {.data_size = 4};
+  Prediction prediction;
+  prediction.step[gradient] = {1, 8000};
+  prediction.step[weights] = {1, 4000};
+  const Traffic summed = {.calls = 10, .payload_bytes = 80'000, .moved = {6 * 80'000, 160'000}};
+  const Traffic gathered = {.calls = 10, .payload_bytes = 40'000, .moved = {3 * 40'000}};
+  const std::string text =
+      communication_table(prediction, {{gradient, summed}, {weights, gathered}}, grid, 10, 1, 2);
+  CHECK_THAT(line_with(text, {"communication, a step"}), Contains("between machines"));
+  CHECK_THAT(line_with(text, {"gradient all_reduce"}),  // 2 (M - 1) / M of two ranks' 8,000
+             Contains(" 12,000 ") && Contains(" 4,000 ") && !Contains("differs"));
+  CHECK_THAT(line_with(text, {"parameter all_gather"}), Contains(" 3,000 ") && Contains(" 0 "));
+  CHECK_THAT(communication_table(prediction, {{weights, gathered}}, grid, 10, 1, 2),
+             !Contains("between machines"));
+}
+
 // The calls are as predicted; the bytes that have moved are not.
 TEST_CASE("the communication table shows what has moved, not what the calls say") {
   const TrafficKey gradient = {Purpose::gradient, Collective::all_reduce};
@@ -127,8 +146,8 @@ TEST_CASE("the communication table shows what has moved, not what the calls say"
   prediction.step[sent] = {2, 500};
   const auto table = [&](size_t moved_by_all, size_t moved_by_this_rank, bool by_formula = false) {
     return communication_table(prediction,
-                               {{gradient, {10, 10'000, 0, 0, moved_by_all, by_formula}},
-                                {sent, {20, 5000, 0, 0, moved_by_this_rank, by_formula}}},
+                               {{gradient, {10, 10'000, 0, 0, {moved_by_all}, by_formula}},
+                                {sent, {20, 5000, 0, 0, {moved_by_this_rank}, by_formula}}},
                                grid, 10, 1, 3);
   };
   // 2 x 2/3 of 1000 bytes, which is no whole number.
