@@ -2,14 +2,16 @@
 //   bazel build //lessons/11_activation_checkpointing:benchmark
 //   bazel-bin/lessons/11_activation_checkpointing/benchmark [ROUNDS]
 //
-// `none` is lesson 01's step. All modes have the same parameters and take turns within each round,
-// so that other programs on the machine disturb all alike. It prints for each mode the least time
-// of all rounds, its ratio to that of `none`, and the median of the ratios within a round.
+// It first times the steps of a block by themselves. Then it times a whole step in each mode;
+// `none` is lesson 01's. All modes have the same parameters and take turns within each round, so
+// that other programs on the machine disturb all alike. It prints for each mode the least time of
+// all rounds, its ratio to that of `none`, and the median of the ratios within a round.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"
+#include "lessons/11_activation_checkpointing/policy.h"
 
 namespace ladder {
 namespace {
@@ -56,6 +59,32 @@ class ModeBench {
   std::optional<ModelRunner> model_;
 };
 
+// Times each step of one transformer block's forward by itself, and prints what dropping its
+// tensors saves for the time. The least of all times is the one least disturbed by others.
+void measure_steps(const TrainerContext& context, const ModelState& state, size_t rounds) {
+  const RunConfig& config = context.config;
+  const Layout& layout = state.layout();
+  const size_t batch = config.micro_batch_size, tokens = config.model.sequence_length;
+  const Activations activations(context.device_memory, layout, config.dtype, batch, tokens);
+  const ModelWorkspace workspace(context.device_memory, layout, config.dtype, batch, tokens);
+  const auto block = std::ranges::find(layout.operations(), OperationKind::block, &Operation::kind);
+  const ConstUnitView weights =
+      unit_of<ConstTensorView>(layout, block->unit, state.parameters.view());
+  for (const StepCost& cost : step_costs(config)) {
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t round = 0; round < 10 * rounds; ++round) {
+      const auto begin = Clock::now();
+      block_forward(context.stream, activations.block(0), activations.block_input(0), weights,
+                    workspace.block(activations), {}, BlockSteps(1U << cost.step));
+      context.stream.synchronize();
+      least = std::min(least, 1e3 * seconds_since(begin));
+    }
+    std::printf("%-10s %8.2f ms a block, %6.0f FLOP/byte, %8.2f MB/ms\n", cost.name, least,
+                cost.flops / static_cast<double>(cost.bytes),
+                static_cast<double>(cost.bytes) / 1e6 / least);
+  }
+}
+
 void measure(size_t rounds) {
   set_num_threads(1);
   RunConfig config;
@@ -69,6 +98,8 @@ void measure(size_t rounds) {
   const Layout layout(config.model, 1);
   ModelState state(context, layout);
   state.initialize();
+  std::printf("124M, B=4, T=256, one thread, %zu rounds\n", rounds);
+  measure_steps(context, state, rounds);
   std::deque<ModeBench> benches;
   for (const char* mode : kModes) benches.emplace_back(context, mode, state);
   std::vector<std::vector<double>> times(benches.size()), ratios(benches.size());
@@ -80,7 +111,6 @@ void measure(size_t rounds) {
       ratios[i].push_back(ms / times[0].back());
     }
   }
-  std::printf("124M, B=4, T=256, one thread, %zu rounds\n", rounds);
   const double least = *std::ranges::min_element(times[0]);
   for (size_t i = 0; i < benches.size(); ++i) {
     const double own = *std::ranges::min_element(times[i]);

@@ -10,6 +10,7 @@
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/06_offload/trainer.h"
+#include "lessons/11_activation_checkpointing/trainer.h"
 
 namespace ladder {
 namespace {
@@ -95,6 +96,18 @@ std::string memory_bars() {
        {"06 offload: on the host", offload.host},
        {"06, parameters too: on the device", all_offloaded.device},
        {"06, parameters too: on the host", all_offloaded.host}});
+}
+
+std::string recompute_bars() {
+  RunConfig config = config_of_gpt2();
+  config.global_batch_size = config.micro_batch_size = 16;
+  std::vector<MemoryBar> bars;
+  for (const char* mode : {"none", "cheap", "attention", "mlp", "block", "every-2", "every-4"}) {
+    config.recompute = parse_recompute(mode);
+    bars.push_back(
+        {concat("--recompute ", mode), predict<CheckpointingTrainer>(config, {}, {}).device});
+  }
+  return draw_memory_bars("GPT-2 124M, fp32, 16 sequences of 1,024 tokens at a time", bars);
 }
 
 }  // namespace ladder

@@ -1,4 +1,4 @@
-// What lessons 01 to 06 hold in memory, as bars.
+// What lessons 01 to 06 and 11 hold in memory, as bars.
 #pragma once
 
 #include <string>
@@ -21,5 +21,8 @@ std::string draw_memory_bars(const std::string& title, const std::vector<MemoryB
 // Of GPT-2 with 124 million parameters in fp32, one sequence of 1,024 tokens at a time: lesson 01
 // alone, and one of four ranks of each later lesson. These are the trainers' own predictions.
 std::string memory_bars();
+
+// Of the same model in lesson 11, with 16 sequences at a time and every mode of --recompute.
+std::string recompute_bars();
 
 }  // namespace ladder

@@ -274,10 +274,18 @@ TEST_CASE("a bad value is named with its flag") {
                                                 {"--device-memory", "0"},
                                                 {"--device-memory", "-1MiB"},
                                                 {"--device-memory", "lots"},
+                                                {"--recompute", "every-0"},
                                                 {"--host-memory", "1XiB"},
                                                 {"--model", "gpt5"}}));
   const std::string text = fault(concat(flag, " ", value));
   CHECK_THAT(text, Catch::Contains(flag) && Catch::Contains(value));
+}
+
+TEST_CASE("--recompute takes the name of a mode") {
+  CHECK(parse("").recompute.name == "none");
+  CHECK(parse("").recompute.dropped.none());
+  CHECK(parse("--recompute every-3").recompute.group_size == 3);
+  CHECK(parse("--recompute=mlp").recompute.dropped == parse_recompute("mlp").dropped);
 }
 
 TEST_CASE("sizes have units") {

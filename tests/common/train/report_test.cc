@@ -198,6 +198,12 @@ TEST_CASE("out of memory: all categories, who asked, what to try") {
     prediction.device[Category::gradients] = 1 << 20;
     prediction.device[Category::activations] = 1 << 20;
     CHECK_THAT(out_of_memory_text(error, config, prediction), !Contains("--micro-batch-size"));
+    CHECK_THAT(out_of_memory_text(error, config, prediction), !Contains("--recompute"));
+    // Activations are most of it, and are not computed again yet.
+    prediction.device[Category::activations] = 64 << 20;
+    CHECK_THAT(out_of_memory_text(error, config, prediction), Contains("--recompute block"));
+    config.recompute = parse_recompute("mlp");
+    CHECK_THAT(out_of_memory_text(error, config, prediction), !Contains("--recompute"));
   }
   REQUIRE_FALSE(text.empty());
   for (Category category : kCategories) {
