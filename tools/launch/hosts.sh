@@ -108,6 +108,7 @@ check_hosts() {
   local same='; ranks need the same files at the same places on all hosts'
   question="cd ${PWD@Q} 2>/dev/null || { echo 'has no folder' ${PWD@Q}'$same'; exit; }
     command -v ${program[0]@Q} >/dev/null || { echo 'has no program' ${program[0]@Q}'$same'; exit; }
+    [ -x ${tools@Q}/launch/daemon ] || { echo 'has no' ${tools@Q}/launch/daemon'$same'; exit; }
     command -v orted >/dev/null || { echo 'has no orted, which is part of Open MPI'; exit; }
     [ -z '$interface' ] || grep -qs '^ *$interface:' /proc/self/net/dev || {
       echo 'has no network interface $interface, only' \$(sed -n 's/^ *\\([^ ]*\\):.*/\\1/p' /proc/self/net/dev); exit; }
@@ -152,4 +153,16 @@ set_machine_flags() {
       --mca plm_rsh_agent "$tools/launch/agent")
   fi
   [[ -z $ranks ]] || machine_flags+=(-n "$ranks")
+}
+
+# Ends mpirun (process $1, with the temporary folder $2) by force where a host no longer answers: it
+# would wait for that host. The daemons of the other hosts see the end of it and end their ranks.
+watch_hosts() {
+  local address name
+  while [[ ! -s $2/port ]]; do sleep 0.2; done
+  address=$("$tools/launch/watch" "$(cat "$2/port")")
+  name=$(getent hosts "$address" | awk '{ print $2; exit }')
+  echo "error: host ${name:-$address} no longer answers; it, or the network to it, is down" >&2
+  pkill -KILL --parent "$1" || true
+  kill -s KILL "$1"
 }
