@@ -118,7 +118,8 @@ void Job::fail(const std::string& message, int status) {
 
 void Job::refuse(const std::string& mistake) {
   if (rank() == 0) return fail("error: " + mistake, 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // It takes longer until mpirun has ended the ranks of other machines.
+  std::this_thread::sleep_for(std::chrono::milliseconds(node_size() == size() ? 300 : 3000));
   fail(concat("error: ", prefix(), mistake), 2);
 }
 
