@@ -149,7 +149,7 @@ set_machine_flags() {
   if ((${#hosts[@]} > 0)); then
     for ((i = 0; i < ${#hosts[@]}; ++i)); do list+=${list:+,}${hosts[i]}:${slots[i]}; done
     # The daemons stay in the foreground, so that what starts them can clean up after them.
-    machine_flags+=(-H "$list" --leave-session-attached --mca plm_rsh_no_tree_spawn 1
+    machine_flags+=(-H "$list" --leave-session-attached --mca plm rsh --mca plm_rsh_no_tree_spawn 1
       --mca plm_rsh_agent "$tools/launch/agent")
   fi
   [[ -z $ranks ]] || machine_flags+=(-n "$ranks")
