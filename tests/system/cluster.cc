@@ -17,20 +17,17 @@ Flags cluster_command(const Flags& arguments) {
          arguments;
 }
 
-bool clusters_are_possible() {
-  static const ProcessResult probe = [] {
-    ProcessResult result = run_process(cluster_command({"up", "-n", "1"}));
-    if (result.status == 0) result = run_process(cluster_command({"down"}));
-    return result;
-  }();
+bool clusters_are_possible(const Flags& more) {
+  ProcessResult probe = run_process(cluster_command(Flags{"up", "-n", "1"} + more));
+  if (probe.status == 0) probe = run_process(cluster_command({"down"}));
   // 1 is what tools/cluster says where the system is in the way. Anything else is a defect.
   if (probe.status == 1) WARN("skipped: " << probe.err);
   return probe.status != 1;
 }
 
-Cluster::Cluster(size_t num_nodes) : num_nodes_(num_nodes) {
-  require_success(
-      run_process(cluster_command({"up", "-n", concat(num_nodes), "--while", concat(getpid())})));
+Cluster::Cluster(size_t num_nodes, const Flags& more) : num_nodes_(num_nodes) {
+  require_success(run_process(
+      cluster_command(Flags{"up", "-n", concat(num_nodes), "--while", concat(getpid())} + more)));
 }
 
 Cluster::~Cluster() { run_process(cluster_command({"down"})); }
