@@ -152,6 +152,20 @@ TEST_CASE("cluster: wrong uses") {
   refuse({"sbatch", "x"}, "--slurm");
 }
 
+TEST_CASE("cluster: where a system forbids namespaces it says so") {
+  if (!clusters_are_possible()) return;
+  const ProcessResult result = run_process(
+      Flags{"unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+            "mount -t tmpfs none /var/tmp && echo 0 >/proc/sys/user/max_net_namespaces && "
+            "\"$@\"; echo status $?; ls /var/tmp/*",
+            "sh"} +
+      cluster_command({"up"}));
+  CHECK(result.out == "status 1\n");
+  CHECK_THAT(result.err, Catch::StartsWith("tools/cluster: no cluster could be made: ") &&
+                             Contains("forbids namespaces") && Contains("No space left"));
+  CHECK(std::ranges::count(result.err, '\n') == 1);
+}
+
 TEST_CASE("cluster: what it made goes with its first process, or with the one that it is for") {
   if (!clusters_are_possible()) return;
   const auto is_up = [] { return run_process(cluster_command({"exec", "true"})).status == 0; };
