@@ -115,6 +115,29 @@ TEST_CASE("machines: hosts that cannot be") {
   check_user_error(scheduled, {"--hosts", "scheduler", "number 7"});
 }
 
+TEST_CASE("machines: hosts meet in a folder, without ssh") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  const Flags meet = {"env", "LADDER_MEET=" + folder.path().string()};
+  const auto on_node1 = [&](const Flags& command) {
+    return run_process(cluster_command({"exec", "--on", "node1"}) + meet + command);
+  };
+  const Flags where = {"-n", "4", "--hosts", "node1,node2"};
+  const ProcessResult nobody = on_node1(mpirun_command() + where + Flags{"hostname"});
+  check_user_error(nobody, {"host node2 cannot be reached", "tools/launch/serve"});
+
+  const std::string serve =
+      fs::canonical(program_path("tools/mpirun")).parent_path() / "launch/serve";
+  cluster.shell("node2", serve + " " + folder.path().string() + " >/dev/null 2>&1 &");
+  while (!fs::exists(folder.path() / "node2")) std::this_thread::yield();
+  const ProcessResult result =
+      on_node1(mpirun_command() + where +
+               Flags{lesson_path("02_ddp"), "--model", "nano", "--steps", "2", "--threads", "1"});
+  require_success(result);
+  CHECK_THAT(result.out, Contains("ranks    4") && Contains("step 2/2"));
+}
+
 TEST_CASE("machines: another build on one node is refused before ranks do anything together") {
   if (!clusters_are_possible()) return;
   const Cluster cluster(2);
