@@ -19,22 +19,36 @@ namespace {
 // Where mpirun says how many ranks there are.
 constexpr std::array kSizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
+// Returns how many processes srun has started together with this one; 1 if it was not srun.
+size_t num_started_by_srun() {
+  const char* const size = std::getenv("SLURM_STEP_NUM_TASKS");
+  return size != nullptr && std::atoi(size) > 1 ? static_cast<size_t>(std::atoi(size)) : 1;
+}
+
 }  // namespace
 
 bool Job::is_launched() {
-  return std::ranges::any_of(kSizes, [](auto name) { return std::getenv(name) != nullptr; });
+  return num_launched() > 1 ||
+         std::ranges::any_of(kSizes, [](auto name) { return std::getenv(name) != nullptr; });
 }
 
 size_t Job::num_launched() {
   for (const char* name : kSizes) {
     const char* const size = std::getenv(name);
-    if (size != nullptr && std::atoi(size) > 1) return static_cast<size_t>(std::atoi(size));
+    if (size != nullptr) return static_cast<size_t>(std::max(std::atoi(size), 1));
   }
-  return 1;
+  // With srun --mpi=pmix they find each other.
+  return std::getenv("PMIX_RANK") != nullptr ? num_started_by_srun() : 1;
 }
 
 void Job::join() {
-  if (num_launched() > 1) world_.emplace();
+  if (num_launched() > 1) {
+    world_.emplace();
+  } else if (!is_launched() && num_started_by_srun() > 1) {
+    throw UserError(concat("srun has started ", num_started_by_srun(),
+                           " processes that do not find each other; use srun --mpi=pmix, or "
+                           "tools/mpirun in the job"));
+  }
 }
 
 Job::Sharing Job::find_sharing(DeviceType device) const {
@@ -122,7 +136,8 @@ void Job::fail(const std::string& message, int status) {
 
 void Job::refuse(const std::string& mistake) {
   if (rank() == 0) return fail("error: " + mistake, 2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  // It takes longer until mpirun has ended the ranks of other machines.
+  std::this_thread::sleep_for(std::chrono::milliseconds(node_size() == size() ? 300 : 3000));
   fail(concat("error: ", prefix(), mistake), 2);
 }
 

@@ -30,14 +30,15 @@ struct ConnectOptions {
 // when one fails. A program has one.
 class Job {
  public:
-  // Returns the number of ranks that mpirun (Open MPI's, or another one with PMI) has started,
-  // including this one. It is 1 if this process was started alone.
+  // Returns the number of ranks that mpirun (Open MPI's, or another one with PMI) or SLURM's
+  // `srun --mpi=pmix` has started, including this one. It is 1 if this process was started alone.
   static size_t num_launched();
 
-  // Returns true if mpirun has started this process, be it the only rank.
+  // Returns true if mpirun has started this process, be it the only rank, or srun several.
   static bool is_launched();
 
-  // Joins the other ranks, if there are any. REQUIRES: it is called once, before all that follows.
+  // Joins the other ranks, if there are any. Throws UserError if srun has started several processes
+  // without --mpi. REQUIRES: it is called once, before all that follows.
   void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }

@@ -19,6 +19,11 @@ const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
     "--logdir",            // tensorboard
     "--tool",              // compute-sanitizer
+    "--nnodes",            // torchrun, this one and those that follow
+    "--nproc_per_node",
+    "--node_rank",
+    "--master_addr",
+    "--master_port",
 };
 
 bool has_script(const std::string& name, const Texts& texts) {

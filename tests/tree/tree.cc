@@ -18,7 +18,7 @@ constexpr std::array kFolders = {"kernels", "common", "lessons", "tests",
 
 bool is_text(const fs::path& path) {
   static constexpr std::array kExtensions = {"",    ".h",    ".cc",   ".cu", ".bzl", ".md",
-                                             ".py", ".yaml", ".json", ".sh", ".txt"};
+                                             ".py", ".yaml", ".json", ".sh", ".txt", ".sbatch"};
   return std::ranges::count(kExtensions, path.extension().string()) > 0;
 }
 

@@ -9,6 +9,7 @@
 #include "tools/pictures/resharding.h"
 #include "tools/pictures/ring_strip.h"
 #include "tools/pictures/timeline.h"
+#include "tools/pictures/two_machines.h"
 
 namespace ladder {
 namespace {
@@ -44,6 +45,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "rank_grid.svg", draw_grid({.pipeline_size = 2, .data_size = 2, .tensor_size = 2})},
       {folder + "recompute_bars.svg", recompute_bars()},
       {folder + "resharding.svg", draw_resharding()},
+      {folder + "two_machines.svg", draw_two_machines()},
   };
 }
 

@@ -1,0 +1,214 @@
+// Lessons on several machines: the nodes of tools/cluster.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/clock.h"
+#include "tests/system/cluster.h"
+#include "tools/process/scratch.h"
+
+namespace ladder {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+const Flags kRun = {"--model",
+                    "nano",
+                    "--layers",
+                    "4",
+                    "--heads",
+                    "4",
+                    "--dtype",
+                    "fp64",
+                    "--steps",
+                    "2",
+                    "--global-batch-size",
+                    "8",
+                    "--sample",
+                    "0",
+                    "--evaluate-every",
+                    "0",
+                    "--threads",
+                    "1"};
+
+TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
+  if (!clusters_are_possible()) return;
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  require_success(run_single_gpu(kRun + Flags{"--dump", "one"}, options));
+  const std::vector<Flags> lessons = {{lesson_path("02_ddp")},
+                                      {lesson_path("05_zero3")},
+                                      {lesson_path("07_tensor_parallel")},
+                                      {lesson_path("08_pipeline_parallel")},
+                                      {lesson_path("09_3d_parallel"), "--tensor-parallel-size", "2",
+                                       "--pipeline-parallel-size", "2"}};
+  const Cluster cluster(4);
+  for (const std::string hosts :
+       {"node1:2,node2:2", "node1:3,node2:1", "node1:1,node2:1,node3:1,node4:1"}) {
+    for (const Flags& lesson : lessons) {
+      const ProcessResult result =
+          cluster.run({"--hosts", hosts}, lesson + kRun + Flags{"--dump", "many"}, options);
+      CAPTURE(hosts, lesson[0], result.out);
+      require_success(result);
+      CHECK_THAT(result.out, !Contains("differs"));
+      check_equal_dumps("one", "many", "1e-11", options);
+      fs::remove_all(folder.path() / "many");
+    }
+  }
+  cluster.check_clean();
+}
+
+TEST_CASE("machines: hosts share ranks evenly, or as they or a file say") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  const auto hosts = [&](const Flags& where) {
+    const ProcessResult result =
+        cluster.run(where, {"sh", "-c", "echo $OMPI_COMM_WORLD_RANK on $(uname -n)"});
+    require_success(result);
+    std::vector<std::string> lines;
+    std::istringstream in(result.out);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    std::ranges::sort(lines);
+    return lines;
+  };
+  const std::string file = folder.write("hosts", "# first\nnode2 slots=2\n\nnode1 slots=1\n");
+  CHECK(hosts({"-n", "4", "--hosts", "node1,node2"}) ==
+        std::vector<std::string>{"0 on node1", "1 on node1", "2 on node2", "3 on node2"});
+  CHECK(hosts({"--hosts", "node1:1,node2:2", "--interface", "eth0"}) ==
+        std::vector<std::string>{"0 on node1", "1 on node2", "2 on node2"});
+  CHECK(hosts({"--hostfile", file}) ==
+        std::vector<std::string>{"0 on node2", "1 on node2", "2 on node1"});
+  CHECK(hosts({"-n", "1", "--hosts", "node2:2"}) == std::vector<std::string>{"0 on node2"});
+}
+
+TEST_CASE("machines: hosts that cannot be") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  const auto refuse = [&](const Flags& where, const std::vector<std::string>& mentions,
+                          const Flags& argv = {"hostname"}) {
+    CAPTURE(where);
+    check_user_error(cluster.run(where, argv), mentions);
+  };
+  refuse({"-n", "2", "--hosts", "node1,node1"}, {"node1", "twice", "node1:2"});
+  refuse({"-n", "2", "--hosts", "node1,node7"}, {"host node7", "Could not resolve"});
+  refuse({"-n", "3", "--hosts", "node1,node2"}, {"-n 3", "2 hosts", "node1:2"});
+  refuse({"-n", "5", "--hosts", "node1:2,node2:2"}, {"-n 5", "4 slots"});
+  refuse({"--hosts", "node1:2,node2"}, {"node1:2 node2", "for all or for none"});
+  refuse({"--hosts", "node1:0"}, {"node1:0", "node1:4"});
+  refuse({"--hosts", "node1,node2"}, {"-n RANKS", "2 hosts"});
+  refuse({"-n", "2", "--hosts", ","}, {"--hosts", "no host"});
+  refuse({"-n", "2", "--hostfile", "none"}, {"--hostfile none"});
+  refuse({"--hostfile", folder.write("h", "node1 max=3\n")}, {"line 1", "node1 max=3", "slots=4"});
+  refuse({"--hosts", "node1:1", "--hostfile", "h"}, {"--hosts", "--hostfile"});
+  refuse({"-n", "2", "--hosts", "node1,node2", "--interface", "ib0"},
+         {"host node1", "ib0", "lo eth0"});
+  refuse({"-n", "2", "--hosts", "node1,node2"}, {"host node1", "no program", "nowhere"},
+         {"./nowhere"});
+  const ProcessResult scheduled =
+      cluster.run({"--hosts", "node1:1"}, {"hostname"}, {.environment = {{"SLURM_JOB_ID", "7"}}});
+  check_user_error(scheduled, {"--hosts", "scheduler", "number 7"});
+}
+
+TEST_CASE("machines: hosts meet in a folder, without ssh") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  const Flags meet = {"env", "LADDER_MEET=" + folder.path().string()};
+  const auto on_node1 = [&](const Flags& command) {
+    return run_process(cluster_command({"exec", "--on", "node1"}) + meet + command);
+  };
+  const Flags where = {"-n", "4", "--hosts", "node1,node2"};
+  const ProcessResult nobody = on_node1(mpirun_command() + where + Flags{"hostname"});
+  check_user_error(nobody, {"host node2 cannot be reached", "tools/launch/serve"});
+
+  const std::string serve =
+      fs::canonical(program_path("tools/mpirun")).parent_path() / "launch/serve";
+  cluster.shell("node2", serve + " " + folder.path().string() + " >/dev/null 2>&1 &");
+  while (!fs::exists(folder.path() / "node2")) std::this_thread::yield();
+  const ProcessResult result =
+      on_node1(mpirun_command() + where +
+               Flags{lesson_path("02_ddp"), "--model", "nano", "--steps", "2", "--threads", "1"});
+  require_success(result);
+  CHECK_THAT(result.out, Contains("ranks    4") && Contains("step 2/2"));
+}
+
+TEST_CASE("machines: another build on one node is refused before ranks do anything together") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  const std::string program = folder.path() / "02_ddp", other = folder.path() / "other";
+  fs::copy_file(lesson_path("02_ddp"), program);
+  fs::copy_file(program, other);
+  fs::permissions(other, fs::perms::owner_write, fs::perm_options::add);
+  std::ofstream(other, std::ios::app) << "x";
+  cluster.shell("node2", "mount --bind " + other + " " + program);
+  const ProcessResult result = cluster.run({"--hosts", "node1:1,node2:1"}, {program, "--help"});
+  check_user_error(result, {"the build of 02_ddp", "rank 0 on node1", "rank 1 on node2"});
+}
+
+TEST_CASE("cluster: wrong uses") {
+  const auto refuse = [](const Flags& arguments, const std::string& mention) {
+    const ProcessResult result = run_process(cluster_command(arguments));
+    CAPTURE(arguments, result.out, result.err);
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Catch::StartsWith("tools/cluster: ") && Contains(mention));
+    CHECK(std::ranges::count(result.err, '\n') == 1);
+  };
+  refuse({}, "say what to do");
+  refuse({"start"}, "'start'");
+  refuse({"up", "-n", "0"}, "'0'");
+  refuse({"up", "--bandwidth", "fast"}, "'fast'");
+  refuse({"up", "--latency", "5"}, "'5'");
+  refuse({"up", "--while", "me"}, "'me'");
+  refuse({"down"}, "there is no cluster");
+  refuse({"exec", "true"}, "tools/cluster up makes one");
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(1);
+  refuse({"up"}, "is up already");
+  refuse({"cut", "node2"}, "no node 'node2', only head and node1");
+  refuse({"sbatch", "x"}, "--slurm");
+}
+
+TEST_CASE("cluster: where a system forbids namespaces it says so") {
+  if (!clusters_are_possible()) return;
+  const ProcessResult result = run_process(
+      Flags{"unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+            "mount -t tmpfs none /var/tmp && echo 0 >/proc/sys/user/max_net_namespaces && "
+            "\"$@\"; echo status $?; ls /var/tmp/*",
+            "sh"} +
+      cluster_command({"up"}));
+  CHECK(result.out == "status 1\n");
+  CHECK_THAT(result.err, Catch::StartsWith("tools/cluster: no cluster could be made: ") &&
+                             Contains("forbids namespaces") && Contains("No space left"));
+  CHECK(std::ranges::count(result.err, '\n') == 1);
+}
+
+TEST_CASE("cluster: what it made goes with its first process, or with the one that it is for") {
+  if (!clusters_are_possible()) return;
+  const auto is_up = [] { return run_process(cluster_command({"exec", "true"})).status == 0; };
+  for (const bool by_owner : {false, true}) {
+    const std::string script =
+        by_owner ? "sleep 100 & \"$@\" up -n 1 --while $!; kill $!"
+                 : "\"$@\" up -n 1; \"$@\" exec --on node1 sleep 1000 & sleep 0.5; "
+                   "kill -9 $(cut -d ' ' -f 1 /var/tmp/ladder_cluster.$(id -u)/test_" +
+                       concat(getpid()) + "/holder); wait";
+    const ProcessResult result =
+        run_process(Flags{"bash", "-c", script, "sh"} + cluster_command({}));
+    CAPTURE(result.out, result.err);
+    CHECK_THAT(result.out, Contains("is up"));
+    const Time deadline = Clock::now() + std::chrono::seconds(10);
+    while (is_up() && Clock::now() < deadline) std::this_thread::yield();
+    CHECK_FALSE(is_up());
+    const Cluster next(1);  // is not in the way of another one
+    CHECK(is_up());
+  }
+}
+
+}  // namespace
+}  // namespace ladder
