@@ -18,7 +18,7 @@ constexpr size_t kCollectivesLessonLines = 1050;
 // It is two programs: the ranks, and the supervisor that starts them again.
 constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.
-constexpr size_t kCompressionLessonLines = 800;
+constexpr size_t kCompressionLessonLines = 850;
 constexpr size_t kHeaderLines = 150;
 constexpr size_t kSourceLines = 300;
 
