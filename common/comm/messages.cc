@@ -98,6 +98,7 @@ void Messages::transfer(const Call& call, const MessageLabel& label, std::span<c
   const auto start = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
   maybe_delay("messages: before they are sent");
   for (const Part& part : out) {
+    if (options_.network) options_.network->send(part.bytes, given_up_);
     mpi_check(start(part.data, static_cast<int>(part.bytes), MPI_BYTE, static_cast<int>(part.peer),
                     tag_of(label), comm_, &requests.emplace_back()));
     sent += {.bytes = part.bytes, .between = machines_.is_here(part.peer) ? 0 : part.bytes};

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "common/comm/staging.h"
+#include "common/comm/token_bucket.h"
 
 namespace ladder {
 
@@ -20,6 +22,8 @@ struct MpiOptions {
   // A rank that sleeps in shared memory looks again after this time even if nobody has woken it.
   // Tests make it long, so that a lost wake-up shows.
   double longest_sleep_seconds = 0.01;
+  // Slows down the messages of this rank in all groups; null: as fast as they go.
+  std::shared_ptr<TokenBucket> network = nullptr;
   // For tests: send() returns only when its recv has begun, even if MPI could buffer the message.
   bool synchronous_sends = false;
   // For tests: the machine of each rank of the world, as if these were several machines. Empty =

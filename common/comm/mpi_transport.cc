@@ -24,7 +24,8 @@ Slice slice_of(size_t count, size_t parts, size_t index) {
 
 Messages::Options message_options(const MpiOptions& options) {
   return {.timeout_seconds = options.timeout_seconds,
-          .synchronous_sends = options.synchronous_sends};
+          .synchronous_sends = options.synchronous_sends,
+          .network = options.network};
 }
 
 }  // namespace

@@ -162,7 +162,7 @@ void Checkpoints::restore(const TrainerCalls& calls) {
 void Checkpoints::prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls) {
   if (config_.checkpoint.path.empty()) return;
   stream_ = &stream;
-  buffer_ = checkpoint_buffer(host_memory, config_, stored_slices(calls.slices));
+  buffer_ = checkpoint_buffer(host_memory, config_, calls.stored());
   // The system finds the pages when they are first written: better now than in the first copy.
   if (!buffer_.view().empty()) std::memset(buffer_.view().data(), 0, buffer_.view().num_bytes());
 }
@@ -195,7 +195,7 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   for (const Scalar& scalar : calls.scalars()) {
     std::visit([&](const auto* number) { index.scalars[scalar.name] = *number; }, scalar.value);
   }
-  std::vector<NamedSlice> slices = stored_slices(calls.slices);
+  std::vector<NamedSlice> slices = calls.stored();
   if (!config_.checkpoint.async) {
     write(index, slices, [&](const NamedSlice& part) -> ConstTensorView {
       const ConstTensorView elements = part.slice.view;

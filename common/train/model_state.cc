@@ -112,22 +112,25 @@ void ModelState::masters_from_parameters() {
 }
 
 void ModelState::restore(CheckpointReader& checkpoint) {
-  restore(checkpoint, kParam, parameters);
-  restore(checkpoint, kParam, optimizer.masters);
-  restore(checkpoint, kExpAvg, optimizer.exp_avg);
-  restore(checkpoint, kExpAvgSq, optimizer.exp_avg_sq);
+  const auto restore_held = [&](std::string_view kind, TensorView buffer) {
+    if (!buffer.empty()) restore(checkpoint, kind, held_slices(layout_, rank_, buffer));
+  };
+  restore_held(kParam, parameters);
+  restore_held(kParam, optimizer.masters);
+  restore_held(kExpAvg, optimizer.exp_avg);
+  restore_held(kExpAvgSq, optimizer.exp_avg_sq);
 }
 
-void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind, TensorView buffer) {
-  if (buffer.empty()) return;
-  Stream& stream = stream_of(buffer);
-  for (const Slice& slice : held_slices(layout_, rank_, buffer)) {
+void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind,
+                         const std::vector<Slice>& slices) {
+  for (const Slice& slice : slices) {
     const size_t n = slice.view.num_elements();
-    const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu, {n});
-    const bool on_host = buffer.device() == DeviceType::cpu;
+    const TensorView host(staging_.view().data(), slice.view.dtype(), DeviceType::cpu, {n});
+    const bool on_host = slice.view.device() == DeviceType::cpu;
     checkpoint.read(concat(kind, ".", slice.parameter->name),
                     {slice.parameter->runs, slice.first, n}, on_host ? slice.view : host);
     if (on_host) continue;
+    Stream& stream = stream_of(slice.view);
     copy(stream, slice.view, host);
     stream.synchronize();
   }

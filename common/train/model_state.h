@@ -62,6 +62,9 @@ class ModelState {
   // parameters that this rank holds, its masters and its moments. Each rank reads what it holds and
   // nothing else. Throws UserError if the checkpoint is damaged. REQUIRES: it is of this model.
   void restore(CheckpointReader& checkpoint);
+  // Sets slices of one kind of tensors to what the checkpoint has.
+  void restore(CheckpointReader& checkpoint, std::string_view kind,
+               const std::vector<Slice>& slices);
   // Returns the numbers that decide the steps to come.
   std::vector<Scalar> scalars();
 
@@ -91,7 +94,6 @@ class ModelState {
   TensorView part_of(TensorView buffer, size_t unit) const;
   size_t begin_of(const TensorView& buffer, size_t unit) const;
   void load(const WeightsFile* file, TensorView buffer);
-  void restore(CheckpointReader& checkpoint, std::string_view kind, TensorView buffer);
 
   TrainerContext context_;
   const Layout& layout_;

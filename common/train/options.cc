@@ -26,7 +26,6 @@ struct Options::Raw {
   void add_output_flags(CLI::App& app);
   void add_checkpoint_flags(CLI::App& app);
   void add_machine_flags(CLI::App& app);
-  void add_rank_flags(CLI::App& app);
 };
 
 void Options::Raw::add_model_flags(CLI::App& app) {
@@ -145,24 +144,6 @@ void Options::Raw::add_machine_flags(CLI::App& app) {
   add("--threads", threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
 }
 
-void Options::Raw::add_rank_flags(CLI::App& app) {
-  const char* const group = "Between ranks";
-  app.add_option("--communication", connection.communication,
-                 "Of data on GPUs: auto, nccl (a GPU for each rank), staged (through host memory) "
-                 "[auto: nccl where it can be]")
-      ->group(group);
-  app.add_flag("--no-shared-memory", connection.no_shared_memory,
-               "Send messages also between ranks of one machine")
-      ->group(group);
-  app.add_flag("--check-collectives", connection.check_collectives,
-               "Compare every call with the peers' (always done in shared memory)")
-      ->group(group);
-  app.add_option("--collective-timeout", connection.collective_timeout,
-                 "Seconds until ranks that do not arrive are named; 0 = wait for ever [0]")
-      ->check(real(0, 1e6))
-      ->group(group);
-}
-
 namespace {
 
 DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
@@ -177,18 +158,6 @@ DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
                          needs_scale ? " has no loss scale, without which small gradients vanish"
                                      : " updates what it has on the host, in fp32 or fp64",
                          "; take 10_mixed_precision"));
-}
-
-void check_communication(const std::string& name, DeviceType device) {
-  if (name == "auto") return;
-  if (name != "nccl" && name != "staged") {
-    throw UserError(concat("--communication ", name, ": expected auto, nccl or staged"));
-  }
-  if (device == DeviceType::cpu) {
-    throw UserError(concat("--communication ", name,
-                           ": for data on GPUs, and the device is the cpu; add --device cuda or "
-                           "emulator, or leave it out"));
-  }
 }
 
 // Names the ranks that share the global batch: "4 ranks", or "2 data-parallel ranks (of 4)".
@@ -221,7 +190,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype, lesson_);
   config.device = device_named(raw.device);
-  check_communication(raw.connection.communication, config.device);
+  raw.connection.check(config.device);
   config.threads =
       raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(node_size)));
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
@@ -268,7 +237,7 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   raw_->add_checkpoint_flags(app_);
   raw_->add_machine_flags(app_);
   add_memory_flags(app_, raw_->config);
-  if (distributed) raw_->add_rank_flags(app_);
+  if (distributed) raw_->connection.add_to(app_);
   add_flags(app_);
 }
 Options::~Options() = default;

@@ -9,17 +9,10 @@
 
 #include "common/grid/process_grid.h"
 #include "common/train/config.h"
+#include "common/train/connection_flags.h"
 #include "common/train/lesson_info.h"
 
 namespace ladder {
-
-// The flags that say how ranks communicate.
-struct ConnectionFlags {
-  std::string communication = "auto";
-  bool no_shared_memory = false;
-  bool check_collectives = false;
-  double collective_timeout = 0;  // seconds; 0 = no timeout
-};
 
 class Options {
  public:

@@ -36,7 +36,7 @@ Prediction predict(const Program& program, const RunConfig& config, const Proces
     Rehearsal rehearsal(config, grid);
     const TrainerCalls trainer = program.make(rehearsal.context());
     const FullTensors full_tensors = rehearsal.full_tensors();
-    const Tensor checkpoint = rehearsal.checkpoint_buffer(stored_slices(trainer.slices));
+    const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer.stored());
     prediction.device = rehearsal.device_peak();
     prediction.host = rehearsal.host_peak();
   }

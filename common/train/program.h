@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/checkpoint/writer.h"
 #include "common/grid/traffic.h"
 #include "common/train/model_state.h"
 #include "common/train/named_files.h"
@@ -20,7 +21,8 @@ struct TrainerCalls {
   std::function<StepResult()> step;
   std::function<double(size_t)> evaluate;
   std::function<std::vector<Slice>(std::string_view kind)> slices;
-  std::function<void(CheckpointReader&)> restore;  // all but scalars
+  std::function<std::vector<NamedSlice>()> stored;  // all slices that a checkpoint has
+  std::function<void(CheckpointReader&)> restore;   // all but scalars
   std::function<std::vector<Scalar>()> scalars;
   std::function<void()> check_replicas;  // may be empty
   std::function<std::string()> report;   // may be empty
@@ -49,6 +51,17 @@ std::vector<Slice> slices_of(T& trainer, std::string_view kind) {
   }
 }
 
+// Returns all slices that a checkpoint has.
+template <Trainer T>
+std::vector<NamedSlice> stored_of(T& trainer) {
+  std::vector<NamedSlice> slices =
+      stored_slices([&](std::string_view kind) { return slices_of(trainer, kind); });
+  if constexpr (requires { trainer.stored(); }) {
+    for (NamedSlice& slice : trainer.stored()) slices.push_back(std::move(slice));
+  }
+  return slices;
+}
+
 // Returns all numbers that decide the steps to come.
 template <Trainer T>
 std::vector<Scalar> scalars_of(T& trainer) {
@@ -68,7 +81,11 @@ TrainerCalls make_trainer(const TrainerContext& context, const typename T::Flags
   calls.step = [trainer] { return trainer->step(); };
   calls.evaluate = [trainer](size_t num_batches) { return trainer->evaluate(num_batches); };
   calls.slices = [trainer](std::string_view kind) { return slices_of(*trainer, kind); };
-  calls.restore = [trainer](CheckpointReader& from) { trainer->state().restore(from); };
+  calls.stored = [trainer] { return stored_of(*trainer); };
+  calls.restore = [trainer](CheckpointReader& from) {
+    trainer->state().restore(from);
+    if constexpr (requires { trainer->restore(from); }) trainer->restore(from);
+  };
   calls.scalars = [trainer] { return scalars_of(*trainer); };
   if constexpr (requires { trainer->check_replicas(); }) {
     calls.check_replicas = [trainer] { trainer->check_replicas(); };

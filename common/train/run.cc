@@ -8,21 +8,6 @@
 #include "common/train/training_run.h"
 
 namespace ladder {
-namespace {
-
-ConnectOptions connect_options(const ConnectionFlags& flags, DeviceType device) {
-  const std::string& name = flags.communication;
-  return {.device = device,
-          .device_path = name == "nccl"     ? DevicePath::nccl
-                         : name == "staged" ? DevicePath::staged
-                                            : DevicePath::automatic,
-          .shared_memory = !flags.no_shared_memory,
-          .mpi = {.check_collectives = flags.check_collectives,
-                  .timeout_seconds = flags.collective_timeout}};
-}
-
-}  // namespace
-
 int run(const Program& program, int argc, const char* const* argv) {
   return run_guarded(program.lesson, program.is_distributed, [&](Job& job) {
     require_same_program(job, program.lesson.name, argc, argv);
@@ -36,7 +21,7 @@ int run(const Program& program, int argc, const char* const* argv) {
                                  ? program.arrange(job.size(), job.rank())
                                  : ProcessGrid{.data_size = job.size(), .rank = job.rank()};
     const RunConfig config = options.resolve(grid, job.node_size());
-    job.connect(connect_options(options.connection(), config.device));
+    job.connect(options.connection().options(config.device));
     TrainingRun(program, config, grid, job, predict(program, config, grid)).train();
   });
 }

@@ -17,7 +17,7 @@ def grade_test(lesson, full, wrong):
     exercise_program(
         name = lesson + "_not_written",
         lesson = lesson,
-        replacements = ["//tools/grader:unwritten/%s/%s" % (lesson, label.split(":")[1]) for label in EXERCISES[lesson]],
+        replacements = ["//tools/grader:unwritten/%s/%s" % (lesson, label.split(":")[1].split("/")[-1]) for label in EXERCISES[lesson]],
     )
     solutions[":" + lesson + "_not_written"] = " ".join(["0"] * len(full.split(" ")))
     for name, (points, file, edits) in wrong.items():

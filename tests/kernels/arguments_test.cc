@@ -11,6 +11,7 @@
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
+#include "kernels/orthonormalize.h"
 #include "kernels/residual.h"
 #include "tests/kernels/support.h"
 
@@ -223,6 +224,12 @@ const Kernel kKernels[] = {
      0,
      false,
      [](const Views& v) { decode_sum(stream(), v[0], v[1], {}); },
+     false},
+    {"orthonormalize",
+     {{"matrix", {2, 3}, Kind::x, true}},
+     0,
+     false,
+     [](const Views& v) { orthonormalize(stream(), v[0]); },
      false},
     {"add_residual",
      {{"out", {2, 3}}, {"residual", {2, 3}}, {"update", {2, 3}}, {"bias", {3}}},

@@ -6,6 +6,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
+#include "kernels/orthonormalize.h"
 
 namespace ladder {
 namespace {
@@ -38,6 +39,10 @@ TEST_CASE("codecs: the words, the numbers, and with feedback what is held, read 
   check_cost(encode_cost(words, {}, in), 512, 1024, 260);
   check_cost(encode_cost(words, in, in), 512 + 768, 2048, 260 + 1024);
   check_cost(decode_sum_cost(in, view({3, 65}, DType::int32)), 5 * 256, 780, 1024);
+}
+
+TEST_CASE("orthonormalize: two products for each pair of rows, the length, the factor") {
+  check_cost(orthonormalize_cost(view({4, 10})), 13 * 40, 160, 160);
 }
 
 TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {

@@ -249,11 +249,12 @@ Check overlap(int points, const Training& training, const std::string& communica
   return {points, "overlap", look, hint};
 }
 
-std::string other_scale(const Outcome& learner, const Outcome& lesson) {
+std::string other_metric(const Outcome& learner, const Outcome& lesson,
+                         const std::vector<std::string>& names) {
   const auto ours = steps_of(learner), theirs = steps_of(lesson);
   for (size_t i = 0; i < theirs.size(); ++i) {
     if (i >= ours.size()) return concat("no step ", i + 1);
-    for (const char* const name : {"loss_scale", "skipped"}) {
+    for (const std::string& name : names) {
       const auto a = ours[i].value(name, nlohmann::json()),
                  b = theirs[i].value(name, nlohmann::json());
       if (a != b) return concat("step ", i + 1, ": ", name, " is ", a.dump(), ", not ", b.dump());

@@ -46,8 +46,9 @@ Check bytes_sent(int points, const Training& training, const std::string& hint);
 Check overlap(int points, const Training& training, const std::string& communication,
               const std::string& computation, const std::string& hint);
 
-// The first step in which loss scale, or whether the step was skipped, are not those of the other
-// run, in a sentence; empty: there is none.
-std::string other_scale(const Outcome& learner, const Outcome& lesson);
+// The first step in which one of the metrics of these names is not that of the other run, in a
+// sentence; empty: there is none.
+std::string other_metric(const Outcome& learner, const Outcome& lesson,
+                         const std::vector<std::string>& names);
 
 }  // namespace ladder

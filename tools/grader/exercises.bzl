@@ -49,13 +49,16 @@ EXERCISES = {
     "11_activation_checkpointing": {
         "//lessons/11_activation_checkpointing:policy.cc": ["choose_drops"],
     },
+    "12_gradient_compression": {
+        "//kernels:cpu/codec.cc": ["encode", "decode_sum"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },
 }
 
 def _file_name(label):
-    return label.split(":")[1]
+    return label.split(":")[1].split("/")[-1]
 
 def exercise(lesson):
     """Defines for one lesson:

@@ -236,6 +236,26 @@ std::vector<Check> activation_checkpointing() {
   };
 }
 
+std::vector<Check> compression() {
+  return {
+      compressed(2, "codes of 8 bits", "int8 --block-size 64",
+                 "for_blocks gives the place of every block: its first element, how many it has, "
+                 "and the word at which its code begins. encode_block and decode_block do the "
+                 "rest of a block."),
+      compressed(2, "other formats", "bf16 --dtype fp64",
+                 "dispatch_codec gives the types of the elements and of the format."),
+      compressed(3, "error feedback", "1bit --error-feedback",
+                 "What is held is added to the gradient before it is encoded; what the code "
+                 "decodes to is subtracted from the sum, and the rest is held."),
+      compressed(2, "random numbers", "fp8-e4m3 --stochastic-rounding",
+                 "Every element of a call has a random number of its own, so each block begins "
+                 "with another one (Rounding::first)."),
+      compressed(1, "sums of rows", "int8 --error-feedback --block-size 32",
+                 "The first row sets the sum, the others add to it. Rows are a whole row of words "
+                 "apart, which may be more than the words of their elements."),
+  };
+}
+
 std::vector<Check> elastic() {
   const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
     return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
@@ -274,6 +294,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"09_3d_parallel", three_d},
     {"10_mixed_precision", mixed_precision},
     {"11_activation_checkpointing", activation_checkpointing},
+    {"12_gradient_compression", compression},
     {"17_elastic", elastic},
 };
 

@@ -152,18 +152,33 @@ Check operations_again(int points, Budgets budgets, const std::string& hint) {
   return {points, name, look, hint};
 }
 
-// The scales of all steps and which were skipped: those of the lesson's own program?
-Check scales(int points, const std::string& name, const std::string& flags,
-             const std::string& hint) {
-  const std::string all = concat("--model nano --dtype fp16 --threads 1 --sample 0 ",
-                                 "--evaluate-every 0 --metrics metrics.jsonl ", flags);
+namespace {
+
+// Are these metrics of all steps those of the lesson's own program?
+Check same_metrics(int points, const std::string& name, size_t num_ranks, const std::string& flags,
+                   const std::vector<std::string>& names, const std::string& hint) {
+  const std::string all = concat("--model nano --threads 1 --sample 0 --evaluate-every 0 ",
+                                 "--metrics metrics.jsonl ", flags);
   const auto look = [=](Grading& grading) -> std::string {
-    const Outcome& learner = grading.run(Whose::learner, 1, all);
-    const Outcome& lesson = grading.run(Whose::lesson, 1, all);
+    const Outcome& learner = grading.run(Whose::learner, num_ranks, all);
+    const Outcome& lesson = grading.run(Whose::lesson, num_ranks, all);
     if (!learner.ended_well()) return learner.complaint;
-    return other_scale(learner, lesson);
+    return other_metric(learner, lesson, names);
   };
   return {points, name, look, hint};
+}
+
+}  // namespace
+
+Check scales(int points, const std::string& name, const std::string& flags,
+             const std::string& hint) {
+  return same_metrics(points, name, 1, "--dtype fp16 " + flags, {"loss_scale", "skipped"}, hint);
+}
+
+Check compressed(int points, const std::string& name, const std::string& flags,
+                 const std::string& hint) {
+  return same_metrics(points, name, 2, "--steps 6 --compression " + flags, {"loss", "grad_norm"},
+                      hint);
 }
 
 }  // namespace ladder

@@ -30,4 +30,9 @@ Check activations_fit(int points, const std::string& hint);
 enum class Budgets { cheap, all };
 Check operations_again(int points, Budgets budgets, const std::string& hint);
 
+// Lesson 12 has the losses and gradient norms of the lesson's own program in every step, to the
+// bit. `flags`: of training on two ranks.
+Check compressed(int points, const std::string& name, const std::string& flags,
+                 const std::string& hint);
+
 }  // namespace ladder

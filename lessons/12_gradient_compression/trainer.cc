@@ -1,0 +1,116 @@
+#include "lessons/12_gradient_compression/trainer.h"
+
+#include <cmath>
+
+#include "common/train/replicas.h"
+#include "common/train/validators.h"
+#include "kernels/elementwise.h"
+#include "lessons/12_gradient_compression/compressed_sync.h"
+#include "lessons/12_gradient_compression/power_sgd.h"
+
+namespace ladder {
+void CompressionTrainer::Flags::add_to(CLI::App& app) {
+  compression.add_to(app);
+  const char* const group = "Data parallel";
+  app.add_option("--bucket-bytes", bucket_bytes,
+                 "Gradients are summed in buckets of at least this size, before compression "
+                 "[25MiB]")
+      ->transform(byte_size())
+      ->group(group);
+  app.add_flag("--no-overlap", no_overlap, "Sum the buckets after backward, not beside it")
+      ->group(group);
+}
+
+TrafficEntries CompressionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                           const Flags& flags) {
+  const Layout layout(config.model, grid.data_size);
+  const DType dtype = config.accumulation();
+  const CompressionFlags& compression = flags.compression;
+  const std::vector<Bucket> buckets = make_buckets(layout, dtype, flags.bucket_bytes);
+  Traffic traffic;
+  const auto add = [&](size_t bytes) {
+    if (bytes > 0) traffic += {.calls = 1, .payload_bytes = bytes};
+  };
+  if (compression.is_powersgd() && grid.data_size == 1) return {};
+  if (compression.is_powersgd()) {
+    for (const auto& bucket : make_power_sgd_buckets(layout, buckets, compression.rank())) {
+      add(bucket.first_elements * size_of(dtype));
+      add(bucket.second_elements * size_of(dtype));
+    }
+  } else {
+    for (const Bucket& bucket : buckets) {
+      const size_t n = bucket.num_elements;
+      add(compression.is_none()
+              ? n * size_of(dtype)
+              : CompressedSum::payload_bytes(compression.codec(), n, grid.data_size));
+    }
+  }
+  return {{{Purpose::gradient, Collective::all_reduce}, traffic}};
+}
+
+CompressionTrainer::CompressionTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      ranks_(context.ranks->world),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), {.gradients = {.source = context.ranks->registered}}),
+      model_(context, layout_, state_.parameters, state_.gradients),
+      share_(context.config, ranks_) {
+  make_sync(flags);
+}
+
+void CompressionTrainer::make_sync(const Flags& flags) {
+  const CompressionFlags& compression = flags.compression;
+  compression.check();
+  const bool overlap = !flags.no_overlap;
+  std::vector<Bucket> buckets = make_buckets(layout_, state_.gradients.dtype(), flags.bucket_bytes);
+  if (compression.is_none()) {
+    sync_ = std::make_unique<BucketSync>(state_, ranks_, std::move(buckets),
+                                         BucketSync::Options{.overlap = overlap});
+    return;
+  }
+  std::unique_ptr<CompressionSync> sync;
+  if (compression.is_powersgd()) {
+    sync = std::make_unique<PowerSgdSync>(context_, state_, buckets, compression.rank(), overlap);
+  } else {
+    sync = std::make_unique<CompressedSync>(
+        context_, state_, std::move(buckets),
+        CompressedSync::Options{.codec = compression.codec(),
+                                .error_feedback = compression.error_feedback,
+                                .stochastic_rounding = compression.stochastic_rounding,
+                                .overlap = overlap});
+  }
+  feedback_ = &sync->feedback();
+  sync_ = std::move(sync);
+}
+
+StepResult CompressionTrainer::step() {
+  const RunConfig& config = context_.config;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    // Micro-batches add up first, so each gradient is encoded once a step.
+    model_.backward(share_.is_last(first) ? sync_->hooks() : Hooks());
+  }
+  sync_->wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));  // of the decoded sum
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  sync_->update(step);
+  return {loss, norm, step.learning_rate};
+}
+
+std::vector<NamedSlice> CompressionTrainer::stored() const {
+  return feedback_ != nullptr ? feedback_->stored() : std::vector<NamedSlice>();
+}
+
+void CompressionTrainer::restore(CheckpointReader& checkpoint) {
+  if (feedback_ != nullptr) feedback_->restore(checkpoint);
+}
+
+void CompressionTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
+
+}  // namespace ladder

@@ -1,0 +1,57 @@
+// Lesson 12: gradient compression. Data parallel as lesson 02, with fewer bytes between ranks.
+#pragma once
+
+#include <memory>
+
+#include "common/train/gradient_sync.h"
+#include "common/train/ranks.h"
+#include "lessons/02_ddp/data_parallel.h"
+#include "lessons/12_gradient_compression/compression_flags.h"
+#include "lessons/12_gradient_compression/feedback.h"
+
+namespace ladder {
+
+// CompressionTrainer encodes gradients before it sends them. Without compression it is lesson 02 to
+// the bit.
+class CompressionTrainer {
+ public:
+  static constexpr LessonInfo kLesson = {"12_gradient_compression",
+                                         "Trains a GPT-2 on several ranks that send gradients in "
+                                         "fewer bits."};
+  static constexpr bool kDistributed = true;
+
+  struct Flags {
+    CompressionFlags compression = {};
+    size_t bucket_bytes = size_t{25} << 20;
+    bool no_overlap = false;
+    void add_to(CLI::App& app);
+  };
+
+  // Returns what a step communicates: the sum of all gradients, encoded, scales and all.
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
+
+  CompressionTrainer(const TrainerContext& context, const Flags& flags);
+  ModelState& state() { return state_; }
+  StepResult step();
+  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  // The error feedback, which a checkpoint has besides the state.
+  std::vector<NamedSlice> stored() const;
+  void restore(CheckpointReader& checkpoint);
+  // Throws an Error that names a rank unless all replicas are the same to the bit.
+  void check_replicas();
+
+ private:
+  void make_sync(const Flags& flags);
+
+  TrainerContext context_;
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ModelRunner model_;
+  DataParallel share_;
+  std::unique_ptr<GradientSync> sync_;
+  Feedback* feedback_ = nullptr;  // of sync_; null if it has none
+};
+
+}  // namespace ladder

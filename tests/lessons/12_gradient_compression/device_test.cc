@@ -1,0 +1,42 @@
+// Lesson 12 on the device of this build, by NCCL and staged, against the CPU.
+#include <catch2/catch.hpp>
+
+#include "lessons/12_gradient_compression/trainer.h"
+#include "tests/lessons/device.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+using Compressed = CompressionTrainer;
+
+// In fp64 sums in another order differ so little that hardly any code falls on the other side of a
+// middle: one in a million runs of this size.
+void check_on_device(DeviceType device, Communicator& all, MemorySource* registered) {
+  RunConfig config = on_device(equivalence_config(DType::fp64, 2), device);
+  config.global_batch_size = 8;
+  for (const char* codec : {"int8"}) {
+    const Compressed::Flags flags = {.compression = {.compression = codec, .error_feedback = true}};
+    require_cpu_gradients<Compressed>(config, all, registered, flags);
+  }
+}
+
+TEST_CASE("staged: the CPU's gradients") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  const auto all = staged_world(ranks, 10'000);
+  check_on_device(*device, *all, nullptr);
+}
+
+TEST_CASE("NCCL: the CPU's gradients") {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  NcclMemory memory(*device);
+  const auto all = nccl_world(ranks, &memory);
+  check_on_device(*device, *all, &memory);
+}
+
+}  // namespace
+}  // namespace ladder
