@@ -1,0 +1,69 @@
+#include "tools/grader/later_exercises.h"
+
+#include "kernels/runtime/check.h"
+#include "tools/grader/printed.h"
+#include "tools/grader/resumed.h"
+
+namespace ladder {
+
+std::vector<Check> activation_checkpointing() {
+  const std::string model = "--layers 6 --micro-batch-size 3 --activation-memory ";
+  return {
+      gradients(2, "gradients with little memory", {.flags = model + "600000"},
+                "A count is at most the number of blocks."),
+      activations_fit(3,
+                      "Of n blocks that drop a tensor n - 1 save its bytes: the shared memory "
+                      "needs room for one."),
+      operations_again(2, Budgets::cheap,
+                       "First drop what costs few operations for its bytes: GELU and the "
+                       "layernorms."),
+      operations_again(3, Budgets::all,
+                       "The last tensor that you drop may save more than is missing: perhaps "
+                       "another one, or two smaller ones instead of it, cost less."),
+  };
+}
+
+std::vector<Check> compression() {
+  return {
+      compressed(2, "codes of 8 bits", "int8 --block-size 64",
+                 "for_blocks gives the place of every block: its first element, how many it has, "
+                 "and the word at which its code begins. encode_block and decode_block do the "
+                 "rest of a block."),
+      compressed(2, "other formats", "bf16 --dtype fp64",
+                 "dispatch_codec gives the types of the elements and of the format."),
+      compressed(3, "error feedback", "1bit --error-feedback",
+                 "What is held is added to the gradient before it is encoded; what the code "
+                 "decodes to is subtracted from the sum, and the rest is held."),
+      compressed(2, "random numbers", "fp8-e4m3 --stochastic-rounding",
+                 "Every element of a call has a random number of its own, so each block begins "
+                 "with another one (Rounding::first)."),
+      compressed(1, "sums of rows", "int8 --error-feedback --block-size 32",
+                 "The first row sets the sum, the others add to it. Rows are a whole row of words "
+                 "apart, which may be more than the words of their elements."),
+  };
+}
+
+std::vector<Check> elastic() {
+  const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
+    return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
+                                  pipeline, " ", more)};
+  };
+  // One tensor, mlp.c_fc.weight, has two chunks of 1 MiB.
+  const char* const wide = "--layers 1 --hidden 256";
+  return {
+      resumed(3, "from 4 ranks' shards to 3", {layout(4, 1, 1), layout(3, 1, 1)},
+              "Both slices lie in one run. What they have in common begins at the larger of the "
+              "two beginnings and ends at the smaller of the two ends; from and to count from the "
+              "beginning of each slice."),
+      resumed(3, "from columns to shards", {layout(2, 2, 1), layout(3, 1, 1)},
+              "Element i of a part is element first + i / length * stride + i % length of the "
+              "whole tensor."),
+      resumed(2, "from shards to a grid", {layout(3, 1, 1), layout(4, 2, 2)},
+              "The wanted slice has many runs, too: go on to the next one where one ends."),
+      bytes_read(2, {layout(2, 1, 2, wide), layout(2, 2, 1, wide)},
+                 "The reader keeps one chunk. Overlaps in the order in which they are stored need "
+                 "each chunk once."),
+  };
+}
+
+}  // namespace ladder
