@@ -32,8 +32,8 @@ struct MessageLabel {
 class Messages {
  public:
   struct Options {
-    double timeout_seconds = 0;      // 0 = wait for ever
-    bool synchronous_sends = false;  // for tests: a send ends only when its receiver has come
+    double timeout_seconds = 0;            // 0 = wait for ever
+    bool synchronous_sends = false;        // for tests: a send ends only when its receiver has come
     std::shared_ptr<TokenBucket> network;  // slows messages down; null: as fast as they go
   };
   // Collective over `ranks`. `names` has the name of each rank, such as "rank 3 on hostname".
