@@ -69,7 +69,7 @@ TEST_CASE("every flag is compared, and whatever is given to it shows") {
     const Values usual = settings_of(always).value();
     REQUIRE(usual.contains(name));
     size_t num_shown = 0;
-    for (const char* const value : {"", "3", "0.5", "y", "other"}) {
+    for (const char* const value : {"", "3", "0.5", "y", "other", "block"}) {
       std::vector<const char*> flags = always;
       flags.push_back(name.c_str());
       if (*value != 0) flags.push_back(value);
