@@ -19,12 +19,15 @@ struct Call {
   Reduction reduction = Reduction::sum;
   uint32_t peer = 0;    // the root, as a rank of the group
   size_t elements = 0;  // elements of the full vector, not of this rank's part
-  // Where the buffers lie if they are in memory that the ranks of a machine share (node_memory.h).
-  // This may differ from rank to rank, so same_call() ignores it. An operation with one buffer has
-  // the same place twice.
-  bool in_registered = false, out_registered = false;
-  uint32_t in_allocation = 0, out_allocation = 0;
-  size_t in_offset = 0, out_offset = 0;
+  // Where a buffer lies if it is in memory that the ranks of a machine share (node_memory.h).
+  struct Buffer {
+    bool registered = false;
+    uint32_t allocation = 0;
+    size_t offset = 0;
+  };
+  // These may differ from rank to rank, so same_call() ignores them. An operation with one buffer
+  // has it twice.
+  Buffer in = {}, out = {};
 };
 
 // Returns true if two ranks call the same operation with the same dtype, reduction, root and number

@@ -21,11 +21,11 @@ class CompressedAreas;
 // slice r, which has `slice_elements` elements, or what is left for the last ranks. A call
 //   1. encodes this rank's elements: those of slice r for rank r, of its own slice for itself;
 //   2. sends them: an all_to_all of words;
-//   3. decodes what all ranks have sent of the own slice and adds it up in rank order, in the
-//      buffer's dtype; encodes the sum once;
+//   3. decodes what all ranks have sent of slice r on rank r, its owner, adds it up in rank order,
+//      in the buffer's dtype, and encodes the sum once;
 //   4. sends it to all: an all_gather of words;
-//   5. decodes the sums of all slices into the buffer, the own one too: so all ranks have the same
-//      bits.
+//   5. decodes the sums of all slices into the buffer. The owner decodes its sum too, so all ranks
+//      have the same bits.
 // What encoding leaves out in steps 1 and 3 is added to the numbers of the next call if there is
 // feedback. The bits do not depend on the transport, nor on the size of the pieces.
 //

@@ -4,7 +4,7 @@
 
 namespace ladder {
 
-Machines::Machines(const std::vector<size_t>& machine_of, size_t rank) {
+Machines::Machines(const std::vector<size_t>& machine_of, size_t rank) : rank_(rank) {
   std::map<size_t, size_t> index_of;
   for (size_t r = 0; r < machine_of.size(); ++r) {
     const size_t machine = index_of.try_emplace(machine_of[r], ranks_.size()).first->second;
@@ -13,20 +13,12 @@ Machines::Machines(const std::vector<size_t>& machine_of, size_t rank) {
     place_of_.push_back(ranks_[machine].size());
     ranks_[machine].push_back(r);
   }
-  own_ = machine_of_[rank];
-  place_ = place_of_[rank];
-  std::vector<size_t> num_carried(machine_of_.size());
-  for (size_t machine = 0; machine < ranks_.size(); ++machine) {
-    for (size_t r = 0; r < machine_of_.size(); ++r) {
-      if (machine_of_[r] == machine) continue;
-      ++num_carried[carrier(machine, r)];
-      if (carrier(machine, r) == rank) carried_.push_back(r);
-    }
-  }
   for (size_t r = 0; r < machine_of_.size(); ++r) {
     // A rank alone on its machine sends its own elements from where they are.
-    const bool is_alone = ranks_[machine_of_[r]].size() == 1;
-    most_slices_ = std::max(most_slices_, is_alone ? 0 : num_carried[r]);
+    if (ranks_[machine_of_[r]].size() == 1) continue;
+    size_t num_carried = 0;
+    for (size_t slice = 0; slice < machine_of_.size(); ++slice) num_carried += carries(r, slice);
+    most_slices_ = std::max(most_slices_, num_carried);
   }
   most_slices_ += ranks_.size() - 1;
 }

@@ -7,8 +7,8 @@
 
 namespace ladder {
 
-// The ranks of a group by machine. Machines are in the order of their first ranks, and so are the
-// ranks of a machine.
+// The ranks of a group by machine. Machines are in the order of their first ranks. The ranks of a
+// machine are in their own order.
 class Machines {
  public:
   // `machine_of` has a number for each rank of the group. Ranks with the same number are on one
@@ -19,10 +19,10 @@ class Machines {
   size_t size() const { return ranks_.size(); }
   const std::vector<size_t>& ranks(size_t machine) const { return ranks_[machine]; }
   // This rank's machine, its ranks, and this rank's place among them.
-  size_t own() const { return own_; }
-  const std::vector<size_t>& here() const { return ranks_[own_]; }
-  size_t place() const { return place_; }
-  bool is_here(size_t rank) const { return machine_of_[rank] == own_; }
+  size_t own() const { return machine_of_[rank_]; }
+  const std::vector<size_t>& here() const { return ranks_[own()]; }
+  size_t place() const { return place_of_[rank_]; }
+  bool is_here(size_t rank) const { return machine_of_[rank] == own(); }
   size_t machine_of(size_t rank) const { return machine_of_[rank]; }
   // Returns the place of a rank among the ranks of its machine.
   size_t place_of(size_t rank) const { return place_of_[rank]; }
@@ -34,18 +34,24 @@ class Machines {
     if (machine_of_[rank] == machine) return rank;
     return ranks_[machine][rank % ranks_[machine].size()];
   }
-  // Returns the ranks on other machines whose slices this rank carries.
-  const std::vector<size_t>& carried() const { return carried_; }
+  // Returns whether `rank` carries slice `slice` although another machine has its owner.
+  bool carries(size_t rank, size_t slice) const {
+    return machine_of_[rank] != machine_of_[slice] && carrier(machine_of_[rank], slice) == rank;
+  }
+  // Returns whether it is the rank's turn if the ranks of each machine do something one by one.
+  bool has_turn(size_t rank, size_t turn) const {
+    return place_of_[rank] == turn % ranks_[machine_of_[rank]].size();
+  }
   // Returns how many slices a rank of this group holds at most while it sums slices: what it sends
   // for slices of other machines, and what it receives for its own from each of them. The same on
   // all ranks.
   size_t most_slices() const { return most_slices_; }
 
  private:
+  size_t rank_;
   std::vector<size_t> machine_of_, place_of_;
   std::vector<std::vector<size_t>> ranks_;
-  std::vector<size_t> carried_;
-  size_t own_ = 0, place_ = 0, most_slices_ = 0;
+  size_t most_slices_ = 0;
 };
 
 }  // namespace ladder

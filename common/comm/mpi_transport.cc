@@ -86,16 +86,18 @@ Machines MpiTransport::find_machines(const Setup& setup) {
 }
 
 void MpiTransport::share_memory() {
-  mpi_check(MPI_Comm_split(comm_, static_cast<int>(machines_.own()), static_cast<int>(rank()),
-                           &members_here_));
+  MPI_Comm here = MPI_COMM_NULL;
+  mpi_check(
+      MPI_Comm_split(comm_, static_cast<int>(machines_.own()), static_cast<int>(rank()), &here));
   int node_rank = static_cast<int>(world_.node_rank());
   std::vector<int> node_ranks(machines_.here().size());
-  mpi_check(MPI_Allgather(&node_rank, 1, MPI_INT, node_ranks.data(), 1, MPI_INT, members_here_));
+  mpi_check(MPI_Allgather(&node_rank, 1, MPI_INT, node_ranks.data(), 1, MPI_INT, here));
   node_ranks_.assign(node_ranks.begin(), node_ranks.end());
   for (size_t r : machines_.here()) names_here_.push_back(names_[r]);
   meeting_ = std::make_unique<Meeting>(
-      members_here_, names_here_,
-      Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds}, given_up());
+      here, names_here_, Meeting::Limits{options_.timeout_seconds, options_.longest_sleep_seconds},
+      given_up());
+  MPI_Comm_free(&here);
 }
 
 MpiTransport::~MpiTransport() {
@@ -106,9 +108,7 @@ MpiTransport::~MpiTransport() {
   if (given_up()) static_cast<void>(new std::vector<char>(std::move(staging_)));
   // Freeing waits for the other ranks. While an exception unwinds they may never come; the program
   // is about to end all of them.
-  if (std::uncaught_exceptions() > 0) return;
-  if (members_here_ != MPI_COMM_NULL) MPI_Comm_free(&members_here_);
-  MPI_Comm_free(&comm_);
+  if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
 Call MpiTransport::describe(const Request& request) const {
@@ -122,16 +122,13 @@ Call MpiTransport::describe(const Request& request) const {
   call.elements = view.num_elements();
   if (!request.out.empty()) call.elements = std::max(call.elements, request.out.num_elements());
   if (node_memory_ == nullptr) return call;
-  if (const auto place = node_memory_->find(view.data())) {
-    call.in_registered = true;
-    call.in_allocation = static_cast<uint32_t>(place->allocation);
-    call.in_offset = place->offset;
-  }
-  if (const auto place = node_memory_->find(request.out.data())) {
-    call.out_registered = true;
-    call.out_allocation = static_cast<uint32_t>(place->allocation);
-    call.out_offset = place->offset;
-  }
+  const auto buffer_at = [&](const void* data) -> Call::Buffer {
+    const auto place = node_memory_->find(data);
+    if (!place) return {};
+    return {true, static_cast<uint32_t>(place->allocation), place->offset};
+  };
+  call.in = buffer_at(view.data());
+  call.out = request.out.data() == view.data() ? call.in : buffer_at(request.out.data());
   return call;
 }
 
@@ -150,7 +147,7 @@ bool MpiTransport::is_registered(Collective collective) const {
   const bool writes = machines_.size() > 1 && collective == Collective::all_gather;
   for (size_t place = 0; place < machines_.here().size(); ++place) {
     const Call& call = meeting_->call_of(place);
-    if (!call.in_registered || (writes && !call.out_registered)) return false;
+    if (!call.in.registered || (writes && !call.out.registered)) return false;
   }
   return true;
 }
@@ -180,25 +177,13 @@ void MpiTransport::compare(const Request& request) {
   if (!meeting_ || machines_.size() > 1) compare_by_messages(call);
 }
 
-TensorView MpiTransport::peer_memory(const Request& request, size_t peer, size_t first,
-                                     size_t count) {
+TensorView MpiTransport::peer_memory(Call::Buffer Call::*buffer, size_t peer, size_t first,
+                                     size_t count) const {
   const size_t place = machines_.place_of(peer);
   const Call& call = meeting_->call_of(place);
-  return in_node_memory({call.in_allocation, call.in_offset}, place, request.in.dtype(), first,
-                        count);
-}
-
-TensorView MpiTransport::peer_out(const Request& request, size_t peer, size_t first, size_t count) {
-  const size_t place = machines_.place_of(peer);
-  const Call& call = meeting_->call_of(place);
-  return in_node_memory({call.out_allocation, call.out_offset}, place, request.out.dtype(), first,
-                        count);
-}
-
-TensorView MpiTransport::in_node_memory(const NodeMemory::Place& buffer, size_t place, DType dtype,
-                                        size_t first, size_t count) const {
-  char* const base = static_cast<char*>(node_memory_->at(buffer, node_ranks_[place]));
-  return TensorView(base + first * size_of(dtype), dtype, DeviceType::cpu, {count});
+  const auto& [registered, allocation, offset] = call.*buffer;
+  const auto base = static_cast<char*>(node_memory_->at({allocation, offset}, node_ranks_[place]));
+  return TensorView(base + first * size_of(call.dtype), call.dtype, DeviceType::cpu, {count});
 }
 
 void MpiTransport::execute_shared(Operation& operation) {
@@ -207,7 +192,7 @@ void MpiTransport::execute_shared(Operation& operation) {
   // Returns the same elements of every rank's buffer, in rank order.
   const auto slices = [&](size_t first, size_t count) {
     std::vector<TensorView> views;
-    for (size_t r = 0; r < size(); ++r) views.push_back(peer_memory(request, r, first, count));
+    for (size_t r = 0; r < size(); ++r) views.push_back(peer_memory(&Call::in, r, first, count));
     return views;
   };
   // Each of the following functions moves bytes between ranks, and counts them where it does.
@@ -223,7 +208,7 @@ void MpiTransport::execute_shared(Operation& operation) {
         2 * (size() - 1) * views[0].num_bytes();  // read from each, written to each
   };
   const auto copy_from = [&](size_t peer, TensorView out, size_t first) {
-    copy_in_thread(out, peer_memory(request, peer, first, out.num_elements()));
+    copy_in_thread(out, peer_memory(&Call::in, peer, first, out.num_elements()));
     operation.moved.bytes += out.num_bytes();
   };
   // Each rank visits its peers beginning with the next rank, so that not all read the same peer at

@@ -67,21 +67,16 @@ class MpiTransport final : public Transport {
   static View part(const View& view, size_t first, size_t count) {
     return view.elements(first, {count});
   }
-  // Returns elements [first, first + count) of the `in` buffer that a peer gave to this call. It is
-  // registered memory of the peer, as this process sees it.
-  TensorView peer_memory(const Request& request, size_t peer, size_t first, size_t count);
-  // The same of the `out` buffer.
-  TensorView peer_out(const Request& request, size_t peer, size_t first, size_t count);
-  // Returns elements [first, first + count) of a buffer of the member at `place` on this machine.
-  TensorView in_node_memory(const NodeMemory::Place& buffer, size_t place, DType dtype,
-                            size_t first, size_t count) const;
+  // Returns elements [first, first + count) of a buffer, &Call::in or &Call::out, that a peer on
+  // this machine gave to this call. It is registered memory of the peer, as this process sees it.
+  TensorView peer_memory(Call::Buffer Call::*buffer, size_t peer, size_t first, size_t count) const;
   // Returns whether all ranks on this machine have registered what the call needs.
   bool is_registered(Collective collective) const;
   void meet_and_execute(Operation& operation);
   void execute_shared(Operation& operation);
 
   // Calls body(first, count) for pieces of at most `piece` elements that cover [0, n), in order. If
-  // n is 0 it calls body(0, 0) once.
+  // n is 0 it calls body(0, 0) once. (This and exchange() are in mpi_pieces.h.)
   template <class Body>
   void for_pieces(Operation& operation, size_t n, size_t piece, Body body);
   // Sends the view send(r) to every other rank r and receives into the view recv(r) from it. A view
@@ -111,10 +106,14 @@ class MpiTransport final : public Transport {
   void meet_other_machines(Operation& operation);
   // Sets `out` to the sum, over the ranks of this machine, of elements [first, first + count).
   void sum_here(Operation& operation, TensorView out, size_t first);
-  // Copies elements [first, first + count) of this rank's `out` to the other ranks of this machine.
-  void give_here(Operation& operation, size_t first, size_t count);
-  // Adds up slices: slice_of(r) returns the elements {first, count} of rank r's slice. Sums over
-  // the ranks of each machine travel to the owner, who sets `own` to their sum.
+  // Elements [first, first + count) of a vector.
+  struct Span {
+    size_t first, count;
+  };
+  // Copies these elements of this rank's `out` to the other ranks of this machine.
+  void give_here(Operation& operation, const Span& elements);
+  // Adds up slices; slice_of(r) returns rank r's. Sums over the ranks of each machine travel to the
+  // owner, who sets `own` to their sum. `area` has room for what is sent and received.
   template <class SliceOf>
   void sum_slices(Operation& operation, TensorView own, TensorView area, SliceOf slice_of);
   // Sends this rank's slice of `out` to all other machines, and what comes from them, and this
@@ -133,12 +132,11 @@ class MpiTransport final : public Transport {
   const MpiWorld& world_;
   NodeMemory* node_memory_;
   MpiOptions options_;
-  std::vector<std::string> names_;         // the members' names
-  Machines machines_;                      // the members' machines
-  std::vector<size_t> node_ranks_;         // of each member on this machine, its rank there
-  std::vector<std::string> names_here_;    // the names of the members on this machine
-  MPI_Comm members_here_ = MPI_COMM_NULL;  // these members
-  std::unique_ptr<Meeting> meeting_;       // of these members; null unless members share memory
+  std::vector<std::string> names_;       // the members' names
+  Machines machines_;                    // the members' machines
+  std::vector<size_t> node_ranks_;       // of each member on this machine, its rank there
+  std::vector<std::string> names_here_;  // the names of the members on this machine
+  std::unique_ptr<Meeting> meeting_;     // of these members; null unless members share memory
   // `messages_` is for collectives, and `transfers_` for sends and receives, which may be under way
   // at the same time.
   Messages messages_, transfers_;

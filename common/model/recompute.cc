@@ -52,6 +52,7 @@ void check_recompute(const RecomputeMode& mode, size_t num_blocks) {
 
 RecomputePlan plan_recompute(const RecomputeMode& mode, size_t num_blocks, size_t num_in_flight) {
   check_recompute(mode, num_blocks);
+  if (!mode.of_blocks.empty()) return RecomputePlan(mode.of_blocks, num_in_flight);
   std::vector<BlockSteps> dropped(num_blocks, mode.dropped);
   for (size_t block = 0; block + 1 < num_blocks; ++block) {
     dropped[block][S::out] = (block + 1) % mode.group_size != 0;

@@ -20,6 +20,9 @@ struct RecomputeMode {
   std::string name = "none";
   BlockSteps dropped = {};  // the steps whose tensors are dropped within a block
   size_t group_size = 1;    // K consecutive blocks form a group, within which `out` is dropped too
+  // What each block drops, if that has been chosen block by block; otherwise empty. Then the two
+  // above say nothing.
+  std::vector<BlockSteps> of_blocks = {};
 };
 // Throws a UserError that names --recompute if there is no such mode.
 RecomputeMode parse_recompute(const std::string& name);

@@ -3,17 +3,6 @@
 #include <utility>
 
 namespace ladder {
-namespace {
-
-RecomputePlan plan_of(const RunConfig& config, const Layout& layout,
-                      const ModelRunner::Options& options) {
-  return options.recompute != nullptr
-             ? *options.recompute
-             : plan_recompute(config.recompute, layout.count(OperationKind::block),
-                              options.num_slots);
-}
-
-}  // namespace
 
 ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
                          ConstTensorView parameters, TensorView gradients, Options options)
@@ -21,7 +10,9 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
       micro_batch_size_(context.config.micro_batch_size),
       workspace_(context.device_memory, layout, context.config.dtype,
                  context.config.micro_batch_size, context.config.model.sequence_length,
-                 options.summed, plan_of(context.config, layout, options)),
+                 options.summed,
+                 plan_recompute(context.config.recompute, layout.count(OperationKind::block),
+                                options.num_slots)),
       model_(layout, parameters, gradients, std::move(options.tensor), workspace_.shared().plan()),
       losses_(context, context.config.num_micro_batches(layout.world_size())) {
   const RunConfig& config = context.config;

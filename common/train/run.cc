@@ -8,6 +8,7 @@
 #include "common/train/training_run.h"
 
 namespace ladder {
+
 int run(const Program& program, int argc, const char* const* argv) {
   return run_guarded(program.lesson, program.is_distributed, [&](Job& job) {
     require_same_program(job, program.lesson.name, argc, argv);

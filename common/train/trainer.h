@@ -54,9 +54,8 @@ struct TrainerContext {
 //   scalars()                optional: numbers that decide the steps to come, besides those of
 //                            state(). What is in neither must not decide anything: it is lost when
 //                            training resumes from a checkpoint
-//   stored(), restore(from)  optional: slices by name that a checkpoint has besides the usual
-//   kinds,
-//                            and what sets them again, after those of state()
+//   stored(), restore(from)  optional: slices that a checkpoint has besides those of state(), by
+//                            name, and what sets them again
 //   check_replicas()         optional: throws Error unless copies on several ranks are identical
 //   kDistributed             optional: true if it runs on several ranks
 //   traffic(config, grid, flags)  optional, static: what a step communicates, by formula

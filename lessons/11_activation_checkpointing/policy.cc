@@ -106,13 +106,13 @@ DropCounts choose_drops(const std::vector<StepCost>& costs, size_t num_blocks, s
   return choices.back().counts;
 }
 
-RecomputePlan plan_of(const std::vector<StepCost>& costs, const DropCounts& counts,
+RecomputeMode mode_of(const std::vector<StepCost>& costs, const DropCounts& counts,
                       size_t num_blocks) {
-  std::vector<BlockSteps> dropped(num_blocks);
+  RecomputeMode mode = {.name = "chosen", .of_blocks = std::vector<BlockSteps>(num_blocks)};
   for (size_t i = 0; i < costs.size(); ++i) {
-    for (size_t block = 0; block < counts[i]; ++block) dropped[block].set(costs[i].step);
+    for (size_t block = 0; block < counts[i]; ++block) mode.of_blocks[block].set(costs[i].step);
   }
-  return RecomputePlan(dropped, 1);
+  return mode;
 }
 
 }  // namespace ladder

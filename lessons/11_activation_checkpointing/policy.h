@@ -38,8 +38,8 @@ double added_flops(const std::vector<StepCost>& costs, const DropCounts& counts)
 // fewest operations again. REQUIRES: it is possible.
 DropCounts choose_drops(const std::vector<StepCost>& costs, size_t num_blocks, size_t bytes);
 
-// Returns the plan in which, of each step, the first so many blocks drop the tensors.
-RecomputePlan plan_of(const std::vector<StepCost>& costs, const DropCounts& counts,
+// Returns the mode in which, of each step, the first so many blocks drop the tensors.
+RecomputeMode mode_of(const std::vector<StepCost>& costs, const DropCounts& counts,
                       size_t num_blocks);
 
 }  // namespace ladder

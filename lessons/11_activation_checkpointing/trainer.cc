@@ -1,20 +1,17 @@
 #include "lessons/11_activation_checkpointing/trainer.h"
 
-#include <cmath>
-
 #include "common/train/report.h"
 #include "common/train/validators.h"
-#include "kernels/elementwise.h"
 
 namespace ladder {
 namespace {
 
 constexpr const char* kFlag = "--activation-memory";
 
-// Returns the plan of the policy, or of --recompute.
-RecomputePlan choose_plan(const RunConfig& config, const CheckpointingTrainer::Flags& flags) {
+// Returns what the policy chooses, or --recompute.
+RecomputeMode choose_mode(const RunConfig& config, const CheckpointingTrainer::Flags& flags) {
   const size_t num_blocks = config.model.num_layers, most = flags.activation_memory;
-  if (most == 0) return plan_recompute(config.recompute, num_blocks, 1);
+  if (most == 0) return config.recompute;
   if (config.recompute.dropped.any()) {
     throw UserError(concat(kFlag, " chooses what is dropped, and so does --recompute ",
                            config.recompute.name, "; give one of them"));
@@ -28,7 +25,12 @@ RecomputePlan choose_plan(const RunConfig& config, const CheckpointingTrainer::F
                            " bytes for ", counted(config.micro_batch_size, "sequence"), "; take ",
                            least, ", or a smaller --micro-batch-size"));
   }
-  return plan_of(costs, choose_drops(costs, num_blocks, all - std::min(all, most)), num_blocks);
+  return mode_of(costs, choose_drops(costs, num_blocks, all - std::min(all, most)), num_blocks);
+}
+
+RunConfig with_mode(RunConfig config, const RecomputeMode& mode) {
+  config.recompute = mode;
+  return config;
 }
 
 }  // namespace
@@ -43,7 +45,7 @@ void CheckpointingTrainer::Flags::add_to(CLI::App& app) {
 
 std::string CheckpointingTrainer::describe(const RunConfig& config, const ProcessGrid&,
                                            const Flags& flags) {
-  const RecomputePlan plan = choose_plan(config, flags);
+  const RecomputePlan plan = plan_recompute(choose_mode(config, flags), config.model.num_layers, 1);
   std::string text = format("  %-10s %14s %16s %12s %11s %15s\n", "drops", "bytes a block",
                             "FLOP a block", "bytes/FLOP", "dropped by", "computed again");
   for (const StepCost& cost : step_costs(config)) {
@@ -68,38 +70,9 @@ std::string CheckpointingTrainer::describe(const RunConfig& config, const Proces
 }
 
 CheckpointingTrainer::CheckpointingTrainer(const TrainerContext& context, const Flags& flags)
-    : context_(context),
-      layout_(context.config.model, 1),
-      state_(context, layout_),
-      plan_(choose_plan(context.config, flags)),
-      model_(context, layout_, state_.parameters, state_.gradients, {.recompute = &plan_}) {}
-
-StepResult CheckpointingTrainer::step() {
-  const RunConfig& config = context_.config;
-  const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++state_.step;
-  fill(context_.stream, state_.gradients, 0);
-  for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
-    model_.load(Split::train, state_.step, first);
-    model_.forward();
-    model_.classify(1 / num_tokens);
-    model_.backward();  // computes again what the plan dropped, block by block
-  }
-  const double loss = model_.total_loss() / num_tokens;
-  const double norm = std::sqrt(state_.squared_norm());
-  const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);
-  return {loss, norm, step.learning_rate};
-}
-
-double CheckpointingTrainer::evaluate(size_t num_batches) {
-  const RunConfig& config = context_.config;
-  double total = 0;
-  for (size_t batch = 0; batch < num_batches; ++batch) {
-    model_.evaluate_sequences(batch, 0, config.global_batch_size);
-    total += model_.total_loss();
-  }
-  return total / static_cast<double>(num_batches * config.tokens_per_step());
-}
+    : config_(with_mode(context.config, choose_mode(context.config, flags))),
+      trainer_(
+          {config_, context.corpus, context.device_memory, context.host_memory, context.stream},
+          {}) {}
 
 }  // namespace ladder

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "common/grid/process_grid.h"
-#include "common/train/model_runner.h"
-#include "common/train/model_state.h"
+#include "lessons/01_single_gpu/trainer.h"
 #include "lessons/11_activation_checkpointing/policy.h"
 
 namespace ladder {
 
-// CheckpointingTrainer trains on one device. Given the bytes that activations may take, it chooses
-// what blocks drop, so that backward has to compute as little as possible again. (In all lessons
-// --recompute chooses by hand.) [Chen16; Korthikanti22]
+// CheckpointingTrainer is lesson 01's trainer, whose model drops activations and computes them
+// again in backward. Given the bytes that activations may take, it chooses what blocks drop, so
+// that backward has to compute as little as possible again. (In all lessons --recompute chooses by
+// hand.) [Chen16; Korthikanti22]
 class CheckpointingTrainer {
  public:
   static constexpr LessonInfo kLesson = {
@@ -27,16 +27,13 @@ class CheckpointingTrainer {
 
   // Allocates all memory that training needs. Throws UserError if activations do not fit.
   CheckpointingTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ModelState& state() { return trainer_.state(); }
+  StepResult step() { return trainer_.step(); }
+  double evaluate(size_t num_batches) { return trainer_.evaluate(num_batches); }
 
  private:
-  TrainerContext context_;
-  Layout layout_;
-  ModelState state_;
-  RecomputePlan plan_;
-  ModelRunner model_;
+  RunConfig config_;  // the user's, with what has been chosen
+  SingleGpuTrainer trainer_;
 };
 
 }  // namespace ladder

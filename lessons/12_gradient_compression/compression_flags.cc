@@ -49,11 +49,12 @@ void CompressionFlags::add_to(CLI::App& app) {
 
 Codec CompressionFlags::codec() const {
   Codec codec;
-  while (name_of(codec.format) != compression) {
-    codec.format = static_cast<Format>((static_cast<size_t>(codec.format) + 1) % kNumFormats);
-  }
   codec.block_size = block_size.value_or(codec.block_size);
-  return codec;
+  for (size_t i = 0; i < kNumFormats; ++i) {
+    codec.format = static_cast<Format>(i);
+    if (name_of(codec.format) == compression) return codec;
+  }
+  fail(concat("CompressionFlags::codec: ", compression, " is no codec"));
 }
 
 void CompressionFlags::check() const {

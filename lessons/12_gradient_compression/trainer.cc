@@ -9,6 +9,7 @@
 #include "lessons/12_gradient_compression/power_sgd.h"
 
 namespace ladder {
+
 void CompressionTrainer::Flags::add_to(CLI::App& app) {
   compression.add_to(app);
   const char* const group = "Data parallel";

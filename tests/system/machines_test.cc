@@ -8,6 +8,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "tests/system/cluster.h"
+#include "tests/system/split_runs.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
@@ -16,30 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
-const Flags kRun = {"--model",
-                    "nano",
-                    "--layers",
-                    "4",
-                    "--heads",
-                    "4",
-                    "--dtype",
-                    "fp64",
-                    "--steps",
-                    "2",
-                    "--global-batch-size",
-                    "8",
-                    "--sample",
-                    "0",
-                    "--evaluate-every",
-                    "0",
-                    "--threads",
-                    "1"};
-
 TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
   if (!clusters_are_possible()) return;
   const Scratch folder;
   const ProcessOptions options = {.folder = folder.path()};
-  require_success(run_single_gpu(kRun + Flags{"--dump", "one"}, options));
+  require_success(run_single_gpu(kSplitRun + Flags{"--dump", "one"}, options));
   const std::vector<Flags> lessons = {{lesson_path("02_ddp")},
                                       {lesson_path("05_zero3")},
                                       {lesson_path("07_tensor_parallel")},
@@ -51,7 +33,7 @@ TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
        {"node1:2,node2:2", "node1:3,node2:1", "node1:1,node2:1,node3:1,node4:1"}) {
     for (const Flags& lesson : lessons) {
       const ProcessResult result =
-          cluster.run({"--hosts", hosts}, lesson + kRun + Flags{"--dump", "many"}, options);
+          cluster.run({"--hosts", hosts}, lesson + kSplitRun + Flags{"--dump", "many"}, options);
       CAPTURE(hosts, lesson[0], result.out);
       require_success(result);
       CHECK_THAT(result.out, !Contains("differs"));

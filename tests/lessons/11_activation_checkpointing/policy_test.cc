@@ -74,7 +74,7 @@ TEST_CASE("one block that drops a tensor saves nothing and computes nothing agai
   CHECK(choose_drops(costs, 4, 0) == DropCounts{0});
   CHECK(choose_drops(costs, 4, 1) == DropCounts{2});
   CHECK(choose_drops(costs, 4, 201) == DropCounts{4});
-  const RecomputePlan plan = plan_of(costs, {2}, 4);
+  const RecomputePlan plan = plan_recompute(mode_of(costs, {2}, 4), 4, 1);
   CHECK(plan.drops(1, BlockStep::fc));
   CHECK(!plan.drops(2, BlockStep::fc));
   CHECK(plan.recomputed(0)[BlockStep::fc]);
@@ -127,8 +127,8 @@ TEST_CASE("a budget is kept, and one below the smallest is refused with the smal
         use[Category::activations] + use[Category::workspace] - none[Category::workspace];
     CHECK(taken <= budget);
     CHECK((taken == all) == (budget >= all));
-    const RecomputePlan plan =
-        plan_of(costs, choose_drops(costs, 5, all - std::min(all, budget)), 5);
+    const RecomputePlan plan = plan_recompute(
+        mode_of(costs, choose_drops(costs, 5, all - std::min(all, budget)), 5), 5, 1);
     CHECK(cost_of(config, plan).bytes == taken);
   }
   CHECK_THROWS_AS(predicted(config, "none", least - 1), UserError);
