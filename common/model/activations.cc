@@ -25,14 +25,14 @@ size_t columns_of(const ActivationSpec& spec, size_t tensor_size) {
   return spec.split ? spec.columns / tensor_size : spec.columns;
 }
 
+}  // namespace
+
 Tensor make_activation(Memory& memory, Category category, const Layout& layout, DType dtype,
                        size_t rows, const ActivationSpec& spec) {
   const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
   return Tensor(memory, category, is_statistic ? accumulation_dtype(dtype) : dtype,
                 {rows * columns_of(spec, layout.part().tensor_size)});
 }
-
-}  // namespace
 
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
   const size_t c = config.hidden;
@@ -54,16 +54,37 @@ std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
 }
 
 SharedActivations::SharedActivations(Memory& memory, const Layout& layout, DType dtype, size_t rows,
-                                     RecomputePlan plan)
-    : plan_(std::move(plan)) {
+                                     RecomputePlan plan, OffloadPlan offload)
+    : plan_(std::move(plan)),
+      offload_(std::move(offload)),
+      specs_(block_activation_specs(layout.config())) {
   for (const BlockSteps& steps : plan_.sets()) {
-    std::vector<Tensor>& set = sets_.emplace_back();
-    for (const ActivationSpec& spec : block_activation_specs(layout.config())) {
+    std::vector<Tensor>& set = dropped_.emplace_back();
+    for (const ActivationSpec& spec : specs_) {
       set.push_back(steps[spec.step]
                         ? make_activation(memory, Category::workspace, layout, dtype, rows, spec)
                         : Tensor());
     }
   }
+  for (size_t turn = 0; turn < OffloadPlan::kTurns; ++turn) {
+    offloaded_.emplace_back(specs_.size());
+  }
+  for (size_t block = 0; block < layout.count(OperationKind::block); ++block) {
+    for (size_t i = 0; i < specs_.size(); ++i) {
+      const std::optional<size_t> set = offload_.set_of(block, specs_[i].step);
+      if (!set) continue;
+      Tensor& place = offloaded_[*set % OffloadPlan::kTurns][i];
+      if (!place.view().empty()) continue;
+      place = make_activation(memory, Category::activations, layout, dtype, rows, specs_[i]);
+    }
+  }
+}
+
+const Tensor* SharedActivations::find(size_t block, size_t index) const {
+  const size_t step = specs_[index].step;
+  if (plan_.drops(block, step)) return &dropped_[plan_.set_of(block)][index];
+  const std::optional<size_t> set = offload_.set_of(block, step);
+  return set ? &offloaded_[*set % OffloadPlan::kTurns][index] : nullptr;
 }
 
 Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch,
@@ -83,7 +104,7 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   for (size_t index = 0; index < layout.count(OperationKind::block); ++index) {
     std::vector<Tensor>& block = blocks_.emplace_back();
     for (size_t i = 0; i < block_specs_.size(); ++i) {
-      block.push_back(drops(index, i) ? Tensor() : make(block_specs_[i]));
+      block.push_back(find_shared(index, i) == nullptr ? make(block_specs_[i]) : Tensor());
     }
   }
   if (!layout.has(OperationKind::final_norm)) return;
@@ -123,11 +144,12 @@ TensorView Activations::block_input(size_t index) const {
 }
 
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
-                               size_t tokens, MemorySource* registered, RecomputePlan plan)
+                               size_t tokens, MemorySource* registered, RecomputePlan plan,
+                               OffloadPlan offload)
     : hidden_(layout.config().hidden),
       tensor_size_(layout.part().tensor_size),
       num_heads_(layout.config().num_heads / tensor_size_),
-      shared_(memory, layout, dtype, batch * tokens, std::move(plan)) {
+      shared_(memory, layout, dtype, batch * tokens, std::move(plan), std::move(offload)) {
   const size_t r = batch * tokens, c = hidden_, k = std::min(r, kClassifierRows);
   const DType full = accumulation_dtype(dtype);
   const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {

@@ -7,6 +7,7 @@
 #include "common/model/block.h"
 #include "common/model/classifier.h"
 #include "common/model/layout.h"
+#include "common/model/offload_plan.h"
 #include "common/model/recompute.h"
 
 namespace ladder {
@@ -28,23 +29,30 @@ struct ActivationSpec {
 // Returns the tensors of a transformer block, in the order of BlockActivation::Index.
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
 
-// SharedActivations is the memory of the tensors that blocks drop. All blocks use it in turn, and
-// all micro-batches. Its category is workspace.
+// Allocates one such tensor for `rows` rows. `dtype` is the compute dtype.
+Tensor make_activation(Memory& memory, Category category, const Layout& layout, DType dtype,
+                       size_t rows, const ActivationSpec& spec);
+
+// SharedActivations is the memory that all blocks use in turn, and all micro-batches: that of the
+// tensors that blocks drop (category workspace), and that of the tensors which wait for backward on
+// the host (category activations).
 class SharedActivations {
  public:
-  // Allocates the plan's sets for `rows` rows. `dtype` is the compute dtype.
+  // Allocates what the plans need for `rows` rows. `dtype` is the compute dtype.
   SharedActivations(Memory& memory, const Layout& layout, DType dtype, size_t rows,
-                    RecomputePlan plan);
+                    RecomputePlan plan, OffloadPlan offload);
 
   const RecomputePlan& plan() const { return plan_; }
-  // Returns the memory for a tensor that the block drops, by BlockActivation::Index.
-  const Tensor& tensor(size_t block, size_t index) const {
-    return sets_[plan_.set_of(block)][index];
-  }
+  const OffloadPlan& offload() const { return offload_; }
+  // Returns the tensor of the block, by BlockActivation::Index; null if it does not lie here.
+  const Tensor* find(size_t block, size_t index) const;
 
  private:
   RecomputePlan plan_;
-  std::vector<std::vector<Tensor>> sets_;  // by set, then by BlockActivation::Index
+  OffloadPlan offload_;
+  std::vector<ActivationSpec> specs_;
+  // By set and by place, then by BlockActivation::Index.
+  std::vector<std::vector<Tensor>> dropped_, offloaded_;
 };
 
 // Activations are the tensors that forward saves for backward, for the part of the model that the
@@ -53,7 +61,8 @@ class SharedActivations {
 class Activations {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. `dtype` is the compute dtype.
-  // What blocks drop lies in `shared`, which must outlive this object; if it is null, all is kept.
+  // What blocks share lies in `shared`, which must outlive this object; if it is null, they share
+  // nothing.
   Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
               const SharedActivations* shared = nullptr);
 
@@ -86,19 +95,20 @@ class Activations {
     return tensor.view().elements(0, {batch_ * tokens_});
   }
   Shape shape_of(const ActivationSpec& spec) const;
-  // Returns whether the block drops the tensor, by BlockActivation::Index.
-  bool drops(size_t block, size_t index) const {
-    return shared_ != nullptr && shared_->plan().drops(block, block_specs_[index].step);
+  // Returns the tensor in shared memory, by BlockActivation::Index; null if it is not there.
+  const Tensor* find_shared(size_t block, size_t index) const {
+    return shared_ == nullptr ? nullptr : shared_->find(block, index);
   }
   const Tensor& tensor(size_t block, size_t index) const {
-    return drops(block, index) ? shared_->tensor(block, index) : blocks_[block][index];
+    const Tensor* tensor = find_shared(block, index);
+    return tensor == nullptr ? blocks_[block][index] : *tensor;
   }
 
   size_t hidden_, tensor_size_;
   size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
   const SharedActivations* shared_;
   std::vector<ActivationSpec> block_specs_;
-  // By block, then by BlockActivation::Index. Tensors that the block drops are empty.
+  // By block, then by BlockActivation::Index. Tensors in shared memory are empty.
   std::vector<std::vector<Tensor>> blocks_;
   Tensor input_, final_norm_, final_mean_, final_rstd_;
 };
@@ -109,11 +119,12 @@ class ModelWorkspace {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. `registered` is the source of the
   // memory that tensor-parallel ranks sum; if it is null, that memory comes from the arena too.
-  // `plan` says what blocks drop.
+  // `plan` says what blocks drop, and `offload` what waits on the host.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
-                 MemorySource* registered = nullptr, RecomputePlan plan = {});
+                 MemorySource* registered = nullptr, RecomputePlan plan = {},
+                 OffloadPlan offload = {});
 
-  // Where activations lie that blocks drop.
+  // Where activations lie that blocks share.
   const SharedActivations& shared() const { return shared_; }
 
   // The views below have the sizes of the micro-batch that `activations` is for at the moment. In

@@ -31,6 +31,7 @@ Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradient
 
 template <class Body>
 void Gpt2::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const {
+  if (hooks.begin) hooks.begin(use);
   {
     const Range range(stream, layout_.unit(use.unit).name, name_of(use.pass));
     body(layout_.operations()[use.operation]);

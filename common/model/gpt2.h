@@ -56,7 +56,8 @@ class Gpt2 {
               const Hooks& hooks = {}) const;
 
  private:
-  // Calls body(operation) as a named range, which profilers and traces show, and then hooks.done.
+  // Calls hooks.begin, then body(operation) as a named range, which profilers and traces show, and
+  // then hooks.done.
   template <class Body>
   void run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const;
   // Returns the classifier's use in a walk. Throws if this part of the model has no classifier.

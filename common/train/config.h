@@ -46,6 +46,7 @@ struct RunConfig {
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
   RecomputeMode recompute;                    // what backward computes again instead of keeping it
+  bool offload_activations = false;           // whether what is kept waits on the host
 
   std::string dump, metrics, tensorboard, trace;  // paths; empty = none
   std::string export_to;  // path of the folder for the trained model; empty = none

@@ -19,6 +19,10 @@ void add_memory_flags(CLI::App& app, RunConfig& config) {
          "Activations that backward computes again instead of keeping them: none, cheap, "
          "attention, mlp, block, every-K (all within groups of K blocks) [none]")
       ->group(group);
+  app.add_flag("--offload-activations", config.offload_activations,
+               "Activations that are kept wait for backward in host memory; the device holds those "
+               "of two blocks")
+      ->group(group);
 }
 
 }  // namespace ladder

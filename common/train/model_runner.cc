@@ -2,20 +2,39 @@
 
 #include <utility>
 
+#include "common/model/offload.h"
+
 namespace ladder {
+namespace {
+
+ModelWorkspace make_workspace(const TrainerContext& context, const Layout& layout,
+                              const ModelRunner::Options& options) {
+  const RunConfig& config = context.config;
+  const size_t num_blocks = layout.count(OperationKind::block);
+  const RecomputePlan plan = plan_recompute(config.recompute, num_blocks, options.num_slots);
+  return ModelWorkspace(context.device_memory, layout, config.dtype, config.micro_batch_size,
+                        config.model.sequence_length, options.summed, plan,
+                        config.offload_activations
+                            ? OffloadPlan(plan, num_blocks, options.num_slots)
+                            : OffloadPlan());
+}
+
+}  // namespace
 
 ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
                          ConstTensorView parameters, TensorView gradients, Options options)
     : stream_(context.stream),
       micro_batch_size_(context.config.micro_batch_size),
-      workspace_(context.device_memory, layout, context.config.dtype,
-                 context.config.micro_batch_size, context.config.model.sequence_length,
-                 options.summed,
-                 plan_recompute(context.config.recompute, layout.count(OperationKind::block),
-                                options.num_slots)),
+      workspace_(make_workspace(context, layout, options)),
       model_(layout, parameters, gradients, std::move(options.tensor), workspace_.shared().plan()),
       losses_(context, context.config.num_micro_batches(layout.world_size())) {
   const RunConfig& config = context.config;
+  if (config.offload_activations) {
+    offload_ = std::make_unique<ActivationOffload>(
+        context.host_memory, layout, config.dtype,
+        config.micro_batch_size * config.model.sequence_length, workspace_.shared(),
+        context.stream.device(), options.num_slots);
+  }
   for (size_t slot = 0; slot < options.num_slots; ++slot) {
     slots_.push_back(
         {BatchLoader(context),
@@ -24,13 +43,19 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
   }
 }
 
+ModelRunner::~ModelRunner() = default;
+
+Hooks ModelRunner::with_offload(const Hooks& hooks, size_t slot) {
+  return offload_ ? offload_->added_to(hooks, stream_, slots_[slot].activations, slot) : hooks;
+}
+
 void ModelRunner::load(Split split, int64_t step, size_t first_sequence, size_t slot) {
   slots_[slot].batch.load(split, step, first_sequence);
 }
 
 void ModelRunner::forward(const Hooks& hooks, size_t slot) {
   const auto& [batch, activations] = slots_[slot];
-  model_.forward(stream_, activations, workspace_, batch.tokens(), hooks);
+  model_.forward(stream_, activations, workspace_, batch.tokens(), with_offload(hooks, slot));
 }
 
 void ModelRunner::classify(double token_weight, const Hooks& hooks, size_t slot) {
@@ -41,7 +66,7 @@ void ModelRunner::classify(double token_weight, const Hooks& hooks, size_t slot)
 
 void ModelRunner::backward(const Hooks& hooks, size_t slot) {
   const auto& [batch, activations] = slots_[slot];
-  model_.backward(stream_, activations, workspace_, batch.tokens(), hooks);
+  model_.backward(stream_, activations, workspace_, batch.tokens(), with_offload(hooks, slot));
 }
 
 void ModelRunner::evaluate(const Hooks& hooks, size_t slot) {

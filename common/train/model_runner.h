@@ -3,12 +3,15 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "common/model/gpt2.h"
 #include "common/train/micro_batch.h"
 
 namespace ladder {
+
+class ActivationOffload;
 
 // A slot: what one micro-batch needs from the loading of its tokens to its backward.
 struct MicroBatch {
@@ -33,6 +36,7 @@ class ModelRunner {
   ModelRunner(const TrainerContext& context, const Layout& layout, ConstTensorView parameters,
               TensorView gradients)
       : ModelRunner(context, layout, parameters, gradients, Options()) {}
+  ~ModelRunner();
 
   // Returns the order in which a training micro-batch uses the units.
   const std::vector<Use>& training_walk() const { return model_.training_walk(); }
@@ -66,10 +70,14 @@ class ModelRunner {
   TensorView d_residual(size_t slot) { return workspace_.d_residual(slots_[slot].activations); }
 
  private:
+  // Returns the hooks, with the copies added that offloading needs.
+  Hooks with_offload(const Hooks& hooks, size_t slot);
+
   Stream& stream_;
   size_t micro_batch_size_;
   std::vector<MicroBatch> slots_;
   ModelWorkspace workspace_;
+  std::unique_ptr<ActivationOffload> offload_;  // null: activations wait on the device
   Gpt2 model_;
   LossSum losses_;
 };

@@ -1,4 +1,5 @@
-// A training step of GPT-2 124M in each mode of --recompute, on one thread:
+// A training step of GPT-2 124M in each mode of --recompute, and with --offload-activations, on one
+// thread:
 //   bazel build //lessons/11_activation_checkpointing:benchmark
 //   bazel-bin/lessons/11_activation_checkpointing/benchmark [ROUNDS]
 //
@@ -26,14 +27,27 @@
 namespace ladder {
 namespace {
 
-constexpr const char* kModes[] = {"none", "cheap", "attention", "mlp", "block", "every-2"};
+struct Mode {
+  const char* name;
+  const char* recompute;
+  bool offload = false;
+};
+constexpr Mode kModes[] = {{"none", "none"},
+                           {"cheap", "cheap"},
+                           {"attention", "attention"},
+                           {"mlp", "mlp"},
+                           {"block", "block"},
+                           {"every-2", "every-2"},
+                           {"none, offloaded", "none", true},
+                           {"block, offloaded", "block", true}};
 
 // The step of one mode, on a state that all modes share.
 class ModeBench {
  public:
-  ModeBench(const TrainerContext& context, const char* mode, ModelState& state)
+  ModeBench(const TrainerContext& context, const Mode& mode, ModelState& state)
       : config_(context.config), context_(context), state_(state) {
-    config_.recompute = parse_recompute(mode);
+    config_.recompute = parse_recompute(mode.recompute);
+    config_.offload_activations = mode.offload;
     model_.emplace(TrainerContext{config_, context.corpus, context.device_memory,
                                   context.host_memory, context.stream},
                    state.layout(), state.parameters, state.gradients);
@@ -101,7 +115,7 @@ void measure(size_t rounds) {
   std::printf("124M, B=4, T=256, one thread, %zu rounds\n", rounds);
   measure_steps(context, state, rounds);
   std::deque<ModeBench> benches;
-  for (const char* mode : kModes) benches.emplace_back(context, mode, state);
+  for (const Mode& mode : kModes) benches.emplace_back(context, mode, state);
   std::vector<std::vector<double>> times(benches.size()), ratios(benches.size());
   for (size_t round = 0; round <= rounds; ++round) {
     for (size_t i = 0; i < benches.size(); ++i) {
@@ -114,7 +128,7 @@ void measure(size_t rounds) {
   const double least = *std::ranges::min_element(times[0]);
   for (size_t i = 0; i < benches.size(); ++i) {
     const double own = *std::ranges::min_element(times[i]);
-    std::printf("%-10s %8.0f ms  of none %.3f  median of rounds %.3f\n", kModes[i], own,
+    std::printf("%-16s %8.0f ms  of none %.3f  median of rounds %.3f\n", kModes[i].name, own,
                 own / least, median(ratios[i]));
   }
 }

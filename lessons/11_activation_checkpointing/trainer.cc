@@ -16,6 +16,11 @@ RecomputeMode choose_mode(const RunConfig& config, const CheckpointingTrainer::F
     throw UserError(concat(kFlag, " chooses what is dropped, and so does --recompute ",
                            config.recompute.name, "; give one of them"));
   }
+  if (config.offload_activations) {
+    throw UserError(concat(kFlag,
+                           " counts activations that wait on the device, and with "
+                           "--offload-activations they wait on the host; give one of them"));
+  }
   const std::vector<StepCost> costs = droppable_costs(config);
   const size_t all = cost_of(config, {}).bytes;
   const size_t least = all - saved_bytes(costs, DropCounts(costs.size(), num_blocks));
@@ -61,6 +66,10 @@ std::string CheckpointingTrainer::describe(const RunConfig& config, const Proces
   }
   const PlanCost cost = cost_of(config, plan);
   const auto tokens = static_cast<double>(config.micro_batch_size * config.model.sequence_length);
+  if (config.offload_activations) {
+    text +=
+        "  offloads what is kept: it waits on the host, and the device holds two blocks of it\n";
+  }
   return text + format(
                     "  takes    %s bytes of activations instead of %s; backward computes %s "
                     "operations again, %.1f %% of a step\n",

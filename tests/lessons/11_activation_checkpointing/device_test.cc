@@ -1,4 +1,5 @@
-// --recompute on the device of this build, with ZeRO-3: the bits of none there.
+// --recompute and --offload-activations on the device of this build, with ZeRO-3: the bits of none
+// there.
 #include <catch2/catch.hpp>
 
 #include "lessons/05_zero3/trainer.h"
@@ -15,13 +16,21 @@ TEST_CASE("on a device: the bits of none, and memory as predicted") {
   testing::Ranks ranks(*device);
   for (DType dtype : {DType::fp32, DType::bf16}) {
     RunConfig config = on_device(equivalence_config(dtype, 12), *device);
+    config.model.num_layers = 5;
     std::optional<Record> none;
-    for (const char* mode : {"none", "attention", "every-2"}) {
-      INFO(name_of(dtype) << ", --recompute " << mode);
+    using Mode = std::pair<const char*, bool>;
+    for (const auto& [mode, offload] : {Mode("none", false),
+                                        {"attention", false},
+                                        {"every-2", false},
+                                        {"none", true},
+                                        {"mlp", true}}) {
+      INFO(name_of(dtype) << ", --recompute " << mode << ", offloaded: " << offload);
       config.recompute = parse_recompute(mode);
+      config.offload_activations = offload;
       const auto all = staged_world(ranks, 10'000);
       const Record record = record_run<Zero3Trainer>(config, *all, nullptr);
       CHECK(record.device_peak == record.prediction.device);
+      CHECK(record.host_peak == record.prediction.host);
       if (!none) none = record;
       if (all->rank() == 0) require_none(differences(*none, record, {}, config.optimizer));
     }

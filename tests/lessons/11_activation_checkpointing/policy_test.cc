@@ -111,6 +111,30 @@ TEST_CASE("memory is as the README's formulas say") {
   }
 }
 
+TEST_CASE("offloaded: the device has two sets and the last output, the host all sets but two") {
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  RunConfig config = small_config(dtype);
+  config.offload_activations = true;
+  const size_t r = 3 * 16, c = 32, nh = 2, l = 5, s = size_of(dtype), f = 4;
+  const size_t outside = r * (2 * c * s + 2 * f);
+  const auto check_mode = [&](const std::string& mode, size_t within) {
+    INFO(mode << " in " << name_of(dtype));
+    config.recompute = parse_recompute(mode);
+    const Prediction use = predict<CheckpointingTrainer>(config, {}, {});
+    CHECK(use.device[Category::activations] == outside + r * (3 * c * s + 2 * within));
+    // The first block's input is in `outside`.
+    CHECK(use.host[Category::activations] == r * ((l - 3) * c * s + (l - 2) * within));
+  };
+  check_mode("none", 15 * c * s + (nh + 4) * f);
+  check_mode("cheap", 9 * c * s + nh * f);
+  check_mode("attention", 11 * c * s + 4 * f);
+  check_mode("mlp", 7 * c * s + (nh + 4) * f);
+  check_mode("block", 0);
+  CHECK_THROWS_WITH(
+      (predict<CheckpointingTrainer>(config, {}, {.activation_memory = 1 << 30})),
+      Catch::Contains("--activation-memory") && Catch::Contains("--offload-activations"));
+}
+
 TEST_CASE("a budget is kept, and one below the smallest is refused with the smallest") {
   const RunConfig config = small_config(DType::fp32);
   const size_t all = cost_of(config, {}).bytes;

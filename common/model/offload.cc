@@ -1,0 +1,89 @@
+#include "common/model/offload.h"
+
+#include <algorithm>
+
+namespace ladder {
+
+ActivationOffload::ActivationOffload(Memory& host, const Layout& layout, DType dtype, size_t rows,
+                                     const SharedActivations& shared, DeviceType device,
+                                     size_t num_slots)
+    : layout_(layout), plan_(shared.offload()), sets_(plan_.num_sets()), copies_(device) {
+  const std::vector<ActivationSpec> specs = block_activation_specs(layout.config());
+  for (size_t block = 0; block < layout.count(OperationKind::block); ++block) {
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const std::optional<size_t> set = plan_.set_of(block, specs[i].step);
+      if (!set || !plan_.is_copied(*set)) continue;
+      Item& item = sets_[*set].emplace_back(Item{block, i, {}});
+      for (size_t slot = 0; slot < num_slots; ++slot) {
+        item.host.push_back(
+            make_activation(host, Category::activations, layout, dtype, rows, specs[i]));
+      }
+    }
+  }
+}
+
+Hooks ActivationOffload::added_to(const Hooks& hooks, Stream& stream,
+                                  const Activations& activations, size_t slot) {
+  Hooks result = hooks;
+  result.begin = [this, &stream, &activations, slot, before = hooks.begin](const Use& use) {
+    if (before) before(use);
+    begin(use, stream, activations, slot);
+  };
+  result.done = [this, &stream, &activations, slot, after = hooks.done](const Use& use) {
+    done(use, stream, activations, slot);
+    if (after) after(use);
+  };
+  return result;
+}
+
+void ActivationOffload::begin(const Use& use, Stream& stream, const Activations& activations,
+                              size_t slot) {
+  const Operation& operation = layout_.operations()[use.operation];
+  if (operation.kind != OperationKind::block) return;
+  const size_t set = plan_.group_of(operation.index);
+  if (use.pass == Pass::forward) {
+    turn_of(set).holds = {slot, set};
+  } else {
+    fetch(stream, activations, slot, set);
+  }
+  // In forward this is also enough for `out`, which lies in the next set's place: the last set that
+  // was there got its own `out` copied together with the tensors that lay here.
+  if (turn_of(set).was_copied) stream.wait(turn_of(set).copied);
+  if (use.pass != Pass::forward && set > 0) fetch(stream, activations, slot, set - 1);
+}
+
+void ActivationOffload::done(const Use& use, Stream& stream, const Activations& activations,
+                             size_t slot) {
+  const Operation& operation = layout_.operations()[use.operation];
+  if (operation.kind != OperationKind::block || use.pass != Pass::forward) return;
+  if (!plan_.ends_group(operation.index)) return;
+  const size_t group = plan_.group_of(operation.index);
+  computed_.record(stream);
+  copies_.wait(computed_);
+  for (size_t set = group; set < std::min(group + 2, sets_.size()); ++set) {
+    for (const Item& item : sets_[set]) {
+      if (plan_.group_of(item.block) != group) continue;
+      const TensorView on_device = activations.block(item.block)[item.tensor];
+      copy(copies_, item.host[slot].view().elements(0, on_device.shape()), on_device);
+    }
+  }
+  turn_of(group).copied.record(copies_);
+  turn_of(group).was_copied = true;
+}
+
+void ActivationOffload::fetch(Stream& stream, const Activations& activations, size_t slot,
+                              size_t set) {
+  Turn& turn = turn_of(set);
+  if (turn.holds == std::pair(slot, set)) return;
+  computed_.record(stream);
+  copies_.wait(computed_);  // what the place holds is not needed any more
+  for (const Item& item : sets_[set]) {
+    const TensorView on_device = activations.block(item.block)[item.tensor];
+    copy(copies_, on_device, item.host[slot].view().elements(0, on_device.shape()));
+  }
+  turn.holds = {slot, set};
+  turn.copied.record(copies_);
+  turn.was_copied = true;
+}
+
+}  // namespace ladder
