@@ -184,15 +184,17 @@ double last_loss(const Compressed::Flags& flags) {
 TEST_CASE("what it learns is near what lesson 02 learns") {
   const double exact = last_loss(with("none", false));
   CHECK(exact < 3.5);  // of 5.5 at the beginning
-  // Between two seeds the loss differs by about 0.02 here; 1bit follows the gradient with a delay
-  // of some steps, of which there are only 60.
+  // Measured with seeds 1 to 12: lesson 02's loss is 3.17 with a standard deviation of 0.04. Codecs
+  // with 8 or 16 bits differ from it by 0.014 at most with eleven seeds, and by 0.029 with seed 1,
+  // which is this one. 1bit with feedback follows the gradient with a delay of some of the 60
+  // steps: 0.09 to 0.22 above. PowerSGD: 0.05 at most.
   for (const char* codec : {"fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8"}) {
     INFO(codec);
-    CHECK(std::abs(last_loss(with(codec, true)) - exact) < 0.03);
-    CHECK(std::abs(last_loss(with(codec, false)) - exact) < 0.03);
+    CHECK(std::abs(last_loss(with(codec, true)) - exact) < 0.04);
+    CHECK(std::abs(last_loss(with(codec, false)) - exact) < 0.04);
   }
   CHECK(last_loss(with("1bit", true)) < exact + 0.3);
-  CHECK(last_loss(with("powersgd", true)) < exact + 0.3);
+  CHECK(last_loss(with("powersgd", true)) < exact + 0.1);
 }
 
 }  // namespace
