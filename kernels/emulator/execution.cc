@@ -31,13 +31,11 @@ size_t staggered_bytes(size_t index) { return kStackBytes - index * 9 % 32 * 64;
 
 bool outer_blocks_only = false;
 
-// Advances to the next index in a range of `extents`.
-void advance(uint3& index, const dim3& extents) {
-  if (++index.x < extents.x) return;
-  index.x = 0;
-  if (++index.y < extents.y) return;
-  index.y = 0;
-  ++index.z;
+// Returns the index with number i in a range of `extents`, x first.
+uint3 index_of(size_t i, const dim3& extents) {
+  const size_t row = i / extents.x;
+  return {static_cast<unsigned>(i % extents.x), static_cast<unsigned>(row % extents.y),
+          static_cast<unsigned>(row / extents.y)};
 }
 
 Execution& running_kernel(const char* function) {
@@ -80,18 +78,21 @@ void Execution::run() {
   const auto count = [](unsigned extent, unsigned apart) { return (extent - 1) / apart + 1; };
   const dim3 counts(count(grid.x, step.x), count(grid.y, step.y), count(grid.z, step.z));
   const size_t num_blocks = size_t{counts.x} * counts.y * counts.z;
-  uint3 number{};
-  for (size_t i = 0; i < num_blocks && failure_.empty(); ++i, advance(number, counts)) {
+  const Order order = shuffle_.next(num_blocks);
+  for (size_t i = 0; i < num_blocks && failure_.empty(); ++i) {
+    const uint3 number = index_of(order[i], counts);
     coordinates.block = {number.x * step.x, number.y * step.y, number.z * step.z};
     run_block();
   }
   if (failure_.empty()) return;
-  throw Error(
-      concat("kernel ", call_.name, ", block ", text_of(coordinates.block), ": ", failure_));
+  throw Error(concat(
+      "kernel ", call_.name, ", block ", text_of(coordinates.block), ": ", failure_,
+      shuffle_.is_on() ? concat(" (LADDER_EMULATOR_ORDER=", order_seed(), ")") : std::string()));
 }
 
 void Execution::run_block() {
   num_started_ = num_returned_ = num_at_block_ = 0;  // and nobody is in waiting_lanes_
+  start_order_ = shuffle_.next(num_threads_);
   fill_undefined(dynamic_shared(), call_.shared_bytes);
   leave(main_);  // until nobody can go on
   if (failure_.empty() && num_returned_ < num_threads_) {
@@ -105,8 +106,9 @@ void Execution::abandon_block() {
   abandoning_ = true;
   first_ready_ = nullptr;
   for (size_t i = 0; i < num_started_; ++i) {
-    if (threads_[i].state == ThreadState::returned) continue;
-    fiber_ = threads_[i].fiber;
+    const Thread& thread = threads_[start_order_[i]];
+    if (thread.state == ThreadState::returned) continue;
+    fiber_ = thread.fiber;
     main_.switch_to(*fiber_);
   }
 }
@@ -121,7 +123,7 @@ void Execution::work() {
 
 void Execution::run_threads() {
   while (first_ready_ == nullptr && num_started_ < num_threads_ && failure_.empty()) {
-    run_thread(threads_[num_started_++]);
+    run_thread(threads_[start_order_[num_started_++]]);
   }
 }
 
@@ -133,12 +135,7 @@ void Execution::rest() {
 }
 
 void Execution::run_thread(Thread& thread) {
-  if (&thread == threads_.data()) {
-    thread.index = {0, 0, 0};
-  } else {
-    thread.index = (&thread - 1)->index;
-    advance(thread.index, call_.block);
-  }
+  thread.index = index_of(static_cast<size_t>(&thread - threads_.data()), call_.block);
   thread.state = ThreadState::ready;
   running_ = &thread;
   coordinates.thread = thread.index;
@@ -198,6 +195,12 @@ void Execution::make_ready(Thread& thread) {
   last_ready_ = &thread;
 }
 
+// Lets a thread that waited go on. The running one, which came last, does so at once, unless
+// threads are shuffled.
+void Execution::go_on(Thread& thread) {
+  if (&thread != running_ || shuffle_.is_on()) make_ready(thread);
+}
+
 void Execution::block_barrier(const std::source_location& where) {
   Thread& self = *running_;
   if (num_at_block_ > 0) {
@@ -218,9 +221,9 @@ void Execution::block_barrier(const std::source_location& where) {
     return;
   }
   num_at_block_ = 0;
-  for (size_t i = 0; i < num_threads_; ++i) {
-    if (&threads_[i] != &self) make_ready(threads_[i]);
-  }
+  const Order order = shuffle_.next(num_threads_);
+  for (size_t i = 0; i < num_threads_; ++i) go_on(threads_[order[i]]);
+  if (shuffle_.is_on()) wait(self);
 }
 
 }  // namespace ladder::emulator

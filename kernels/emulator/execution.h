@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/emulator/launch.h"
+#include "kernels/emulator/order.h"
 #include "kernels/emulator/thread.h"
 
 namespace ladder::emulator {
@@ -18,7 +19,7 @@ inline constexpr size_t kMaxThreads = 1024;  // the most threads in a thread blo
 // kernels.
 std::string_view running_kernel_name();
 
-// Threads start in the order of their indices. A thread starts when those before it have returned
+// Threads start one after the other (order.h). A thread starts when those before it have returned
 // or are waiting, and runs until it waits itself. Threads that never wait all run on one fiber, one
 // after the other. A thread that waits keeps its fiber, and others run on another one.
 class Execution {
@@ -51,6 +52,7 @@ class Execution {
   void leave(Fiber& here);
   Fiber& next_fiber();
   void make_ready(Thread& thread);
+  void go_on(Thread& thread);
 
   Thread& thread_of_lane(size_t lane) { return threads_[warp_begin() + lane]; }
   unsigned& waiting_lanes() { return waiting_lanes_[warp_begin() / kWarpSize]; }
@@ -65,6 +67,8 @@ class Execution {
   size_t num_threads_;  // the threads of a thread block
   Pool& pool_;
   std::array<Thread, kMaxThreads>& threads_;
+  Shuffle shuffle_;
+  Order start_order_;  // of the threads of the running thread block
   size_t num_started_ = 0, num_returned_ = 0, num_at_block_ = 0;
   // For each warp, a mask of the lanes that wait in a warp operation.
   std::array<unsigned, kMaxThreads / kWarpSize> waiting_lanes_{};

@@ -76,12 +76,13 @@ bool Execution::is_complete(const WarpCall& call) {
   return true;
 }
 
-// Gives every lane of the mask its result, and lets all of them but the running one go on.
+// Gives every lane of the mask its result, and lets all of them go on.
 void Execution::complete(const WarpCall& call) {
+  const Order order = shuffle_.next(kWarpSize);
   const auto for_each_lane = [&](auto f) {
-    for (unsigned left = call.mask; left != 0; left &= left - 1) {
-      const auto at = static_cast<size_t>(std::countr_zero(left));
-      f(at, thread_of_lane(at));
+    for (size_t i = 0; i < kWarpSize; ++i) {
+      const size_t at = order[i];
+      if ((call.mask >> at & 1) != 0) f(at, thread_of_lane(at));
     }
   };
   std::uint64_t votes = 0;
@@ -96,9 +97,7 @@ void Execution::complete(const WarpCall& call) {
     thread.result = defined ? thread_of_lane(source).call.bits : kUndefined;
   });
   waiting_lanes() &= ~call.mask;
-  for_each_lane([&](size_t, Thread& thread) {
-    if (&thread != running_) make_ready(thread);
-  });
+  for_each_lane([&](size_t, Thread& thread) { go_on(thread); });
 }
 
 std::uint64_t Execution::warp_operation(const WarpCall& call) {
@@ -108,6 +107,7 @@ std::uint64_t Execution::warp_operation(const WarpCall& call) {
   waiting_lanes() |= 1u << lane();
   if (is_complete(call)) {
     complete(call);
+    if (shuffle_.is_on()) wait(self);
   } else {
     self.state = ThreadState::at_warp;
     wait(self);

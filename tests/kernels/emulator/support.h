@@ -6,7 +6,21 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "kernels/emulator/order.h"
+
 namespace ladder {
+
+// Sets the seed and, at the end, the one from before.
+class WithSeed {
+ public:
+  explicit WithSeed(std::uint64_t seed) { emulator::set_order_seed(seed); }
+  ~WithSeed() { emulator::set_order_seed(before_); }
+  WithSeed(const WithSeed&) = delete;
+  WithSeed& operator=(const WithSeed&) = delete;
+
+ private:
+  std::uint64_t before_ = emulator::order_seed();
+};
 
 // An array of `size` elements in device memory.
 template <class T>
