@@ -49,6 +49,7 @@ Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
 std::map<std::string, std::string> settings_of(const RunConfig& config, const Corpus& corpus) {
   const OptimizerConfig& optimizer = config.optimizer;
   return {{"--data", identity_of(corpus)},
+          {"vocabulary", corpus.is_text() ? "bytes" : "a tokenizer's"},
           {"--global-batch-size", concat(config.global_batch_size)},
           {"--seed", concat(config.seed)},
           {"--steps", concat(optimizer.num_steps)},
