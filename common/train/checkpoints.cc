@@ -1,5 +1,7 @@
 #include "common/train/checkpoints.h"
 
+#include <sys/resource.h>
+
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -222,6 +224,11 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   writing_ = true;
   all_ranks_done_ = false;
   writer_ = std::thread([this, index, slices = std::move(slices)] {
+    // The threads of a kernel wait for the slowest of them, so one that gives up its core for
+    // writing delays all. With the least priority we take what is free. (Only this thread: on Linux
+    // each has a priority of its own.)
+    constexpr int kLeast = 19;
+    setpriority(PRIO_PROCESS, 0, kLeast);
     try {
       write(index, slices, [](const NamedSlice& part) { return part.slice.view; });
       publish(index);
