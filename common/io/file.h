@@ -51,6 +51,8 @@ class PartialFile {
   // throws an Error, and none of them are in the file. REQUIRES: not committed.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // As GrowingFile::bypass_cache().
+  void bypass_cache(bool bypass) const { file_.bypass_cache(bypass); }
   // Brings the bytes to the disk (fsync), then gives the file its name. More may be written
   // afterwards. Throws an Error if any step fails. REQUIRES: neither published nor committed.
   void publish();

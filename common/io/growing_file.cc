@@ -1,5 +1,6 @@
 #include "common/io/growing_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,11 @@ void GrowingFile::write(std::span<const std::byte> piece) {
 
 void GrowingFile::sync() const {
   if (fsync(file_.number()) != 0) fail_step("fsync");
+}
+
+void GrowingFile::bypass_cache(bool bypass) const {
+  const int flags = fcntl(file_.number(), F_GETFL);
+  fcntl(file_.number(), F_SETFL, bypass ? flags | O_DIRECT : flags & ~O_DIRECT);
 }
 
 void GrowingFile::close() {

@@ -21,6 +21,11 @@ class GrowingFile {
   void write(std::span<const std::byte> piece);
   void sync() const;  // brings the bytes to the disk (fsync)
   void close();
+  // Lets what is written from now on go to the disk without the system's cache (O_DIRECT), or
+  // through it again. Nothing happens if the file system cannot do it. REQUIRES of what is written
+  // without the cache: it begins and ends at multiples of the disk's sectors, in memory and in the
+  // file.
+  void bypass_cache(bool bypass) const;
 
   bool is_open() const { return file_.is_open(); }
 

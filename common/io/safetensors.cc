@@ -129,7 +129,8 @@ void SafetensorsReader::read_part(const SafetensorsEntry& entry, size_t first,
 SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors,
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(tensors), file_(path) {
-  file_.write(make_header(tensors, metadata));
+  const std::string header = make_header(tensors, metadata);
+  blocks_.write(std::as_bytes(std::span(header)));
 }
 
 void SafetensorsWriter::write(ConstTensorView host_tensor) { append(host_tensor, true); }
@@ -149,7 +150,7 @@ void SafetensorsWriter::append(ConstTensorView elements, bool is_whole) {
                 " elements of ", name_of(declared.dtype), "), got ", n, " elements of ",
                 name_of(elements.dtype())));
   }
-  file_.write({static_cast<const std::byte*>(elements.data()), elements.num_bytes()});
+  blocks_.write({static_cast<const std::byte*>(elements.data()), elements.num_bytes()});
   written_ += n;
   if (n < left) return;
   ++next_;
@@ -158,6 +159,7 @@ void SafetensorsWriter::append(ConstTensorView elements, bool is_whole) {
 
 void SafetensorsWriter::finish() {
   check(next_ == tensors_.size(), "SafetensorsWriter::finish: not all tensors are written");
+  blocks_.finish();
   file_.commit();
 }
 

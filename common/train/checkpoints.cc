@@ -1,5 +1,7 @@
 #include "common/train/checkpoints.h"
 
+#include <sys/resource.h>
+
 #include <charconv>
 #include <chrono>
 #include <cstring>
@@ -49,6 +51,7 @@ Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
 std::map<std::string, std::string> settings_of(const RunConfig& config, const Corpus& corpus) {
   const OptimizerConfig& optimizer = config.optimizer;
   return {{"--data", identity_of(corpus)},
+          {"vocabulary", corpus.is_text() ? "bytes" : "a tokenizer's"},
           {"--global-batch-size", concat(config.global_batch_size)},
           {"--seed", concat(config.seed)},
           {"--steps", concat(optimizer.num_steps)},
@@ -221,6 +224,11 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   writing_ = true;
   all_ranks_done_ = false;
   writer_ = std::thread([this, index, slices = std::move(slices)] {
+    // The threads of a kernel wait for the slowest of them, so one that gives up its core for
+    // writing delays all. With the least priority we take what is free. (Only this thread: on Linux
+    // each has a priority of its own.)
+    constexpr int kLeast = 19;
+    setpriority(PRIO_PROCESS, 0, kLeast);
     try {
       write(index, slices, [](const NamedSlice& part) { return part.slice.view; });
       publish(index);

@@ -1,6 +1,7 @@
 // Checkpoints of whole runs: what resumes goes on as if it had never stopped, on any layout; a run
 // that dies leaves only complete checkpoints; bad ones are refused.
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -190,6 +191,14 @@ TEST_CASE("metrics go on where the checkpoint was made, each step once") {
   check_user_error(fresh, {"--tensorboard board", "has the event file"});
 }
 
+// A token shard of zeros, in llm.c's format.
+std::string token_shard(uint16_t num_tokens) {
+  std::string shard(256 * sizeof(int32_t) + num_tokens * sizeof(uint16_t), '\0');
+  const int32_t begin[] = {20240520, 1, num_tokens};
+  std::memcpy(shard.data(), begin, sizeof begin);
+  return shard;
+}
+
 TEST_CASE("what differs from the run that wrote the checkpoint is said, a line each") {
   const Scratch folder;
   const ProcessOptions options = {.folder = folder.path()};
@@ -202,13 +211,14 @@ TEST_CASE("what differs from the run that wrote the checkpoint is said, a line e
   CHECK_THAT(same.out, Contains("resumed  nothing is left to train\n"));
   const ProcessResult changed =
       kSingle.run(to + Flags{"--steps", "2", "--learning-rate", "0.25", "--seed", "7", "--dtype",
-                             "bf16", "--data", folder.write("other.txt", std::string(9000, 'x'))},
+                             "bf16", "--data", folder.write("other.bin", token_shard(9000))},
                   options);
   require_success(changed);
   for (const char* line : {"changed  --learning-rate 0.25, was 0.002\n",
                            "changed  --seed 7, was 1\n", "changed  --dtype bf16, was fp32\n",
                            "changed  --steps 2, was 1: another learning rate from here\n",
-                           "changed  --data 9000 tokens with hash "}) {
+                           "changed  --data 9000 tokens with hash ",
+                           "changed  vocabulary a tokenizer's, was bytes\n"}) {
     CHECK_THAT(changed.out, Contains(line));
   }
 }

@@ -20,9 +20,13 @@ extern "C" ssize_t pread(int descriptor, void* buffer, size_t count, off_t offse
   return done;
 }
 
-void* operator new(size_t size) {
+// Both, as both are freed by the delete below.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
   ladder::watched.largest_allocation = std::max(ladder::watched.largest_allocation, size);
-  if (void* const memory = std::malloc(std::max<size_t>(size, 1))) return memory;
+  return std::malloc(std::max<size_t>(size, 1));
+}
+void* operator new(size_t size) {
+  if (void* const memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 void operator delete(void* memory) noexcept { std::free(memory); }

@@ -216,13 +216,15 @@ TEST_CASE("a writer that does not finish leaves the old file") {
 TEST_CASE("a full disk while tensors are written is an Error and the old file stays") {
   const std::string path = temporary("full.safetensors");
   std::ofstream(path) << "old";
-  const std::vector<float> large(10'000);
+  // Less than a block, which is written at the end, and more.
+  const std::vector<float> large(GENERATE(10'000u, BlockWriter::kBlockBytes / 2));
   bool failed = false;
   {
-    SafetensorsWriter writer(path, {{"x", DType::fp32, {10'000}}});
+    SafetensorsWriter writer(path, {{"x", DType::fp32, {large.size()}}});
     const FullDisk full(4096);
     try {
       writer.write(view(large));
+      writer.finish();
     } catch (const Error&) {
       failed = true;
     }
