@@ -22,6 +22,13 @@ ActivationOffload::ActivationOffload(Memory& host, const Layout& layout, DType d
   }
 }
 
+ActivationOffload::~ActivationOffload() {
+  try {
+    copies_.synchronize();
+  } catch (...) {  // the device has failed: whoever uses it next is told
+  }
+}
+
 Hooks ActivationOffload::added_to(const Hooks& hooks, Stream& stream,
                                   const Activations& activations, size_t slot) {
   Hooks result = hooks;

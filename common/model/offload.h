@@ -25,6 +25,10 @@ class ActivationOffload {
   // the layout.
   ActivationOffload(Memory& host, const Layout& layout, DType dtype, size_t rows,
                     const SharedActivations& shared, DeviceType device, size_t num_slots);
+  // Waits for the copies.
+  ~ActivationOffload();
+  ActivationOffload(const ActivationOffload&) = delete;
+  ActivationOffload& operator=(const ActivationOffload&) = delete;
 
   // Returns `hooks` with the copies added, for one pass over the micro-batch in `slot`. A set has
   // been copied to the host when its turn comes again. REQUIRES: all calls have the same stream.
