@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <thread>
@@ -91,38 +92,52 @@ Messages::~Messages() {
   if (std::uncaught_exceptions() == 0) MPI_Comm_free(&comm_);
 }
 
-void Messages::transfer(const Call& call, const MessageLabel& label, std::span<const Part> out,
-                        std::span<const Part> in, Moved& sent) {
-  std::vector<MPI_Request> requests;  // those of `out`, then those of messages that have arrived
-  requests.reserve(out.size() + in.size());
-  const auto start = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
+void Messages::start(Transfers& under_way, const Call& call, const MessageLabel& label,
+                     std::span<const Part> out, std::span<const Part> in, Moved& sent) {
+  Transfer& transfer = under_way.emplace_back();
+  transfer = {.label = label,
+              .out = {out.begin(), out.end()},
+              .not_come = {in.begin(), in.end()},
+              .requests = {}};
+  const auto send = options_.synchronous_sends ? MPI_Issend : MPI_Isend;
   maybe_delay("messages: before they are sent");
   for (const Part& part : out) {
     if (options_.network) options_.network->send(part.bytes, given_up_);
-    mpi_check(start(part.data, static_cast<int>(part.bytes), MPI_BYTE, static_cast<int>(part.peer),
-                    tag_of(label), comm_, &requests.emplace_back()));
+    mpi_check(send(part.data, static_cast<int>(part.bytes), MPI_BYTE, static_cast<int>(part.peer),
+                   tag_of(label), comm_, &transfer.requests.emplace_back()));
     sent += {.bytes = part.bytes, .between = machines_.is_here(part.peer) ? 0 : part.bytes};
   }
-  std::vector<Part> not_come(in.begin(), in.end());
-  size_t ended = 0;  // the requests before this one have ended
+  receive_arrived(under_way, call);
+}
+
+void Messages::finish_oldest(Transfers& under_way, const Call& call) {
+  Transfer& oldest = under_way.front();
   Patience patience;
   while (true) {
-    std::erase_if(not_come,
-                  [&](const Part& part) { return try_receive(call, label, part, requests); });
-    for (int done = 1; ended < requests.size() && done; ended += static_cast<size_t>(done)) {
-      mpi_check(MPI_Test(&requests[ended], &done, MPI_STATUS_IGNORE));
+    receive_arrived(under_way, call);
+    for (int done = 1; oldest.ended < oldest.requests.size() && done;
+         oldest.ended += static_cast<size_t>(done)) {
+      mpi_check(MPI_Test(&oldest.requests[oldest.ended], &done, MPI_STATUS_IGNORE));
     }
-    if (not_come.empty() && ended == requests.size()) return;
+    if (oldest.not_come.empty() && oldest.ended == oldest.requests.size()) break;
     check(!given_up_, "given up after an error");
     const double waited = patience.pause();
-    if (options_.timeout_seconds == 0 || waited < options_.timeout_seconds) continue;
-    std::vector<Part> not_taken;
-    for (size_t i = ended; i < out.size(); ++i) {
-      int done = 0;
-      mpi_check(MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE));
-      if (!done) not_taken.push_back(out[i]);
+    if (options_.timeout_seconds > 0 && waited >= options_.timeout_seconds) {
+      fail_late(call, oldest);
     }
-    fail_late(call, not_taken, not_come);
+  }
+  under_way.pop_front();
+}
+
+void Messages::receive_arrived(Transfers& under_way, const Call& call) const {
+  std::vector<size_t> waited_for;  // peers
+  for (Transfer& transfer : under_way) {
+    std::erase_if(transfer.not_come, [&](const Part& part) {
+      if (std::ranges::count(waited_for, part.peer) > 0) return false;
+      if (try_receive(call, transfer.label, part, transfer.requests)) return true;
+      waited_for.push_back(part.peer);
+      return false;
+    });
   }
 }
 
@@ -152,15 +167,23 @@ void Messages::fail_unexpected(const Call& call, const MessageLabel& label, cons
               " expects ", describe(part.bytes, label)));
 }
 
-void Messages::fail_late(const Call& call, std::span<const Part> not_taken,
-                         std::span<const Part> not_come) const {
+void Messages::fail_late(const Call& call, const Transfer& transfer) const {
+  std::vector<Part> not_taken;
+  for (size_t i = transfer.ended; i < transfer.out.size(); ++i) {
+    int done = 0;
+    MPI_Request request = transfer.requests[i];
+    mpi_check(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
+    if (!done) not_taken.push_back(transfer.out[i]);
+  }
   const auto names_of = [&](std::span<const Part> parts) {
     std::string text;
     for (const Part& part : parts) text += concat(text.empty() ? "" : ", ", names_[part.peer]);
     return text;
   };
   std::string late;
-  if (!not_come.empty()) late += concat("nothing has come from ", names_of(not_come));
+  if (!transfer.not_come.empty()) {
+    late += concat("nothing has come from ", names_of(transfer.not_come));
+  }
   if (!not_taken.empty()) {
     late += concat(late.empty() ? "" : "; ", "what was sent has not been taken by ",
                    names_of(not_taken));

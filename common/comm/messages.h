@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,24 +53,47 @@ class Messages {
     void* data;
     size_t bytes;
   };
-  // Sends `out` and receives `in`, which has at most one message from each rank. Returns when all
-  // of them have ended, and adds what was sent to `sent`. `call` is quoted in errors.
-  // Throws Error if a message has another length or label than expected, naming both and the ranks;
-  // after the timeout, naming the ranks that are late; and once `given_up` is set. One thread may
-  // receive while others send; apart from that it is not thread-safe.
+  // Messages that were started together.
+  struct Transfer {
+    MessageLabel label;
+    std::vector<Part> out, not_come;    // what was sent, and what has not arrived yet
+    std::vector<MPI_Request> requests;  // those of `out`, then those of messages that have arrived
+    size_t ended = 0;                   // the requests before this one have ended
+  };
+  // Transfers that are under way, the oldest first.
+  using Transfers = std::deque<Transfer>;
+
+  // Begins to send `out` and to receive `in`, which has at most one message from each rank. Adds
+  // the transfer to `under_way`, and what it sends to `sent`. The memory belongs to the transfer
+  // until it has ended. `call` is quoted in errors. One thread may receive while others send; apart
+  // from that it is not thread-safe.
+  void start(Transfers& under_way, const Call& call, const MessageLabel& label,
+             std::span<const Part> out, std::span<const Part> in, Moved& sent);
+  // Waits until the oldest transfer has ended, and removes it. Meanwhile it receives what arrives
+  // for the others. Throws Error if a message has another length or label than expected, naming
+  // both and the ranks; after the timeout, naming the ranks that are late; and once `given_up` is
+  // set. REQUIRES: all transfers under way between two ranks were started in the same order there.
+  void finish_oldest(Transfers& under_way, const Call& call);
+  // Starts a transfer and waits for its end.
   void transfer(const Call& call, const MessageLabel& label, std::span<const Part> out,
-                std::span<const Part> in, Moved& sent);
+                std::span<const Part> in, Moved& sent) {
+    Transfers one;
+    start(one, call, label, out, in, sent);
+    finish_oldest(one, call);
+  }
 
  private:
+  // Starts to receive what has arrived of the transfers. Messages of a peer come in their order, so
+  // it looks for a message only if the peer's earlier ones have come.
+  void receive_arrived(Transfers& under_way, const Call& call) const;
   // Starts to receive `part` if it has arrived, and adds its request. Returns whether it has.
   bool try_receive(const Call& call, const MessageLabel& label, const Part& part,
                    std::vector<MPI_Request>& requests) const;
   [[noreturn]] void fail_unexpected(const Call& call, const MessageLabel& label, const Part& part,
                                     const MPI_Status& status) const;
-  // Throws the Error of a timeout. `not_taken` are messages that were not received by their peers,
-  // `not_come` those that have not arrived from them.
-  [[noreturn]] void fail_late(const Call& call, std::span<const Part> not_taken,
-                              std::span<const Part> not_come) const;
+  // Throws the Error of a timeout, with the ranks that have not received their messages of the
+  // transfer, and those whose messages have not arrived.
+  [[noreturn]] void fail_late(const Call& call, const Transfer& transfer) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   const std::vector<std::string>& names_;

@@ -1,6 +1,7 @@
 // The operations of MpiTransport between machines: shared memory on each, messages between them.
 // See machines.h for who carries what.
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 #include "common/comm/mpi_pieces.h"
@@ -18,6 +19,28 @@ size_t slice_size(const TensorView& area, size_t most_slices) {
   const size_t most = area.num_elements() / most_slices;
   return most < kLine ? most : most / kLine * kLine;
 }
+
+// The staging area of a sum that travels in pieces: while the slices of one piece travel, those of
+// the next are summed. So it has two parts, unless one piece is enough.
+struct Parts {
+  // `area` is to hold `most_slices` slices of each piece; `longest` is the length of a whole slice.
+  Parts(const TensorView& area, size_t most_slices, size_t longest) : area_(area) {
+    const size_t all = slice_size(area, most_slices);
+    slice = longest <= all ? all : slice_size(area, 2 * most_slices);
+    part_ = longest <= all ? 0 : slice * most_slices;
+  }
+  // Returns the parts in turns.
+  TensorView next() {
+    begin_ = part_ - begin_;
+    return area_.elements(begin_, {area_.num_elements() - begin_});
+  }
+
+  size_t slice;  // the most elements of a slice of a piece
+
+ private:
+  TensorView area_;
+  size_t part_, begin_ = 0;
+};
 
 // Returns the elements of a slice if `count` elements are divided into `parts` slices of at most
 // `most` elements.
@@ -80,8 +103,8 @@ void MpiTransport::give_here(Operation& operation, const Span& elements) {
 }
 
 template <class SliceOf>
-void MpiTransport::sum_slices(Operation& operation, TensorView own, TensorView area,
-                              SliceOf slice_of) {
+std::vector<TensorView> MpiTransport::start_sums(Operation& operation, TensorView own,
+                                                 TensorView area, SliceOf slice_of) {
   const ConstTensorView in = operation.request.in;
   size_t used = 0;  // elements of the area
   const auto take = [&](size_t count) {
@@ -102,26 +125,36 @@ void MpiTransport::sum_slices(Operation& operation, TensorView own, TensorView a
   for (size_t machine = 0; machine < machines_.size(); ++machine) {
     sums.push_back(machine == machines_.own() ? own : take(own.num_elements()));
   }
-  sum_here(operation, own, slice_of(rank()).first);
-  exchange(
+  start_exchange(
       operation, [&](size_t r) { return carried[r]; },
       [&](size_t r) {
         return machines_.carries(r, rank()) ? sums[machines_.machine_of(r)] : part(own, 0, 0);
       });
-  reduce_to_one(own, std::vector<ConstTensorView>(sums.begin(), sums.end()),
-                operation.request.reduction);
+  sum_here(operation, own, slice_of(rank()).first);
+  return sums;
+}
+
+void MpiTransport::finish_sums(Operation& operation, const std::vector<TensorView>& sums) {
+  finish_exchange(operation);
+  const std::vector<ConstTensorView> in(sums.begin(), sums.end());
+  reduce_to_one(sums[machines_.own()], in, operation.request.reduction);
 }
 
 template <class SliceOf>
-void MpiTransport::spread_slices(Operation& operation, SliceOf slice_of) {
+void MpiTransport::start_spreading(Operation& operation, SliceOf slice_of) {
   const auto slice = [&](size_t r, bool travels) {
     const auto [first, count] = slice_of(r);
     return part(operation.request.out, first, travels ? count : 0);
   };
-  give_here(operation, slice_of(rank()));
-  exchange(
+  start_exchange(
       operation, [&](size_t r) { return slice(rank(), machines_.carries(r, rank())); },
       [&](size_t r) { return slice(r, machines_.carries(rank(), r)); });
+  give_here(operation, slice_of(rank()));
+}
+
+template <class SliceOf>
+void MpiTransport::finish_spreading(Operation& operation, SliceOf slice_of) {
+  finish_exchange(operation);
   for (size_t r = 0; r < size(); ++r) {
     if (machines_.carries(rank(), r)) give_here(operation, slice_of(r));
   }
@@ -129,30 +162,51 @@ void MpiTransport::spread_slices(Operation& operation, SliceOf slice_of) {
 
 void MpiTransport::all_reduce_between_machines(Operation& operation) {
   const Request& request = operation.request;
-  const TensorView area = staging(request, machines_.most_slices());
-  const size_t most = slice_size(area, machines_.most_slices());
-  for_pieces(operation, request.out.num_elements(), most * size(), [&](size_t begin, size_t count) {
-    const size_t each = even_slice(count, size(), most);
-    const auto slice_of = [&](size_t r) {
+  const size_t n = request.out.num_elements();
+  Parts parts(staging(request, 2 * machines_.most_slices()), machines_.most_slices(),
+              even_slice(n, size(), n));
+  // Returns which elements each rank owns of a piece.
+  const auto slices = [&](size_t begin, size_t count) {
+    const size_t each = even_slice(count, size(), parts.slice);
+    return [=](size_t r) {
       const size_t first = std::min(count, r * each);
       return Span{begin + first, std::min(each, count - first)};
     };
-    const Span own = slice_of(rank());
-    sum_slices(operation, part(request.out, own.first, own.count), area, slice_of);
-    spread_slices(operation, slice_of);
-  });
+  };
+  std::deque<std::vector<TensorView>> sums;  // of the pieces under way
+  for_pieces(
+      operation, n, parts.slice * size(),
+      [&](size_t first, size_t count) {
+        const auto slice_of = slices(first, count);
+        const Span own = slice_of(rank());
+        sums.push_back(
+            start_sums(operation, part(request.out, own.first, own.count), parts.next(), slice_of));
+      },
+      [&](size_t first, size_t count) {
+        finish_sums(operation, sums.front());
+        sums.pop_front();
+        start_spreading(operation, slices(first, count));
+      },
+      [&](size_t first, size_t count) { finish_spreading(operation, slices(first, count)); });
 }
 
 void MpiTransport::reduce_scatter_between_machines(Operation& operation) {
   const Request& request = operation.request;
-  const TensorView area = staging(request, machines_.most_slices());
-  const size_t most = slice_size(area, machines_.most_slices());
   const size_t shard = request.out.num_elements();
-  for_pieces(operation, shard, most, [&](size_t first, size_t count) {
-    sum_slices(operation, part(request.out, first, count), area, [&](size_t r) {
-      return Span{r * shard + first, count};
-    });
-  });
+  Parts parts(staging(request, 2 * machines_.most_slices()), machines_.most_slices(), shard);
+  std::deque<std::vector<TensorView>> sums;  // of the pieces under way
+  for_pieces(
+      operation, shard, parts.slice,
+      [&](size_t first, size_t count) {
+        sums.push_back(
+            start_sums(operation, part(request.out, first, count), parts.next(), [&](size_t r) {
+              return Span{r * shard + first, count};
+            }));
+      },
+      [&](size_t, size_t) {
+        finish_sums(operation, sums.front());
+        sums.pop_front();
+      });
 }
 
 void MpiTransport::all_gather_between_machines(Operation& operation) {
@@ -160,9 +214,13 @@ void MpiTransport::all_gather_between_machines(Operation& operation) {
   const size_t n = shard.num_elements();
   const TensorView own = part(operation.request.out, rank() * n, n);
   if (own.data() != shard.data()) copy_in_thread(own, part(shard, 0, n));
-  for_pieces(operation, n, options_.piece_elements, [&](size_t first, size_t count) {
-    spread_slices(operation, [&](size_t r) { return Span{r * n + first, count}; });
-  });
+  const auto slices = [n](size_t first, size_t count) {
+    return [=](size_t r) { return Span{r * n + first, count}; };
+  };
+  for_pieces(
+      operation, n, options_.piece_elements,
+      [&](size_t first, size_t count) { start_spreading(operation, slices(first, count)); },
+      [&](size_t first, size_t count) { finish_spreading(operation, slices(first, count)); });
 }
 
 // The ranks of a machine take turns in receiving a piece, and give it to the others there.

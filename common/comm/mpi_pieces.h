@@ -7,19 +7,37 @@
 
 namespace ladder {
 
-template <class Body>
-void MpiTransport::for_pieces(Operation& operation, size_t n, size_t piece, Body body) {
-  size_t first = 0;
-  do {
-    const size_t count = std::min(piece, n - first);
-    operation.label.more_follows = first + count < n;
-    body(first, count);
-    first += count;
-  } while (first < n);
+// A request that is being carried out.
+struct MpiTransport::Operation {
+  Operation(const Request& request_, const Call& call_)
+      : request(request_),
+        call(call_),
+        label{.collective = call.collective, .dtype = call.dtype, .reduction = call.reduction} {}
+
+  const Request& request;
+  Call call;
+  MessageLabel label;             // the label of its next messages
+  Moved moved;                    // what this rank has moved so far
+  Messages::Transfers under_way;  // its exchanges that have been started
+};
+
+template <class... Stages>
+void MpiTransport::for_pieces(Operation& operation, size_t n, size_t piece, Stages... stages) {
+  const size_t num_pieces = std::max<size_t>((n + piece - 1) / piece, 1);
+  const auto run = [&](size_t index, const auto& stage) {
+    if (index >= num_pieces) return;  // not begun yet, or there are no more; see below
+    const size_t first = index * piece;
+    operation.label.more_follows = index + 1 < num_pieces;
+    stage(first, std::min(piece, n - first));
+  };
+  for (size_t time = 0; time < num_pieces + sizeof...(stages) - 1; ++time) {
+    size_t stage = 0;  // where time < stage the difference is a huge number
+    (run(time - stage++, stages), ...);
+  }
 }
 
 template <class SendAt, class RecvAt>
-void MpiTransport::exchange(Operation& operation, SendAt send, RecvAt recv) {
+void MpiTransport::start_exchange(Operation& operation, SendAt send, RecvAt recv) {
   std::vector<Messages::Part> out, in;
   const auto add = [&](std::vector<Messages::Part>& parts, const auto& view, size_t peer) {
     if (view.num_elements() == 0 && operation.call.elements > 0) return;
@@ -32,7 +50,17 @@ void MpiTransport::exchange(Operation& operation, SendAt send, RecvAt recv) {
     add(out, send(peer), peer);
     add(in, recv(peer), peer);
   }
-  messages_.transfer(operation.call, operation.label, out, in, operation.moved);
+  messages_.start(operation.under_way, operation.call, operation.label, out, in, operation.moved);
+}
+
+inline void MpiTransport::finish_exchange(Operation& operation) {
+  messages_.finish_oldest(operation.under_way, operation.call);
+}
+
+template <class SendAt, class RecvAt>
+void MpiTransport::exchange(Operation& operation, SendAt send, RecvAt recv) {
+  start_exchange(operation, send, recv);
+  finish_exchange(operation);
 }
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "common/comm/delay.h"
+#include "common/comm/mpi_pieces.h"
 #include "common/comm/one_rank.h"
 #include "kernels/runtime/check.h"
 

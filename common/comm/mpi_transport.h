@@ -42,18 +42,7 @@ class MpiTransport final : public Transport {
   static std::unique_ptr<Transport> make(MPI_Comm comm, const MpiWorld& world,
                                          NodeMemory* node_memory, const MpiOptions& options);
 
-  // A request that is being carried out.
-  struct Operation {
-    Operation(const Request& request_, const Call& call_)
-        : request(request_),
-          call(call_),
-          label{.collective = call.collective, .dtype = call.dtype, .reduction = call.reduction} {}
-
-    const Request& request;
-    Call call;
-    MessageLabel label;  // the label of its next messages
-    Moved moved;         // what this rank has moved so far
-  };
+  struct Operation;  // a request that is being carried out (mpi_pieces.h)
 
   static Machines find_machines(const Setup& setup);
   void share_memory();
@@ -75,14 +64,20 @@ class MpiTransport final : public Transport {
   void meet_and_execute(Operation& operation);
   void execute_shared(Operation& operation);
 
-  // Calls body(first, count) for pieces of at most `piece` elements that cover [0, n), in order. If
-  // n is 0 it calls body(0, 0) once. (This and exchange() are in mpi_pieces.h.)
-  template <class Body>
-  void for_pieces(Operation& operation, size_t n, size_t piece, Body body);
+  // Calls stage(first, count) for pieces of at most `piece` elements that cover [0, n), in order.
+  // If n is 0 it does so once, with (0, 0). Each further stage follows one piece later: stage 1 of
+  // the next piece runs before stage 2 of this one, so its messages travel meanwhile. (This and the
+  // exchanges are in mpi_pieces.h.)
+  template <class... Stages>
+  void for_pieces(Operation& operation, size_t n, size_t piece, Stages... stages);
   // Sends the view send(r) to every other rank r and receives into the view recv(r) from it. A view
   // without elements is no message, unless the whole vector has no elements.
   template <class SendAt, class RecvAt>
   void exchange(Operation& operation, SendAt send, RecvAt recv);
+  // The same in two parts. Exchanges end in the order in which they were started.
+  template <class SendAt, class RecvAt>
+  void start_exchange(Operation& operation, SendAt send, RecvAt recv);
+  void finish_exchange(Operation& operation);
   void execute_by_messages(Operation& operation);
   void send_or_recv(Operation& operation);
   void all_reduce_by_messages(Operation& operation);
@@ -113,13 +108,18 @@ class MpiTransport final : public Transport {
   // Copies these elements of this rank's `out` to the other ranks of this machine.
   void give_here(Operation& operation, const Span& elements);
   // Adds up slices; slice_of(r) returns rank r's. Sums over the ranks of each machine travel to the
-  // owner, who sets `own` to their sum. `area` has room for what is sent and received.
+  // owner, whose sum is in `own` when finish_sums() returns. `area` holds what travels until then.
+  // Returns the sums by machine, which finish_sums() adds.
   template <class SliceOf>
-  void sum_slices(Operation& operation, TensorView own, TensorView area, SliceOf slice_of);
+  std::vector<TensorView> start_sums(Operation& operation, TensorView own, TensorView area,
+                                     SliceOf slice_of);
+  void finish_sums(Operation& operation, const std::vector<TensorView>& sums);
   // Sends this rank's slice of `out` to all other machines, and what comes from them, and this
   // slice, to the other ranks of this machine.
   template <class SliceOf>
-  void spread_slices(Operation& operation, SliceOf slice_of);
+  void start_spreading(Operation& operation, SliceOf slice_of);
+  template <class SliceOf>
+  void finish_spreading(Operation& operation, SliceOf slice_of);
 
   // Returns the staging area for the call (staging.h), of at least `least` elements: the one given
   // to use_staging() if it is large enough, else the transport's own.
