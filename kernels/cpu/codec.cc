@@ -180,6 +180,11 @@ void encode(Stream&, TensorView encoded, TensorView held, ConstTensorView in, Co
     for_blocks(codec, in.num_elements(), [&](size_t first, size_t n, size_t word) {
       Rounding of_block = rounding;
       of_block.first += first;
+      // A block is read twice or more, and only the first time from memory. So that memory is not
+      // idle meanwhile, the block after the next one is asked for.
+      for (size_t i = 0; i < n; i += 64 / sizeof(T)) {
+        __builtin_prefetch(x + first + 2 * codec.block_size + i);
+      }
       to[word + encoded_words(codec, n) - 1] = 0;  // the codes may not fill the last word
       if (kept == nullptr) return encode_block(form, to + word, x + first, n, of_block);
       T* const sum = kept + first;

@@ -44,6 +44,9 @@ TEST_CASE("01: devices that this build or machine does not have name the ways ou
     check_user_error(run_single_gpu({"--model", "nano", "--device", "emulator"},
                                     {.environment = {{"LADDER_EMULATOR_STREAMS", "late"}}}),
                      {"LADDER_EMULATOR_STREAMS=late", "immediate", "deferred"});
+    check_user_error(run_single_gpu({"--model", "nano", "--device", "emulator"},
+                                    {.environment = {{"LADDER_EMULATOR_ORDER", "any"}}}),
+                     {"LADDER_EMULATOR_ORDER=any", "whole number"});
     return;
   }
   check_bad_flags({"--model", "nano", "--device", "emulator"},
