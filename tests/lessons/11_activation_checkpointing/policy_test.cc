@@ -130,6 +130,7 @@ TEST_CASE("offloaded: the device has two sets and the last output, the host all 
   check_mode("attention", 11 * c * s + 4 * f);
   check_mode("mlp", 7 * c * s + (nh + 4) * f);
   check_mode("block", 0);
+  config.recompute = {};
   CHECK_THROWS_WITH(
       (predict<CheckpointingTrainer>(config, {}, {.activation_memory = 1 << 30})),
       Catch::Contains("--activation-memory") && Catch::Contains("--offload-activations"));
