@@ -72,6 +72,28 @@ void kill_rank(const Cluster& cluster, const std::string& node) {
   cluster.shell(node, "pkill -KILL --oldest 02_ddp");
 }
 
+// Rank 0, which is on each of the nodes once, finds that its disk is full.
+TEST_CASE("machines: an error of one rank is all that is read, whatever it does to other nodes") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  const std::string metrics = folder.path() / "metrics";
+  for (const std::string node : {"node1", "node2"}) {
+    cluster.shell(node, concat("mount -t tmpfs -o size=4k none ", folder.path().string()));
+  }
+  for (const std::string node : {"node1", "node2"}) {
+    const std::string hosts = node == "node1" ? "node1:2,node2:2" : "node2:2,node1:2";
+    const ProcessResult result = cluster.run(
+        {"--hosts", hosts}, {lesson_path("02_ddp"), "--model", "nano", "--threads", "1", "--steps",
+                             "1000000000", "--evaluate-every", "0", "--metrics", metrics});
+    CHECK(result.err == concat("error: rank 0 on ", node, ": ", metrics,
+                               ": write failed: No space left on device\n"));
+    CHECK(result.status == 1);
+    cluster.shell(node, "rm " + metrics);
+  }
+  cluster.check_clean();
+}
+
 TEST_CASE("machines: a rank killed on another node") {
   if (!clusters_are_possible()) return;
   const Cluster cluster(2);

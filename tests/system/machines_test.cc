@@ -157,6 +157,26 @@ TEST_CASE("cluster: wrong uses") {
   refuse({"sbatch", "x"}, "--slurm");
 }
 
+TEST_CASE("cluster: where the kernel cannot delay packets it says so, and goes on") {
+  if (!clusters_are_possible()) return;
+  const Scratch folder;
+  const std::string tc = folder.write("tc",
+                                      "#!/bin/sh\ncase $* in *netem*) exit 2 ;; esac\n"
+                                      "PATH=/usr/sbin:/sbin exec tc \"$@\"\n");
+  fs::permissions(tc, fs::perms::owner_all);
+  const std::string path = concat(folder.path().string(), ":", std::getenv("PATH"));
+  const ProcessResult up =
+      run_process(cluster_command({"up", "-n", "1", "--latency", "1ms", "--bandwidth", "1gbit"}),
+                  {.environment = {{"PATH", path}}});
+  const ProcessResult shaped = run_process(
+      cluster_command({"exec", "--on", "node1", "/usr/sbin/tc", "qdisc", "show", "dev", "eth0"}));
+  run_process(cluster_command({"down"}));
+  CHECK(up.status == 0);
+  CHECK(up.err == "skipped: --latency: this kernel has no netem\n");
+  CHECK_THAT(up.out, Contains("is up"));
+  CHECK_THAT(shaped.out, Contains("rate 1Gbit") && !Contains("netem"));
+}
+
 TEST_CASE("cluster: where a system forbids namespaces it says so") {
   if (!clusters_are_possible()) return;
   const ProcessResult result = run_process(

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
@@ -78,6 +79,22 @@ TEST_CASE("mpirun: it ends as its ranks do, and passes on what they say") {
   CHECK(result.status == 3);
   CHECK(result.out.find("out\n") != std::string::npos);
   CHECK(result.err.find("err\n") != std::string::npos);
+}
+
+// Open MPI's mpirun sometimes crashes while it ends the ranks of a run that has failed.
+TEST_CASE("mpirun: what a rank has said is all that is read where mpirun itself crashes") {
+  const Scratch folder;
+  const std::string fake =
+      folder.write("mpirun",
+                   "#!/bin/sh\necho 'error: rank 0 on a: full' >&2\n"
+                   "printf '\\n[a:%05d] *** Process received signal ***\\n' $$ >&2\n"
+                   "printf '[a:%05d] [ 0] libpmix.so.2\\n' $$ >&2\nulimit -c 0\nkill -SEGV $$\n");
+  fs::permissions(fake, fs::perms::owner_all);
+  const std::string path = concat(folder.path().string(), ":", std::getenv("PATH"));
+  const ProcessResult result =
+      run_process(mpirun_command() + Flags{"-n", "1", "true"}, {.environment = {{"PATH", path}}});
+  CHECK(result.err == "error: rank 0 on a: full\n");
+  CHECK(result.status == 1);
 }
 
 TEST_CASE("mpirun: Ctrl-C, Ctrl-C twice and Ctrl-\\ leave no file behind") {
