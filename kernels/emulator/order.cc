@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/random.h"
 
 namespace ladder::emulator {
 namespace {
@@ -38,24 +39,20 @@ void set_order_seed(std::uint64_t new_seed) {
   num_launches = 0;
 }
 
-Shuffle::Shuffle() {
-  if (seed() != 0) state_ = (seed() << 32) + ++num_launches;
+Shuffle::Shuffle() : seed_(seed()) {
+  if (is_on()) launch_ = ++num_launches;
 }
 
-// SplitMix64 [Steele14].
-std::uint64_t Shuffle::random() {
-  std::uint64_t z = state_ += 0x9E3779B97F4A7C15;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
-  z = (z ^ z >> 27) * 0x94D049BB133111EB;
-  return z ^ z >> 31;
+std::size_t Shuffle::below(std::size_t bound) {
+  return random_below(bound, random_word(seed_, launch_, num_draws_++));
 }
 
 Order Shuffle::next(std::size_t n) {
   if (!is_on()) return Order(n, 0, 1);
-  const std::size_t first = random() % n;
+  const std::size_t first = below(n);
   // Small enough that i * step does not overflow.
   const std::size_t most = std::min<std::size_t>(n, 1 << 16);
-  std::size_t step = 1 + random() % most;
+  std::size_t step = 1 + below(most);
   while (std::gcd(step, n) != 1) step = step % most + 1;
   return Order(n, first, step);
 }

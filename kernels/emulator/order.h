@@ -38,14 +38,15 @@ class Shuffle {
   // Takes the process's seed, and the number of launches before.
   Shuffle();
 
-  bool is_on() const { return state_ != 0; }
+  bool is_on() const { return seed_ != 0; }
   // Returns another order of n things each time. REQUIRES: n > 0.
   Order next(std::size_t n);
 
  private:
-  std::uint64_t random();
+  // Returns a random number below `bound`.
+  std::size_t below(std::size_t bound);
 
-  std::uint64_t state_ = 0;  // 0: the order of indices
+  std::uint64_t seed_, launch_ = 0, num_draws_ = 0;
 };
 
 }  // namespace ladder::emulator
