@@ -31,12 +31,23 @@ struct Subtract {
   }
 };
 
+// Asks memory for what lies 16 KiB after x[0 .. n), which is soon needed. The hardware asks later,
+// so that one core alone cannot keep memory busy.
+template <class T>
+void prefetch(const T* x, size_t n) {
+  constexpr size_t kAhead = 16384, kLine = 64;
+  const uintptr_t first = reinterpret_cast<uintptr_t>(x) + kAhead;
+  for (size_t i = 0; i < n * sizeof(T); i += kLine) {
+    __builtin_prefetch(reinterpret_cast<const void*>(first + i));
+  }
+}
+
 // Calls body(first element, number of elements, first word) for each block.
 template <class Body>
 void for_blocks(const Codec& codec, size_t n, Body body) {
   const size_t words = encoded_words(codec, codec.block_size);
-  for (size_t first = 0; first < n; first += codec.block_size) {
-    body(first, std::min(codec.block_size, n - first), first / codec.block_size * words);
+  for (size_t first = 0, word = 0; first < n; first += codec.block_size, word += words) {
+    body(first, std::min(codec.block_size, n - first), word);
   }
 }
 
@@ -47,9 +58,16 @@ BitsOf<T> largest_magnitude(const T* x, size_t n) {
   return largest;
 }
 
+// encode_block() makes a block's codes; scale_of() has found the scale, in bits of fp32, before.
 template <class Form, class T>
-void encode_block(Form form, uint32_t* to, const T* x, size_t n, const Rounding& rounding) {
-  const uint32_t scale = to[0] = scale_bits<Form, T>(largest_magnitude(x, n));
+uint32_t scale_of(Form, const T* x, size_t n) {
+  return scale_bits<Form, T>(largest_magnitude(x, n));
+}
+
+template <class Form, class T>
+void encode_block(Form form, uint32_t* to, uint32_t scale, const T* x, size_t n,
+                  const Rounding& rounding) {
+  to[0] = scale;
   uint8_t* const codes = reinterpret_cast<uint8_t*>(to + 1);
   if (scale == 0 || scale == kNanBits) {
     std::fill_n(codes, n, 0);
@@ -85,8 +103,9 @@ struct Sign {};
 template <class T>
 T mean_magnitude(const T* x, size_t n) {
   constexpr size_t kLanes = Codec::kBlockStep;
-  T lane[kLanes] = {};
-  size_t i = 0;
+  T lane[kLanes];
+  for (size_t l = 0; l < kLanes; ++l) lane[l] = l < n ? std::abs(x[l]) : 0;
+  size_t i = kLanes;
   for (; i + kLanes <= n; i += kLanes) {
     for (size_t l = 0; l < kLanes; ++l) lane[l] += std::abs(x[i + l]);
   }
@@ -97,24 +116,35 @@ T mean_magnitude(const T* x, size_t n) {
   return lane[0] / static_cast<T>(n);
 }
 
-// Returns the signs of eight elements, the first one in the lowest bit.
-uint32_t eight_signs(const float* x) {
-  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_loadu_ps(x)));
+// Returns the signs of 32 elements, the first one in the lowest bit.
+uint32_t signs_of_32(const float* x) {
+  const __m256i_u* const v = reinterpret_cast<const __m256i_u*>(x);
+  // Elements become half as wide, twice; saturation keeps their signs. Each half of a vector is
+  // treated alone, so groups of four then stand in the order 0, 2, 4, 6, 1, 3, 5, 7.
+  const __m256i bytes =
+      _mm256_packs_epi16(_mm256_packs_epi32(v[0], v[1]), _mm256_packs_epi32(v[2], v[3]));
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order)));
 }
-uint32_t eight_signs(const double* x) {
-  return static_cast<uint32_t>(_mm256_movemask_pd(_mm256_loadu_pd(x)) |
-                               _mm256_movemask_pd(_mm256_loadu_pd(x + 4)) << 4);
+uint32_t signs_of_32(const double* x) {
+  uint32_t signs = 0;
+  for (size_t i = 0; i < 32; i += 4) {
+    signs |= static_cast<uint32_t>(_mm256_movemask_pd(_mm256_loadu_pd(x + i))) << i;
+  }
+  return signs;
 }
 
 template <class T>
-void encode_block(Sign, uint32_t* to, const T* x, size_t n, const Rounding&) {
-  to[0] = finite_or_nan(mean_magnitude(x, n));
+uint32_t scale_of(Sign, const T* x, size_t n) {
+  return finite_or_nan(mean_magnitude(x, n));
+}
+
+template <class T>
+void encode_block(Sign, uint32_t* to, uint32_t scale, const T* x, size_t n, const Rounding&) {
+  to[0] = scale;
   uint32_t* words = to + 1;
   size_t i = 0;
-  for (; i + 32 <= n; i += 32) {
-    *words++ = eight_signs(x + i) | eight_signs(x + i + 8) << 8 | eight_signs(x + i + 16) << 16 |
-               eight_signs(x + i + 24) << 24;
-  }
+  for (; i + 32 <= n; i += 32) *words++ = signs_of_32(x + i);
   if (i == n) return;
   *words = 0;
   for (size_t bit = 0; i + bit < n; ++bit) *words |= uint32_t{std::signbit(x[i + bit])} << bit;
@@ -138,7 +168,10 @@ void decode_block(Sign, T* out, const uint32_t* from, size_t n, Combine combine)
 
 // The formats with 16 bits have no scale.
 template <class Half, class T>
-requires(sizeof(Half) == 2) void encode_block(Half, uint32_t* to, const T* x, size_t n,
+requires(sizeof(Half) == 2) uint32_t scale_of(Half, const T*, size_t) { return 0; }
+
+template <class Half, class T>
+requires(sizeof(Half) == 2) void encode_block(Half, uint32_t* to, uint32_t, const T* x, size_t n,
                                               const Rounding&) {
   Half* const codes = reinterpret_cast<Half*>(to);
   if constexpr (std::is_same_v<T, float>) return convert(codes, x, n);
@@ -172,25 +205,33 @@ void dispatch_codec(DType dtype, Format format, Function function) {
 
 void encode(Stream&, TensorView encoded, TensorView held, ConstTensorView in, Codec codec,
             Rounding rounding) {
+  const size_t total = in.num_elements();
+  if (total == 0) return;
   uint32_t* const to = static_cast<uint32_t*>(encoded.data());
+  to[encoded_words(codec, total) - 1] = 0;  // the codes may not fill the last word
   dispatch_codec(in.dtype(), codec.format, [&](auto zero, auto form) {
     using T = decltype(zero);
     const T* const x = in.as<T>();
     T* const kept = held.empty() ? nullptr : held.as<T>();
-    for_blocks(codec, in.num_elements(), [&](size_t first, size_t n, size_t word) {
-      Rounding of_block = rounding;
-      of_block.first += first;
-      // A block is read twice or more, and only the first time from memory. So that memory is not
-      // idle meanwhile, the block after the next one is asked for.
-      for (size_t i = 0; i < n; i += 64 / sizeof(T)) {
-        __builtin_prefetch(x + first + 2 * codec.block_size + i);
-      }
-      to[word + encoded_words(codec, n) - 1] = 0;  // the codes may not fill the last word
-      if (kept == nullptr) return encode_block(form, to + word, x + first, n, of_block);
+    // Reads a block for the first time, and returns its scale.
+    const auto begin = [&](size_t first) {
+      const size_t n = std::min(codec.block_size, total - first);
+      prefetch(x + first, n);
+      if (kept == nullptr) return scale_of(form, x + first, n);
       T* const sum = kept + first;
       for (size_t i = 0; i < n; ++i) sum[i] += x[first + i];
-      encode_block(form, to + word, sum, n, of_block);
-      decode_block(form, sum, to + word, n, Subtract());
+      return scale_of(form, sum, n);
+    };
+    // A scale takes a maximum over the block and two divisions, one after the other. So that the
+    // codes need not wait for it, the next block is begun before this one is encoded.
+    uint32_t next_scale = begin(0);
+    for_blocks(codec, total, [&](size_t first, size_t n, size_t word) {
+      const uint32_t scale = next_scale;
+      if (first + n < total) next_scale = begin(first + n);
+      Rounding of_block = rounding;
+      of_block.first += first;
+      encode_block(form, to + word, scale, (kept == nullptr ? x : kept) + first, n, of_block);
+      if (kept != nullptr) decode_block(form, kept + first, to + word, n, Subtract());
     });
   });
 }
@@ -202,6 +243,7 @@ void decode_sum(Stream&, TensorView out, ConstTensorView encoded, Codec codec) {
     using T = decltype(zero);
     T* const o = out.as<T>();
     for_blocks(codec, out.num_elements(), [&](size_t first, size_t n, size_t word) {
+      prefetch(o + first, n);
       decode_block(form, o + first, from + word, n, Set());
       for (size_t r = 1; r < rows; ++r) {
         decode_block(form, o + first, from + r * stride + word, n, Add());

@@ -27,8 +27,8 @@ std::vector<Check> compression() {
   return {
       compressed(2, "codes of 8 bits", "int8 --block-size 64",
                  "for_blocks gives the place of every block: its first element, how many it has, "
-                 "and the word at which its code begins. encode_block and decode_block do the "
-                 "rest of a block."),
+                 "and the word at which its code begins. scale_of, encode_block and decode_block "
+                 "do the rest of a block."),
       compressed(2, "other formats", "bf16 --dtype fp64",
                  "dispatch_codec gives the types of the elements and of the format."),
       compressed(3, "error feedback", "1bit --error-feedback",
