@@ -37,6 +37,7 @@ template <class T>
 void prefetch(const T* x, size_t n) {
   constexpr size_t kAhead = 16384, kLine = 64;
   const uintptr_t first = reinterpret_cast<uintptr_t>(x) + kAhead;
+#pragma GCC unroll 4
   for (size_t i = 0; i < n * sizeof(T); i += kLine) {
     __builtin_prefetch(reinterpret_cast<const void*>(first + i));
   }
