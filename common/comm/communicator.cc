@@ -104,7 +104,9 @@ Traffic Communicator::execute_and_observe(const Task& task, Purpose purpose) {
   const Time end = Clock::now();
   const Observer& observer = account_->observer_;
   if (observer) observer(key_of(request, purpose), begin, end);
-  return {.busy_seconds = seconds_between(begin, end), .moved = moved};
+  return {.busy_seconds = seconds_between(begin, end),
+          .moved = moved,
+          .encoded = compressed != nullptr};
 }
 
 Work Communicator::run(Stream& stream, const Request& request, size_t payload_elements,

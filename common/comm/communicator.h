@@ -14,7 +14,8 @@
 //   the call returns, but its Work must still be waited for.
 // - A call with zero elements moves nothing but is compared and counted like any other. An empty
 //   view (one without memory) is an error.
-// - Buffers in registered memory (node_memory.h, nccl_memory.h) are reduced without copies.
+// - Buffers in registered memory (node_memory.h, nccl_memory.h) are reduced without copies. Between
+//   machines they also send fewer bytes; there all ranks register the buffers of a call, or none.
 // - A communicator for a device takes buffers on that device, and on the host for control data. All
 //   buffers of one call are in the same place. NCCL's operations are queued on a stream of the
 //   communicator, in the order of the calls, and the host waits for none of them.

@@ -85,6 +85,10 @@ void Job::connect(const ConnectOptions& options) {
         MpiTransport::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
     if (options.device == DeviceType::cpu) {
       registered_ = node_memory_ ? &*node_memory_ : nullptr;
+      if (node_memory_) {
+        const std::vector<uint64_t> machines = all_gather({world_->first_on_node()});
+        machines_that_sum_.assign(machines.begin(), machines.end());
+      }
       const std::string between = world_->num_nodes() == 1
                                       ? std::string()
                                       : concat(", messages between the ", world_->num_nodes());

@@ -70,6 +70,9 @@ class Job {
   // Returns true if all ranks reach host data in each other's memory, so that they send no
   // messages.
   bool shares_memory() const { return shares_memory_; }
+  // Returns the machine of each rank as a number, if each machine sums its own ranks before
+  // anything leaves it. Empty if that is not so, or if this is not known.
+  const std::vector<size_t>& machines_that_sum() const { return machines_that_sum_; }
   // Says in words how ranks communicate; empty if there is one rank.
   const std::string& communication() const { return communication_; }
   // Returns how many bytes the device had free for this rank when connect() returned: its share, if
@@ -108,6 +111,7 @@ class Job {
   std::optional<NcclMemory> nccl_memory_;
   MemorySource* registered_ = nullptr;
   bool shares_memory_ = true;
+  std::vector<size_t> machines_that_sum_;
   std::string communication_;
   size_t free_device_memory_ = 0;
   std::unique_ptr<Communicator> communicator_;

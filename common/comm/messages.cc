@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "common/comm/delay.h"
 #include "common/comm/mpi_world.h"
@@ -43,7 +44,6 @@ std::string describe(size_t bytes, const MessageLabel& label) {
   if (label.is_description) return "what it calls";
   return concat(bytes, " bytes of ", name_of(label.collective),
                 label.reduction == Reduction::max ? " (max)" : "", " in ", name_of(label.dtype),
-                label.is_carried ? " for its machine" : "",
                 label.more_follows ? " and more after them" : "");
 }
 
@@ -160,11 +160,19 @@ bool Messages::try_receive(const Call& call, const MessageLabel& label, const Pa
 
 void Messages::fail_unexpected(const Call& call, const MessageLabel& label, const Part& part,
                                const MPI_Status& status) const {
+  const MessageLabel theirs = label_of(status.MPI_TAG);
+  if (theirs.is_carried != label.is_carried && theirs.collective == label.collective) {
+    const auto [with, without] =
+        theirs.is_carried ? std::pair(part.peer, rank_) : std::pair(rank_, part.peer);
+    fail(concat(to_string(call), ": all ranks on the machine of ", names_[with],
+                " have registered their buffers, those on the machine of ", names_[without],
+                " have not; either all ranks register the buffers of a call, or none does"));
+  }
   int bytes = 0;
   mpi_check(MPI_Get_count(&status, MPI_BYTE, &bytes));
   fail(concat(to_string(call), ": ", names_[part.peer], " sends ",
-              describe(static_cast<size_t>(bytes), label_of(status.MPI_TAG)), ", ", names_[rank_],
-              " expects ", describe(part.bytes, label)));
+              describe(static_cast<size_t>(bytes), theirs), ", ", names_[rank_], " expects ",
+              describe(part.bytes, label)));
 }
 
 void Messages::fail_late(const Call& call, const Transfer& transfer) const {

@@ -15,7 +15,8 @@ namespace ladder {
 // on it need no copies. NCCL calls such buffers registered.
 //
 // Every rank of the node makes the same allocations in the same order. Sizes may differ between
-// ranks and may be 0.
+// ranks and may be 0. If a group has ranks on several machines, either all of them give registered
+// buffers to a call, or none does: machines that differ end with an Error.
 class NodeMemory final : public MemorySource {
  public:
   explicit NodeMemory(const MpiWorld& world);

@@ -94,6 +94,15 @@ ProcessGrid::Group ProcessGrid::group(Axis axis) const {
   return {rank / slower * faster + rank % faster, place(axis), size(axis)};
 }
 
+std::vector<size_t> ProcessGrid::ranks_of_group(Axis axis) const {
+  std::vector<size_t> ranks;
+  ProcessGrid other = *this;
+  for (other.rank = 0; other.rank < world_size(); ++other.rank) {
+    if (other.group(axis).color == group(axis).color) ranks.push_back(other.rank);
+  }
+  return ranks;
+}
+
 std::string layout_text(const ProcessGrid& grid) {
   std::string text;
   for (Axis axis : kWrittenAxes) {

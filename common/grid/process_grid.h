@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ladder {
 
@@ -37,6 +38,8 @@ struct ProcessGrid {
     size_t color, rank, size;
   };
   Group group(Axis axis) const;
+  // Returns the ranks of that group, in their order in it.
+  std::vector<size_t> ranks_of_group(Axis axis) const;
 
  private:
   // Returns the difference of the numbers of two ranks that are neighbours on the axis.

@@ -86,6 +86,31 @@ size_t group_bytes(Collective collective, size_t size, size_t bytes) {
   return 0;
 }
 
+size_t bytes_between(Collective collective, const std::vector<size_t>& machine_of, size_t bytes) {
+  const size_t size = machine_of.size();
+  std::map<size_t, size_t> ranks_on;
+  for (size_t machine : machine_of) ++ranks_on[machine];
+  const size_t others = ranks_on.size() - 1;
+  size_t pairs = size * size;
+  for (const auto& [machine, ranks] : ranks_on) pairs -= ranks * ranks;
+  switch (collective) {
+    case Collective::all_reduce:
+      return 2 * others * bytes;
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+    case Collective::broadcast:
+    case Collective::reduce:
+    case Collective::send:
+      return others * bytes;
+    case Collective::all_to_all:
+      return pairs * (bytes / size);
+    case Collective::recv:
+    case Collective::barrier:
+      return 0;
+  }
+  return 0;
+}
+
 Traffic& Traffic::operator+=(const Traffic& more) {
   calls += more.calls;
   payload_bytes += more.payload_bytes;
@@ -93,6 +118,7 @@ Traffic& Traffic::operator+=(const Traffic& more) {
   exposed_seconds += more.exposed_seconds;
   moved += more.moved;
   by_formula = by_formula || more.by_formula;
+  encoded = encoded || more.encoded;
   return *this;
 }
 

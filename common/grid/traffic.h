@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/grid/process_grid.h"
 
@@ -58,6 +59,16 @@ double wire_bytes(Collective collective, size_t size, size_t bytes);
 //   1         send
 size_t group_bytes(Collective collective, size_t size, size_t bytes);
 
+// Returns the bytes that leave machines for others when the ranks of a group together move that
+// payload, if all of them give registered memory. `machine_of` has the machine of each rank. Each
+// machine first sums its own ranks, and one message brings what all of them need; only an
+// all_to_all has nothing to sum or to share. For M machines it is the payload times
+//   2 (M-1)        all_reduce
+//   M-1            reduce_scatter, all_gather, broadcast, reduce
+//   pairs / N      all_to_all, with the pairs (from, to) of ranks on two machines
+//   1              send, whose group has the two ranks between which it goes
+size_t bytes_between(Collective collective, const std::vector<size_t>& machine_of, size_t bytes);
+
 // Bytes that a rank has moved: read from a peer's memory, written there, or sent in a message. They
 // are counted where they move.
 struct Moved {
@@ -79,6 +90,7 @@ struct Traffic {
   double exposed_seconds = 0;  // the part of it for which the caller waited
   Moved moved = {};
   bool by_formula = false;  // true: moved.bytes are wire_bytes, since another library moved them
+  bool encoded = false;     // true: an all_reduce that was an all_to_all and an all_gather
 
   Traffic& operator+=(const Traffic& more);
   // Returns a prediction of the same calls made n times.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <optional>
 
 #include "common/io/printable.h"
 #include "kernels/runtime/threads.h"
@@ -114,7 +115,8 @@ namespace {
 
 // One row of the table of communication.
 struct CommunicationRow {
-  std::string predicted = "-", measured, between;  // bytes of one rank in one step
+  // Bytes of one rank in one step.
+  std::string predicted = "-", measured, predicted_between = "-", between;
   bool differs;
 };
 
@@ -122,16 +124,40 @@ std::string rounded(double bytes) {
   return with_commas(static_cast<uint64_t>(std::llround(bytes)));
 }
 
+// Returns the bytes that leave machines where a group moves `payload`, or where this rank does in a
+// send. A rank sends to the next or to the previous rank. Returns nothing if that is not known.
+std::optional<size_t> predict_between(const TrafficKey& key, bool encoded, size_t payload,
+                                      const ProcessGrid& grid,
+                                      const std::vector<size_t>& machine_of) {
+  if (machine_of.empty()) return std::nullopt;
+  std::vector<size_t> machines;  // of the group's ranks
+  for (size_t rank : grid.ranks_of_group(key.axis)) machines.push_back(machine_of[rank]);
+  if (key.collective == Collective::send) {
+    const size_t size = machines.size(), own = grid.group(key.axis).rank;
+    const auto to = [&](size_t peer) {
+      return bytes_between(key.collective, {machines[own], machines[peer % size]}, payload);
+    };
+    return to(own + 1) == to(own + size - 1) ? std::optional(to(own + 1)) : std::nullopt;
+  }
+  if (!encoded) return bytes_between(key.collective, machines, payload);
+  return bytes_between(Collective::all_to_all, machines, payload) +
+         bytes_between(Collective::all_gather, machines, payload);
+}
+
 CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic,
-                                   const Traffic* predicted, size_t size, size_t num_steps) {
+                                   const Traffic* predicted, const ProcessGrid& grid,
+                                   const std::vector<size_t>& machine_of, size_t num_steps) {
+  const size_t size = grid.size(key.axis);
   // A send counts for its own rank. The bytes of a collective are those of all ranks together.
   const double ranks = key.collective == Collective::send ? 1 : static_cast<double>(size);
   const double moved = static_cast<double>(traffic.moved.bytes) / ranks;
   CommunicationRow row;
   row.measured =
       traffic.by_formula ? "by formula" : rounded(moved / static_cast<double>(num_steps));
-  row.between =
-      rounded(static_cast<double>(traffic.moved.between) / ranks / static_cast<double>(num_steps));
+  const auto per_rank = [&](size_t bytes) {
+    return rounded(static_cast<double>(bytes) / ranks / static_cast<double>(num_steps));
+  };
+  row.between = per_rank(traffic.moved.between);
   // Nobody predicts control traffic.
   row.differs = predicted == nullptr && key.purpose != Purpose::control;
   if (predicted == nullptr) return row;
@@ -139,6 +165,11 @@ CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic
   const size_t bytes = group_bytes(key.collective, size, all_steps.payload_bytes);
   row.predicted = rounded(wire_bytes(key.collective, size, predicted->payload_bytes));
   row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved.bytes != bytes);
+  const auto between =
+      predict_between(key, traffic.encoded, all_steps.payload_bytes, grid, machine_of);
+  if (!between) return row;
+  row.predicted_between = per_rank(*between);
+  row.differs = row.differs || traffic.moved.between != *between;
   return row;
 }
 
@@ -146,7 +177,7 @@ CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic
 
 std::string communication_table(const Prediction& prediction, const TrafficEntries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
-                                size_t node_size) {
+                                const Placement& placement) {
   if (grid.world_size() == 1) return "\n  communication: none, one rank\n";
   if (num_steps == 0) return "\n  communication: no step was trained\n";
   int width = 25;
@@ -158,28 +189,29 @@ std::string communication_table(const Prediction& prediction, const TrafficEntri
     width = std::max(width, static_cast<int>(name_of(key).size()));
     has_machines = has_machines || traffic.moved.between > 0;
   }
-  const auto between = [&](const std::string& bytes) {
-    return has_machines ? format(" %16s", bytes.c_str()) : "";
+  const auto between = [&](const std::string& predicted, const std::string& measured) {
+    return has_machines ? format(" %17s %16s", predicted.c_str(), measured.c_str()) : "";
   };
   std::string text =
       format("\n  %-*s %16s %16s%s %10s %10s\n", width, "communication, a step", "predicted bytes",
-             "measured bytes", between("between machines").c_str(), "exposed ms", "hidden ms");
+             "measured bytes", between("predicted between", "measured between").c_str(),
+             "exposed ms", "hidden ms");
   const double steps = static_cast<double>(num_steps);
   bool hides = false;
   for (const auto& [key, traffic] : rows) {
     const auto found = prediction.step.find(key);
     const Traffic* const predicted = found == prediction.step.end() ? nullptr : &found->second;
-    const CommunicationRow row = communication_row(key, traffic, predicted, grid.size(key.axis),
-                                                   static_cast<size_t>(num_steps));
+    const CommunicationRow row = communication_row(
+        key, traffic, predicted, grid, placement.machine_of, static_cast<size_t>(num_steps));
     const double exposed = traffic.exposed_seconds, hidden = traffic.busy_seconds - exposed;
     hides = hides || hidden > 0;
     text += format("  %-*s %16s %16s%s %10.2f %10.2f%s\n", width, name_of(key).c_str(),
-                   row.predicted.c_str(), row.measured.c_str(), between(row.between).c_str(),
-                   1e3 * exposed / steps, 1e3 * std::max(0.0, hidden) / steps,
-                   row.differs ? "  differs" : "");
+                   row.predicted.c_str(), row.measured.c_str(),
+                   between(row.predicted_between, row.between).c_str(), 1e3 * exposed / steps,
+                   1e3 * std::max(0.0, hidden) / steps, row.differs ? "  differs" : "");
   }
-  if (hides &&
-      node_size * (static_cast<size_t>(threads) + 1) > static_cast<size_t>(num_available_cores())) {
+  if (hides && placement.node_size * (static_cast<size_t>(threads) + 1) >
+                   static_cast<size_t>(num_available_cores())) {
     text += "  Computation and communication share the cores here: hidden time is no gain.\n";
   }
   return text;

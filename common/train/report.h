@@ -15,15 +15,23 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                         const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication);
 
+// Where the ranks of a run are.
+struct Placement {
+  size_t node_size = 1;                 // the ranks on this machine
+  std::vector<size_t> machine_of = {};  // Job::machines_that_sum()
+};
+
 // Returns the table of communication in one step, by axis, purpose and operation. It has the bytes
 // that one rank moves, predicted and measured, and the time, exposed (computation waited for it)
 // and hidden (it ran while computation went on). Bytes are measured where they move; for a
 // collective the table shows the mean over the ranks of its group. NCCL does not count what it
-// moves, and the table says "by formula". `communicated` is the sum over all steps, from
+// moves, and the table says "by formula". If ranks are on several machines, it also has the bytes
+// that leave machines for others, by rank as well: predicted where the ranks' machines tell, and
+// measured. `communicated` is the sum over all steps, from
 // Communicator::group_entries().
 std::string communication_table(const Prediction& prediction, const TrafficEntries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
-                                size_t node_size);
+                                const Placement& placement);
 
 // Returns the table of peak memory by category, predicted and measured.
 std::string memory_table(const Prediction& prediction, const Memory& device, const Memory& host);

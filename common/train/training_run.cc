@@ -238,7 +238,7 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, communicated, s.grid,
                             num_steps - s.checkpoints->resumed_step(), config.threads,
-                            s.job.node_size()) +
+                            {s.job.node_size(), s.job.machines_that_sum()}) +
         report);
   if (config.sample_tokens > 0) s.sample(num_steps, calls);
   if (s.files && s.files->board) s.files->board->finish();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/train/ranks.h"
 #include "common/train/validators.h"
 #include "kernels/runtime/check.h"
 
@@ -52,7 +53,7 @@ Traffic UnitGatherer::traffic(const RunConfig& config, const Layout& layout,
 }
 
 UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
-                           const GatherOptions& options, MemorySource* source)
+                           const GatherOptions& options)
     : state_(state), ranks_(ranks), options_(options) {
   const Layout& layout = state.layout();
   // The classifier's unit is also used by an earlier operation, so it gets a slot of its own.
@@ -65,8 +66,9 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Com
   const SlotPlan plan = plan_slots(layout, has_own, num_turns);
   slot_of_unit_ = plan.slot_of_unit;
   for (size_t elements : plan.elements) {
-    slots_.emplace_back().memory = Tensor(context.device_memory, Category::communication,
-                                          state.parameters.dtype(), {elements}, source);
+    slots_.emplace_back().memory =
+        Tensor(context.device_memory, Category::communication, state.parameters.dtype(), {elements},
+               context.ranks->registered);
   }
 }
 

@@ -24,11 +24,12 @@ class UnitGatherer {
  public:
   // Allocates slots for gathered units. The token embedding has a slot of its own, because the
   // classifier uses it too; there are prefetch + 1 more slots, as large as the largest other unit.
-  // Without resharding after forward every unit has a slot. `source` is the source of this memory;
-  // if it is null, it comes from the arena. Category: communication. REQUIRES: the state has this
-  // rank's shards of the parameters, in memory that peers can read in place.
+  // Without resharding after forward every unit has a slot. Category: communication. Slots are in
+  // registered memory: what comes from another machine is written there for all ranks of this one.
+  // REQUIRES: the state has this rank's shards of the parameters, in memory that peers can read in
+  // place, or gather() copies them to such memory.
   UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
-               const GatherOptions& options, MemorySource* source = nullptr);
+               const GatherOptions& options);
   virtual ~UnitGatherer() = default;
   // Returns what one training micro-batch gathers.
   static Traffic traffic(const RunConfig& config, const Layout& layout,

@@ -9,11 +9,10 @@ namespace ladder {
 // gathered, this rank's shard is copied to its place in the unit's slot, on a stream for copies.
 class HostUnitGatherer final : public UnitGatherer {
  public:
-  // `source` is the source of the slots' memory, in which peers read this rank's shard.
   // REQUIRES: the state has its parameters on the host.
   HostUnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
-                   const GatherOptions& options, MemorySource* source)
-      : UnitGatherer(context, state, ranks, options, source), copies_(context.stream.device()) {}
+                   const GatherOptions& options)
+      : UnitGatherer(context, state, ranks, options), copies_(context.stream.device()) {}
 
  private:
   Work gather(size_t unit, TensorView whole, const CallOptions& options) override;

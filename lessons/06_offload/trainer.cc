@@ -27,8 +27,7 @@ std::unique_ptr<UnitGatherer> make_gatherer(const TrainerContext& context, Model
   if (!flags.offload_parameters) {
     return std::make_unique<UnitGatherer>(context, state, ranks, flags.gather);
   }
-  return std::make_unique<HostUnitGatherer>(context, state, ranks, flags.gather,
-                                            context.ranks->registered);
+  return std::make_unique<HostUnitGatherer>(context, state, ranks, flags.gather);
 }
 
 // Reads --offload, which is "optimizer" or "optimizer,parameters". Returns whether it names the

@@ -26,9 +26,11 @@ using std::chrono::seconds;
 constexpr seconds kMost{10};
 
 // Starts lesson 02 on two nodes with two ranks each, breaks it by `act` some time after the first
-// step, and waits for its end. Fails the test unless it comes in time and the nodes are clean.
+// step, and waits for its end. Fails the test unless it comes in time and the nodes are clean. Adds
+// the seconds until the end to `seconds_taken` if it is not null.
 ProcessResult broken_run(const Cluster& cluster, milliseconds after,
-                         const std::function<void()>& act) {
+                         const std::function<void()>& act,
+                         std::vector<double>* seconds_taken = nullptr) {
   const Scratch folder;
   const fs::path metrics = folder.path() / "metrics";
   const Flags argv = {lesson_path("02_ddp"),
@@ -55,7 +57,9 @@ ProcessResult broken_run(const Cluster& cluster, milliseconds after,
   if (has_ended()) FAIL("it has ended before it was broken: " << run.get().err);
   std::this_thread::sleep_for(after);
   act();
+  const Time broken = Clock::now();
   const bool is_in_time = run.wait_for(kMost) == std::future_status::ready;
+  if (seconds_taken != nullptr) seconds_taken->push_back(seconds_since(broken));
   const ProcessResult result = run.get();
   CAPTURE(result.out, result.err);
   CHECK(is_in_time);
@@ -138,19 +142,26 @@ TEST_CASE("machines: firewalls at the start") {
   CHECK_THAT(start(), Contains("gets no connection to 10.77.0.") && Contains("firewall"));
 }
 
-// LADDER_BREAKS says how often; the suite breaks few runs.
+// LADDER_BREAKS says how often, and then all times are printed; the suite breaks few runs.
 TEST_CASE("machines: cuts and kills at random moments") {
   if (!clusters_are_possible()) return;
   const char* const given = std::getenv("LADDER_BREAKS");
   const int times = given == nullptr ? 2 : std::atoi(given);
   const Cluster cluster(2);
   std::mt19937 random(1);
+  std::vector<double> cuts_took, kills_took;  // seconds
   for (int i = 0; i < times; ++i) {
     const std::string node = random() % 2 == 0 ? "node1" : "node2";
     const bool cuts = i % 2 == 0;
     CAPTURE(i, node, cuts);
-    broken_run(cluster, milliseconds(random() % 1000),
-               [&] { cuts ? cluster.cut(node) : kill_rank(cluster, node); });
+    broken_run(
+        cluster, milliseconds(random() % 1000),
+        [&] { cuts ? cluster.cut(node) : kill_rank(cluster, node); },
+        cuts ? &cuts_took : &kills_took);
+  }
+  if (given != nullptr) {
+    WARN("seconds after cuts: " << Catch::Detail::stringify(cuts_took));
+    WARN("seconds after kills: " << Catch::Detail::stringify(kills_took));
   }
 }
 

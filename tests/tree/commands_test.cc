@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
     "--logdir",            // tensorboard
+    "--test_timeout",      // Bazel
     "--tool",              // compute-sanitizer
     "--nnodes",            // torchrun, this one and those that follow
     "--nproc_per_node",

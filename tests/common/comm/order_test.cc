@@ -163,36 +163,12 @@ TEST_CASE("operations of two communicators at once do not wait for each other") 
   }
 }
 
-// What leaves machines for others, for a vector of `bytes` bytes. A machine sums its own ranks
-// before anything leaves it, and one message brings what all its ranks need. An all_to_all has
-// nothing to sum: each pair of ranks on two machines moves its part. A send goes to the next rank.
-size_t bytes_between(Collective collective, const Machines& machines, size_t size, size_t bytes) {
-  const size_t group_rank = machines.here()[machines.place()];
-  const size_t others = machines.size() - 1;
-  size_t pairs = 0;
-  for (size_t r = 0; r < size; ++r) pairs += size - machines.ranks(machines.machine_of(r)).size();
-  switch (collective) {
-    case Collective::all_reduce:
-      return 2 * others * bytes;
-    case Collective::all_to_all:
-      return pairs * (bytes / size);
-    case Collective::send:
-      return machines.is_here((group_rank + 1) % size) ? 0 : bytes;
-    case Collective::recv:
-    case Collective::barrier:
-      return 0;
-    default:
-      return others * bytes;
-  }
-}
-
 // Six operations, each of a key of its own, in a group whose ranks share out what moves in their
 // own way; all of them together have moved what the formula says, on every path. `machine_of` has
 // the machine of each rank of the group; empty = all are on one.
 void require_moved(Communicator& group, Ranks& ranks, Place place, size_t n,
                    std::vector<size_t> machine_of = {}) {
   if (machine_of.empty()) machine_of.assign(group.size(), 0);
-  const Machines machines(machine_of, group.rank());
   const size_t size = group.size(), bytes = size * n * sizeof(double);
   const TensorView buffer = ranks.take<double>(place, size * n);
   const TensorView other = ranks.take<double>(place, size * n);
@@ -224,7 +200,12 @@ void require_moved(Communicator& group, Ranks& ranks, Place place, size_t n,
     CHECK(traffic.payload_bytes == kRounds * bytes);
     CHECK(traffic.moved.bytes == kRounds * group_bytes(key.collective, size, bytes));
     CHECK_FALSE(traffic.by_formula);
-    CHECK(traffic.moved.between == kRounds * bytes_between(key.collective, machines, size, bytes));
+    const std::vector<size_t> sender_and_receiver = {machine_of[group.rank()],
+                                                     machine_of[(group.rank() + 1) % size]};
+    const bool is_send = key.collective == Collective::send;
+    CHECK(traffic.moved.between ==
+          kRounds *
+              bytes_between(key.collective, is_send ? sender_and_receiver : machine_of, bytes));
   }
   ranks.release(group, {buffer, other});
 }

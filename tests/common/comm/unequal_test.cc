@@ -101,11 +101,18 @@ std::vector<Operation> operations(size_t size) {
            1}};
 }
 
-// Each rank makes one call on `n` elements of fp32, by messages. Returns what it ended with; "" if
-// with nothing.
-std::string error_of(Ranks& ranks, const Call& call, size_t n) {
-  const auto all = make_communicator(world(), nullptr, {.piece_elements = 5000});
-  const TensorView buffer = ranks.take<float>(Place::unregistered, n);
+// The machine of each rank, as if there were several, and where this rank's buffers lie.
+struct OnMachines {
+  std::vector<size_t> machine_of = {};  // empty: all ranks are on one, and share no memory
+  Place place = Place::unregistered;
+};
+
+// Each rank makes one call on `n` elements of fp32. Returns what it ended with; "" if with nothing.
+std::string error_of(Ranks& ranks, const Call& call, size_t n, const OnMachines& where = {}) {
+  const auto all =
+      make_communicator(world(), where.machine_of.empty() ? nullptr : &ranks.node_memory,
+                        {.piece_elements = 5000, .machine_of = where.machine_of});
+  const TensorView buffer = ranks.take<float>(where.place, n);
   std::string error;
   {
     Alarm alarm(*all, ranks.node_memory);
@@ -177,6 +184,27 @@ TEST_CASE("by messages, a rank that calls something else") {
       INFO("rank " << odd << " sends " << text);
       require_somewhere(error_of(ranks, world().rank() == odd ? other : usual, kElements),
                         concat("sends ", text, ".* expects 400 bytes of all_reduce in fp32"));
+    }
+  }
+}
+
+// Such machines would wait for different messages.
+TEST_CASE("between machines, one whose ranks have not registered their buffers") {
+  Ranks ranks;
+  const std::vector<size_t> machine_of = {0, 0, 0, 1, 1, 2, 2, 2};
+  for (const Operation& operation : operations(world().size())) {
+    if (operation.name == std::string("send")) continue;  // it is by messages on all machines
+    for (size_t odd = 0; odd < 3; ++odd) {
+      for (size_t n : {1, 2000, 20'000}) {
+        INFO(operation.name << " of " << n << ", machine " << odd);
+        const bool is_odd = machine_of[world().rank()] == odd;
+        const OnMachines where = {machine_of, is_odd ? Place::unregistered : Place::registered};
+        require_somewhere(error_of(ranks, operation.call, n * operation.parts, where),
+                          concat(operation.name,
+                                 " of .*: all ranks on the machine of rank [0-9] on .* have "
+                                 "registered their buffers, those on the machine of rank [0-9] "
+                                 "on .* have not"));
+      }
     }
   }
 }

@@ -42,6 +42,9 @@ TEST_CASE("every axis shares out all ranks in groups of its size") {
                                      .tensor_size = tensor,
                                      .rank = members.begin()->second};
             CHECK(members.size() == one.group(axis).size);
+            std::vector<size_t> in_order;
+            for (const auto& [place, rank] : members) in_order.push_back(rank);
+            CHECK(one.ranks_of_group(axis) == in_order);
             CHECK(members.rbegin()->first == members.size() - 1);
             const bool alone = axis == Axis::embedding && members.size() == 1;
             if (!alone) CHECK(members.size() == grid.size(axis));

@@ -85,7 +85,7 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
                                        {sent, {10, 6000, 0.03, 0.03, {6000}}},
                                        {tied, {10, 1000, 0.04, 0.04, {2 * 1000}}}};
   const auto table = [&](const TrafficEntries& entries) {
-    return communication_table(prediction, entries, grid, 10, 1, 8);
+    return communication_table(prediction, entries, grid, 10, 1, {8});
   };
   const std::string text = table(communicated);
   CHECK_THAT(text, !Contains("hidden time is no gain"));
@@ -112,8 +112,8 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
              Contains(" 6,000 ") && Contains(" 0 ") && Contains("differs"));
   const TrafficEntries control = {{{Purpose::control, Collective::all_reduce}, {20, 160}}};
   CHECK_THAT(line_with(table(control), {"control all_reduce"}), !Contains("differs"));
-  CHECK_THAT(communication_table(prediction, hidden, {}, 10, 1, 1), Contains("none, one rank"));
-  CHECK_THAT(communication_table(prediction, hidden, grid, 10, 100'000, 8),
+  CHECK_THAT(communication_table(prediction, hidden, {}, 10, 1, {1}), Contains("none, one rank"));
+  CHECK_THAT(communication_table(prediction, hidden, grid, 10, 100'000, {8}),
              Contains("hidden time is no gain"));
 }
 
@@ -127,13 +127,62 @@ TEST_CASE("the communication table says what went between machines, if anything 
   const Traffic summed = {.calls = 10, .payload_bytes = 80'000, .moved = {6 * 80'000, 160'000}};
   const Traffic gathered = {.calls = 10, .payload_bytes = 40'000, .moved = {3 * 40'000}};
   const std::string text =
-      communication_table(prediction, {{gradient, summed}, {weights, gathered}}, grid, 10, 1, 2);
-  CHECK_THAT(line_with(text, {"communication, a step"}), Contains("between machines"));
+      communication_table(prediction, {{gradient, summed}, {weights, gathered}}, grid, 10, 1, {2});
+  CHECK_THAT(line_with(text, {"communication, a step"}), Contains("measured between"));
   CHECK_THAT(line_with(text, {"gradient all_reduce"}),  // 2 (M - 1) / M of two ranks' 8,000
              Contains(" 12,000 ") && Contains(" 4,000 ") && !Contains("differs"));
   CHECK_THAT(line_with(text, {"parameter all_gather"}), Contains(" 3,000 ") && Contains(" 0 "));
-  CHECK_THAT(communication_table(prediction, {{weights, gathered}}, grid, 10, 1, 2),
-             !Contains("between machines"));
+  CHECK_THAT(communication_table(prediction, {{weights, gathered}}, grid, 10, 1, {2}),
+             !Contains("measured between"));
+}
+
+// Two ranks on each of two machines, in a grid of two pipeline stages. Two buffers of 4,000 bytes:
+// of one the machines add up all that they have, of the other each pair of ranks exchanges a part.
+TEST_CASE("the communication table predicts what goes between machines, if it knows how") {
+  const TrafficKey gradient = {Purpose::gradient, Collective::all_reduce};
+  const TrafficKey tied = {Purpose::gradient, Collective::all_reduce, Axis::embedding};
+  const TrafficKey sent = {Purpose::activation, Collective::send, Axis::pipeline};
+  const ProcessGrid grid = {.pipeline_size = 2, .data_size = 2};
+  Prediction prediction;
+  for (const TrafficKey& key : {gradient, tied, sent}) prediction.step[key] = {1, 4000};
+  const auto table = [&](const std::vector<size_t>& machine_of, size_t between, bool encoded) {
+    const Traffic summed = {
+        .calls = 1, .payload_bytes = 4000, .moved = {24'000, between}, .encoded = encoded};
+    const Traffic of_two = {.calls = 1, .payload_bytes = 4000, .moved = {8000, 8000}};
+    const Traffic of_one = {.calls = 1, .payload_bytes = 4000, .moved = {4000, 4000}};
+    return communication_table(prediction, {{gradient, summed}, {tied, of_two}, {sent, of_one}},
+                               grid, 1, 1, {2, machine_of});
+  };
+  const std::string text = table({0, 0, 1, 1}, 8000, false);
+  CHECK_THAT(line_with(text, {"communication, a step"}), Contains("predicted between"));
+  CHECK_THAT(line_with(text, {"  gradient all_reduce", " 2,000            2,000 "}),
+             !Contains("differs"));
+  CHECK_THAT(line_with(text, {"embedding gradient", " 4,000            4,000 "}),
+             !Contains("differs"));
+  CHECK_THAT(line_with(text, {"activation send", " 4,000            4,000 "}),
+             !Contains("differs"));
+  // 8 of 16 pairs exchange a quarter, and then each machine gets the other's half.
+  CHECK_THAT(line_with(table({0, 0, 1, 1}, 12'000, true), {"  gradient all_reduce"}),
+             Contains(" 3,000            3,000 ") && !Contains("differs"));
+  CHECK_THAT(line_with(table({0, 0, 1, 1}, 12'000, false), {"  gradient all_reduce"}),
+             Contains(" 2,000            3,000 ") && Contains("differs"));
+  // The stages of a pipeline are on one machine, so nothing should have left it.
+  CHECK_THAT(line_with(table({0, 1, 0, 1}, 8000, false), {"activation send"}),
+             Contains(" 0            4,000 ") && Contains("differs"));
+  CHECK_THAT(line_with(table({}, 8000, false), {"  gradient all_reduce"}),
+             Contains(" -            2,000 ") && !Contains("differs"));
+}
+
+// The first stage of three sends to its own machine and to another one.
+TEST_CASE("the communication table predicts no sends that may go either way") {
+  const TrafficKey sent = {Purpose::activation, Collective::send, Axis::pipeline};
+  Prediction prediction;
+  prediction.step[sent] = {1, 4000};
+  const TrafficEntries entries = {{sent, {.calls = 1, .payload_bytes = 4000, .moved = {4000, 10}}}};
+  const std::string text =
+      communication_table(prediction, entries, {.pipeline_size = 3}, 1, 1, {2, {0, 0, 1}});
+  CHECK_THAT(line_with(text, {"activation send"}),
+             Contains(" -               10 ") && !Contains("differs"));
 }
 
 // The calls are as predicted; the bytes that have moved are not.
@@ -148,7 +197,7 @@ TEST_CASE("the communication table shows what has moved, not what the calls say"
     return communication_table(prediction,
                                {{gradient, {10, 10'000, 0, 0, {moved_by_all}, by_formula}},
                                 {sent, {20, 5000, 0, 0, {moved_by_this_rank}, by_formula}}},
-                               grid, 10, 1, 3);
+                               grid, 10, 1, {3});
   };
   // 2 x 2/3 of 1000 bytes, which is no whole number.
   const std::string good = table(40'000, 5000);
