@@ -1,7 +1,6 @@
 #include "common/checkpoint/folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -68,6 +67,12 @@ bool is_folder(const std::string& path) {
   return true;
 }
 
+// Returns the path. Throws UserError if there is something else than a folder.
+const std::string& folder_or_nothing(const std::string& path) {
+  is_folder(path);
+  return path;
+}
+
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
   try {
@@ -114,27 +119,17 @@ std::vector<std::string> checkpoints_at(const std::string& path) {
   return paths;
 }
 
-CheckpointFolder::CheckpointFolder(const std::string& path) : path_(without_slashes(path)) {
-  const auto refuse = [&](const std::string& why) {
-    throw UserError(concat(path_, ": cannot be written: ", why));
-  };
-  std::error_code error;
-  if (!is_folder(path_)) fs::create_directories(path_, error);
-  if (error) refuse(error.message());
-  folder_ = Descriptor(open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!folder_.is_open()) refuse(std::strerror(errno));
-  if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    refuse("another run is writing there; name a folder for each");
-  }
-  for (const std::string& name : names_in(path_)) {
+CheckpointFolder::CheckpointFolder(const std::string& path)
+    : path_(without_slashes(path)), folder_(folder_or_nothing(path_)) {
+  for (const std::string& name : folder_.names()) {
     if (!is_leftover(name)) continue;
+    std::error_code error;
     fs::remove_all(concat(path_, "/", name), error);
-    if (error) refuse(concat("what a killed run has left, ", name, ", stays: ", error.message()));
+    if (error) {
+      folder_.refuse(concat("cannot be written: what a killed run has left, ", name,
+                            ", stays: ", error.message()));
+    }
   }
-  // Find out now, not after the first steps, whether folders can be made.
-  const std::string probe = partial_checkpoint_path(path_, 1);
-  if (mkdir(probe.c_str(), 0777) != 0) refuse(std::strerror(errno));
-  rmdir(probe.c_str());
 }
 
 CheckpointFolder::~CheckpointFolder() {
@@ -151,16 +146,13 @@ void CheckpointFolder::begin(int64_t step) {
 void CheckpointFolder::publish(int64_t step) {
   const std::string partial = partial_checkpoint_path(path_, step);
   const std::string target = checkpoint_path(path_, step);
-  const auto sync = [](const Descriptor& folder, const std::string& path) {
-    if (fsync(folder.number()) != 0) fail_at(path, "fsync");
-  };
   const Descriptor files(open(partial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!files.is_open()) fail_at(partial, "open");
-  sync(files, partial);
+  if (fsync(files.number()) != 0) fail_at(partial, "fsync");
   // Fails, as it must, if a checkpoint of this name is there: a folder with files stays.
   if (std::rename(partial.c_str(), target.c_str()) != 0) fail_at(target, "rename");
   unpublished_.clear();
-  sync(folder_, path_);
+  folder_.sync();
 }
 
 void CheckpointFolder::remove_all_but(size_t keep) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/io/descriptor.h"
+#include "common/io/locked_folder.h"
 
 namespace ladder {
 
@@ -22,16 +22,16 @@ std::vector<int64_t> checkpoints_in(const std::string& folder);
 // `path` itself if it is one. Throws UserError as checkpoints_in() does, and if there is none.
 std::vector<std::string> checkpoints_at(const std::string& path);
 
-// CheckpointFolder is the folder while a run writes checkpoints to it. Only one run at a time may,
-// so the folder is locked (flock) while this object lives, if its file system has locks. Rank 0 has
-// one.
+// CheckpointFolder is the folder while a run writes checkpoints to it. Only one run at a time may
+// (LockedFolder). Rank 0 has one.
 class CheckpointFolder {
  public:
   // Makes the folder if it is missing, and removes what killed runs have left in it: checkpoints
   // that were not completely written or not completely removed. Throws a UserError that names the
-  // path if the folder cannot be made or written, or if another run is writing there.
+  // path as LockedFolder does, and if there is a link or anything else that is no folder.
   explicit CheckpointFolder(const std::string& path);
-  // Removes the folder of a checkpoint that has begun and was not published.
+  // Removes the folder of a checkpoint that has begun and was not published, and the folder itself
+  // if it was missing and is empty.
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
@@ -49,7 +49,7 @@ class CheckpointFolder {
   void remove(const std::string& name);
 
   std::string path_;
-  Descriptor folder_;
+  LockedFolder folder_;
   std::string unpublished_;  // the path of what has begun; "" if there is none
 };
 

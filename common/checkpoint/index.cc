@@ -135,10 +135,6 @@ void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
     for (const ParameterSpec& parameter : unit.parameters) {
       std::vector<size_t>& shape = shapes[parameter.name];
       for (size_t d = 0; d < parameter.shape.num_dims(); ++d) shape.push_back(parameter.shape[d]);
-      for (std::string_view kind : kStoredKinds) {
-        const std::string name = concat(kind, ".", parameter.name);
-        if (!index.tensors.contains(name)) place.refuse("tensor ", name, " is missing");
-      }
     }
   }
   for (const auto& [name, tensor] : index.tensors) {
@@ -147,6 +143,12 @@ void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
     if (shape == shapes.end()) here.refuse("is not part of the model");
     if (shape->second != tensor.shape) here.refuse("has another shape than in the model");
     check_slices(tensor, index.layout.world_size(), here);
+  }
+  for (const auto& [parameter, shape] : shapes) {
+    for (std::string_view kind : kStoredKinds) {
+      const std::string name = concat(kind, ".", parameter);
+      if (!index.tensors.contains(name)) place.refuse("tensor ", name, " is missing");
+    }
   }
 }
 

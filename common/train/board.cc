@@ -13,7 +13,7 @@
 namespace ladder {
 
 Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
-    : folder_("--tensorboard", folder, "probe"), resumed_step_(resumed_step.value_or(0)) {
+    : folder_(folder, "--tensorboard"), resumed_step_(resumed_step.value_or(0)) {
   for (const std::string& name : folder_.names()) {
     if (!is_event_file(name)) continue;
     if (!resumed_step) {

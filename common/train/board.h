@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/io/event_file.h"
+#include "common/io/locked_folder.h"
 #include "common/train/metrics_file.h"
-#include "common/train/output_folder.h"
 
 namespace ladder {
 
@@ -20,7 +20,7 @@ class Board {
   // one curve through the points of both runs. A run that goes on after a checkpoint of step
   // `resumed_step` adds a file of its own. With its first step it removes all later steps from the
   // files that are there, so that no step is in the folder twice. Throws a UserError that names
-  // --tensorboard if OutputFolder does, or if the folder's event files do not allow that.
+  // --tensorboard if LockedFolder does, or if the folder's event files do not allow that.
   explicit Board(const std::string& folder, std::optional<int64_t> resumed_step = {});
 
   // Writes one step's numbers. Memory is the peak so far, in bytes. Throws Error if the disk is
@@ -35,7 +35,7 @@ class Board {
   void write(int64_t step, const EventSummary& summary);
   void begin();
 
-  OutputFolder folder_;
+  LockedFolder folder_;
   int64_t resumed_step_;                      // 0 = from the beginning
   std::map<std::string, size_t> kept_bytes_;  // of the event files that were there, by path
   std::optional<EventFile> file_;

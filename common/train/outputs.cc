@@ -10,8 +10,9 @@
 
 namespace ladder {
 
-DumpFolder::DumpFolder(const std::string& path, int64_t num_steps)
-    : folder_("--dump", path, dump_name(1)) {
+DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : folder_(path, "--dump") {
+  // Never committed: it is refused if, say, a folder has the name of the first dump.
+  named_by("--dump", [&] { return PartialFile(path + "/" + dump_name(1)); });
   for (const std::string& name : folder_.names()) {
     if (step_of_dump(name).value_or(0) > static_cast<size_t>(num_steps)) {
       folder_.refuse(concat("has dumps of a longer run, such as ", quoted_name(name),

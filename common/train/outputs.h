@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "common/io/locked_folder.h"
 #include "common/train/board.h"
 #include "common/train/export.h"
 #include "common/train/metrics_file.h"
 #include "common/train/named_files.h"
-#include "common/train/output_folder.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -21,12 +21,12 @@ namespace ladder {
 class DumpFolder {
  public:
   // Makes the folder if it is missing. Dumps that are there will be replaced one by one. Throws a
-  // UserError that names --dump if OutputFolder does, or if the folder has the dump of a step
+  // UserError that names --dump if LockedFolder does, or if the folder has the dump of a step
   // beyond `num_steps`, which would stay among this run's dumps.
   DumpFolder(const std::string& path, int64_t num_steps);
 
  private:
-  OutputFolder folder_;
+  LockedFolder folder_;
 };
 
 // The files that rank 0 writes. Each exists if its flag is given.

@@ -20,15 +20,18 @@ struct Run {
   Flags flags = {};
 };
 
-void train(const Run& run, const Flags& more, const ProcessOptions& options) {
+// Trains, and returns what is printed.
+std::string train(const Run& run, const Flags& more, const ProcessOptions& options) {
   const Flags flags = {"--model",  "nano",      "--layers",
                        "4",        "--heads",   "4",
                        "--sample", "0",         "--evaluate-every",
                        "0",        "--threads", "1",
                        "--dtype",  "fp64",      "--global-batch-size",
                        "12"};
-  require_success(
-      run_ranks(run.num_ranks, Flags{lesson_path(run.lesson)} + flags + run.flags + more, options));
+  const ProcessResult result =
+      run_ranks(run.num_ranks, Flags{lesson_path(run.lesson)} + flags + run.flags + more, options);
+  require_success(result);
+  return result.out;
 }
 
 void run_tool(const Flags& arguments, const ProcessOptions& options) {
@@ -88,9 +91,14 @@ TEST_CASE("a run goes on from a checkpoint written anew as from the old one") {
          {"--tensor-parallel-size", "2", "--pipeline-parallel-size", "2"}},
         {"--steps", "2", "--checkpoint", "old"}, options);
   run_tool({"reshard", "old", "new", "--layout", "data=2"}, options);
-  for (const std::string from : {"old", "new"}) {
-    train({"03_zero1", 2, "data=2"},
-          {"--steps", "3", "--checkpoint", from, "--resume", "--dump", "from_" + from}, options);
+  for (const auto& [from, layout] :
+       {std::pair<std::string, std::string>("old", "pipeline=2,tensor=2"), {"new", "data=2"}}) {
+    const std::string printed = train(
+        {"03_zero1", 2, "data=2"},
+        {"--steps", "3", "--checkpoint", from, "--resume", "--dump", "from_" + from}, options);
+    CHECK_THAT(printed, Catch::Contains(concat("  resumed  after step 2 from ", from,
+                                               "/step_00000002, written by 09_3d_parallel (",
+                                               layout, ")\n")));
   }
   const auto from_old = files_of(folder.path() / "from_old");
   CHECK(from_old.size() == 1);

@@ -101,6 +101,28 @@ OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
   }
 }
 
+std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid) {
+  // The first tensor-parallel rank writes what they do not split, and the first stage what two
+  // have.
+  const auto writer = [&](const Unit& unit, const Parameter& parameter) {
+    const size_t stage = unit.is_copy ? 0 : grid.place(Axis::pipeline);
+    return (stage * grid.data_size + grid.place(Axis::data)) * grid.tensor_size +
+           (parameter.split ? grid.place(Axis::tensor) : 0);
+  };
+  std::vector<Copy> copies;
+  for (size_t i = 0; i < layout.units().size(); ++i) {
+    const size_t begin = shard_begin(layout, i, grid.place(Axis::data));
+    for_parameters_in(layout, begin, begin + shard_elements(layout, i),
+                      [&](const Parameter& parameter, size_t at, size_t from, size_t to) {
+                        if (parameter.counted) return;
+                        copies.push_back({&parameter,
+                                          {parameter.runs, from - at, to - from},
+                                          writer(layout.unit(i), parameter)});
+                      });
+  }
+  return copies;
+}
+
 std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model) {
   std::map<std::string, StoredTensor> tensors;
   for (const UnitSpec& unit : describe(model).units) {
@@ -127,6 +149,17 @@ std::string place_text(const Shape& shape, const PlacedElements& elements) {
   return concat(runs_text, ", ", part_text(first, count, is_vector ? 1 : held), " of these");
 }
 
+namespace {
+
+// A line for a tensor, or for the rank's part of it.
+std::string tensor_line(const Parameter& parameter, const PlacedElements& elements) {
+  return format("    %-24s %-14s %s", parameter.name.c_str(),
+                to_string(parameter.full_shape).c_str(),
+                place_text(parameter.full_shape, elements).c_str());
+}
+
+}  // namespace
+
 std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid) {
   std::string text = concat("rank ", grid.rank, " of ", layout_text(grid), ": ");
   for (Axis axis : {Axis::data, Axis::pipeline, Axis::tensor}) {
@@ -136,23 +169,21 @@ std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid) {
   text += concat("; holds ", units_text(owned.layout), "\n");
   std::map<std::string_view, size_t> bytes;  // by kind
   std::string lines;
-  size_t name_width = 0;
-  for (const auto& [name, slice] : owned.slices) {
-    name_width = std::max(name_width, slice.parameter->name.size());
-  }
   for (const auto& [name, slice] : owned.slices) {
     bytes[kind_of(name)] += slice.view.num_bytes();
     if (kind_of(name) != kind_of(owned.slices.front().name)) continue;  // all kinds are alike
-    const Parameter& parameter = *slice.parameter;
-    lines += format("    %-*s %-14s %s\n", static_cast<int>(name_width), parameter.name.c_str(),
-                    to_string(parameter.full_shape).c_str(),
-                    place_text(parameter.full_shape, elements_of(slice)).c_str());
+    lines += tensor_line(*slice.parameter, elements_of(slice)) + "\n";
   }
   text += "owns";
   for (const auto& [kind, size] : bytes) {
     text += concat(kind == bytes.begin()->first ? " " : ", ", kind, " ", human_bytes(size));
   }
-  return concat(text, bytes.empty() ? " nothing\n" : ", of each:\n", lines);
+  text += concat(bytes.empty() ? " nothing\n" : ", of each:\n", lines);
+  lines.clear();
+  for (const auto& [parameter, elements, writer] : copies_of(owned.layout, grid)) {
+    lines += concat(tensor_line(*parameter, elements), ", which rank ", writer, " writes\n");
+  }
+  return concat(text, lines.empty() ? "" : "has copies:\n", lines);
 }
 
 std::string read_text(const OwnedSlices& owned, const CheckpointIndex& index) {

@@ -24,6 +24,17 @@ struct OwnedSlices {
   std::vector<NamedSlice> slices;
 };
 
+// Elements of a rank's shard that another rank has too, and writes to its file.
+struct Copy {
+  const Parameter* parameter;
+  PlacedElements elements;
+  size_t writer;
+};
+
+// Returns the copies that the rank has: what tensor-parallel ranks do not split, and the token
+// embedding of the last pipeline stage. `layout` must outlive them.
+std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid);
+
 // Returns the names, dtypes and shapes of the tensors that a checkpoint of the model has, in fp32,
 // without slices.
 std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model);
@@ -32,7 +43,8 @@ std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model);
 // "columns 4 to 7, 12 to 15" and which rows or elements of these.
 std::string place_text(const Shape& shape, const PlacedElements& elements);
 
-// Says what the rank owns: each tensor with its place, and the bytes of each kind.
+// Says what the rank owns: each tensor with its place, and the bytes of each kind. Then the copies
+// that it has, and who writes each.
 std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid);
 
 // Says what the rank reads of a checkpoint to have what it owns: files, chunks and bytes.

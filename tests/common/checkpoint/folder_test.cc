@@ -113,8 +113,7 @@ TEST_CASE("a folder has one writer at a time, and any number of readers") {
   const TestFolder folder;
   {
     const CheckpointFolder first(folder.path());
-    CHECK(refusal(folder.path()) ==
-          ": cannot be written: another run is writing there; name a folder for each");
+    CHECK(refusal(folder.path()) == ": another run is writing there; name a folder for each");
     CHECK(checkpoints_in(folder.path()).empty());
   }
   CHECK(refusal(folder.path()) == "");
@@ -146,6 +145,17 @@ TEST_CASE("a link with the name of a leftover is removed, not what it leads to")
   { const CheckpointFolder checkpoints(folder.path()); }
   CHECK(folder.list() == Names{"precious"});
   CHECK(folder.list("precious") == Names{"file"});
+}
+
+TEST_CASE("a folder that was missing goes again if nothing comes into it") {
+  const TestFolder folder;
+  { const CheckpointFolder checkpoints(folder / "a/b"); }
+  CHECK(folder.list().empty());
+  {
+    CheckpointFolder checkpoints(folder / "a/b");
+    checkpoints.begin(5);
+  }
+  CHECK(folder.list().empty());
 }
 
 TEST_CASE("the newest are kept") {

@@ -55,14 +55,14 @@ inline CheckpointIndex whole_index(const Gpt2Config& model, ProcessGrid grid, in
   return index;
 }
 
-// The text of an index with the checksum that it should have.
+// The text of an index with the checksum that it should have, which is found with a single dump.
 inline std::string sealed(nlohmann::json json) {
   json.erase("checksum");
   const std::string text = json.dump();
-  char checksum[17];
-  std::snprintf(checksum, sizeof checksum, "%016lx", XXH3_64bits(text.data(), text.size()));
-  json["checksum"] = checksum;
-  return json.dump();
+  char checksum[40];
+  std::snprintf(checksum, sizeof checksum, "{\"checksum\":\"%016lx\"%s",
+                XXH3_64bits(text.data(), text.size()), json.empty() ? "" : ",");
+  return checksum + text.substr(1);
 }
 
 }  // namespace ladder

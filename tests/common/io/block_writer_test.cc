@@ -20,8 +20,10 @@ std::vector<std::byte> some_bytes(size_t count) {
   return bytes;
 }
 
-// Writes `bytes` in pieces of so many bytes and returns the path of the file.
+// Writes `bytes` in pieces of so many bytes and returns the path of the file. A writer that does
+// not stop fails, and does not fill the disk.
 std::string written(const std::vector<std::byte>& bytes, size_t piece) {
+  const FullDisk full(bytes.size() + kBlock);
   const std::string path = temporary("blocks");
   PartialFile file(path);
   BlockWriter blocks(file);

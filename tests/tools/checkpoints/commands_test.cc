@@ -96,7 +96,7 @@ TEST_CASE("show --rank: of any layout, with a checkpoint and without") {
   const std::string text =
       output({"show", "--model", "gpt2", "--rank", "37", "--layout", "data=8,pipeline=4,tensor=2"});
   CHECK_THAT(text, Contains("data 2 of 8, pipeline 2 of 4, tensor 1 of 2; holds h.8 to h.11\n") &&
-                       Contains("h.8.attn.c_proj.weight  (768, 768)     rows 384 to 767\n") &&
+                       Contains("h.8.attn.c_proj.weight   (768, 768)     rows 384 to 767\n") &&
                        !Contains("reads"));
   CHECK_THAT(
       output({"show", "--model", "nano", "--layers", "7", "--rank", "0", "--layout", "data=1"}),

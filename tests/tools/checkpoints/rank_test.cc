@@ -61,6 +61,56 @@ TEST_CASE("a rank owns what its file has") {
   }
 }
 
+// Adds what the elements are of the whole tensor to `places`, each as the tensor's name and
+// element.
+void add_places(std::vector<std::pair<std::string, size_t>>& places, const Parameter& parameter,
+                const PlacedElements& elements) {
+  for_runs_in(parameter, elements.first, elements.first + elements.count,
+              [&](size_t, size_t at, size_t count) {
+                for (size_t i = at; i < at + count; ++i) places.emplace_back(parameter.name, i);
+              });
+}
+
+TEST_CASE("of a copy the rank that writes it is named") {
+  const std::string layout = GENERATE("data=4", "tensor=4", "pipeline=4", "data=3,tensor=2",
+                                      "data=3,pipeline=2,tensor=2", "pipeline=2,tensor=4");
+  CAPTURE(layout);
+  std::vector<std::vector<std::pair<std::string, size_t>>> owned;  // by rank
+  for (size_t rank = 0; rank < parse_layout(layout).world_size(); ++rank) {
+    const OwnedSlices slices = owned_by(layout, rank);
+    owned.emplace_back();
+    for (const auto& [name, slice] : slices.slices) {
+      if (name.starts_with("param.")) {
+        add_places(owned.back(), *slice.parameter, elements_of(slice));
+      }
+    }
+    std::ranges::sort(owned.back());
+  }
+  ProcessGrid grid = parse_layout(layout);
+  for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
+    const Layout held = rank_layout(kSmall, grid);
+    std::vector<std::pair<std::string, size_t>> copied;
+    for (const auto& [parameter, elements, writer] : copies_of(held, grid)) {
+      std::vector<std::pair<std::string, size_t>> places;
+      add_places(places, *parameter, elements);
+      std::ranges::sort(places);
+      CAPTURE(grid.rank, parameter->name, writer);
+      CHECK(writer != grid.rank);
+      CHECK(std::ranges::includes(owned.at(writer), places));
+      copied.insert(copied.end(), places.begin(), places.end());
+    }
+    // What is left of the rank's shards is no copy.
+    size_t num_held = 0;
+    for (size_t i = 0; i < held.units().size(); ++i) {
+      const size_t begin = shard_begin(held, i, grid.place(Axis::data));
+      for_parameters_in(
+          held, begin, begin + shard_elements(held, i),
+          [&](const Parameter&, size_t, size_t from, size_t to) { num_held += to - from; });
+    }
+    CHECK(num_held == owned[grid.rank].size() + copied.size());
+  }
+}
+
 TEST_CASE("a rank reads the bytes that are said") {
   const TestFolder folder;
   CheckpointReader reader(write_checkpoint(folder / "c", parse_layout("data=3,tensor=2")));
@@ -93,8 +143,12 @@ TEST_CASE("what a rank of 8 would own and read") {
   CHECK_THAT(owns, Catch::StartsWith("rank 7 of data=2,pipeline=2,tensor=2: data 1 of 2, "
                                      "pipeline 1 of 2, tensor 1 of 2; holds h.1 to ln_f and "
                                      "classifier\n"));
-  CHECK_THAT(owns,
-             Contains("\n    h.1.mlp.c_proj.weight (32, 8)  ") && Contains("rows 16 to 31\n"));
+  CHECK_THAT(owns, Contains("\n    h.1.mlp.c_proj.weight    (32, 8)        rows 16 to 31\n"));
+  CHECK_THAT(
+      owns,
+      Contains("\nhas copies:\n") &&
+          Contains("\n    h.1.mlp.c_proj.bias      (8)            all, which rank 6 writes\n") &&
+          Contains("\n    wte.weight               (11, 8)        row 10, which rank 3 writes\n"));
   const std::string reads = read_text(owned, reader.index());
   CHECK_THAT(reads, Contains("\n  rank_0001.safetensors: ") &&
                         Contains("\n    param.h.1.mlp.c_proj.weight: chunk 0 of 1\n"));

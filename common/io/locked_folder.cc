@@ -1,0 +1,70 @@
+#include "common/io/locked_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "common/io/partial_name.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+namespace fs = std::filesystem;
+
+LockedFolder::LockedFolder(Made, const std::string& path, const std::string& shown)
+    : path_(path), shown_(shown) {
+  std::error_code error;
+  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    made_.push_back(at);
+  }
+  if (fs::is_symlink(path) && !fs::exists(path)) refuse("it is a link that leads nowhere");
+  fs::create_directories(path, error);
+  if (error) refuse(concat("cannot be written: ", error.message()));
+}
+
+LockedFolder::LockedFolder(const std::string& path, const std::string& flag)
+    : LockedFolder(Made(), path, flag.empty() ? path : concat(flag, " ", path)) {
+  // From here on the destructor runs, and removes the folders, even if this throws.
+  const auto refuse_writing = [&] { refuse(concat("cannot be written: ", std::strerror(errno))); };
+  folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder_.is_open()) refuse_writing();
+  if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    refuse("another run is writing there; name a folder for each");
+  }
+  // Find out now, not after the first steps, whether anything can be made in it.
+  const std::string probe = partial_name(path + "/probe");
+  if (mkdir(probe.c_str(), 0777) != 0) refuse_writing();
+  rmdir(probe.c_str());
+}
+
+LockedFolder::~LockedFolder() {
+  for (const std::string& folder : made_) rmdir(folder.c_str());
+}
+
+std::vector<std::string> LockedFolder::names() const {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(path_, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename());
+  }
+  if (error) refuse(concat("cannot be read: ", error.message()));
+  std::ranges::sort(names);
+  return names;
+}
+
+void LockedFolder::sync() const {
+  if (fsync(folder_.number()) != 0) {
+    throw Error(concat(path_, ": fsync failed: ", std::strerror(errno)));
+  }
+}
+
+void LockedFolder::refuse(const std::string& why) const {
+  throw UserError(concat(shown_, ": ", why));
+}
+
+}  // namespace ladder
