@@ -85,7 +85,7 @@ void Job::connect(const ConnectOptions& options) {
         MpiTransport::make_world(*world_, node_memory_ ? &*node_memory_ : nullptr, options.mpi);
     if (options.device == DeviceType::cpu) {
       registered_ = node_memory_ ? &*node_memory_ : nullptr;
-      if (node_memory_) {
+      if (node_memory_ && world_->num_nodes() > 1) {
         const std::vector<uint64_t> machines = all_gather({world_->first_on_node()});
         machines_that_sum_.assign(machines.begin(), machines.end());
       }

@@ -71,7 +71,7 @@ class Job {
   // messages.
   bool shares_memory() const { return shares_memory_; }
   // Returns the machine of each rank as a number, if each machine sums its own ranks before
-  // anything leaves it. Empty if that is not so, or if this is not known.
+  // anything leaves it. Empty if that is not so, if this is not known, or on one machine.
   const std::vector<size_t>& machines_that_sum() const { return machines_that_sum_; }
   // Says in words how ranks communicate; empty if there is one rank.
   const std::string& communication() const { return communication_; }

@@ -95,10 +95,11 @@ ProcessGrid::Group ProcessGrid::group(Axis axis) const {
 }
 
 std::vector<size_t> ProcessGrid::ranks_of_group(Axis axis) const {
+  const size_t color = group(axis).color;
   std::vector<size_t> ranks;
   ProcessGrid other = *this;
   for (other.rank = 0; other.rank < world_size(); ++other.rank) {
-    if (other.group(axis).color == group(axis).color) ranks.push_back(other.rank);
+    if (other.group(axis).color == color) ranks.push_back(other.rank);
   }
   return ranks;
 }

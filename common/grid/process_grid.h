@@ -31,6 +31,11 @@ struct ProcessGrid {
   size_t size(Axis axis) const;
   // Returns this rank's place on the axis. REQUIRES: one of kGridAxes.
   size_t place(Axis axis) const { return rank / stride(axis) % size(axis); }
+  // Returns the rank that differs in its place on this axis alone. REQUIRES: one of kGridAxes, and
+  // `other` < size(axis).
+  size_t rank_at(Axis axis, size_t other) const {
+    return rank + other * stride(axis) - place(axis) * stride(axis);
+  }
   // The group along an axis that this rank belongs to. Ranks with the same color form a group, and
   // `rank` is this rank's number in it. On the axis `embedding` a stage in the middle is a group of
   // one.

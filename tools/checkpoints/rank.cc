@@ -105,9 +105,10 @@ std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid) {
   // The first tensor-parallel rank writes what they do not split, and the first stage what two
   // have.
   const auto writer = [&](const Unit& unit, const Parameter& parameter) {
-    const size_t stage = unit.is_copy ? 0 : grid.place(Axis::pipeline);
-    return (stage * grid.data_size + grid.place(Axis::data)) * grid.tensor_size +
-           (parameter.split ? grid.place(Axis::tensor) : 0);
+    ProcessGrid at = grid;
+    if (unit.is_copy) at.rank = at.rank_at(Axis::pipeline, 0);
+    if (!parameter.split) at.rank = at.rank_at(Axis::tensor, 0);
+    return at.rank;
   };
   std::vector<Copy> copies;
   for (size_t i = 0; i < layout.units().size(); ++i) {

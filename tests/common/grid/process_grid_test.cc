@@ -1,6 +1,7 @@
 // Which ranks belong together.
 #include "common/grid/process_grid.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -45,6 +46,9 @@ TEST_CASE("every axis shares out all ranks in groups of its size") {
             std::vector<size_t> in_order;
             for (const auto& [place, rank] : members) in_order.push_back(rank);
             CHECK(one.ranks_of_group(axis) == in_order);
+            if (std::ranges::find(kGridAxes, axis) != kGridAxes.end()) {
+              for (const auto& [place, rank] : members) CHECK(one.rank_at(axis, place) == rank);
+            }
             CHECK(members.rbegin()->first == members.size() - 1);
             const bool alone = axis == Axis::embedding && members.size() == 1;
             if (!alone) CHECK(members.size() == grid.size(axis));
