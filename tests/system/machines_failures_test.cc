@@ -103,6 +103,7 @@ TEST_CASE("machines: a rank killed on another node") {
   const Cluster cluster(2);
   const ProcessResult result =
       broken_run(cluster, milliseconds(0), [&] { kill_rank(cluster, "node2"); });
+  CAPTURE(result.out, result.err);
   CHECK(std::regex_match(
       result.err, std::regex("error: rank [23] on node2: ended by signal 9 \\(Killed\\); .*\n")));
   CHECK(result.status == 137);
