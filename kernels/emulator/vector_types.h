@@ -1,4 +1,5 @@
-// CUDA's small vector types, which a GPU loads and stores at once.
+// CUDA's small vector types, which a GPU loads and stores at once. Kernels also copy elements of
+// other types through uint2 and uint4 (may_alias).
 #pragma once
 
 struct uint3 {
@@ -27,10 +28,10 @@ struct alignas(8) int2 {
 struct alignas(16) int4 {
   int x, y, z, w;
 };
-struct alignas(8) uint2 {
+struct [[gnu::may_alias]] alignas(8) uint2 {
   unsigned x, y;
 };
-struct alignas(16) uint4 {
+struct [[gnu::may_alias]] alignas(16) uint4 {
   unsigned x, y, z, w;
 };
 
