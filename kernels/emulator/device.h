@@ -6,6 +6,7 @@
 #include <cmath>
 #include <source_location>
 
+#include "kernels/emulator/access.h"
 #include "kernels/emulator/vector_types.h"
 
 #define __global__
@@ -43,9 +44,14 @@ inline void __syncthreads(std::source_location where = std::source_location::cur
   ladder::emulator::block_barrier(where);
 }
 
-// These order a thread's writes for other threads. Here threads take turns, so they do nothing.
-inline void __threadfence() {}
-inline void __threadfence_block() {}
+// These order a thread's writes for other threads. Here threads take turns, so only observers are
+// told.
+inline void __threadfence() {
+  if (ladder::emulator::is_observed) ladder::emulator::report_fence(true);
+}
+inline void __threadfence_block() {
+  if (ladder::emulator::is_observed) ladder::emulator::report_fence(false);
+}
 
 // On a GPU this loads data that no thread of the grid writes through another cache.
 template <class T>

@@ -1,9 +1,11 @@
 #include "kernels/emulator/execution.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/emulator/stacks.h"
 #include "kernels/runtime/check.h"
 
@@ -50,6 +52,12 @@ OuterBlocksOnly::~OuterBlocksOnly() { outer_blocks_only = false; }
 
 std::string_view running_kernel_name() { return current == nullptr ? "" : current->call_.name; }
 
+size_t running_thread() {
+  return static_cast<size_t>(current->running_ - current->threads_.data());
+}
+
+void stop_thread(const std::string& why) { current->stop_thread(why); }
+
 void block_barrier(std::source_location where) {
   running_kernel("__syncthreads").block_barrier(where);
 }
@@ -66,10 +74,24 @@ Execution::Execution(const KernelCall& call)
 
 void Execution::run() {
   current = this;
+  is_observed = !observers().empty();
   const struct Leave {
-    ~Leave() { current = nullptr; }
+    ~Leave() {
+      tell_observers([](Observer& observer) { observer.launch_ends(); });
+      current = nullptr;
+      is_observed = false;
+    }
   } leave_when_done;
+  tell_observers([this](Observer& observer) { observer.launch_begins(call_); });
   coordinates = {{0, 0, 0}, {0, 0, 0}, call_.block, call_.grid};
+  run_blocks();
+  if (failure_.empty()) return;
+  throw Error(concat(
+      "kernel ", call_.name, ", block ", text_of(coordinates.block), ": ", failure_,
+      shuffle_.is_on() ? concat(" (LADDER_EMULATOR_ORDER=", order_seed(), ")") : std::string()));
+}
+
+void Execution::run_blocks() {
   const dim3 grid = call_.grid;
   // The distance from one thread block that runs to the next, and the number of those that run.
   const dim3 step = outer_blocks_only ? dim3(std::max(grid.x - 1, 1u), std::max(grid.y - 1, 1u),
@@ -84,27 +106,32 @@ void Execution::run() {
     coordinates.block = {number.x * step.x, number.y * step.y, number.z * step.z};
     run_block();
   }
-  if (failure_.empty()) return;
-  throw Error(concat(
-      "kernel ", call_.name, ", block ", text_of(coordinates.block), ": ", failure_,
-      shuffle_.is_on() ? concat(" (LADDER_EMULATOR_ORDER=", order_seed(), ")") : std::string()));
 }
 
 void Execution::run_block() {
   num_started_ = num_returned_ = num_at_block_ = 0;  // and nobody is in waiting_lanes_
   start_order_ = shuffle_.next(num_threads_);
   fill_undefined(dynamic_shared(), call_.shared_bytes);
+  tell_observers([](Observer& observer) { observer.block_begins(coordinates.block); });
   leave(main_);  // until nobody can go on
   if (failure_.empty() && num_returned_ < num_threads_) {
     failure_ = describe_standstill({threads_.data(), num_threads_});
   }
-  if (!failure_.empty()) abandon_block();
+  if (!failure_.empty()) return abandon_block();
+  tell_observers([](Observer& observer) { observer.block_ends(); });
 }
 
 // Unwinds the stacks of all threads that have not returned.
 void Execution::abandon_block() {
   abandoning_ = true;
   first_ready_ = nullptr;
+  if (stopped_ != nullptr) {
+    // Nobody will come back to this stack, so another fiber can begin on it.
+    const auto is_stopped = [this](const auto& fiber) { return fiber.get() == stopped_; };
+    const auto found = std::ranges::find_if(pool_.fibers, is_stopped);
+    *found = new_fiber(static_cast<size_t>(found - pool_.fibers.begin()));
+    pool_.idle.push_back(found->get());
+  }
   for (size_t i = 0; i < num_started_; ++i) {
     const Thread& thread = threads_[start_order_[i]];
     if (thread.state == ThreadState::returned) continue;
@@ -151,6 +178,21 @@ void Execution::run_thread(Thread& thread) {
   ++num_returned_;
 }
 
+std::unique_ptr<Fiber> Execution::new_fiber(size_t index) {
+  return std::make_unique<Fiber>(stack(index), staggered_bytes(index), &work);
+}
+
+// Gives up the fiber of the running thread without unwinding its stack.
+void Execution::stop_thread(const std::string& why) {
+  failure_ = concat("thread ", text_of(running_->index), ": ", why);
+  running_->state = ThreadState::returned;
+  ++num_returned_;
+  stopped_ = fiber_;
+  fiber_ = &main_;
+  stopped_->switch_to(main_);
+  std::abort();  // nobody switches back
+}
+
 // Returns the fiber that goes on: that of a ready thread, else one for a thread that has not
 // started, else that of the caller of run().
 Fiber& Execution::next_fiber() {
@@ -162,8 +204,7 @@ Fiber& Execution::next_fiber() {
   }
   if (num_started_ == num_threads_) return main_;
   if (pool_.idle.empty()) {
-    const size_t index = pool_.fibers.size();
-    pool_.fibers.push_back(std::make_unique<Fiber>(stack(index), staggered_bytes(index), &work));
+    pool_.fibers.push_back(new_fiber(pool_.fibers.size()));
     return *pool_.fibers.back();
   }
   Fiber& fiber = *pool_.idle.back();
@@ -221,6 +262,7 @@ void Execution::block_barrier(const std::source_location& where) {
     return;
   }
   num_at_block_ = 0;
+  tell_observers([](Observer& observer) { observer.block_barrier(); });
   const Order order = shuffle_.next(num_threads_);
   for (size_t i = 0; i < num_threads_; ++i) go_on(threads_[order[i]]);
   if (shuffle_.is_on()) wait(self);

@@ -19,6 +19,10 @@ inline constexpr size_t kMaxThreads = 1024;  // the most threads in a thread blo
 // kernels.
 std::string_view running_kernel_name();
 
+// Returns the index in its thread block of the thread that runs. REQUIRES: a kernel runs in the
+// calling OS thread.
+size_t running_thread();
+
 // Threads start one after the other (order.h). A thread starts when those before it have returned
 // or are waiting, and runs until it waits itself. Threads that never wait all run on one fiber, one
 // after the other. A thread that waits keeps its fiber, and others run on another one.
@@ -39,14 +43,17 @@ class Execution {
   // The running thread calls these: see device.h and warp.h.
   void block_barrier(const std::source_location& where);
   std::uint64_t warp_operation(const WarpCall& call);
+  [[noreturn]] void stop_thread(const std::string& why);
 
  private:
   static void work();
   void run_threads();
   void rest();
   void run_thread(Thread& thread);
+  void run_blocks();
   void run_block();
   void abandon_block();
+  static std::unique_ptr<Fiber> new_fiber(size_t index);
 
   void wait(Thread& self);
   void leave(Fiber& here);
@@ -63,6 +70,7 @@ class Execution {
   void complete(const WarpCall& call);
 
   friend std::string_view running_kernel_name();
+  friend size_t running_thread();
   const KernelCall& call_;
   size_t num_threads_;  // the threads of a thread block
   Pool& pool_;
@@ -80,7 +88,8 @@ class Execution {
   Fiber* fiber_ = &main_;  // the running fiber
 
   std::string failure_;
-  bool abandoning_ = false;  // true while waiting threads must unwind their stacks
+  Fiber* stopped_ = nullptr;  // the fiber of a thread that will never go on
+  bool abandoning_ = false;   // true while waiting threads must unwind their stacks
 };
 
 }  // namespace ladder::emulator

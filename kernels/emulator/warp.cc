@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "kernels/emulator/execution.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -78,6 +79,9 @@ bool Execution::is_complete(const WarpCall& call) {
 
 // Gives every lane of the mask its result, and lets all of them go on.
 void Execution::complete(const WarpCall& call) {
+  tell_observers([&](Observer& observer) {
+    observer.warp_operation(call.operation, warp_begin(), call.mask);
+  });
   const Order order = shuffle_.next(kWarpSize);
   const auto for_each_lane = [&](auto f) {
     for (size_t i = 0; i < kWarpSize; ++i) {

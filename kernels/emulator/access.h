@@ -1,0 +1,74 @@
+// Those who watch kernels run: the checker, a profiler. They are told of every access to memory
+// that a kernel makes, and of everything that orders its threads.
+//
+// Accesses are seen only in builds with --config=emulator-check. There the compiler puts a call
+// before every load and store of a .cu file, as it does for the thread sanitizer (hooks.cc). In
+// every other build observers hear of the rest: launches, thread blocks, barriers, atomics.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+
+#include "kernels/emulator/vector_types.h"
+#include "kernels/emulator/warp.h"
+
+namespace ladder::emulator {
+
+struct KernelCall;
+
+enum class AccessKind : std::uint8_t { read, write, atomic };
+
+// An access by the running thread, just before it happens.
+struct Access {
+  std::uintptr_t address;
+  size_t bytes;
+  size_t alignment;  // what the instruction requires of the address, in bytes
+  AccessKind kind;
+  const void* return_address;  // in the kernel: the instruction after the call of the hook
+  size_t thread;               // its index in the thread block, x first
+};
+
+// What to do in an observer's functions is up to it: all do nothing by default. They are called in
+// the OS thread that runs the kernel, one at a time.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // `call` lives until launch_ends(), which is also called for a launch that fails.
+  virtual void launch_begins(const KernelCall& /*call*/) {}
+  virtual void launch_ends() {}
+  virtual void block_begins(const uint3& /*block*/) {}
+  // All threads of the thread block have returned. It is not called if the block fails.
+  virtual void block_ends() {}
+
+  // Must not throw: the compiler takes its caller for a plain load or store. stop_thread() below is
+  // how an observer ends the launch.
+  virtual void access(const Access& /*access*/) {}
+  // The running thread orders its writes for others, on the device or in its thread block only.
+  virtual void fence(bool /*device*/, size_t /*thread*/) {}
+  // All threads of the thread block have come to the barrier, and none has gone on.
+  virtual void block_barrier() {}
+  // The lanes of `mask` have come to the operation, and none has gone on. Their warp begins with
+  // thread `first`.
+  virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
+};
+
+// From now on the observer is told. It must live until it is detached. REQUIRES: no kernel runs.
+void attach(Observer& observer);
+void detach(Observer& observer);
+
+// Ends the running launch with an Error that says why, as a mistake of the running thread. The
+// thread does not go on, so nothing on its stack is destroyed. Call it in Observer::access only.
+[[noreturn]] void stop_thread(const std::string& why);
+
+// Whether a kernel runs in this OS thread and has observers.
+inline constinit thread_local bool is_observed = false;
+
+// Tells the observers. REQUIRES: is_observed.
+void report_access(const void* address, size_t bytes, size_t alignment, AccessKind kind,
+                   const void* return_address);
+void report_fence(bool device);
+
+}  // namespace ladder::emulator

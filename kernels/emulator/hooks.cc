@@ -1,0 +1,76 @@
+// What the compiler calls before each access to memory when it compiles for the thread sanitizer,
+// which --config=emulator-check asks for .cu files alone. The functions have the names that GCC
+// gives them; here they tell the emulator's observers instead of the sanitizer's library.
+//
+// Host code of a .cu file calls them as well. No kernel runs then, and they do nothing.
+#include <atomic>
+#include <cstdint>
+
+#include "kernels/emulator/access.h"
+
+namespace {
+
+using namespace ladder::emulator;
+
+// Inlined, so that the return address is that of the hook.
+[[gnu::always_inline]] inline void tell(const void* address, size_t bytes, size_t alignment,
+                                        AccessKind kind) {
+  if (is_observed) report_access(address, bytes, alignment, kind, __builtin_return_address(0));
+}
+
+template <class T>
+std::atomic<T>& as_atomic(volatile T* object) {
+  static_assert(sizeof(std::atomic<T>) == sizeof(T));
+  return *reinterpret_cast<std::atomic<T>*>(const_cast<T*>(object));
+}
+
+}  // namespace
+
+// Plain accesses of 1, 2, 4, 8 and 16 bytes that the compiler takes to be aligned, and others.
+#define LADDER_HOOKS(bytes)                                                                \
+  extern "C" void __tsan_read##bytes(void* p) { tell(p, bytes, bytes, AccessKind::read); } \
+  extern "C" void __tsan_write##bytes(void* p) { tell(p, bytes, bytes, AccessKind::write); }
+#define LADDER_UNALIGNED_HOOKS(bytes)                                                            \
+  extern "C" void __tsan_unaligned_read##bytes(void* p) { tell(p, bytes, 1, AccessKind::read); } \
+  extern "C" void __tsan_unaligned_write##bytes(void* p) { tell(p, bytes, 1, AccessKind::write); }
+LADDER_HOOKS(1)
+LADDER_HOOKS(2)
+LADDER_HOOKS(4)
+LADDER_HOOKS(8)
+LADDER_HOOKS(16)
+LADDER_UNALIGNED_HOOKS(2)
+LADDER_UNALIGNED_HOOKS(4)
+LADDER_UNALIGNED_HOOKS(8)
+LADDER_UNALIGNED_HOOKS(16)
+
+// Atomics of the language, which host code uses. (Those of CUDA are in atomics.h.)
+#define LADDER_ATOMIC_HOOKS(bits, T)                                                       \
+  extern "C" T __tsan_atomic##bits##_load(const volatile T* p, int) {                      \
+    return as_atomic(const_cast<volatile T*>(p)).load();                                   \
+  }                                                                                        \
+  extern "C" void __tsan_atomic##bits##_store(volatile T* p, T value, int) {               \
+    as_atomic(p).store(value);                                                             \
+  }                                                                                        \
+  extern "C" T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {               \
+    return as_atomic(p).exchange(value);                                                   \
+  }                                                                                        \
+  extern "C" T __tsan_atomic##bits##_fetch_add(volatile T* p, T value, int) {              \
+    return as_atomic(p).fetch_add(value);                                                  \
+  }                                                                                        \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, \
+                                                               T value, int, int) {        \
+    return as_atomic(p).compare_exchange_strong(*expected, value);                         \
+  }
+LADDER_ATOMIC_HOOKS(8, std::uint8_t)
+LADDER_ATOMIC_HOOKS(32, std::uint32_t)
+LADDER_ATOMIC_HOOKS(64, std::uint64_t)
+
+extern "C" {
+
+void __tsan_read_range(void* p, size_t bytes) { tell(p, bytes, 1, AccessKind::read); }
+void __tsan_write_range(void* p, size_t bytes) { tell(p, bytes, 1, AccessKind::write); }
+void __tsan_vptr_read(void*) {}
+void __tsan_vptr_update(void*, void*) {}
+void __tsan_init() {}
+
+}  // extern "C"
