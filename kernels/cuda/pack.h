@@ -36,8 +36,12 @@ __device__ void copy_pack(Pack<T, N>* to, const Pack<T, N>* from) {
   constexpr size_t kBytes = sizeof(Pack<T, N>);
   static_assert(kBytes <= 16);
   if constexpr (N > 1 && kBytes >= 8) {
+#ifdef __CUDACC__
     using Words = std::conditional_t<kBytes == 16, uint4, uint2>;
     *reinterpret_cast<Words*>(to) = *reinterpret_cast<const Words*>(from);
+#else
+    emulator::copy_words<kBytes>(to, from);
+#endif
   } else {
     *to = *from;
   }

@@ -18,6 +18,13 @@ namespace ladder::emulator {
 
 struct KernelCall;
 
+// A product of cuBLAS: (m, k) x (k, n) -> (m, n).
+struct ProductCall {
+  size_t m, n, k;
+  size_t factor_bytes, result_bytes;  // of one element
+  bool adds_up;                       // whether it is added to what is there
+};
+
 enum class AccessKind : std::uint8_t { read, write, atomic };
 
 // An access by the running thread, just before it happens.
@@ -53,6 +60,12 @@ class Observer {
   // The lanes of `mask` have come to the operation, and none has gone on. Their warp begins with
   // thread `first`.
   virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
+  // The running thread computes exp or log. Programs that link profiler/functions.cc tell it.
+  virtual void special_function() {}
+  virtual void fused_multiply_add() {}  // std::fma
+
+  // cuBLAS computes a product, in any OS thread.
+  virtual void product(const ProductCall& /*product*/) {}
 };
 
 // From now on the observer is told. It must live until it is detached. REQUIRES: no kernel runs.

@@ -8,6 +8,8 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/launch.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
@@ -113,6 +115,10 @@ cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k
   const Product<S> p = {m, n, k, *static_cast<const S*>(alpha), *static_cast<const S*>(beta)};
   give(handle.stream, [=] {
     check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
+    const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
+    const ProductCall call = {extent(m), extent(n), extent(k), sizeof(T), sizeof(Out), p.beta != 0};
+    tell_observers([&](Observer& observer) { observer.product(call); });
+    if (launches_are_sampled()) return;
     const DeviceAccess access;
     multiply<S>(p, a, b, c);
   });

@@ -32,6 +32,7 @@ Execution::Pool& the_pool() {
 size_t staggered_bytes(size_t index) { return kStackBytes - index * 9 % 32 * 64; }
 
 bool outer_blocks_only = false;
+size_t most_blocks = 0;  // that a launch runs; 0 = all
 
 // Returns the index with number i in a range of `extents`, x first.
 uint3 index_of(size_t i, const dim3& extents) {
@@ -49,6 +50,10 @@ Execution& running_kernel(const char* function) {
 
 OuterBlocksOnly::OuterBlocksOnly() { outer_blocks_only = true; }
 OuterBlocksOnly::~OuterBlocksOnly() { outer_blocks_only = false; }
+
+SampledLaunches::SampledLaunches(size_t most) { most_blocks = most; }
+SampledLaunches::~SampledLaunches() { most_blocks = 0; }
+bool launches_are_sampled() { return most_blocks != 0; }
 
 std::string_view running_kernel_name() { return current == nullptr ? "" : current->call_.name; }
 
@@ -100,9 +105,11 @@ void Execution::run_blocks() {
   const auto count = [](unsigned extent, unsigned apart) { return (extent - 1) / apart + 1; };
   const dim3 counts(count(grid.x, step.x), count(grid.y, step.y), count(grid.z, step.z));
   const size_t num_blocks = size_t{counts.x} * counts.y * counts.z;
-  const Order order = shuffle_.next(num_blocks);
-  for (size_t i = 0; i < num_blocks && failure_.empty(); ++i) {
-    const uint3 number = index_of(order[i], counts);
+  const size_t num_run = most_blocks == 0 ? num_blocks : std::min(most_blocks, num_blocks);
+  const size_t apart = std::max<size_t>(num_run - 1, 1);
+  const Order order = shuffle_.next(num_run);
+  for (size_t i = 0; i < num_run && failure_.empty(); ++i) {
+    const uint3 number = index_of(order[i] * (num_blocks - 1) / apart, counts);
     coordinates.block = {number.x * step.x, number.y * step.y, number.z * step.z};
     run_block();
   }

@@ -53,6 +53,21 @@ class OuterBlocksOnly {
   OuterBlocksOnly& operator=(const OuterBlocksOnly&) = delete;
 };
 
+// While a SampledLaunches exists, kernels run at most `most` of their thread blocks, spread evenly
+// from the first to the last, and cuBLAS and cudaMemset compute nothing. What then is in memory
+// means nothing. It is for profiles of models that the emulator could not run: what an observer
+// counts in some blocks stands for all, and memory that nobody writes takes no room.
+class SampledLaunches {
+ public:
+  explicit SampledLaunches(size_t most);  // REQUIRES: most > 0
+  ~SampledLaunches();
+  SampledLaunches(const SampledLaunches&) = delete;
+  SampledLaunches& operator=(const SampledLaunches&) = delete;
+};
+
+// Returns whether a SampledLaunches exists.
+bool launches_are_sampled();
+
 // Returns the dynamic shared memory of the running thread block.
 void* dynamic_shared();
 

@@ -1,5 +1,4 @@
-// CUDA's small vector types, which a GPU loads and stores at once. Kernels also copy elements of
-// other types through uint2 and uint4 (may_alias).
+// CUDA's small vector types, which a GPU loads and stores at once.
 #pragma once
 
 struct uint3 {
@@ -28,12 +27,24 @@ struct alignas(8) int2 {
 struct alignas(16) int4 {
   int x, y, z, w;
 };
-struct [[gnu::may_alias]] alignas(8) uint2 {
+struct alignas(8) uint2 {
   unsigned x, y;
 };
-struct [[gnu::may_alias]] alignas(16) uint4 {
+struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
+
+namespace ladder::emulator {
+
+// Copies 8 or 16 bytes of any type in one access to memory, as uint2 and uint4 do on a GPU. (The
+// compiler would copy a struct member by member.)
+template <unsigned kBytes>
+void copy_words(void* to, const void* from) {
+  using Words [[gnu::vector_size(kBytes), gnu::may_alias]] = unsigned;
+  *static_cast<Words*>(to) = *static_cast<const Words*>(from);
+}
+
+}  // namespace ladder::emulator
 
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }

@@ -149,3 +149,27 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
         deps = deps,
         **kwargs
     )
+
+def observed_cuda_library(name, of, srcs, hdrs = [], deps = []):
+    """The emulator's build of the kernels in cuda_library `of`, with hooks (kernels/emulator/access.h).
+
+    A program has to name it before all libraries that use `of`: then the linker takes no kernel from
+    there. std::fma is a function call here, so that it can be counted; the result is the same.
+    """
+    native.cc_library(
+        name = name,
+        srcs = [source.replace("/", "_") + ".cc" for source in srcs] + hdrs,
+        textual_hdrs = srcs,
+        copts = [
+            "-Wno-unknown-pragmas",
+            "-fsanitize=thread",
+            "--param=tsan-instrument-func-entry-exit=0",
+            "-mno-fma",
+        ],
+        alwayslink = True,
+        target_compatible_with = select({
+            "//tools/bazel:with_cuda": ["//tools/bazel:impossible"],
+            "//conditions:default": [],
+        }),
+        deps = deps + [":" + of],
+    )

@@ -1,0 +1,71 @@
+#include "tools/roofline/gpu.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace ladder::roofline {
+namespace {
+
+using emulator::Counts, emulator::Profile, emulator::ProductCall;
+
+constexpr std::array<Gpu, 3> kGpus = {{
+    {"a100", 312e12, 19.5e12, 2.039e12, 108, 1.41e9, 0.50},
+    {"h100", 989e12, 66.9e12, 3.35e12, 132, 1.83e9, 0.35},
+    {"h200", 989e12, 66.9e12, 4.8e12, 132, 1.83e9, 0.35},
+}};
+
+double number(std::size_t count) { return static_cast<double>(count); }
+
+// Returns by how much longer `parts` equal parts take than if they could be divided at will.
+double unevenness(const Gpu& gpu, double parts) {
+  const double each = parts / number(gpu.multiprocessors);
+  return each > 0 ? std::ceil(each) / each : 1;
+}
+
+Time slowest(std::initializer_list<Time> times) {
+  return *std::ranges::max_element(times, {}, &Time::seconds);
+}
+
+Time time_of_product(const Gpu& gpu, const ProductCall& product, DType dtype) {
+  const double m = number(product.m), n = number(product.n), k = number(product.k);
+  const double peak = size_of(dtype) == 2 ? gpu.tensor_flops : gpu.flops;
+  const double tile = number(kProductTile), tiles = std::ceil(m / tile) * std::ceil(n / tile);
+  const double memory = kMemoryPart * gpu.bytes_per_second;
+  const double factors = (m * k + k * n) * number(product.factor_bytes);
+  const double results = m * n * number(product.result_bytes) * (product.adds_up ? 2 : 1);
+  const double at_once = 2 * m * n * k / (kProductPart * peak);
+  double least = at_once * unevenness(gpu, tiles);
+  for (double parts = 2; parts <= 16; parts *= 2) {
+    const double sums = 2 * parts * m * n * sizeof(float) / memory;
+    least = std::min(least, at_once * unevenness(gpu, tiles * parts) + sums);
+  }
+  return slowest({{least, "products"}, {(factors + results) / memory, "memory"}});
+}
+
+Time time_of_kernel(const Gpu& gpu, const Profile& profile) {
+  const Counts& counts = profile.counts;
+  const double memory = kMemoryPart * gpu.bytes_per_second;
+  const double cycles = number(gpu.multiprocessors) * gpu.clock;
+  Time time = slowest(
+      {{counts.global_sectors * number(emulator::kSectorBytes) / memory, "memory"},
+       {counts.tensor_flops / (gpu.attention_part * gpu.tensor_flops), "tensor cores"},
+       {counts.fused_flops / (kFusedPart * gpu.flops), "multiply-add"},
+       {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},
+       {counts.shared_cycles / (kSharedPerCycle * cycles), "shared memory"}});
+  time.seconds *= unevenness(gpu, profile.blocks);
+  return time;
+}
+
+}  // namespace
+
+std::span<const Gpu> gpus() { return kGpus; }
+
+Time time_of(const Gpu& gpu, const Profile& profile, DType dtype) {
+  Time time = profile.kind == Profile::Kind::product ? time_of_product(gpu, profile.product, dtype)
+                                                     : time_of_kernel(gpu, profile);
+  time.seconds += kLaunchSeconds;
+  return time;
+}
+
+}  // namespace ladder::roofline
