@@ -8,6 +8,7 @@
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
@@ -115,6 +116,11 @@ cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k
     check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
     const DeviceAccess access;
     multiply<S>(p, a, b, c);
+    tell_observers([&](Observer& observer) {
+      for (int64_t j = 0; j < n; ++j) {
+        observer.written(c.data + j * c.leading, static_cast<size_t>(m) * sizeof(Out));
+      }
+    });
   });
   return CUBLAS_STATUS_SUCCESS;
 }

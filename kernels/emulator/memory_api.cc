@@ -7,6 +7,7 @@
 
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 
@@ -52,6 +53,11 @@ struct Copy {
                         "cudaMemcpyAsync");
     const DeviceAccess access;
     std::memcpy(destination, source, bytes);
+    if (!to_device) return;
+    tell_observers([this](Observer& observer) {
+      from_device ? observer.copied(destination, source, bytes)
+                  : observer.written(destination, bytes);
+    });
   }
 };
 
@@ -170,6 +176,7 @@ cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes, cudaStre
     require_still_there(Arena::instance().holds(destination, bytes), "cudaMemsetAsync");
     const DeviceAccess access;
     std::memset(destination, value, bytes);
+    tell_observers([=](Observer& observer) { observer.written(destination, bytes); });
   });
   return cudaSuccess;
 }

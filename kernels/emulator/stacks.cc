@@ -2,6 +2,8 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
+
 #include "kernels/emulator/fault.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/runtime/check.h"
@@ -26,11 +28,17 @@ void fence(char* begin) {
   if (mprotect(begin, kFenceBytes, PROT_NONE) != 0) fail("mprotect of a fence failed");
 }
 
+constexpr size_t kStacksBytes = kNumStacks * (kFenceBytes + kStackBytes);  // of all stacks
+
 char* make_stacks() {
-  constexpr size_t kBytes = kNumStacks * (kFenceBytes + kStackBytes);
-  char* const begin = reserve(kBytes);
+  char* const begin = reserve(kStacksBytes);
   for (size_t i = 0; i < kNumStacks; ++i) fence(begin + i * (kFenceBytes + kStackBytes));
-  set_fence(Fence::thread_stacks, begin, kBytes);
+  set_fence(Fence::thread_stacks, begin, kStacksBytes);
+  return begin;
+}
+
+char* stacks() {
+  static char* const begin = make_stacks();
   return begin;
 }
 
@@ -44,13 +52,21 @@ char* make_dynamic_shared() {
 }  // namespace
 
 void* stack(size_t index) {
-  static char* const begin = make_stacks();
-  return begin + index * (kFenceBytes + kStackBytes) + kFenceBytes;
+  return stacks() + index * (kFenceBytes + kStackBytes) + kFenceBytes;
+}
+
+bool is_on_stack(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return at - reinterpret_cast<std::uintptr_t>(stacks()) < kStacksBytes;
+}
+
+std::span<const char> dynamic_shared_addresses() {
+  static char* const begin = make_dynamic_shared();
+  return {begin, kSharedSpace + kFenceBytes};
 }
 
 void* dynamic_shared_end() {
-  static char* const begin = make_dynamic_shared();
-  return begin + kSharedSpace;
+  return const_cast<char*>(dynamic_shared_addresses().data()) + kSharedSpace;
 }
 
 }  // namespace ladder::emulator
