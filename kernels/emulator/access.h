@@ -2,8 +2,9 @@
 // that a kernel makes, and of everything that orders its threads.
 //
 // Accesses are seen only in builds with --config=emulator-check. There the compiler puts a call
-// before every load and store of a .cu file, as it does for the thread sanitizer (hooks.cc). In
-// every other build observers hear of the rest: launches, thread blocks, barriers, atomics.
+// before every load and store of a .cu file, as it does for the thread sanitizer
+// (checker/hooks.cc). In every other build observers hear of the rest: launches, thread blocks,
+// barriers, atomics.
 #pragma once
 
 #include <cstddef>
@@ -37,11 +38,19 @@ struct Access {
   size_t thread;               // its index in the thread block, x first
 };
 
-// What to do in an observer's functions is up to it: all do nothing by default. They are called in
-// the OS thread that runs the kernel, one at a time.
+// What to do in an observer's functions is up to it: all do nothing by default. While a kernel runs
+// they are called in its OS thread, one at a time.
 class Observer {
  public:
   virtual ~Observer() = default;
+
+  // Device memory, in any OS thread. Allocated memory holds undefined values. `written` is for what
+  // copies from the host, memset, cuBLAS and NCCL write, not kernels; `copied` is for copies within
+  // the device.
+  virtual void allocated(const void* /*begin*/, size_t /*bytes*/) {}
+  virtual void released(const void* /*begin*/, size_t /*bytes*/) {}
+  virtual void written(const void* /*begin*/, size_t /*bytes*/) {}
+  virtual void copied(const void* /*to*/, const void* /*from*/, size_t /*bytes*/) {}
 
   // `call` lives until launch_ends(), which is also called for a launch that fails.
   virtual void launch_begins(const KernelCall& /*call*/) {}
@@ -73,7 +82,8 @@ void attach(Observer& observer);
 void detach(Observer& observer);
 
 // Ends the running launch with an Error that says why, as a mistake of the running thread. The
-// thread does not go on, so nothing on its stack is destroyed. Call it in Observer::access only.
+// thread does not go on, so nothing on its stack is destroyed. Call it in Observer::access, or
+// where the compiler calls a hook of checker/hooks.cc.
 [[noreturn]] void stop_thread(const std::string& why);
 
 // Whether a kernel runs in this OS thread and has observers.

@@ -14,6 +14,7 @@
 
 #include "kernels/emulator/fault.h"
 #include "kernels/emulator/launch.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -102,6 +103,7 @@ void* Arena::allocate(size_t bytes) {
   // Without the filling, memory that is not written takes no room.
   const size_t filled = launches_are_sampled() ? bytes : 0;
   fill_undefined(begin_ + offset + filled, footprint(bytes) - filled);
+  tell_observers([&](Observer& observer) { observer.allocated(begin_ + offset, bytes); });
   return begin_ + offset;
 }
 
@@ -129,6 +131,7 @@ bool Arena::release(void* pointer) {
   if (found == allocations_.end()) return false;
   const DeviceAccess access;
   fill_undefined(pointer, found->second);  // so that use after release shows
+  tell_observers([&](Observer& observer) { observer.released(pointer, found->second); });
   in_use_ -= found->second;
   allocations_.erase(found);
   return true;
@@ -161,6 +164,16 @@ bool Arena::holds(const void* pointer, size_t bytes) const {
   --found;
   const size_t inside = offset - found->first;
   return inside <= found->second && bytes <= found->second - inside;
+}
+
+std::span<const char> Arena::addresses() const { return {begin_, kFirst + total_}; }
+
+std::span<const char> Arena::allocation_before(const char* address) const {
+  const std::lock_guard lock(mutex_);
+  auto found = allocations_.upper_bound(static_cast<size_t>(address - begin_));
+  if (found == allocations_.begin()) return {};
+  --found;
+  return {begin_ + found->first, found->second};
 }
 
 std::string Arena::find_stray_write() {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 
 namespace ladder::emulator {
@@ -41,6 +42,10 @@ class Arena {
   bool contains(const void* pointer) const;
   // Returns whether the bytes lie in one allocation. If bytes == 0, its end counts too.
   bool holds(const void* pointer, size_t bytes) const;
+  // Returns all addresses of the device but reserved ones.
+  std::span<const char> addresses() const;
+  // Returns the last allocation that begins at the address or before it; empty if there is none.
+  std::span<const char> allocation_before(const char* address) const;
   // Says in words what was written after the end of an allocation; empty if nothing was. The gap is
   // restored, so that each write is reported once.
   std::string find_stray_write();

@@ -121,6 +121,11 @@ cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k
     if (launches_are_sampled()) return;
     const DeviceAccess access;
     multiply<S>(p, a, b, c);
+    tell_observers([&](Observer& observer) {
+      for (int64_t j = 0; j < n; ++j) {
+        observer.written(c.data + j * c.leading, static_cast<size_t>(m) * sizeof(Out));
+      }
+    });
   });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 
@@ -53,6 +54,11 @@ struct Copy {
                         "cudaMemcpyAsync");
     const DeviceAccess access;
     std::memcpy(destination, source, bytes);
+    if (!to_device) return;
+    tell_observers([this](Observer& observer) {
+      from_device ? observer.copied(destination, source, bytes)
+                  : observer.written(destination, bytes);
+    });
   }
 };
 
@@ -172,6 +178,7 @@ cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes, cudaStre
     if (launches_are_sampled()) return;
     const DeviceAccess access;
     std::memset(destination, value, bytes);
+    tell_observers([=](Observer& observer) { observer.written(destination, bytes); });
   });
   return cudaSuccess;
 }

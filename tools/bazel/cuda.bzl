@@ -146,7 +146,11 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
         }) + hdrs,
         textual_hdrs = srcs,
         copts = ["-Wno-unknown-pragmas"],  # unroll is nvcc's
-        deps = deps,
+        # What the compiler calls with --config=emulator-check.
+        deps = deps + select({
+            "//tools/bazel:emulator_check": ["//kernels/emulator/checker"],
+            "//conditions:default": [],
+        }),
         **kwargs
     )
 

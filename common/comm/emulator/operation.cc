@@ -9,6 +9,7 @@
 
 #include "kernels/collective.h"
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/observers.h"
 
 namespace ladder::emulator {
 namespace {
@@ -141,7 +142,9 @@ void store(const Exchange& exchange) {
   const DeviceAccess access;
   require(sent.empty() || std::memcmp(o.send, sent.data(), sent.size()) == 0,
           "what it sends was written");
-  if (!received.empty()) std::memcpy(o.recv, received.data(), received.size());
+  if (received.empty()) return;
+  std::memcpy(o.recv, received.data(), received.size());
+  tell_observers([&](Observer& observer) { observer.written(o.recv, received.size()); });
 }
 
 }  // namespace

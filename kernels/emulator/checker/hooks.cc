@@ -1,12 +1,17 @@
 // What the compiler calls before each access to memory when it compiles for the thread sanitizer,
-// which --config=emulator-check asks for .cu files alone. The functions have the names that GCC
-// gives them; here they tell the emulator's observers instead of the sanitizer's library.
+// and when an index is out of an array's bounds. --config=emulator-check asks for both in .cu files
+// alone. The functions have the names that GCC gives them; here they tell the emulator's observers
+// instead of the sanitizers' libraries.
 //
-// Host code of a .cu file calls them as well. No kernel runs then, and they do nothing.
+// Host code of a .cu file calls them as well. No kernel runs then, and the first kind do nothing.
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
 
-#include "kernels/emulator/access.h"
+#include "kernels/emulator/execution.h"
+#include "kernels/runtime/check.h"
 
 namespace {
 
@@ -23,6 +28,20 @@ std::atomic<T>& as_atomic(volatile T* object) {
   static_assert(sizeof(std::atomic<T>) == sizeof(T));
   return *reinterpret_cast<std::atomic<T>*>(const_cast<T*>(object));
 }
+
+// What GCC says of a place and of a type.
+struct SourcePlace {
+  const char* file;
+  std::uint32_t line, column;
+};
+struct Type {
+  std::uint16_t kind, info;  // of an integer, bit 0 of info says whether it has a sign
+  char name[1];              // and more
+};
+struct ArrayAccess {
+  SourcePlace place;
+  const Type *array, *index;
+};
 
 }  // namespace
 
@@ -72,5 +91,20 @@ void __tsan_write_range(void* p, size_t bytes) { tell(p, bytes, 1, AccessKind::w
 void __tsan_vptr_read(void*) {}
 void __tsan_vptr_update(void*, void*) {}
 void __tsan_init() {}
+
+// An index of up to eight bytes is outside of its array, whose size the compiler knows.
+void __ubsan_handle_out_of_bounds(const ArrayAccess* access, std::uintptr_t index) {
+  const auto& [place, array, index_type] = *access;
+  const std::string text = (index_type->info & 1) != 0
+                               ? ladder::concat(static_cast<std::intptr_t>(index))
+                               : ladder::concat(index);
+  const std::string why = ladder::concat("out of bounds: index ", text, " of an array ",
+                                         array->name, " at ", place.file, ":", place.line);
+  if (running_kernel_name().empty()) {
+    std::fputs((why + "\n").c_str(), stderr);
+    std::abort();
+  }
+  stop_thread(why);
+}
 
 }  // extern "C"
