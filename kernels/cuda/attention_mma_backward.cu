@@ -9,10 +9,11 @@ namespace {
 
 constexpr float kLog2e = std::numbers::log2e_v<float>;
 
-// One thread block computes all gradients of a head of a sequence: it takes the tiles of
-// keys one after the other, and for each of them the tiles of queries that see it. Each warp has 16
-// keys of the tile, with their sums of dk and dv in registers. A tile of gradients of scores is the
-// only one that warps hand to each other.
+// One thread block computes all gradients of a head of a sequence: it takes the tiles of keys one
+// after the other, and for each of them the tiles of queries that see it. Each warp has 16 keys of
+// the tile, with their sums of dk and dv in registers. A tile of gradients of scores is the only
+// one that warps hand to each other. Few heads and sequences leave multiprocessors idle: 8
+// sequences of GPT-2 124M are 8 x 12 = 96 thread blocks, and an H100 has 132 multiprocessors.
 constexpr unsigned kKeys = 128;
 constexpr unsigned kWarps = kKeys / 16, kThreads = kWarps * kWarpSize;
 
@@ -76,7 +77,7 @@ template <class Tiles, unsigned kN>
 __device__ void score_gradients(float (&p)[kN][4], float (&dp)[kN][4], const Tiles& tiles,
                                 size_t key0, size_t q0, float scale) {
   const unsigned pair = lane_index() % 4 * 2;
-  const bool all_visible = key0 + 16 <= q0 + 1;
+  const bool all_visible = key0 + 15 <= q0;
   for (unsigned n = 0; n < kN; ++n) {
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned row = lane_index() / 4 + i / 2 * 8, column = 8 * n + pair + i % 2;
