@@ -15,6 +15,9 @@ namespace ladder {
 //   out (B, T, C) out
 //   logsumexp (B, NH, T) out, in the accumulation dtype: for each query the log of the sum of the
 //   exponentials of its scores; saved for backward
+// On a GPU's tensor cores (bf16 and fp16, kernels/cuda/README.md) the exponentials are rounded to
+// the compute dtype before they meet v. In backward so are the gradients of the scores before they
+// meet q and k.
 // The middle extent of logsumexp says what NH is. REQUIRES: T >= 1, NH divides C.
 void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv);
 

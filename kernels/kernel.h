@@ -17,8 +17,8 @@
 // that of the leading argument, unless the declaration says otherwise. The accumulation dtype is
 // fp32 for bf16 and fp16, and the compute dtype itself otherwise. Kernels compute in the
 // accumulation dtype: they convert elements to it, which is exact, and round a result once, when
-// they store it. Sums over rows, and statistics that backward needs precisely, are stored in the
-// accumulation dtype.
+// they store it. (On a GPU's tensor cores attention also rounds what it multiplies.) Sums over
+// rows, and statistics that backward needs precisely, are stored in the accumulation dtype.
 #pragma once
 
 #include <type_traits>

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "kernels/cuda/attention_mma.h"
 #include "kernels/cuda/attention_tile.h"
 #include "kernels/cuda/launch.h"
 
@@ -187,11 +188,6 @@ void dispatch_tiling(size_t head_size, Function&& function) {
   function(Tiling<A, 128>());
 }
 
-template <class A>
-A scale_of(const Heads& heads) {
-  return A{1} / std::sqrt(static_cast<A>(heads.size));
-}
-
 // Returns the description of the heads whose vectors are at these addresses and go into tiles of A.
 template <class A, class... T>
 Heads heads_of(size_t tokens, size_t num_heads, size_t size, const T*... at) {
@@ -207,6 +203,12 @@ void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, Con
     using A = Accumulate<T>;
     const T* const x = qkv.as<T>();
     const Heads heads = heads_of<A>(out.shape()[1], num_heads, size, x);
+    if constexpr (sizeof(T) == 2) {
+      if (suits_tensor_cores(size, out.as<T>(), x)) {
+        return forward_on_tensor_cores(stream.native(), out.as<T>(), logsumexp.as<A>(), x,
+                                       out.shape()[0], heads);
+      }
+    }
     dispatch_tiling<A>(size, [&](auto tiling) {
       using Tiling = decltype(tiling);
       launch<forward_kernel<T, Tiling>>(stream.native(), shape_of<Tiling>(heads, out.shape()[0], 3),
@@ -233,6 +235,11 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
                     static_cast<unsigned>((heads.tokens + kRowsOfBlock - 1) / kRowsOfBlock));
     launch<row_dot_kernel<T>>(stream.native(), {rows, dim3(kRowsOfBlock * kWarpSize)}, dot, d,
                               out.as<T>(), heads);
+    if constexpr (sizeof(T) == 2) {
+      if (suits_tensor_cores(size, dx, d, x)) {
+        return backward_on_tensor_cores(stream.native(), dx, dot, d, l, x, batch, heads);
+      }
+    }
     dispatch_tiling<A>(size, [&](auto tiling) {
       using Tiling = decltype(tiling);
       const LaunchShape shape = shape_of<Tiling>(heads, batch, 4);

@@ -9,11 +9,12 @@
 // a thread block computes. The scores need all parts, so each thread block computes them again.
 // Everything is computed in the accumulation dtype: bf16 and fp16 are converted when a tile is
 // loaded, and results are rounded once. So they need fewer bytes than fp32, but as much
-// computation: the tensor cores, which could multiply them many times as fast, are not used.
+// computation. Most heads of bf16 and fp16 go to tensor cores instead: attention_mma.h.
 #pragma once
 
 #include <algorithm>
 
+#include "kernels/cuda/attention_heads.h"
 #include "kernels/cuda/pack.h"
 
 namespace ladder::cuda {
@@ -46,30 +47,6 @@ struct Tiling {
   }
   static __device__ unsigned row(unsigned i) { return threadIdx.x / kSide + kSide * i; }
   static __device__ unsigned score_column(unsigned j) { return threadIdx.x % kSide + kSide * j; }
-};
-
-// The vectors of one head of one sequence. That of token t is at first + t * stride.
-template <class T>
-struct Vectors {
-  T* first;
-  size_t stride;
-};
-
-struct Heads {
-  size_t tokens, num_heads, size;
-  bool packed;  // whether every vector consists of whole packs, of as many elements as a tile's
-
-  // Returns the vectors of this thread block's head. Parts 0, 1 and 2 are q, k and v.
-  template <class T>
-  __device__ Vectors<T> in_qkv(T* qkv, unsigned part) const {
-    const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
-    return {qkv + b * tokens * 3 * hidden + part * hidden + h * size, 3 * hidden};
-  }
-  template <class T>
-  __device__ Vectors<T> in_out(T* out) const {
-    const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
-    return {out + b * tokens * hidden + h * size, hidden};
-  }
 };
 
 // Sets tile[i][d] to element d0 + d of token t0 + i, and to 0 after the last token or element.

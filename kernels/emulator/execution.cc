@@ -7,6 +7,7 @@
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/observers.h"
 #include "kernels/emulator/stacks.h"
+#include "kernels/emulator/tensor_core.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -69,6 +70,22 @@ void block_barrier(std::source_location where) {
 
 std::uint64_t warp_operation(const WarpCall& call) {
   return running_kernel(name_of(call.operation)).warp_operation(call);
+}
+
+void begin_copy(void* to, const void* from, std::size_t bytes) {
+  if (is_observed) {
+    const void* const place = __builtin_return_address(0);
+    if (from != nullptr) report_access(from, bytes, bytes, AccessKind::read, place);
+    report_access(to, bytes, bytes, AccessKind::write, place);
+  }
+  running_kernel("cp.async").copies().add(to, from, bytes);
+}
+void tell_row(const void* row) {
+  report_access(row, 16, 16, AccessKind::read, __builtin_return_address(0));
+}
+void commit_copies() { running_kernel("cp.async.commit_group").copies().commit(); }
+void wait_for_copies(std::size_t in_flight) {
+  running_kernel("cp.async.wait_group").copies().wait(in_flight);
 }
 
 Execution::Execution(const KernelCall& call)
@@ -171,6 +188,7 @@ void Execution::rest() {
 void Execution::run_thread(Thread& thread) {
   thread.index = index_of(static_cast<size_t>(&thread - threads_.data()), call_.block);
   thread.state = ThreadState::ready;
+  thread.copies.clear();
   running_ = &thread;
   coordinates.thread = thread.index;
   try {

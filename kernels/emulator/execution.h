@@ -40,10 +40,11 @@ class Execution {
   // Runs every thread block. Throws an Error for the first mistake that it finds.
   void run();
 
-  // The running thread calls these: see device.h and warp.h.
+  // The running thread calls these: see device.h, warp.h and async_copy.h.
   void block_barrier(const std::source_location& where);
   std::uint64_t warp_operation(const WarpCall& call);
   [[noreturn]] void stop_thread(const std::string& why);
+  AsyncCopies& copies() { return running_->copies; }
 
  private:
   static void work();

@@ -94,6 +94,14 @@ const char* name_of(WarpOperation operation) {
       return "__all_sync";
     case WarpOperation::ballot:
       return "__ballot_sync";
+    case WarpOperation::ldmatrix:
+      return "ldmatrix";
+    case WarpOperation::ldmatrix_trans:
+      return "ldmatrix.trans";
+    case WarpOperation::mma_bf16:
+      return "mma of bf16";
+    case WarpOperation::mma_fp16:
+      return "mma of fp16";
   }
   return "?";
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/emulator/async_copy.h"
 #include "kernels/emulator/device.h"
 #include "kernels/emulator/fiber.h"
 #include "kernels/emulator/warp.h"
@@ -25,6 +26,7 @@ struct Thread {
   ThreadState state{};
   WarpCall call;             // the call in which it waits; in __syncthreads only call.where
   std::uint64_t result = 0;  // the result of the warp operation
+  AsyncCopies copies;        // those that have not ended
   Fiber* fiber = nullptr;    // the fiber that it runs on, while it waits
   Thread* next = nullptr;    // the next thread in the queue of ready ones
 };

@@ -1,8 +1,10 @@
 // The part of Execution that is about warps.
+#include <array>
 #include <bit>
 
 #include "kernels/emulator/execution.h"
 #include "kernels/emulator/observers.h"
+#include "kernels/emulator/tensor_core.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -62,6 +64,12 @@ void Execution::check_call(const WarpCall& call) const {
   if (call.width < 1 || call.width > 32 || !std::has_single_bit(unsigned(call.width))) {
     complain("the width must be a power of two up to 32, not ", call.width);
   }
+  if ((call.operation == WarpOperation::ldmatrix ||
+       call.operation == WarpOperation::ldmatrix_trans) &&
+      call.bits % 16 != 0) {
+    complain("the address of a row is not a multiple of 16: ",
+             reinterpret_cast<const void*>(call.bits));
+  }
 }
 
 // Returns whether all lanes of the mask make the same call.
@@ -89,6 +97,11 @@ void Execution::complete(const WarpCall& call) {
       if ((call.mask >> at & 1) != 0) f(at, thread_of_lane(at));
     }
   };
+  if (uses_registers(call.operation)) {
+    std::array<const WarpCall*, kWarpSize> lanes;
+    for (size_t i = 0; i < kWarpSize; ++i) lanes[i] = &thread_of_lane(i).call;
+    complete_with_registers(lanes);
+  }
   std::uint64_t votes = 0;
   for_each_lane([&](size_t at, const Thread& thread) { votes |= thread.call.bits << at; });
   for_each_lane([&](size_t at, Thread& thread) {

@@ -10,17 +10,37 @@
 
 namespace ladder::emulator {
 
-enum class WarpOperation { syncwarp, shfl, shfl_up, shfl_down, shfl_xor, any, all, ballot };
+enum class WarpOperation {
+  syncwarp,
+  shfl,
+  shfl_up,
+  shfl_down,
+  shfl_xor,
+  any,
+  all,
+  ballot,
+  ldmatrix,
+  ldmatrix_trans,
+  mma_bf16,
+  mma_fp16
+};
+
+// Returns whether lanes give and get more than bits: what WarpCall::registers points at.
+constexpr bool uses_registers(WarpOperation operation) {
+  return operation >= WarpOperation::ldmatrix;
+}
 
 // A lane's call of a warp operation. All lanes of `mask` must make it, at the same place of the
 // source.
 struct WarpCall {
   WarpOperation operation{};
   unsigned mask = 0;
-  std::uint64_t bits = 0;  // the lane's value, or its vote
+  std::uint64_t bits = 0;  // the lane's value, its vote, or for ldmatrix the address of its row
   int width = 32;          // shuffles stay within groups of this many lanes, a power of two
   int argument = 0;        // for shuffles: the source lane, the distance, or the mask to XOR with
   std::source_location where;
+  // ldmatrix writes a Fragment here; mma reads and writes MmaRegisters (tensor_core.h).
+  void* registers = nullptr;
 };
 
 // Waits until all lanes of the mask have made the call. Returns the bits of the source lane, or the

@@ -10,16 +10,32 @@ using namespace testing;
 using Sizes = cpu::AttentionSizes;
 using cpu::kKey, cpu::kQuery, cpu::kValue;
 
+// The type of the factors of products. On tensor cores it is bf16 or fp16: those that are no inputs
+// (probabilities and gradients of scores) are rounded to it. All other kernels multiply in the
+// accumulation dtype.
+DType dtype_of_factors(DType dtype, const Sizes& s) {
+  const bool whole_packs = place().aligned && s.head_size % 8 == 0;
+  const bool on_tensor_cores =
+      place().device != DeviceType::cpu && whole_packs && s.head_size <= 128;
+  return on_tensor_cores ? dtype : accumulation_dtype(dtype);
+}
+
 // What bounds the errors of the kernels: sums of absolute values, where results are sums.
 struct Magnitudes {
-  explicit Magnitudes(const Sizes& s) : out(s.out().num_elements()), dqkv(s.qkv().num_elements()) {}
+  explicit Magnitudes(const Sizes& s)
+      : out(s.out().num_elements()),
+        dqkv(s.qkv().num_elements()),
+        out_of_factors(out),
+        dqkv_of_factors(dqkv) {}
 
-  Values out;              // sum over keys of p |v|
-  Values dqkv;             // the terms of plain_attention_backward, with their absolute values
+  Values out;   // sum over keys of p |v|
+  Values dqkv;  // the terms of plain_attention_backward, with their absolute values
+  Values out_of_factors, dqkv_of_factors;  // how far rounding the factors moves these
   double score_error = 0;  // the largest error of a score, in units of 2^-24 (2^-53)
 };
 
-Magnitudes magnitudes_of(const Sizes& s, const Values& dout, const Values& p, const Values& qkv) {
+Magnitudes magnitudes_of(DType factors, const Sizes& s, const Values& dout, const Values& p,
+                         const Values& qkv) {
   Magnitudes m(s);
   const double size = static_cast<double>(s.head_size), scale = 1 / std::sqrt(size);
   const auto for_keys = [&](auto body) {  // those that each query sees
@@ -47,6 +63,11 @@ Magnitudes magnitudes_of(const Sizes& s, const Values& dout, const Values& p, co
   });
   for_keys([&](size_t b, size_t h, size_t i, size_t j, double pij) {
     const double ds = scale * pij * (dp(b, h, i, j) + mean_of(b, h, i));
+    // Gradients of scores are rounded before they are multiplied with the scale. Forward rounds
+    // probabilities times the sum of the exponentials, which is at least 1: the sum divides the
+    // error too, so it is no more than p's.
+    const double p_error = storage_error(factors, pij);
+    const double ds_error = scale * storage_error(factors, ds / scale);
     double score = 0, score_size = 0;
     for (size_t d = 0; d < s.head_size; ++d) {
       const double q = qkv[s.at(kQuery, b, h, i, d)], k = qkv[s.at(kKey, b, h, j, d)];
@@ -56,6 +77,10 @@ Magnitudes magnitudes_of(const Sizes& s, const Values& dout, const Values& p, co
       m.dqkv[s.at(kQuery, b, h, i, d)] += ds * std::abs(k);
       m.dqkv[s.at(kKey, b, h, j, d)] += ds * std::abs(q);
       m.dqkv[s.at(kValue, b, h, j, d)] += pij * std::abs(dout[s.at(b, h, i, d)]);
+      m.out_of_factors[s.at(b, h, i, d)] += p_error * std::abs(qkv[s.at(kValue, b, h, j, d)]);
+      m.dqkv_of_factors[s.at(kQuery, b, h, i, d)] += ds_error * std::abs(k);
+      m.dqkv_of_factors[s.at(kKey, b, h, j, d)] += ds_error * std::abs(q);
+      m.dqkv_of_factors[s.at(kValue, b, h, j, d)] += p_error * std::abs(dout[s.at(b, h, i, d)]);
     }
     // HS products and additions, the rounded scale (1 / sqrt: 2) and its product; then the maximum
     // (or logsumexp, itself rounded) is taken off: a rounding of each.
@@ -99,13 +124,22 @@ Values run_backward(DType dtype, const Sizes& s, const Values& dout, const Outpu
   return dqkv.values();
 }
 
+// factor * size, and what rounding the factors of products adds, element by element: 1 % more of
+// the latter, because what is rounded is a little wrong already.
+Values bound_of(double factor, const Values& size, const Values& of_factors) {
+  Values bound(size);
+  for (size_t i = 0; i < bound.size(); ++i) bound[i] = factor * size[i] + 1.01 * of_factors[i];
+  return bound;
+}
+
 void compare(DType dtype, const Sizes& s, const Values& qkv) {
   INFO(name_of(dtype) << " B " << s.batch << " T " << s.tokens << " NH " << s.heads << " HS "
                       << s.head_size);
   const double tokens = static_cast<double>(s.tokens), size = static_cast<double>(s.head_size);
   const Values dout = random_values(dtype, s.out().num_elements(), "dout");
   const cpu::PlainAttention expected = cpu::plain_attention_forward(s, qkv);
-  const Magnitudes magnitudes = magnitudes_of(s, dout, expected.probabilities, qkv);
+  const DType factors = dtype_of_factors(dtype, s);
+  const Magnitudes magnitudes = magnitudes_of(factors, s, dout, expected.probabilities, qkv);
   const Outputs got = run_forward(dtype, s, qkv);
   // An exponential is off by its argument's error (score_error, twice: the score's and the
   // maximum's) and by 4 ulp (8 units). Every later tile of keys corrects it: an exponential (8)
@@ -113,7 +147,8 @@ void compare(DType dtype, const Sizes& s, const Values& qkv) {
   // both are sums of T terms; few roundings follow.
   const double corrections = 9 * (tokens / 16 + 1);
   const double error = 2 * (2 * magnitudes.score_error + tokens + 8 + corrections) + 4;
-  require_within(dtype, got.out, expected.out, rounding_error(dtype, error), magnitudes.out);
+  require_within(dtype, got.out, expected.out, 1,
+                 bound_of(rounding_error(dtype, error), magnitudes.out, magnitudes.out_of_factors));
   // The logarithm turns the relative error into an absolute one, and has 4 ulp of its own.
   Values log_size(expected.logsumexp.size(), error);
   for (size_t i = 0; i < log_size.size(); ++i) log_size[i] += 9 * std::abs(expected.logsumexp[i]);
@@ -122,12 +157,13 @@ void compare(DType dtype, const Sizes& s, const Values& qkv) {
   // Backward has p with that error, dp and the row's dot product with the rounding of HS terms and
   // the error of `out`, then sums of T terms. Its sizes are sums of absolute values throughout. In
   // bf16 and fp16 the row's dot product takes the rounded `out`: half a last place of all that adds
-  // up to it, and half as much again for fp16's smallest numbers.
-  require_within(
-      dtype, run_backward(dtype, s, dout, got, qkv),
-      cpu::plain_attention_backward(s, dout, expected.probabilities, qkv),
-      rounding_error(dtype, 2 * error + size + tokens + 8) + 1.5 * storage_error(dtype, 1),
-      magnitudes.dqkv);
+  // up to it, and half as much again for fp16's smallest numbers. That twice, if the probabilities
+  // in `out` were rounded too.
+  const double dot_error = 1.5 * (storage_error(dtype, 1) + storage_error(factors, 1));
+  require_within(dtype, run_backward(dtype, s, dout, got, qkv),
+                 cpu::plain_attention_backward(s, dout, expected.probabilities, qkv), 1,
+                 bound_of(rounding_error(dtype, 2 * error + size + tokens + 8) + dot_error,
+                          magnitudes.dqkv, magnitudes.dqkv_of_factors));
 }
 
 TEST_CASE("attention equals the plain one, which has the full matrix of probabilities") {
@@ -146,9 +182,21 @@ TEST_CASE("attention equals the plain one, which has the full matrix of probabil
 TEST_CASE("attention takes heads of every size") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {
-    // Tiles of GPUs hold 32, 64 or 128 elements of a token; wider heads go in parts.
-    for (size_t head_size : {32, 33, 63, 65, 100, 128, 130, 260}) {
+    // Tiles of GPUs hold 32, 64 or 128 elements of a token; wider heads go in parts. Tensor cores
+    // take multiples of 8 up to 128.
+    for (size_t head_size : {8, 24, 32, 33, 63, 65, 80, 96, 100, 128, 130, 136, 260}) {
       const Sizes s{1, 50, 2, head_size};
+      compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
+    }
+  }
+}
+
+TEST_CASE("sequences and heads do not disturb each other's sums") {
+  const OnDevice on = on_every_device();
+  // Tensor cores sum up dq in the memory of dk and dv while tiles of 128 keys go by.
+  for (DType dtype : {DType::bf16, DType::fp16}) {
+    for (size_t head_size : {8, 64, 96}) {
+      const Sizes s{2, 260, 2, head_size};
       compare(dtype, s, random_values(dtype, s.qkv().num_elements(), "qkv"));
     }
   }
@@ -203,7 +251,8 @@ TEST_CASE("attention_backward is the gradient") {
 
 TEST_CASE("attention gives the same bits for any number of threads, and keeps NaN") {
   const OnDevice on = on_every_device();
-  const Sizes s{2, 200, 2, 17};
+  const size_t head_size = GENERATE(16, 17);
+  const Sizes s{2, 200, 2, head_size};
   for (DType dtype : floats()) {
     Values qkv = random_values(dtype, s.qkv().num_elements(), "qkv");
     const Values dout = random_values(dtype, s.out().num_elements(), "dout");

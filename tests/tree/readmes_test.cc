@@ -1,4 +1,5 @@
-// The READMEs of the lessons: their form, and that what they quote is what the code says.
+// The READMEs of the lessons: their form. Those of the lessons and kernels: that what they quote is
+// what the code says.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
@@ -110,6 +111,9 @@ TEST_CASE(
     std::ranges::move(wrong_exercises(file), std::back_inserter(findings));
   }
   for (const SourceFile& file : tree) {
+    if (is_under(file.path, "kernels/") && file_name(file.path) == "README.md") {
+      std::ranges::move(wrong_quotes(file, texts), std::back_inserter(findings));
+    }
     if (file_name(file.path).ends_with(".md")) {
       std::ranges::move(missing_files(file, texts), std::back_inserter(findings));
     }

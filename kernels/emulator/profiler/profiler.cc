@@ -108,7 +108,12 @@ void Profiler::special_function() { profiles_.back().counts.special_functions +=
 
 void Profiler::fused_multiply_add() { profiles_.back().counts.fused_flops += 2; }
 
-void Profiler::warp_operation(WarpOperation, size_t, unsigned) {}
+void Profiler::warp_operation(WarpOperation operation, size_t, unsigned) {
+  constexpr double kFlops = 2 * 16 * 8 * 16;  // of m16n8k16
+  const bool is_mma =
+      operation == WarpOperation::mma_bf16 || operation == WarpOperation::mma_fp16;
+  if (is_mma) profiles_.back().counts.tensor_flops += kFlops;
+}
 
 void Profiler::product(const ProductCall& product) {
   profiles_.push_back({.kind = Profile::Kind::product, .name = "cuBLAS", .product = product});

@@ -1,0 +1,122 @@
+// Tiles of 16-bit elements in shared memory, and the three products of attention that a warp
+// computes with them on tensor cores: a b^T, weights b and a^T b. README.md has pictures.
+#pragma once
+
+#include "kernels/cuda/attention_heads.h"
+#include "kernels/cuda/pack.h"
+#include "kernels/cuda/tensor_core.h"
+#include "kernels/cuda/warp.h"
+
+namespace ladder::cuda {
+
+// Rows of kWidth elements of T in shared memory. 8 rows begin 4 banks apart, so that ldmatrix reads
+// 16 bytes of each without conflict.
+template <class T, unsigned kWidth>
+struct MmaTile {
+  static constexpr unsigned kPitch = kWidth + 8;  // elements from one row to the next
+
+  static constexpr unsigned elements(unsigned rows) { return rows * kPitch; }
+
+  T* first;
+
+  __device__ T* at(unsigned row, unsigned column) const { return first + row * kPitch + column; }
+
+  // Return the address that this lane passes to ldmatrix for the 16 x 16 elements from (row,
+  // column) on. They are four matrices of 8 x 8, in this order:
+  //   down()   0 2    across()   0 1
+  //            1 3               2 3
+  __device__ const T* down(unsigned row, unsigned column) const {
+    const unsigned lane = lane_index();
+    return at(row + lane % 16, column + lane / 16 * 8);
+  }
+  __device__ const T* across(unsigned row, unsigned column) const {
+    const unsigned lane = lane_index();
+    return at(row + lane / 16 * 8 + lane % 8, column + lane / 8 % 2 * 8);
+  }
+};
+
+// Begins to copy the vectors of tokens t0, ... into kRows rows of the tile. Rows after the last
+// token and columns after the last element become 0. REQUIRES: vectors are whole packs of 16 bytes.
+template <unsigned kRows, class T, unsigned kWidth>
+__device__ void begin_tile(const MmaTile<T, kWidth>& tile, const Vectors<const T>& from, size_t t0,
+                           const Heads& heads) {
+  constexpr unsigned kElements = kPack<T>, kPacks = kWidth / kElements;
+  using Packed = Pack<T, kElements>;
+  for (unsigned n = threadIdx.x; n < kRows * kPacks; n += blockDim.x) {
+    const unsigned row = n / kPacks, column = n % kPacks * kElements;
+    begin_copy(reinterpret_cast<Packed*>(tile.at(row, column)),
+               reinterpret_cast<const Packed*>(from.first + (t0 + row) * from.stride + column),
+               t0 + row < heads.tokens && column < heads.size);
+  }
+}
+
+// A warp's sums are 16 rows of 8 kN columns: float[kN][4], accumulators of mma side by side. Calls
+// function(row, column, x, y) for each pair of neighbouring sums that this lane has.
+template <unsigned kN, class Function>
+__device__ void for_each_pair(float (&sums)[kN][4], Function function) {
+  const unsigned group = lane_index() / 4, pair = lane_index() % 4 * 2;
+  for (unsigned n = 0; n < kN; ++n) {
+    for (unsigned half = 0; half < 2; ++half) {
+      function(group + 8 * half, 8 * n + pair, sums[n][2 * half], sums[n][2 * half + 1]);
+    }
+  }
+}
+
+// sums[i][j] += sum over d of a[row + i][d] b[j][d]
+template <unsigned kN, class T, unsigned kWidth>
+__device__ void add_rows_by_rows(float (&sums)[kN][4], const MmaTile<T, kWidth>& a, unsigned row,
+                                 const MmaTile<T, kWidth>& b) {
+  for (unsigned d = 0; d < kWidth; d += 16) {
+    Fragment x, y;
+    load_matrices(x, a.down(row, d));
+    for (unsigned n = 0; n < kN; n += 2) {
+      load_matrices(y, b.across(8 * n, d));
+      mma<T>(sums[n], x, y[0], y[1]);
+      mma<T>(sums[n + 1], x, y[2], y[3]);
+    }
+  }
+}
+
+// sums[i][d] += sum over j of weights[i][j] b[j][d]. The weights are accumulators, which are
+// rounded to T: what a lane has of them is what it must have of the factor a.
+template <unsigned kN, unsigned kWeights, class T, unsigned kWidth>
+__device__ void add_weighted(float (&sums)[kN][4], const float (&weights)[kWeights][4],
+                             const MmaTile<T, kWidth>& b) {
+  for (unsigned j = 0; j < kWeights; j += 2) {
+    const float(&left)[4] = weights[j], (&right)[4] = weights[j + 1];
+    const Fragment x = {pair_of<T>(left[0], left[1]), pair_of<T>(left[2], left[3]),
+                        pair_of<T>(right[0], right[1]), pair_of<T>(right[2], right[3])};
+    Fragment y;
+    for (unsigned n = 0; n < kN; n += 2) {
+      load_transposed(y, b.down(8 * j, 8 * n));
+      mma<T>(sums[n], x, y[0], y[1]);
+      mma<T>(sums[n + 1], x, y[2], y[3]);
+    }
+  }
+}
+
+// sums[i][d] += sum over j < kRows of a[j][column_a + i] b[j][column_b + d]
+template <unsigned kRows, unsigned kN, class T, unsigned kWidthA, unsigned kWidthB>
+__device__ void add_columns_by_columns(float (&sums)[kN][4], const MmaTile<T, kWidthA>& a,
+                                       unsigned column_a, const MmaTile<T, kWidthB>& b,
+                                       unsigned column_b) {
+  for (unsigned j = 0; j < kRows; j += 16) {
+    Fragment x, y;
+    load_transposed(x, a.across(j, column_a));
+    for (unsigned n = 0; n < kN; n += 2) {
+      load_transposed(y, b.down(j, column_b + 8 * n));
+      mma<T>(sums[n], x, y[0], y[1]);
+      mma<T>(sums[n + 1], x, y[2], y[3]);
+    }
+  }
+}
+
+// Calls function(width) with the narrowest tile that holds a whole head.
+template <class Function>
+void dispatch_mma_width(size_t head_size, Function&& function) {
+  if (head_size <= 32) return function(std::integral_constant<unsigned, 32>());
+  if (head_size <= 64) return function(std::integral_constant<unsigned, 64>());
+  function(std::integral_constant<unsigned, 128>());
+}
+
+}  // namespace ladder::cuda
