@@ -7,11 +7,11 @@ namespace ladder {
 namespace {
 
 // Returns the elements of `summed_`, counted in the accumulation dtype.
-size_t summed_elements(const Layout& layout, DType dtype, size_t rows) {
+size_t summed_elements(const Layout& layout, DType dtype, size_t rows, size_t classifier_rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
   const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + size - 1) / size;
   const bool classifies = layout.has(OperationKind::classifier);
-  return narrow + (classifies ? 3 * std::min(rows, kClassifierRows) : 0);
+  return narrow + (classifies ? 3 * classifier_rows : 0);
 }
 
 // Returns the number of tokens of the vocabulary for which this rank has logits.
@@ -150,7 +150,8 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
       tensor_size_(layout.part().tensor_size),
       num_heads_(layout.config().num_heads / tensor_size_),
       shared_(memory, layout, dtype, batch * tokens, std::move(plan), std::move(offload)) {
-  const size_t r = batch * tokens, c = hidden_, k = std::min(r, kClassifierRows);
+  const size_t r = batch * tokens, c = hidden_;
+  const size_t k = std::min(r, classifier_rows(memory.device()));
   const DType full = accumulation_dtype(dtype);
   const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {
     return Tensor(memory, Category::workspace, type, shape, source);
@@ -158,7 +159,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   d_residual_ = make(dtype, {r * c});
   wide_ = make(dtype, {4 * r * c / tensor_size_});
   row_dot_ = make(full, {r * num_heads_});
-  summed_ = make(full, {summed_elements(layout, dtype, r)}, registered);
+  summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
   if (!layout.has(OperationKind::classifier)) return;
   losses_ = make(full, {r});
   logits_ = make(full, {k, num_logits(layout)});

@@ -7,8 +7,12 @@
 
 namespace ladder {
 
-// The most rows in a row block.
-inline constexpr size_t kClassifierRows = 256;
+// Returns the most rows in a row block. On a CPU it is so few that the work on their logits stays
+// near the caches. On a GPU every block adds its part to all of dwte, V C numbers in fp32 for
+// GPT-2, so there are few blocks.
+constexpr size_t classifier_rows(DeviceType device) {
+  return device == DeviceType::cpu ? 256 : 4096;
+}
 
 // Memory for one row block of K rows. If ranks hold slices of the vocabulary, V is this rank's
 // part.

@@ -51,9 +51,7 @@ char* make_dynamic_shared() {
 
 }  // namespace
 
-void* stack(size_t index) {
-  return stacks() + index * (kFenceBytes + kStackBytes) + kFenceBytes;
-}
+void* stack(size_t index) { return stacks() + index * (kFenceBytes + kStackBytes) + kFenceBytes; }
 
 bool is_on_stack(const void* address) {
   const auto at = reinterpret_cast<std::uintptr_t>(address);

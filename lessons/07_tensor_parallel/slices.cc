@@ -51,7 +51,8 @@ Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num
   Traffic traffic = {.calls = sums,
                      .payload_bytes = sums * rows * config.model.hidden * size_of(config.dtype)};
   if (layout.has(OperationKind::classifier)) {
-    traffic.calls += 2 * ((rows + kClassifierRows - 1) / kClassifierRows);
+    const size_t block_rows = classifier_rows(config.device);
+    traffic.calls += 2 * ((rows + block_rows - 1) / block_rows);
     traffic.payload_bytes += 3 * rows * size_of(config.accumulation());
   }
   return traffic.times(num_micro_batches);

@@ -47,12 +47,12 @@ Time time_of_kernel(const Gpu& gpu, const Profile& profile) {
   const Counts& counts = profile.counts;
   const double memory = kMemoryPart * gpu.bytes_per_second;
   const double cycles = number(gpu.multiprocessors) * gpu.clock;
-  Time time = slowest(
-      {{counts.global_sectors * number(emulator::kSectorBytes) / memory, "memory"},
-       {counts.tensor_flops / (gpu.attention_part * gpu.tensor_flops), "tensor cores"},
-       {counts.fused_flops / (kFusedPart * gpu.flops), "multiply-add"},
-       {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},
-       {counts.shared_cycles / (kSharedPerCycle * cycles), "shared memory"}});
+  Time time =
+      slowest({{counts.global_sectors * number(emulator::kSectorBytes) / memory, "memory"},
+               {counts.tensor_flops / (gpu.attention_part * gpu.tensor_flops), "tensor cores"},
+               {counts.fused_flops / (kFusedPart * gpu.flops), "multiply-add"},
+               {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},
+               {counts.shared_cycles / (kSharedPerCycle * cycles), "shared memory"}});
   time.seconds *= unevenness(gpu, profile.blocks);
   return time;
 }

@@ -20,8 +20,9 @@ struct Gpu {
   double flops;             // a second, in fp32, without tensor cores
   double bytes_per_second;  // of its memory
   std::size_t multiprocessors;
-  double clock;          // cycles a second
-  double attention_part;  // what mma.sync reaches of tensor_flops where operands come from registers
+  double clock;  // cycles a second
+  double
+      attention_part;  // what mma.sync reaches of tensor_flops where operands come from registers
 };
 
 // A100 of 80 GB, H100 and H200, all SXM. From their data sheets and white papers; the clock is the

@@ -14,8 +14,10 @@ namespace {
 using emulator::Counts, emulator::Profile;
 
 constexpr std::string_view kLegend =
-    "`needed` is what a kernel must read and write at least, of the sectors of 32 bytes that its warps\n"
-    "ask for; `conflicts` the cycles of shared memory over those without bank conflicts; `partial` the\n"
+    "`needed` is what a kernel must read and write at least, of the sectors of 32 bytes that its "
+    "warps\n"
+    "ask for; `conflicts` the cycles of shared memory over those without bank conflicts; `partial` "
+    "the\n"
     "warps' accesses in which some threads have no part.\n";
 
 template <class... Args>
@@ -40,9 +42,10 @@ std::string percent(double part, double whole) {
 std::string line_of(const Row& row, double step) {
   const Counts& counts = row.counts;
   const double moved = counts.global_sectors * static_cast<double>(emulator::kSectorBytes);
-  const std::string conflicts = counts.shared_least_cycles > 0
-                                    ? print("%.2f", counts.shared_cycles / counts.shared_least_cycles)
-                                    : "-";
+  const std::string conflicts =
+      counts.shared_least_cycles > 0
+          ? print("%.2f", counts.shared_cycles / counts.shared_least_cycles)
+          : "-";
   return print("%8.3f %5s %5zu  %-13s %9.1f %6s %9s %7s  %s\n", 1e3 * row.seconds,
                percent(row.seconds, step).c_str(), row.launches, std::string(row.bound).c_str(),
                moved / 1e6, percent(counts.footprint_bytes, moved).c_str(), conflicts.c_str(),
@@ -79,25 +82,26 @@ std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig&
   const Gpt2Config& model = config.model;
   double step = 0;
   for (const Row& row : rows) step += row.seconds;
-  std::string text = print("%s, %s on one %s: %zu sequences of %zu tokens. Predicted, not measured.\n\n",
-                           config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
-                           std::string(gpu.name).c_str(), config.global_batch_size,
-                           model.sequence_length);
-  text += print("%8s %5s %5s  %-13s %9s %6s %9s %7s  %s\n", "ms", "", "times", "bound by", "MB moved",
-                "needed", "conflicts", "partial", "kernel");
+  std::string text =
+      print("%s, %s on one %s: %zu sequences of %zu tokens. Predicted, not measured.\n\n",
+            config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
+            std::string(gpu.name).c_str(), config.global_batch_size, model.sequence_length);
+  text += print("%8s %5s %5s  %-13s %9s %6s %9s %7s  %s\n", "ms", "", "times", "bound by",
+                "MB moved", "needed", "conflicts", "partial", "kernel");
   for (const Row& row : rows) text += line_of(row, step);
   const double tokens = static_cast<double>(config.tokens_per_step());
   const double peak = size_of(config.dtype) == 2 ? gpu.tensor_flops : gpu.flops;
   const double flops = describe(model).flops_per_token() * tokens;
-  const double causal = flops - 6 * tokens *
-                                    static_cast<double>(model.num_layers * model.hidden *
-                                                        model.sequence_length);
+  const double causal =
+      flops -
+      6 * tokens * static_cast<double>(model.num_layers * model.hidden * model.sequence_length);
   text += print("\n%8.3f ms a step, %.0f tokens/s\n", 1e3 * step, tokens / step);
-  text += print("MFU %s of %.1f TFLOP/s if attention counts as 12 L C T a token, %s if as 6 L C T\n",
-                percent(flops / step, peak).c_str(), peak / 1e12,
-                percent(causal / step, peak).c_str());
+  text +=
+      print("MFU %s of %.1f TFLOP/s if attention counts as 12 L C T a token, %s if as 6 L C T\n",
+            percent(flops / step, peak).c_str(), peak / 1e12, percent(causal / step, peak).c_str());
   text += print(
-      "\nAssumed: cuBLAS reaches %.2f of the tensor cores' rate and other kernels %.2f, each times how\n"
+      "\nAssumed: cuBLAS reaches %.2f of the tensor cores' rate and other kernels %.2f, each times "
+      "how\n"
       "evenly its parts fill %zu multiprocessors;",
       kProductPart, gpu.attention_part, gpu.multiprocessors);
   text += print(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",

@@ -14,9 +14,9 @@ struct Row {
   std::string name;
   std::size_t launches = 0;
   double seconds = 0;
-  std::string_view bound;      // of the launch that takes longest
-  double longest = 0;          // seconds
-  double products = 0;         // FLOP of cuBLAS
+  std::string_view bound;  // of the launch that takes longest
+  double longest = 0;      // seconds
+  double products = 0;     // FLOP of cuBLAS
   emulator::Counts counts;
 };
 

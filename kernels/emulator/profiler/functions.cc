@@ -11,11 +11,11 @@ void tell(void (ladder::emulator::Observer::*what)()) {
 
 }  // namespace
 
-#define LADDER_SPECIAL(T, f)                               \
-  extern "C" T __real_##f(T x);                            \
-  extern "C" T __wrap_##f(T x) {                           \
-    tell(&ladder::emulator::Observer::special_function);   \
-    return __real_##f(x);                                  \
+#define LADDER_SPECIAL(T, f)                             \
+  extern "C" T __real_##f(T x);                          \
+  extern "C" T __wrap_##f(T x) {                         \
+    tell(&ladder::emulator::Observer::special_function); \
+    return __real_##f(x);                                \
   }
 #define LADDER_FUSED(T, f)                                 \
   extern "C" T __real_##f(T x, T y, T z);                  \

@@ -110,8 +110,7 @@ void Profiler::fused_multiply_add() { profiles_.back().counts.fused_flops += 2; 
 
 void Profiler::warp_operation(WarpOperation operation, size_t, unsigned) {
   constexpr double kFlops = 2 * 16 * 8 * 16;  // of m16n8k16
-  const bool is_mma =
-      operation == WarpOperation::mma_bf16 || operation == WarpOperation::mma_fp16;
+  const bool is_mma = operation == WarpOperation::mma_bf16 || operation == WarpOperation::mma_fp16;
   if (is_mma) profiles_.back().counts.tensor_flops += kFlops;
 }
 
@@ -157,7 +156,8 @@ void Profiler::count_instruction(const Note* begin, const Note* end) {
     for (const Note* note = begin; note != end; ++note) {
       counts.global_bytes += note->bytes;
       const std::uintptr_t last = (note->address + note->bytes - 1) / kSectorBytes;
-      for (std::uintptr_t at = note->address / kSectorBytes; at <= last; ++at) sectors.push_back(at);
+      for (std::uintptr_t at = note->address / kSectorBytes; at <= last; ++at)
+        sectors.push_back(at);
     }
     std::ranges::sort(sectors);
     const auto repeated = std::ranges::unique(sectors);

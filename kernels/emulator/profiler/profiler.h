@@ -3,7 +3,8 @@
 // The emulator's threads run one after the other, and the accesses of each are noted. Those that
 // the 32 threads of a warp make at the same place of the program, for the same time since the last
 // barrier, are one instruction of the warp. From its addresses follow
-//   - the sectors of 32 bytes that global memory must move for it. 32 threads that read neighbouring
+//   - the sectors of 32 bytes that global memory must move for it. 32 threads that read
+//   neighbouring
 //     floats need 4 sectors; if they lie 32 bytes apart, they need 32;
 //   - the cycles that shared memory takes. It has 32 banks of 4 bytes, and gives one word of each
 //     bank in a cycle: threads that want different words of the same bank wait for each other.

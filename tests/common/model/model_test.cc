@@ -95,11 +95,12 @@ TEST_CASE("a micro-batch of several classifier blocks is the sum of smaller ones
   Gpt2Config config = kSmall;
   config.sequence_length = 60;
   constexpr size_t kRows = 10;  // 600 tokens: two full blocks and a part of one
-  static_assert(kRows * 60 > 2 * kClassifierRows && kRows * 60 % kClassifierRows != 0);
+  constexpr size_t kBlockRows = classifier_rows(DeviceType::cpu);
+  static_assert(kRows * 60 > 2 * kBlockRows && kRows * 60 % kBlockRows != 0);
   const Tokens tokens(kRows, 60, 11, "tokens"), targets(kRows, 60, 11, "targets");
   TestModel whole(config, DType::fp64, kRows, 60), parts(config, DType::fp64, 2, 60);
   for (TestModel* model : {&whole, &parts}) model->randomize(0.3);
-  CHECK(whole.workspace.classifier().logits.shape() == Shape{kClassifierRows, 11});
+  CHECK(whole.workspace.classifier().logits.shape() == Shape{kBlockRows, 11});
 
   const Values losses = whole.accumulate(tokens.all(), targets.all(), 1.0 / 600);
   Values part_losses;
