@@ -14,6 +14,7 @@ namespace ladder::cuda {
 template <class T, unsigned kWidth>
 struct MmaTile {
   static constexpr unsigned kPitch = kWidth + 8;  // elements from one row to the next
+  static_assert(kPitch * sizeof(T) % 32 == 16);   // an odd number of times 16 bytes
 
   static constexpr unsigned elements(unsigned rows) { return rows * kPitch; }
 
