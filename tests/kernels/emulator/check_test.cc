@@ -36,12 +36,13 @@ std::string with_places(std::string message, const std::string& file) {
   return message;
 }
 
-// Returns what the launch throws, with 0x? for every address.
+// Returns what the launch throws, with 0x? for every address and .h:? for every line of a header.
 std::string message_of(const Bug& bug, bool wrong) {
   try {
     bug.run(wrong);
   } catch (const Error& e) {
-    return std::regex_replace(std::string(e.what()), std::regex("0x7[0-9a-f]+"), "0x?");
+    const auto text = std::regex_replace(std::string(e.what()), std::regex("0x7[0-9a-f]+"), "0x?");
+    return std::regex_replace(text, std::regex("\\.h:[0-9]+"), ".h:?");
   }
   return "";
 }
