@@ -32,7 +32,6 @@ enum class AccessKind : std::uint8_t { read, write, atomic };
 struct Access {
   std::uintptr_t address;
   size_t bytes;
-  size_t alignment;  // what the instruction requires of the address, in bytes
   AccessKind kind;
   const void* return_address;  // in the kernel: the instruction after the call of the hook
   size_t thread;               // its index in the thread block, x first
@@ -56,12 +55,16 @@ class Observer {
   virtual void launch_begins(const KernelCall& /*call*/) {}
   virtual void launch_ends() {}
   virtual void block_begins(const uint3& /*block*/) {}
-  // All threads of the thread block have returned. It is not called if the block fails.
+  // All threads of the thread block have returned. It is not called if the block has failed.
   virtual void block_ends() {}
 
   // Must not throw: the compiler takes its caller for a plain load or store. stop_thread() below is
   // how an observer ends the launch.
   virtual void access(const Access& /*access*/) {}
+  // Copies by cp.async. access() has heard of the read and the write before a copy begins. Until it
+  // ends its destination is undefined.
+  virtual void copy_begins(const void* /*to*/, size_t /*bytes*/) {}
+  virtual void copy_ends(const Access& /*write*/) {}
   // The running thread orders its writes for others, on the device or in its thread block only.
   virtual void fence(bool /*device*/, size_t /*thread*/) {}
   // All threads of the thread block have come to the barrier, and none has gone on.
@@ -85,13 +88,15 @@ void detach(Observer& observer);
 // thread does not go on, so nothing on its stack is destroyed. Call it in Observer::access, or
 // where the compiler calls a hook of checker/hooks.cc.
 [[noreturn]] void stop_thread(const std::string& why);
+// Ends the running launch with an Error that says why, as a mistake of the thread with this index.
+// Call it in Observer::block_barrier or block_ends. The first mistake counts.
+void note_mistake(size_t thread, const std::string& why);
 
-// Whether a kernel runs in this OS thread and has observers.
+// Whether a kernel's own code runs in this OS thread and has observers.
 inline constinit thread_local bool is_observed = false;
 
 // Tells the observers. REQUIRES: is_observed.
-void report_access(const void* address, size_t bytes, size_t alignment, AccessKind kind,
-                   const void* return_address);
+void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address);
 void report_fence(bool device);
 
 }  // namespace ladder::emulator

@@ -17,6 +17,8 @@ _FLAGS = [
     "-O3",
     "-fmad=false",
     "-lineinfo",
+    # Not in /tmp: in a sandbox every nvcc has the same process number, which names its files there.
+    "--objdir-as-tempdir",
     "--expt-relaxed-constexpr",  # constexpr functions may run on the device
     "-Xcompiler=-fPIC,-march=x86-64-v3,-ffp-contract=off,-fno-math-errno,-fopenmp",
     "-Xcompiler=-Wall,-Wno-psabi",
@@ -26,7 +28,7 @@ _FLAGS = [
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
 
-exports_files(["nvcc"])
+exports_files(["nvcc", "cuobjdump"])
 
 # The runtime is linked statically: only cuBLAS and NCCL must be present where the program runs.
 cc_library(
@@ -68,6 +70,16 @@ def _cuda_repository_impl(context):
     context.symlink(root + "/include", "include")
     # nvcc finds its own folder by the name it is called by.
     context.file("nvcc", "#!/bin/sh\nexec %s \"$@\"\n" % nvcc, executable = True)
+
+    # Only a test needs it, which is skipped without.
+    cuobjdump = context.path(root + "/bin/cuobjdump")
+    if not cuobjdump.exists:
+        cuobjdump = context.which("cuobjdump")
+    script = "#!/bin/sh\nexit 127\n"
+    if cuobjdump != None:
+        # It looks for nvdisasm on the PATH.
+        script = "#!/bin/sh\nPATH=%s:$PATH exec %s \"$@\"\n" % (cuobjdump.dirname, cuobjdump)
+    context.file("cuobjdump", script, executable = True)
     context.file("BUILD", _BUILD.format(root = root))
 
 cuda_repository = repository_rule(
@@ -171,6 +183,7 @@ def observed_cuda_library(name, of, srcs, hdrs = [], deps = []):
             "-mno-fma",
         ],
         alwayslink = True,
+        tags = ["emulator-check"],
         target_compatible_with = select({
             "//tools/bazel:with_cuda": ["//tools/bazel:impossible"],
             "//conditions:default": [],

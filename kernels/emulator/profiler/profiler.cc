@@ -31,7 +31,6 @@ bool is_static(const char* pointer) {
 Space space_of(std::uintptr_t address) {
   const auto* const pointer = reinterpret_cast<const char*>(address);
   if (Arena::instance().contains(pointer)) return Space::global;
-  if (is_on_stack(pointer)) return Space::other;
   const std::span<const char> dynamic = dynamic_shared_addresses();
   if (pointer >= dynamic.data() && pointer < dynamic.data() + dynamic.size()) return Space::shared;
   return is_static(pointer) ? Space::shared : Space::other;

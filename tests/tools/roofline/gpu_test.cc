@@ -1,0 +1,100 @@
+// How long the roofline says that launches and products take, against times worked out by hand.
+#include "tools/roofline/gpu.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "tools/roofline/table.h"
+
+namespace ladder::roofline {
+namespace {
+
+using emulator::Counts, emulator::Profile, emulator::ProductCall;
+
+const Gpu& h100() { return *std::ranges::find(gpus(), "h100", &Gpu::name); }
+
+// Without the pause between kernels.
+Time time_of_counts(const Counts& counts, double blocks = 132) {
+  Profile profile;
+  profile.blocks = blocks;
+  profile.counts = counts;
+  Time time = time_of(h100(), profile, DType::bf16);
+  time.seconds -= kLaunchSeconds;
+  return time;
+}
+
+double seconds_of_product(const ProductCall& product) {
+  Profile profile;
+  profile.kind = Profile::Kind::product;
+  profile.product = product;
+  return time_of(h100(), profile, DType::bf16).seconds - kLaunchSeconds;
+}
+
+TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
+  Counts counts;
+  counts.global_sectors = 3.35e9 * 0.9 / 32;  // a millisecond of memory
+  CHECK(time_of_counts(counts).seconds == Approx(1e-3));
+  CHECK(time_of_counts(counts).bound == "memory");
+  counts.tensor_flops = 0.35 * 989e9 * 2;
+  CHECK(time_of_counts(counts).seconds == Approx(2e-3));
+  CHECK(time_of_counts(counts).bound == "tensor cores");
+  counts.special_functions = 16 * 132 * 1.83e6 * 3;
+  CHECK(time_of_counts(counts).seconds == Approx(3e-3));
+  CHECK(time_of_counts(counts).bound == "exp");
+  counts.fused_flops = 0.7 * 66.9e9 * 4;
+  CHECK(time_of_counts(counts).seconds == Approx(4e-3));
+  CHECK(time_of_counts(counts).bound == "multiply-add");
+  counts.shared_cycles = 132 * 1.83e6 * 5;
+  CHECK(time_of_counts(counts).seconds == Approx(5e-3));
+  CHECK(time_of_counts(counts).bound == "shared memory");
+}
+
+TEST_CASE("roofline: the busiest multiprocessor decides") {
+  Counts counts;
+  counts.global_sectors = 3.35e9 * 0.9 / 32;
+  CHECK(time_of_counts(counts, 264).seconds == Approx(1e-3));
+  CHECK(time_of_counts(counts, 133).seconds == Approx(1e-3 * 264 / 133));
+  CHECK(time_of_counts(counts, 1).seconds == Approx(1e-3 * 132));
+}
+
+TEST_CASE("roofline: products of many tiles, of few tiles, and of memory") {
+  // 132 x 16 tiles fill 132 multiprocessors 16 times.
+  const double many = 2.0 * (132 * 128) * (16 * 128) * 4096 / (0.8 * 989e12);
+  CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, false}) == Approx(many));
+  // 3 x 11 tiles: in four parts they fill all; the parts' sums are written and read.
+  const double whole = 2.0 * (3 * 128) * (11 * 128) * 65536 / (0.8 * 989e12);
+  const double sums = 2.0 * 4 * (3 * 128) * (11 * 128) * 4 / (0.9 * 3.35e12);
+  CHECK(seconds_of_product({3 * 128, 11 * 128, 65536, 2, 2, false}) == Approx(whole + sums));
+  // A column: the factor is read, and nothing else takes long.
+  const double bytes = 2.0 * (16384.0 * 16384 + 16384) + 4.0 * 16384 * 2;
+  CHECK(seconds_of_product({16384, 1, 16384, 2, 4, true}) >= bytes / (0.9 * 3.35e12));
+}
+
+TEST_CASE("roofline: the table adds up launches of a kernel and says what is assumed") {
+  Profile kernel;
+  kernel.name = "ladder::cuda::(anonymous namespace)::adamw_kernel<4, float>";
+  kernel.blocks = 132;
+  kernel.counts.global_sectors = 1e6;
+  kernel.counts.footprint_bytes = 16e6;
+  Profile product;
+  product.kind = Profile::Kind::product;
+  product.name = "cuBLAS";
+  product.product = {1024, 1024, 1024, 2, 2, false};
+  const std::vector<Profile> profiles = {kernel, product, kernel};
+  RunConfig config;
+  config.model_name = "nano";
+  config.model = find_preset("nano").config;
+  config.dtype = DType::bf16;
+  const std::vector<Row> rows = rows_of(profiles, h100(), config.dtype);
+  REQUIRE(rows.size() == 2);
+  const Row& adamw = *std::ranges::find(rows, "adamw_kernel<4, float>", &Row::name);
+  CHECK(adamw.launches == 2);
+  CHECK(adamw.seconds == Approx(2 * (32e6 / (0.9 * 3.35e12) + kLaunchSeconds)));
+  const std::string table = table_of(rows, h100(), config);
+  CHECK_THAT(table, Catch::Contains("Predicted, not measured"));
+  CHECK_THAT(table, Catch::Contains("50 %"));  // of the sectors are needed
+  CHECK_THAT(table, Catch::Contains("0.90 of 3.35 TB/s"));
+}
+
+}  // namespace
+}  // namespace ladder::roofline
