@@ -4,31 +4,31 @@
 
 #include "kernels/emulator/execution.h"
 #include "kernels/emulator/observers.h"
+#include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
 
-std::vector<Observer*>& observers() {
-  static auto* const all = new std::vector<Observer*>;
-  return *all;
+void attach(Observer& observer) {
+  check(observers.count < observers.all.size(), "too many observers of the emulator");
+  observers.all[observers.count++] = &observer;
 }
 
-void attach(Observer& observer) { observers().push_back(&observer); }
-void detach(Observer& observer) { std::erase(observers(), &observer); }
+void detach(Observer& observer) {
+  const auto end = observers.all.begin() + observers.count;
+  observers.count = static_cast<size_t>(std::remove(observers.all.begin(), end, &observer) -
+                                        observers.all.begin());
+}
 
-void report_access(const void* address, size_t bytes, size_t alignment, AccessKind kind,
-                   const void* return_address) {
-  const Access access = {reinterpret_cast<std::uintptr_t>(address),
-                         bytes,
-                         alignment,
-                         kind,
-                         return_address,
-                         running_thread()};
-  for (Observer* observer : observers()) observer->access(access);
+void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address) {
+  const Unobserved here;
+  const Access access = {reinterpret_cast<std::uintptr_t>(address), bytes, kind, return_address,
+                         running_thread};
+  tell_observers([&](Observer& observer) { observer.access(access); });
 }
 
 void report_fence(bool device) {
-  const size_t thread = running_thread();
-  tell_observers([&](Observer& observer) { observer.fence(device, thread); });
+  const Unobserved here;
+  tell_observers([&](Observer& observer) { observer.fence(device, running_thread); });
 }
 
 }  // namespace ladder::emulator

@@ -32,7 +32,6 @@ enum class AccessKind : std::uint8_t { read, write, atomic };
 struct Access {
   std::uintptr_t address;
   size_t bytes;
-  size_t alignment;  // what the instruction requires of the address, in bytes
   AccessKind kind;
   const void* return_address;  // in the kernel: the instruction after the call of the hook
   size_t thread;               // its index in the thread block, x first
@@ -56,7 +55,7 @@ class Observer {
   virtual void launch_begins(const KernelCall& /*call*/) {}
   virtual void launch_ends() {}
   virtual void block_begins(const uint3& /*block*/) {}
-  // All threads of the thread block have returned. It is not called if the block fails.
+  // All threads of the thread block have returned. It is not called if the block has failed.
   virtual void block_ends() {}
 
   // Must not throw: the compiler takes its caller for a plain load or store. stop_thread() below is
@@ -85,13 +84,15 @@ void detach(Observer& observer);
 // thread does not go on, so nothing on its stack is destroyed. Call it in Observer::access, or
 // where the compiler calls a hook of checker/hooks.cc.
 [[noreturn]] void stop_thread(const std::string& why);
+// Ends the running launch with an Error that says why, as a mistake of the thread with this index.
+// Call it in Observer::block_barrier or block_ends. The first mistake counts.
+void note_mistake(size_t thread, const std::string& why);
 
-// Whether a kernel runs in this OS thread and has observers.
+// Whether a kernel's own code runs in this OS thread and has observers.
 inline constinit thread_local bool is_observed = false;
 
 // Tells the observers. REQUIRES: is_observed.
-void report_access(const void* address, size_t bytes, size_t alignment, AccessKind kind,
-                   const void* return_address);
+void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address);
 void report_fence(bool device);
 
 }  // namespace ladder::emulator

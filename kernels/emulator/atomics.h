@@ -24,7 +24,7 @@ LADDER_ATOMIC T exchange(T* address, T value) {
 
 [[gnu::always_inline]] inline void tell_atomic(const void* address, size_t bytes) {
   if (!is_observed) return;
-  report_access(address, bytes, bytes, AccessKind::atomic, __builtin_return_address(0));
+  report_access(address, bytes, AccessKind::atomic, __builtin_return_address(0));
 }
 
 }  // namespace ladder::emulator

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/device_model.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/streams.h"
 
@@ -102,12 +103,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {.name = "CUDA emulator",
                  .totalGlobalMem = Arena::instance().total(),
                  .sharedMemPerBlock = kSharedBytes,
-                 .sharedMemPerBlockOptin = kSharedBytesOptin,
+                 .sharedMemPerBlockOptin = device_model().shared_bytes_optin,
                  .multiProcessorCount = 4,  // any number: enough for kernels to divide work
                  .maxThreadsPerBlock = 1024,
                  .warpSize = 32,
-                 .major = 8,
-                 .minor = 0};
+                 .major = device_model().major,
+                 .minor = device_model().minor};
   return cudaSuccess;
 }
 
@@ -118,7 +119,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
   if (kernel == nullptr || attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
-      static_cast<size_t>(value) > kSharedBytesOptin) {
+      static_cast<size_t>(value) > device_model().shared_bytes_optin) {
     return note(cudaErrorInvalidValue);
   }
   SharedLimits& limits = shared_limits();

@@ -58,11 +58,8 @@ bool launches_are_sampled() { return most_blocks != 0; }
 
 std::string_view running_kernel_name() { return current == nullptr ? "" : current->call_.name; }
 
-size_t running_thread() {
-  return static_cast<size_t>(current->running_ - current->threads_.data());
-}
-
 void stop_thread(const std::string& why) { current->stop_thread(why); }
+void note_mistake(size_t thread, const std::string& why) { current->note_mistake(thread, why); }
 
 void block_barrier(std::source_location where) {
   running_kernel("__syncthreads").block_barrier(where);
@@ -75,13 +72,13 @@ std::uint64_t warp_operation(const WarpCall& call) {
 void begin_copy(void* to, const void* from, std::size_t bytes) {
   if (is_observed) {
     const void* const place = __builtin_return_address(0);
-    if (from != nullptr) report_access(from, bytes, bytes, AccessKind::read, place);
-    report_access(to, bytes, bytes, AccessKind::write, place);
+    if (from != nullptr) report_access(from, bytes, AccessKind::read, place);
+    report_access(to, bytes, AccessKind::write, place);
   }
   running_kernel("cp.async").copies().add(to, from, bytes);
 }
 void tell_row(const void* row) {
-  report_access(row, 16, 16, AccessKind::read, __builtin_return_address(0));
+  report_access(row, 16, AccessKind::read, __builtin_return_address(0));
 }
 void commit_copies() { running_kernel("cp.async.commit_group").copies().commit(); }
 void wait_for_copies(std::size_t in_flight) {
@@ -96,12 +93,10 @@ Execution::Execution(const KernelCall& call)
 
 void Execution::run() {
   current = this;
-  is_observed = !observers().empty();
   const struct Leave {
     ~Leave() {
       tell_observers([](Observer& observer) { observer.launch_ends(); });
       current = nullptr;
-      is_observed = false;
     }
   } leave_when_done;
   tell_observers([this](Observer& observer) { observer.launch_begins(call_); });
@@ -141,8 +136,10 @@ void Execution::run_block() {
   if (failure_.empty() && num_returned_ < num_threads_) {
     failure_ = describe_standstill({threads_.data(), num_threads_});
   }
-  if (!failure_.empty()) return abandon_block();
-  tell_observers([](Observer& observer) { observer.block_ends(); });
+  if (failure_.empty()) {
+    tell_observers([](Observer& observer) { observer.block_ends(); });
+  }
+  if (!failure_.empty()) abandon_block();
 }
 
 // Unwinds the stacks of all threads that have not returned.
@@ -189,8 +186,8 @@ void Execution::run_thread(Thread& thread) {
   thread.index = index_of(static_cast<size_t>(&thread - threads_.data()), call_.block);
   thread.state = ThreadState::ready;
   thread.copies.clear();
-  running_ = &thread;
-  coordinates.thread = thread.index;
+  set_running(thread);
+  is_observed = observers.count > 0;
   try {
     call_.run();
   } catch (const Abandoned&) {
@@ -199,6 +196,7 @@ void Execution::run_thread(Thread& thread) {
   } catch (...) {
     if (!abandoning_) failure_ = concat("thread ", text_of(thread.index), " threw an exception");
   }
+  is_observed = false;
   thread.state = ThreadState::returned;
   ++num_returned_;
 }
@@ -207,9 +205,15 @@ std::unique_ptr<Fiber> Execution::new_fiber(size_t index) {
   return std::make_unique<Fiber>(stack(index), staggered_bytes(index), &work);
 }
 
+void Execution::note_mistake(size_t thread, const std::string& why) {
+  if (!failure_.empty()) return;
+  failure_ = concat("thread ", text_of(index_of(thread, call_.block)), ": ", why);
+}
+
 // Gives up the fiber of the running thread without unwinding its stack.
 void Execution::stop_thread(const std::string& why) {
-  failure_ = concat("thread ", text_of(running_->index), ": ", why);
+  is_observed = false;
+  note_mistake(running_thread, why);
   running_->state = ThreadState::returned;
   ++num_returned_;
   stopped_ = fiber_;
@@ -250,8 +254,13 @@ void Execution::wait(Thread& self) {
   self.fiber = fiber_;
   leave(*fiber_);
   if (abandoning_) throw Abandoned{};
-  running_ = &self;
-  coordinates.thread = self.index;
+  set_running(self);
+}
+
+void Execution::set_running(Thread& thread) {
+  running_ = &thread;
+  running_thread = static_cast<size_t>(&thread - threads_.data());
+  coordinates.thread = thread.index;
 }
 
 void Execution::make_ready(Thread& thread) {
@@ -268,6 +277,7 @@ void Execution::go_on(Thread& thread) {
 }
 
 void Execution::block_barrier(const std::source_location& where) {
+  const Unobserved here(abandoning_);
   Thread& self = *running_;
   if (num_at_block_ > 0) {
     // All waiting threads are at one place, so any of them will do.

@@ -19,9 +19,8 @@ inline constexpr size_t kMaxThreads = 1024;  // the most threads in a thread blo
 // kernels.
 std::string_view running_kernel_name();
 
-// Returns the index in its thread block of the thread that runs. REQUIRES: a kernel runs in the
-// calling OS thread.
-size_t running_thread();
+// The index in its thread block of the thread that runs, if a kernel runs.
+inline constinit size_t running_thread = 0;
 
 // Threads start one after the other (order.h). A thread starts when those before it have returned
 // or are waiting, and runs until it waits itself. Threads that never wait all run on one fiber, one
@@ -45,6 +44,7 @@ class Execution {
   std::uint64_t warp_operation(const WarpCall& call);
   [[noreturn]] void stop_thread(const std::string& why);
   AsyncCopies& copies() { return running_->copies; }
+  void note_mistake(size_t thread, const std::string& why);
 
  private:
   static void work();
@@ -57,6 +57,7 @@ class Execution {
   static std::unique_ptr<Fiber> new_fiber(size_t index);
 
   void wait(Thread& self);
+  void set_running(Thread& thread);
   void leave(Fiber& here);
   Fiber& next_fiber();
   void make_ready(Thread& thread);
@@ -71,7 +72,6 @@ class Execution {
   void complete(const WarpCall& call);
 
   friend std::string_view running_kernel_name();
-  friend size_t running_thread();
   const KernelCall& call_;
   size_t num_threads_;  // the threads of a thread block
   Pool& pool_;

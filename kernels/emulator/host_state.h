@@ -7,8 +7,7 @@
 
 namespace ladder::emulator {
 
-inline constexpr size_t kSharedBytes = 48 << 10;        // dynamic shared memory of any launch
-inline constexpr size_t kSharedBytesOptin = 227 << 10;  // after cudaFuncSetAttribute
+inline constexpr size_t kSharedBytes = 48 << 10;  // dynamic shared memory of any launch
 
 // Remembers a failure for cudaGetLastError; returns the status.
 cudaError_t note(cudaError_t status);

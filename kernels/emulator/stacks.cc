@@ -5,16 +5,12 @@
 #include <cstdint>
 
 #include "kernels/emulator/fault.h"
-#include "kernels/emulator/host_state.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
 namespace {
 
-constexpr size_t kNumStacks = 1024;
-constexpr size_t kSharedSpace = 256 << 10;  // room for the largest, in whole pages
-static_assert(kSharedSpace >= kSharedBytesOptin);
-constexpr size_t kFenceBytes = 128 << 10;  // no frame of a kernel should be large enough to jump it
+constexpr size_t kSharedSpace = 256 << 10;  // more than any GPU has
 
 // Reserves addresses; pages come when they are first touched.
 char* reserve(size_t bytes) {
@@ -28,17 +24,11 @@ void fence(char* begin) {
   if (mprotect(begin, kFenceBytes, PROT_NONE) != 0) fail("mprotect of a fence failed");
 }
 
-constexpr size_t kStacksBytes = kNumStacks * (kFenceBytes + kStackBytes);  // of all stacks
-
 char* make_stacks() {
-  char* const begin = reserve(kStacksBytes);
-  for (size_t i = 0; i < kNumStacks; ++i) fence(begin + i * (kFenceBytes + kStackBytes));
-  set_fence(Fence::thread_stacks, begin, kStacksBytes);
-  return begin;
-}
-
-char* stacks() {
-  static char* const begin = make_stacks();
+  char* const begin = reserve(kAllStacksBytes);
+  for (size_t i = 0; i < kMaxStacks; ++i) fence(begin + i * (kFenceBytes + kStackBytes));
+  set_fence(Fence::thread_stacks, begin, kAllStacksBytes);
+  stacks_begin = reinterpret_cast<std::uintptr_t>(begin);
   return begin;
 }
 
@@ -51,11 +41,9 @@ char* make_dynamic_shared() {
 
 }  // namespace
 
-void* stack(size_t index) { return stacks() + index * (kFenceBytes + kStackBytes) + kFenceBytes; }
-
-bool is_on_stack(const void* address) {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  return at - reinterpret_cast<std::uintptr_t>(stacks()) < kStacksBytes;
+void* stack(size_t index) {
+  static char* const begin = make_stacks();
+  return begin + index * (kFenceBytes + kStackBytes) + kFenceBytes;
 }
 
 std::span<const char> dynamic_shared_addresses() {

@@ -72,8 +72,15 @@ std::vector<Group> group(std::span<const Thread> threads) {
 
 std::string text_of(uint3 index) { return concat("(", index.x, ", ", index.y, ", ", index.z, ")"); }
 
+std::string_view path_in_tree(std::string_view path) {
+  for (const std::string_view prefix : {"/proc/self/cwd/", "./"}) {
+    if (path.starts_with(prefix)) path.remove_prefix(prefix.size());
+  }
+  return path;
+}
+
 std::string text_of(const std::source_location& where) {
-  return concat(where.file_name(), ":", where.line());
+  return concat(path_in_tree(where.file_name()), ":", where.line());
 }
 
 const char* name_of(WarpOperation operation) {

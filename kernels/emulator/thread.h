@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "kernels/emulator/async_copy.h"
 #include "kernels/emulator/device.h"
@@ -33,7 +34,10 @@ struct Thread {
 
 // Writes an index as in "(1, 0, 0)".
 std::string text_of(uint3 index);
-// Writes a place in the source as in "gelu.cu:12".
+// Returns the path of a file from the root of the tree, where the compiler has put "./" or its
+// sandbox before it.
+std::string_view path_in_tree(std::string_view path);
+// Writes a place in the source as in "kernels/cuda/gelu.cu:12".
 std::string text_of(const std::source_location& where);
 // Returns the name of the operation's function, such as "__shfl_sync".
 const char* name_of(WarpOperation operation);

@@ -118,6 +118,7 @@ void Execution::complete(const WarpCall& call) {
 }
 
 std::uint64_t Execution::warp_operation(const WarpCall& call) {
+  const Unobserved here(abandoning_);
   check_call(call);
   Thread& self = *running_;
   self.call = call;

@@ -112,6 +112,7 @@ void Checker::launch_ends() {
 
 void Checker::block_begins(const uint3& block) {
   order_.block_begins();
+  undefined_.reset();
   blocks_.push_back(block);
   dynamic_begin_ = number(dynamic_shared());
   dynamic_.set(dynamic_begin_, call_->shared_bytes, ByteState::undefined);
@@ -124,7 +125,12 @@ void Checker::fence(bool device, size_t thread) {
   if (device) order_.device_fence(thread);
 }
 
-void Checker::block_barrier() { order_.block_barrier(); }
+void Checker::block_ends() { report_undefined(); }
+
+void Checker::block_barrier() {
+  report_undefined();
+  order_.block_barrier();
+}
 
 void Checker::warp_operation(WarpOperation operation, size_t first, unsigned mask) {
   if (operation == WarpOperation::syncwarp) order_.warp_barrier(first, mask);
@@ -138,7 +144,8 @@ void Checker::access(const Access& access) {
     check(dynamic_, Space::dynamic_shared, access);
   } else if (static_.contains(access.address)) {
     if (is_coordinate(access.address)) return;
-    if (static_.states(access.address) != 0 || find_static(access)) {
+    const size_t byte = access.address % Shadow::kWord;
+    if ((static_.states(access.address) >> byte & 1) != 0 || find_static(access)) {
       check(static_, Space::static_shared, access);
     }
   } else {
@@ -148,16 +155,12 @@ void Checker::access(const Access& access) {
 
 void Checker::check(Shadow& shadow, Space space, const Access& access) {
   if (access.kind == AccessKind::atomic) order_.atomic(access.thread, access.address);
-  if (access.address % access.alignment != 0) {
-    stop_thread(concat("misaligned: ", describe(space, access),
-                       ", an address that is no multiple of ", access.alignment));
-  }
   const bool reads = access.kind != AccessKind::write;
   for_each_word(access, [&](std::uintptr_t word, unsigned mask) {
     std::uint8_t& states = shadow.states(word);
     const unsigned missing = mask & ~unsigned{states}, undefined = mask & ~(states >> 4u);
     if (missing != 0) stop_missing(space, access, word + std::countr_zero(missing));
-    if (reads && undefined != 0) stop_undefined(space, access, word + std::countr_zero(undefined));
+    if (reads && undefined != 0) note_undefined(space, access, word + std::countr_zero(undefined));
     if (space == Space::static_shared && states >> 4 == 0) touch_at(word);
     if (access.kind != AccessKind::read) states |= static_cast<std::uint8_t>(mask << 4);
     Cell& cell = shadow.cell(word);
@@ -184,18 +187,17 @@ void Checker::check_race(Cell& cell, Space space, const Access& access, std::uin
   remember(cell, order_, access.kind, mark, access.thread);
 }
 
-// Looks at an access to none of the memories of kernels. Constants, the kernel's arguments and what
-// is on the thread's stack are its own business, and so is pinned memory of the host.
+// Looks at an access to none of the memories of kernels. Constants and the kernel's arguments are
+// fine, and so is pinned memory of the host.
 void Checker::check_elsewhere(const Access& access) {
   const void* const pointer = reinterpret_cast<const void*>(access.address);
-  if (is_on_stack(pointer)) return;
   if (Arena::instance().contains(pointer)) {  // the part that tests reserve has no tables
     if (!Arena::instance().holds(pointer, access.bytes)) {
       stop_missing(Space::global, access, access.address);
     }
   } else if (access.kind != AccessKind::read && !is_pinned(pointer)) {
-    stop_thread(concat("out of bounds: ", describe(Space::global, access),
-                       ", which is host memory that is not pinned"));
+    stop(concat("out of bounds: ", describe(Space::global, access),
+                ", which is neither device memory nor pinned memory of the host"));
   }
 }
 
@@ -205,8 +207,8 @@ bool Checker::find_static(const Access& access) {
   const std::optional<Variable> variable = variable_at(access.address);
   if (!variable) stop_missing(Space::static_shared, access, access.address);
   if (!variable->in_function) {
-    stop_thread(concat("out of bounds: ", describe(Space::static_shared, access),
-                       ", which is the host's variable ", variable->name));
+    stop(concat("out of bounds: ", describe(Space::host_variable, access),
+                ", which is the host's variable ", variable->name));
   }
   static_.set(variable->begin, variable->bytes, ByteState::undefined);
   touch(shared_.emplace_back(*variable, 0));

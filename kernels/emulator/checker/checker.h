@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,14 @@ class Checker : public Observer {
   void launch_begins(const KernelCall& call) override;
   void launch_ends() override;
   void block_begins(const uint3& block) override;
+  void block_ends() override;
   void access(const Access& access) override;
   void fence(bool device, size_t thread) override;
   void block_barrier() override;
   void warp_operation(WarpOperation operation, size_t first, unsigned mask) override;
 
  private:
-  enum class Space { global, dynamic_shared, static_shared };
+  enum class Space { global, dynamic_shared, static_shared, host_variable };
   // A __shared__ variable that a kernel of this process has touched.
   struct Shared {
     Variable variable;
@@ -47,11 +49,14 @@ class Checker : public Observer {
   void touch(Shared& shared);
   void touch_at(std::uintptr_t address);
 
-  // Messages. `first` is the first byte, or its word, with which something is wrong.
+  // Messages. stop() prefers to say that the thread has read what nobody had written. `first` is
+  // the first byte, or its word, with which something is wrong.
   std::string place_in(Space space, std::uintptr_t address) const;
   std::string describe(Space space, const Access& access) const;
   [[noreturn]] void stop_missing(Space space, const Access& access, std::uintptr_t first);
-  [[noreturn]] void stop_undefined(Space space, const Access& access, std::uintptr_t first);
+  void note_undefined(Space space, const Access& access, std::uintptr_t first);
+  void report_undefined();
+  [[noreturn]] void stop(const std::string& why);
   [[noreturn]] void stop_race(Space space, const Access& access, std::uintptr_t first,
                               const Mark& mark, bool mark_writes);
 
@@ -60,6 +65,13 @@ class Checker : public Observer {
   std::vector<Shared> shared_;
   size_t static_bytes_ = 0;  // of __shared__ variables that the launch has touched
   size_t num_accesses_ = 0;  // of words in global memory, in the running launch
+  // The first read of what nobody had written, by a thread of the running block. It is reported at
+  // the next barrier of the block: if another thread writes there until then, it is a race.
+  struct Undefined {
+    size_t thread;
+    std::string message;
+  };
+  std::optional<Undefined> undefined_;
   ThreadOrder order_;
   const KernelCall* call_ = nullptr;
   std::vector<uint3> blocks_;  // of the launch, in the order in which they ran

@@ -1,16 +1,18 @@
 // What the compiler calls before each access to memory when it compiles for the thread sanitizer,
-// and when an index is out of an array's bounds. --config=emulator-check asks for both in .cu files
-// alone. The functions have the names that GCC gives them; here they tell the emulator's observers
-// instead of the sanitizers' libraries.
+// and where an index is out of an array's bounds or an address is misaligned.
+// --config=emulator-check asks for that in .cu files alone. The functions have the names that GCC
+// gives them; here they tell the emulator's observers instead of the sanitizers' libraries.
 //
-// Host code of a .cu file calls them as well. No kernel runs then, and the first kind do nothing.
+// Host code of a .cu file calls them as well. No kernel runs then, so nobody is told.
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "kernels/emulator/checker/places.h"
 #include "kernels/emulator/execution.h"
+#include "kernels/emulator/stacks.h"
 #include "kernels/runtime/check.h"
 
 namespace {
@@ -18,9 +20,9 @@ namespace {
 using namespace ladder::emulator;
 
 // Inlined, so that the return address is that of the hook.
-[[gnu::always_inline]] inline void tell(const void* address, size_t bytes, size_t alignment,
-                                        AccessKind kind) {
-  if (is_observed) report_access(address, bytes, alignment, kind, __builtin_return_address(0));
+[[gnu::always_inline]] inline void tell(const void* address, size_t bytes, AccessKind kind) {
+  if (!is_observed || is_on_stack(address)) return;
+  report_access(address, bytes, kind, __builtin_return_address(0));
 }
 
 template <class T>
@@ -42,25 +44,34 @@ struct ArrayAccess {
   SourcePlace place;
   const Type *array, *index;
 };
+struct TypedAccess {
+  SourcePlace place;
+  const Type* type;
+  unsigned char log_alignment, kind;
+};
+
+// Ends the launch, or the program if no kernel runs.
+[[noreturn]] void stop(const std::string& why) {
+  if (!running_kernel_name().empty()) stop_thread(why);
+  std::fputs((why + "\n").c_str(), stderr);
+  std::abort();
+}
 
 }  // namespace
 
-// Plain accesses of 1, 2, 4, 8 and 16 bytes that the compiler takes to be aligned, and others.
-#define LADDER_HOOKS(bytes)                                                                \
-  extern "C" void __tsan_read##bytes(void* p) { tell(p, bytes, bytes, AccessKind::read); } \
-  extern "C" void __tsan_write##bytes(void* p) { tell(p, bytes, bytes, AccessKind::write); }
-#define LADDER_UNALIGNED_HOOKS(bytes)                                                            \
-  extern "C" void __tsan_unaligned_read##bytes(void* p) { tell(p, bytes, 1, AccessKind::read); } \
-  extern "C" void __tsan_unaligned_write##bytes(void* p) { tell(p, bytes, 1, AccessKind::write); }
-LADDER_HOOKS(1)
-LADDER_HOOKS(2)
-LADDER_HOOKS(4)
-LADDER_HOOKS(8)
-LADDER_HOOKS(16)
-LADDER_UNALIGNED_HOOKS(2)
-LADDER_UNALIGNED_HOOKS(4)
-LADDER_UNALIGNED_HOOKS(8)
-LADDER_UNALIGNED_HOOKS(16)
+// Plain accesses.
+#define LADDER_HOOKS(prefix, bytes)                                                           \
+  extern "C" void __tsan_##prefix##read##bytes(void* p) { tell(p, bytes, AccessKind::read); } \
+  extern "C" void __tsan_##prefix##write##bytes(void* p) { tell(p, bytes, AccessKind::write); }
+LADDER_HOOKS(, 1)
+LADDER_HOOKS(, 2)
+LADDER_HOOKS(, 4)
+LADDER_HOOKS(, 8)
+LADDER_HOOKS(, 16)
+LADDER_HOOKS(unaligned_, 2)
+LADDER_HOOKS(unaligned_, 4)
+LADDER_HOOKS(unaligned_, 8)
+LADDER_HOOKS(unaligned_, 16)
 
 // Atomics of the language, which host code uses. (Those of CUDA are in atomics.h.)
 #define LADDER_ATOMIC_HOOKS(bits, T)                                                       \
@@ -86,25 +97,26 @@ LADDER_ATOMIC_HOOKS(64, std::uint64_t)
 
 extern "C" {
 
-void __tsan_read_range(void* p, size_t bytes) { tell(p, bytes, 1, AccessKind::read); }
-void __tsan_write_range(void* p, size_t bytes) { tell(p, bytes, 1, AccessKind::write); }
+void __tsan_read_range(void* p, size_t bytes) { tell(p, bytes, AccessKind::read); }
+void __tsan_write_range(void* p, size_t bytes) { tell(p, bytes, AccessKind::write); }
 void __tsan_vptr_read(void*) {}
 void __tsan_vptr_update(void*, void*) {}
 void __tsan_init() {}
 
 // An index of up to eight bytes is outside of its array, whose size the compiler knows.
 void __ubsan_handle_out_of_bounds(const ArrayAccess* access, std::uintptr_t index) {
-  const auto& [place, array, index_type] = *access;
-  const std::string text = (index_type->info & 1) != 0
+  const std::string text = (access->index->info & 1) != 0
                                ? ladder::concat(static_cast<std::intptr_t>(index))
                                : ladder::concat(index);
-  const std::string why = ladder::concat("out of bounds: index ", text, " of an array ",
-                                         array->name, " at ", place.file, ":", place.line);
-  if (running_kernel_name().empty()) {
-    std::fputs((why + "\n").c_str(), stderr);
-    std::abort();
-  }
-  stop_thread(why);
+  stop(ladder::concat("out of bounds: index ", text, " of an array ", access->array->name, " at ",
+                      place_of(__builtin_return_address(0))));
+}
+
+// An address is no multiple of what its type requires.
+void __ubsan_handle_type_mismatch_v1(const TypedAccess* access, std::uintptr_t) {
+  stop(ladder::concat("misaligned: access to ", access->type->name, " at ",
+                      place_of(__builtin_return_address(0)),
+                      ", at an address that is no multiple of ", 1u << access->log_alignment));
 }
 
 }  // extern "C"

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/emulator/thread.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -31,10 +32,7 @@ std::string text_of(const Line& line) { return concat(line.file, ":", line.numbe
 // Adds a line for each function that was inlined at the address, innermost first.
 int add_line(void* lines, std::uintptr_t, const char* file, int number, const char*) {
   if (file == nullptr) return 0;
-  std::string_view name = file;
-  constexpr std::string_view kSandbox = "/proc/self/cwd/";  // where bazel's compilers believe to be
-  if (name.starts_with(kSandbox)) name.remove_prefix(kSandbox.size());
-  static_cast<std::vector<Line>*>(lines)->push_back({std::string(name), number});
+  static_cast<std::vector<Line>*>(lines)->push_back({std::string(path_in_tree(file)), number});
   return 0;
 }
 

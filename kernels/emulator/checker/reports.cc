@@ -3,6 +3,7 @@
 
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/checker/checker.h"
+#include "kernels/emulator/device_model.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/thread.h"
@@ -49,6 +50,7 @@ std::string Checker::place_in(Space space, std::uintptr_t address) const {
       return concat("byte ", static_cast<std::intptr_t>(address - dynamic_begin_), " of the ",
                     bytes_text(call_->shared_bytes), " of dynamic shared memory");
     case Space::static_shared:
+    case Space::host_variable:
       break;
   }
   for (const auto& [variable, launch] : shared_) {
@@ -61,18 +63,33 @@ std::string Checker::place_in(Space space, std::uintptr_t address) const {
 }
 
 std::string Checker::describe(Space space, const Access& access) const {
-  const char* const memory = space == Space::global ? " of global memory" : " of shared memory";
+  const char* const memory = space == Space::global          ? " of global memory"
+                             : space == Space::host_variable ? " of memory"
+                                                             : " of shared memory";
   return concat(present(access.kind), " ", bytes_text(access.bytes), memory, " at ",
                 place_of(access.return_address));
 }
 
 void Checker::stop_missing(Space space, const Access& access, std::uintptr_t first) {
-  stop_thread(concat("out of bounds: ", describe(space, access), ": ", place_in(space, first)));
+  stop(concat("out of bounds: ", describe(space, access), ": ", place_in(space, first)));
 }
 
-void Checker::stop_undefined(Space space, const Access& access, std::uintptr_t first) {
-  stop_thread(concat("uninitialized: ", describe(space, access),
-                     ", which nobody has written: ", place_in(space, first)));
+void Checker::note_undefined(Space space, const Access& access, std::uintptr_t first) {
+  if (undefined_) return;
+  undefined_ = {access.thread, concat("uninitialized: ", describe(space, access),
+                                      ", which nobody has written: ", place_in(space, first))};
+}
+
+void Checker::report_undefined() {
+  if (!undefined_) return;
+  note_mistake(undefined_->thread, undefined_->message);
+  undefined_.reset();
+}
+
+// What a thread does wrong after it has read garbage may come from that.
+void Checker::stop(const std::string& why) {
+  report_undefined();
+  stop_thread(why);
 }
 
 void Checker::stop_race(Space space, const Access& access, std::uintptr_t first, const Mark& mark,
@@ -94,7 +111,8 @@ void Checker::touch(Shared& shared) {
   if (shared.touched_in == order_.launch()) return;
   shared.touched_in = order_.launch();
   static_bytes_ += shared.variable.bytes;
-  const size_t limit = shared_limit(call_->function);
+  const bool opted_in = shared_limit(call_->function) > kSharedBytes;
+  const size_t limit = opted_in ? device_model().shared_bytes_optin : kSharedBytes;
   if (static_bytes_ + call_->shared_bytes <= limit) return;
   stop_thread(concat("too much shared memory: ", bytes_text(static_bytes_),
                      " of __shared__ variables and ", bytes_text(call_->shared_bytes),

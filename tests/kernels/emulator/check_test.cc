@@ -1,0 +1,82 @@
+// The emulator as a sanitizer: each planted bug is found and named, and the kernel without the bug
+// runs in silence.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <regex>
+#include <string>
+
+#include "kernels/runtime/check.h"
+#include "tests/kernels/emulator/planted/bugs.h"
+#include "tests/kernels/emulator/support.h"
+
+namespace ladder::planted {
+namespace {
+
+const std::string kFolder = "tests/kernels/emulator/planted/";
+
+// Returns "file:line" of the line that ends in the comment "// @mark".
+std::string place_of_mark(const std::string& file, const std::string& mark) {
+  std::ifstream in(kFolder + file);
+  REQUIRE(in.good());
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (line.ends_with("// @" + mark)) return concat(kFolder, file, ":", number);
+  }
+  FAIL("no mark @" << mark << " in " << file);
+  return "";
+}
+
+std::string with_places(std::string message, const std::string& file) {
+  const std::regex mark("@([a-z-]+)");
+  for (std::smatch match; std::regex_search(message, match, mark);) {
+    message = match.prefix().str() + place_of_mark(file, match[1]) + match.suffix().str();
+  }
+  return message;
+}
+
+// Returns what the launch throws, with 0x? for every address.
+std::string message_of(const Bug& bug, bool wrong) {
+  try {
+    bug.run(wrong);
+  } catch (const Error& e) {
+    return std::regex_replace(std::string(e.what()), std::regex("0x7[0-9a-f]+"), "0x?");
+  }
+  return "";
+}
+
+void check_bugs(const std::vector<Bug>& bugs, const std::string& file) {
+  const WithSeed order_of_indices(0);  // so that the same thread is always the first
+  for (const Bug& bug : bugs) {
+    INFO(bug.name);
+    CHECK(message_of(bug, false) == "");
+    CHECK_THAT(message_of(bug, true), Catch::Contains(with_places(bug.message, file)));
+    CHECK(message_of(bug, false) == "");  // a mistake leaves nothing behind
+  }
+}
+
+TEST_CASE("races in shared memory") { check_bugs(shared_races(), "shared_races.cu"); }
+TEST_CASE("races in global memory") { check_bugs(global_races(), "global_races.cu"); }
+TEST_CASE("accesses out of bounds, or misaligned") {
+  check_bugs(bad_accesses(), "bad_accesses.cu");
+}
+TEST_CASE("reads of what nobody has written") {
+  check_bugs(undefined_reads(), "undefined_reads.cu");
+}
+TEST_CASE("waits for threads that never come") { check_bugs(bad_waits(), "undefined_reads.cu"); }
+TEST_CASE("more shared memory than the device has") { check_bugs(bad_shapes(), "bad_accesses.cu"); }
+
+// In a shuffled order another thread may be the first to make the mistake, but none is overlooked.
+TEST_CASE("the bugs are found in every order of threads and blocks") {
+  const WithSeed seed(GENERATE(1, 2, 3, 4));
+  for (const auto& list : {shared_races(), global_races(), undefined_reads(), bad_waits()}) {
+    for (const Bug& bug : list) {
+      INFO(bug.name);
+      CHECK(message_of(bug, false) == "");
+      CHECK(message_of(bug, true) != "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ladder::planted
