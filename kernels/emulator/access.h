@@ -61,6 +61,10 @@ class Observer {
   // Must not throw: the compiler takes its caller for a plain load or store. stop_thread() below is
   // how an observer ends the launch.
   virtual void access(const Access& /*access*/) {}
+  // Copies by cp.async. access() has heard of the read and the write before a copy begins. Until it
+  // ends its destination is undefined.
+  virtual void copy_begins(const void* /*to*/, size_t /*bytes*/) {}
+  virtual void copy_ends(const Access& /*write*/) {}
   // The running thread orders its writes for others, on the device or in its thread block only.
   virtual void fence(bool /*device*/, size_t /*thread*/) {}
   // All threads of the thread block have come to the barrier, and none has gone on.

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/execution.h"
+#include "kernels/emulator/observers.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -20,7 +22,7 @@ void AsyncCopies::add(void* to, const void* from, size_t bytes) {
   copies_.push_back({to, from, bytes, num_groups_});
 }
 
-void AsyncCopies::wait(size_t in_flight) {
+void AsyncCopies::wait(size_t in_flight, const void* return_address) {
   size_t ended = 0;
   for (; ended < copies_.size() && copies_[ended].group + in_flight < num_groups_; ++ended) {
     const Copy& copy = copies_[ended];
@@ -29,6 +31,9 @@ void AsyncCopies::wait(size_t in_flight) {
     } else {
       std::memcpy(copy.to, copy.from, copy.bytes);
     }
+    const Access write = {reinterpret_cast<std::uintptr_t>(copy.to), copy.bytes, AccessKind::write,
+                          return_address, running_thread};
+    tell_observers([&](Observer& observer) { observer.copy_ends(write); });
   }
   copies_.erase(copies_.begin(), copies_.begin() + static_cast<std::ptrdiff_t>(ended));
 }

@@ -15,8 +15,8 @@ class AsyncCopies {
   void add(void* to, const void* from, size_t bytes);
   // Makes a group of all copies since the last call.
   void commit() { ++num_groups_; }
-  // Ends all groups but the last `in_flight` ones.
-  void wait(size_t in_flight);
+  // Ends all groups but the last `in_flight` ones. `return_address` is where the kernel waits.
+  void wait(size_t in_flight, const void* return_address);
   // Forgets all copies. A thread block begins so.
   void clear();
 

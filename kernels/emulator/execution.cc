@@ -7,7 +7,6 @@
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/observers.h"
 #include "kernels/emulator/stacks.h"
-#include "kernels/emulator/tensor_core.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
@@ -42,12 +41,18 @@ uint3 index_of(size_t i, const dim3& extents) {
           static_cast<unsigned>(row / extents.y)};
 }
 
+// While a kernel's own code runs, its accesses are observed.
+struct Observed {
+  Observed() { is_observed = observers.count > 0; }
+  ~Observed() { is_observed = false; }
+};
+
+}  // namespace
+
 Execution& running_kernel(const char* function) {
   if (current == nullptr) fail(concat(function, " was called outside of a kernel"));
   return *current;
 }
-
-}  // namespace
 
 OuterBlocksOnly::OuterBlocksOnly() { outer_blocks_only = true; }
 OuterBlocksOnly::~OuterBlocksOnly() { outer_blocks_only = false; }
@@ -57,33 +62,6 @@ SampledLaunches::~SampledLaunches() { most_blocks = 0; }
 bool launches_are_sampled() { return most_blocks != 0; }
 
 std::string_view running_kernel_name() { return current == nullptr ? "" : current->call_.name; }
-
-void stop_thread(const std::string& why) { current->stop_thread(why); }
-void note_mistake(size_t thread, const std::string& why) { current->note_mistake(thread, why); }
-
-void block_barrier(std::source_location where) {
-  running_kernel("__syncthreads").block_barrier(where);
-}
-
-std::uint64_t warp_operation(const WarpCall& call) {
-  return running_kernel(name_of(call.operation)).warp_operation(call);
-}
-
-void begin_copy(void* to, const void* from, std::size_t bytes) {
-  if (is_observed) {
-    const void* const place = __builtin_return_address(0);
-    if (from != nullptr) report_access(from, bytes, AccessKind::read, place);
-    report_access(to, bytes, AccessKind::write, place);
-  }
-  running_kernel("cp.async").copies().add(to, from, bytes);
-}
-void tell_row(const void* row) {
-  report_access(row, 16, AccessKind::read, __builtin_return_address(0));
-}
-void commit_copies() { running_kernel("cp.async.commit_group").copies().commit(); }
-void wait_for_copies(std::size_t in_flight) {
-  running_kernel("cp.async.wait_group").copies().wait(in_flight);
-}
 
 Execution::Execution(const KernelCall& call)
     : call_(call),
@@ -187,8 +165,8 @@ void Execution::run_thread(Thread& thread) {
   thread.state = ThreadState::ready;
   thread.copies.clear();
   set_running(thread);
-  is_observed = observers.count > 0;
   try {
+    const Observed here;
     call_.run();
   } catch (const Abandoned&) {
   } catch (const std::exception& e) {
@@ -196,7 +174,6 @@ void Execution::run_thread(Thread& thread) {
   } catch (...) {
     if (!abandoning_) failure_ = concat("thread ", text_of(thread.index), " threw an exception");
   }
-  is_observed = false;
   thread.state = ThreadState::returned;
   ++num_returned_;
 }

@@ -93,4 +93,8 @@ class Execution {
   bool abandoning_ = false;   // true while waiting threads must unwind their stacks
 };
 
+// Returns the kernel that the calling OS thread runs. Throws an Error that names the function if it
+// runs none.
+Execution& running_kernel(const char* function);
+
 }  // namespace ladder::emulator

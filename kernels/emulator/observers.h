@@ -23,12 +23,13 @@ class Unobserved {
   explicit Unobserved(const bool& abandoning = kNever) : abandoning_(abandoning) {
     is_observed = false;
   }
-  ~Unobserved() { is_observed = observers.count > 0 && !abandoning_; }
+  ~Unobserved() { is_observed = before_ && !abandoning_; }
   Unobserved(const Unobserved&) = delete;
   Unobserved& operator=(const Unobserved&) = delete;
 
  private:
   static constexpr bool kNever = false;
+  bool before_ = is_observed;
   const bool& abandoning_;
 };
 

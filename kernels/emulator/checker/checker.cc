@@ -51,7 +51,7 @@ const Mark* conflict(const Cell& cell, const ThreadOrder& order, bool one_block,
   };
   if (unordered(cell.write)) return &cell.write;
   for (const Mark& mark : cell.others) {
-    const bool harmless = mark.atomic ? kind == AccessKind::atomic : kind == AccessKind::read;
+    const bool harmless = mark.atomic() ? kind == AccessKind::atomic : kind == AccessKind::read;
     if (!harmless && unordered(mark)) return &mark;
   }
   return nullptr;
@@ -59,15 +59,15 @@ const Mark* conflict(const Cell& cell, const ThreadOrder& order, bool one_block,
 
 // Remembers an access. Of the reads and atomic operations it keeps the first that is not ordered
 // before the present, and the last.
-void remember(Cell& cell, const ThreadOrder& order, AccessKind kind, const Mark& mark,
-              size_t thread) {
+void remember(Cell& cell, const ThreadOrder& order, bool one_block, AccessKind kind,
+              const Mark& mark, size_t thread) {
   if (kind == AccessKind::write) {
     cell.write = mark;
     return;
   }
   Mark& first = cell.others[0];
-  const bool replace =
-      !order.in_launch(first) || (order.ordered(first, thread) && (mark.atomic || !first.atomic));
+  const bool old = one_block ? !order.in_block(first) : !order.in_launch(first);
+  const bool replace = old || (order.ordered(first, thread) && (mark.atomic() || !first.atomic()));
   (replace ? first : cell.others[1]) = mark;
 }
 
@@ -120,6 +120,14 @@ void Checker::block_begins(const uint3& block) {
     static_.set(shared.variable.begin, shared.variable.bytes, ByteState::undefined);
   }
 }
+
+void Checker::copy_begins(const void* to, size_t bytes) {
+  for (Shadow* shadow : {&dynamic_, &static_}) {
+    if (shadow->contains(number(to))) shadow->set(number(to), bytes, ByteState::undefined);
+  }
+}
+
+void Checker::copy_ends(const Access& write) { access(write); }
 
 void Checker::fence(bool device, size_t thread) {
   if (device) order_.device_fence(thread);
@@ -184,7 +192,7 @@ void Checker::check_race(Cell& cell, Space space, const Access& access, std::uin
   if (other != nullptr) stop_race(space, access, first, *other, other == &cell.write);
   const Mark mark =
       order_.mark(access.thread, site_of(access.return_address), access.kind == AccessKind::atomic);
-  remember(cell, order_, access.kind, mark, access.thread);
+  remember(cell, order_, one_block, access.kind, mark, access.thread);
 }
 
 // Looks at an access to none of the memories of kernels. Constants and the kernel's arguments are

@@ -30,6 +30,8 @@ class Checker : public Observer {
   void block_begins(const uint3& block) override;
   void block_ends() override;
   void access(const Access& access) override;
+  void copy_begins(const void* to, size_t bytes) override;
+  void copy_ends(const Access& write) override;
   void fence(bool device, size_t thread) override;
   void block_barrier() override;
   void warp_operation(WarpOperation operation, size_t first, unsigned mask) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <string>
 
@@ -35,12 +36,13 @@ std::string with_places(std::string message, const std::string& file) {
   return message;
 }
 
-// Returns what the launch throws, with 0x? for every address.
+// Returns what the launch throws, with 0x? for every address and .h:? for every line of a header.
 std::string message_of(const Bug& bug, bool wrong) {
   try {
     bug.run(wrong);
   } catch (const Error& e) {
-    return std::regex_replace(std::string(e.what()), std::regex("0x7[0-9a-f]+"), "0x?");
+    const auto text = std::regex_replace(std::string(e.what()), std::regex("0x7[0-9a-f]+"), "0x?");
+    return std::regex_replace(text, std::regex("\\.h:[0-9]+"), ".h:?");
   }
   return "";
 }
@@ -65,6 +67,21 @@ TEST_CASE("reads of what nobody has written") {
 }
 TEST_CASE("waits for threads that never come") { check_bugs(bad_waits(), "undefined_reads.cu"); }
 TEST_CASE("more shared memory than the device has") { check_bugs(bad_shapes(), "bad_accesses.cu"); }
+
+std::string with_single_spaces(const std::string& text) {
+  return std::regex_replace(text, std::regex("\\s+"), " ");
+}
+
+TEST_CASE("README.md quotes what the checker says") {
+  const WithSeed order_of_indices(0);
+  std::ifstream in("kernels/emulator/README.md");
+  const std::string readme((std::istreambuf_iterator<char>(in)), {});
+  const std::vector<Bug> bugs = shared_races();
+  const auto quoted =
+      std::ranges::find(bugs, "no barrier between the warps' sums and their sum", &Bug::name);
+  REQUIRE(quoted != bugs.end());
+  CHECK_THAT(with_single_spaces(readme), Catch::Contains(message_of(*quoted, true)));
+}
 
 // In a shuffled order another thread may be the first to make the mistake, but none is overlooked.
 TEST_CASE("the bugs are found in every order of threads and blocks") {

@@ -115,9 +115,9 @@ TEST_CASE("impossible launches are errors that name kernel and shape") {
   refused({dim3(1), dim3(0)}, "block (0, 1, 1)");
   refused({dim3(1), dim3(1, 1, 65)}, "invalid grid");
   refused({dim3(1, 65536), dim3(1)}, "grid (1, 65536, 1)");
-  refused({dim3(1), dim3(1), 300 << 10}, "307200 bytes of dynamic shared memory");
+  refused({dim3(1), dim3(1), 164 << 10}, "167936 bytes of dynamic shared memory");
   CHECK(counter.values() == std::vector<int>{0});
-  launch<count>(nullptr, {dim3(1), dim3(1), 200 << 10}, counter.data());
+  launch<count>(nullptr, {dim3(1), dim3(1), 163 << 10}, counter.data());
   CHECK(counter.values() == std::vector<int>{1});
 }
 

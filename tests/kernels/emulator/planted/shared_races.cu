@@ -1,4 +1,5 @@
 // Threads of one block that access the same shared memory without an order between them.
+#include "kernels/cuda/tensor_core.h"
 #include "tests/kernels/emulator/planted/bugs.h"
 #include "tests/kernels/emulator/planted/run.h"
 
@@ -132,8 +133,9 @@ __global__ void double_buffer(float* out, const float* in) {
 template <bool kWrong>
 __global__ void stale_stage(float* out, const float* in) {
   float* const stage = cuda::dynamic_shared<float>();
-  stage[threadIdx.x] = in[threadIdx.x];  // @stage
-  __syncwarp();
+  cuda::begin_copy(stage + threadIdx.x, in + threadIdx.x, true);  // @stage
+  cuda::commit_copies();
+  cuda::wait_for_copies<0>();
   if (!kWrong) __syncthreads();
   out[threadIdx.x] = stage[(threadIdx.x + 32) % 64];  // @consume
 }
@@ -165,6 +167,18 @@ __global__ void count_without_atomic(int* out, const int* in) {
   if (threadIdx.x < 8) out[threadIdx.x] = counts[threadIdx.x];
 }
 
+// The barrier is missing in one thread block alone, and its threads read before one of them writes.
+template <bool kWrong>
+__global__ void one_block_only(float* out, const float* in) {
+  __shared__ float row[32];
+  row[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  const float first = row[0];  // @first-element
+  if (!kWrong || blockIdx.x == 0) __syncthreads();
+  if (threadIdx.x == 30) row[0] = first + 1;  // @second-block
+  out[blockIdx.x * blockDim.x + threadIdx.x] = first;
+}
+
 // Halves of one word: a 2-byte write beside another thread's is no race, the same bytes are.
 template <bool kWrong>
 __global__ void halves(short* out) {
@@ -175,10 +189,10 @@ __global__ void halves(short* out) {
 }
 
 template <auto wrong_kernel, auto right_kernel>
-void run_floats(bool wrong, unsigned threads, size_t shared_bytes = 0) {
+void run_floats(bool wrong, unsigned threads, size_t shared_bytes = 0, unsigned blocks = 1) {
   const auto in = counted<float>(128);
   const DeviceArray<float> out(64);
-  run<wrong_kernel, right_kernel>(wrong, {dim3(1), dim3(threads), shared_bytes}, out.data(),
+  run<wrong_kernel, right_kernel>(wrong, {dim3(blocks), dim3(threads), shared_bytes}, out.data(),
                                   static_cast<const float*>(in.data()));
 }
 
@@ -237,8 +251,9 @@ std::vector<Bug> shared_races() {
             "256 bytes of next; thread (31, 0, 0) wrote it at @ahead"),
        [](bool wrong) { run_floats<double_buffer<true>, double_buffer<false>>(wrong, 32); }},
       {"a stage of a pipeline is consumed before all threads have filled it",
-       race("thread (32, 0, 0): race: writes 4 bytes of shared memory at @stage, byte 128 of the "
-            "256 bytes of dynamic shared memory; thread (0, 0, 0) read it at @consume"),
+       race("thread (32, 0, 0): race: writes 4 bytes of shared memory at "
+            "kernels/cuda/tensor_core.h:?, called from @stage, byte 128 of the 256 bytes of "
+            "dynamic shared memory; thread (0, 0, 0) read it at @consume"),
        [](bool wrong) { run_floats<stale_stage<true>, stale_stage<false>>(wrong, 64, 256); }},
       {"counting begins before all counts are cleared",
        race("thread (8, 0, 0): race: changes atomically 4 bytes of shared memory at @count, byte 0 "
@@ -249,6 +264,13 @@ std::vector<Bug> shared_races() {
             "bytes of counts; thread (31, 0, 0) wrote it at @add"),
        [](bool wrong) {
          run_counts<count_without_atomic<true>, count_without_atomic<false>>(wrong);
+       }},
+      {"a barrier is missing in the second thread block alone",
+       race("block (1, 0, 0): thread (30, 0, 0): race: writes 4 bytes of shared memory at "
+            "@second-block, byte 0 of the 128 bytes of row; thread (31, 0, 0) read it at "
+            "@first-element"),
+       [](bool wrong) {
+         run_floats<one_block_only<true>, one_block_only<false>>(wrong, 32, 0, 2);
        }},
       {"two threads write the same half of a word",
        race("thread (7, 0, 0): race: writes 2 bytes of shared memory at @half-word, byte 14 of the "

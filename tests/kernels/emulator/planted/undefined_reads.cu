@@ -1,4 +1,5 @@
 // Reads of what nobody has written, and waits for threads that never come.
+#include "kernels/cuda/tensor_core.h"
 #include "tests/kernels/emulator/planted/bugs.h"
 #include "tests/kernels/emulator/planted/run.h"
 
@@ -61,6 +62,28 @@ __global__ void copy_of_nothing(float* out, const float* in) {
   out[threadIdx.x] = in[threadIdx.x];  // @copied
 }
 
+// A barrier does not wait for a copy that goes on by itself.
+template <bool kWrong>
+__global__ void copy_not_awaited(float* out, const float* in) {
+  float* const stage = cuda::dynamic_shared<float>();
+  cuda::begin_copy(stage + threadIdx.x, in + threadIdx.x, true);
+  cuda::commit_copies();
+  if (!kWrong) cuda::wait_for_copies<0>();
+  __syncthreads();
+  out[threadIdx.x] = stage[31 - threadIdx.x];  // @too-early
+}
+
+// Rows of a tile for ldmatrix, of which one is not loaded.
+template <bool kWrong>
+__global__ void missing_row(float* out, const float* in) {
+  auto* const tile = cuda::dynamic_shared<float4>();
+  if (threadIdx.x < 32 - kWrong) tile[threadIdx.x] = make_float4(in[threadIdx.x], 0, 0, 0);
+  __syncthreads();
+  cuda::Fragment fragment;
+  cuda::load_matrices(fragment, tile + threadIdx.x);  // @ldmatrix
+  out[threadIdx.x] = static_cast<float>(fragment[0]);
+}
+
 template <bool kWrong>
 __global__ void divergent_barrier(float* out, const float* in) {
   if (!kWrong || in[threadIdx.x] < 16) __syncthreads();  // @branch
@@ -86,7 +109,7 @@ template <auto wrong_kernel, auto right_kernel, class... More>
 void run_floats(bool wrong, unsigned threads, More... more) {
   const auto in = counted<float>(64);
   const DeviceArray<float> out(64);
-  run<wrong_kernel, right_kernel>(wrong, {dim3(1), dim3(threads)}, out.data(),
+  run<wrong_kernel, right_kernel>(wrong, {dim3(1), dim3(threads), 512}, out.data(),
                                   static_cast<const float*>(in.data()), more...);
 }
 
@@ -139,6 +162,15 @@ std::vector<Bug> undefined_reads() {
          run<copy_of_nothing<true>, copy_of_nothing<false>>(wrong, {dim3(1), dim3(32)}, out.data(),
                                                             static_cast<const float*>(to.data()));
        }},
+      {"a barrier in place of the wait for a copy",
+       "thread (31, 0, 0): uninitialized: reads 4 bytes of shared memory at @too-early, which "
+       "nobody has written: byte 0 of the 512 bytes of dynamic shared memory",
+       [](bool wrong) { run_floats<copy_not_awaited<true>, copy_not_awaited<false>>(wrong, 32); }},
+      {"a row that ldmatrix loads is not written",
+       "thread (31, 0, 0): uninitialized: reads 16 bytes of shared memory at "
+       "kernels/emulator/tensor_core.h:?, called from @ldmatrix, which "
+       "nobody has written: byte 496 of the 512 bytes of dynamic shared memory",
+       [](bool wrong) { run_floats<missing_row<true>, missing_row<false>>(wrong, 32); }},
   };
 }
 
