@@ -51,7 +51,7 @@ const Mark* conflict(const Cell& cell, const ThreadOrder& order, bool one_block,
   };
   if (unordered(cell.write)) return &cell.write;
   for (const Mark& mark : cell.others) {
-    const bool harmless = mark.atomic ? kind == AccessKind::atomic : kind == AccessKind::read;
+    const bool harmless = mark.atomic() ? kind == AccessKind::atomic : kind == AccessKind::read;
     if (!harmless && unordered(mark)) return &mark;
   }
   return nullptr;
@@ -67,7 +67,7 @@ void remember(Cell& cell, const ThreadOrder& order, bool one_block, AccessKind k
   }
   Mark& first = cell.others[0];
   const bool old = one_block ? !order.in_block(first) : !order.in_launch(first);
-  const bool replace = old || (order.ordered(first, thread) && (mark.atomic || !first.atomic));
+  const bool replace = old || (order.ordered(first, thread) && (mark.atomic() || !first.atomic()));
   (replace ? first : cell.others[1]) = mark;
 }
 

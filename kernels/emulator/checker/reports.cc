@@ -94,13 +94,13 @@ void Checker::stop(const std::string& why) {
 
 void Checker::stop_race(Space space, const Access& access, std::uintptr_t first, const Mark& mark,
                         bool mark_writes) {
-  const char* const did = mark_writes ? "wrote" : mark.atomic ? "atomically changed" : "read";
+  const char* const did = mark_writes ? "wrote" : mark.atomic() ? "atomically changed" : "read";
   const bool here = order_.in_block(mark);
   const std::string block =
       here ? std::string() : concat(" of block ", text_of(blocks_[order_.block_number(mark)]));
   stop_thread(concat("race: ", describe(space, access), ", ", place_in(space, first), "; thread ",
-                     text_of(thread_index(mark.thread, call_->block)), block, " ", did, " it at ",
-                     place_of(__executable_start + mark.site),
+                     text_of(thread_index(mark.thread(), call_->block)), block, " ", did, " it at ",
+                     place_of(__executable_start + mark.site()),
                      here ? ", and no barrier orders the two"
                           : ", and nothing orders the thread blocks of a launch"));
 }

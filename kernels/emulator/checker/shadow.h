@@ -7,11 +7,25 @@
 
 namespace ladder::emulator {
 
-// Who accessed a byte, when and where.
-struct Mark {
-  std::uint32_t block;  // number of the thread block, counted over all launches; 0 if nobody did
-  std::uint32_t time : 22, thread : 10;  // see ThreadOrder; the index of the thread in its block
-  std::uint32_t site : 31, atomic : 1;   // the place in the program
+// Who accessed a byte, when and where. It has no bit-fields, because g++ keeps those in memory.
+class Mark {
+ public:
+  static constexpr std::uint32_t kMaxTime = (1u << 22) - 1;
+
+  Mark() = default;  // nobody
+  Mark(std::uint32_t block, std::uint32_t time, size_t thread, std::uint32_t site, bool atomic)
+      : block_(block),
+        time_and_thread_(time << 10 | static_cast<std::uint32_t>(thread)),
+        site_and_atomic_(site << 1 | std::uint32_t{atomic}) {}
+
+  std::uint32_t block() const { return block_; }  // its number, counted over all launches from 1
+  std::uint32_t time() const { return time_and_thread_ >> 10; }  // see ThreadOrder
+  size_t thread() const { return time_and_thread_ & 1023; }      // its index in the block
+  std::uint32_t site() const { return site_and_atomic_ >> 1; }   // the place in the program
+  bool atomic() const { return (site_and_atomic_ & 1) != 0; }
+
+ private:
+  std::uint32_t block_ = 0, time_and_thread_ = 0, site_and_atomic_ = 0;
 };
 
 // The accesses that the checker remembers of a word, or of a byte.

@@ -26,7 +26,7 @@ void ThreadOrder::block_begins() {
 // A mark has 22 bits for the time. After so many barriers it stands still, and everything counts as
 // ordered.
 void ThreadOrder::pass() {
-  if (time_ < (1u << 22) - 1) ++time_;
+  if (time_ < Mark::kMaxTime) ++time_;
 }
 
 void ThreadOrder::block_barrier() {
@@ -56,9 +56,9 @@ void ThreadOrder::warp_barrier(size_t first, unsigned mask) {
 }
 
 bool ThreadOrder::ordered_in_warp(const Mark& mark, size_t thread) const {
-  if (mark.thread / kLanes != thread / kLanes) return false;
-  return mark.time <= all_lanes_[thread / kLanes] ||
-         mark.time <= known_[thread][mark.thread % kLanes];
+  if (mark.thread() / kLanes != thread / kLanes) return false;
+  return mark.time() <= all_lanes_[thread / kLanes] ||
+         mark.time() <= known_[thread][mark.thread() % kLanes];
 }
 
 void ThreadOrder::device_fence(size_t thread) {
@@ -78,10 +78,10 @@ void ThreadOrder::atomic(size_t thread, std::uintptr_t address) {
 bool ThreadOrder::ordered_by_fence(const Mark& mark, size_t thread) const {
   return std::ranges::any_of(acquired_, [&](const Acquire& acquire) {
     const Release& release = acquire.release;
-    const bool before_fence =
-        mark.thread == release.thread ? mark.time <= release.own : mark.time <= release.all_threads;
+    const bool before_fence = mark.thread() == release.thread ? mark.time() <= release.own
+                                                              : mark.time() <= release.all_threads;
     const bool known = acquire.thread == thread || acquire.time <= all_threads_;
-    return release.block == mark.block && before_fence && known;
+    return release.block == mark.block() && before_fence && known;
   });
 }
 

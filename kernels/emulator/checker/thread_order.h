@@ -31,19 +31,19 @@ class ThreadOrder {
 
   // Returns the mark of an access that happens now.
   Mark mark(size_t thread, std::uint32_t site, bool atomic) const {
-    return {block_, time_, static_cast<std::uint32_t>(thread) & 1023, site, atomic};
+    return {block_, time_, thread, site, atomic};
   }
   std::uint32_t launch() const { return launch_; }
-  bool in_launch(const Mark& mark) const { return mark.block >= first_block_; }
-  bool in_block(const Mark& mark) const { return mark.block == block_; }
+  bool in_launch(const Mark& mark) const { return mark.block() >= first_block_; }
+  bool in_block(const Mark& mark) const { return mark.block() == block_; }
   // Returns the number of the mark's thread block among those of the launch, in the order in which
   // they ran. REQUIRES: in_launch(mark).
-  size_t block_number(const Mark& mark) const { return mark.block - first_block_; }
+  size_t block_number(const Mark& mark) const { return mark.block() - first_block_; }
 
   // Returns whether the access, one of this launch, came before what `thread` does now.
   bool ordered(const Mark& mark, size_t thread) const {
     if (!in_block(mark)) return !acquired_.empty() && ordered_by_fence(mark, thread);
-    return mark.thread == thread || mark.time <= all_threads_ || ordered_in_warp(mark, thread);
+    return mark.thread() == thread || mark.time() <= all_threads_ || ordered_in_warp(mark, thread);
   }
 
  private:
