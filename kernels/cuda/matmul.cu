@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 
 #include "kernels/runtime/cuda.h"
 
@@ -47,10 +48,18 @@ class Cublas {
   void* workspace_ = nullptr;
 };
 
-// Returns the handle of this thread and this stream. Their first product makes it.
-cublasHandle_t handle_of(const Stream& stream) {
-  thread_local std::map<cudaStream_t, Cublas> of_stream;
-  return of_stream.try_emplace(stream.native(), stream.native()).first->second.handle();
+// Returns the handle of this thread and this stream. Their first product makes it, and it ends with
+// the stream: another one may then get the same address.
+cublasHandle_t handle_of(Stream& stream) {
+  thread_local std::map<cudaStream_t, std::weak_ptr<Cublas>> of_stream;
+  std::weak_ptr<Cublas>& known = of_stream[stream.native()];
+  std::shared_ptr<Cublas> cublas = known.lock();
+  if (cublas == nullptr) {
+    cublas = std::make_shared<Cublas>(stream.native());
+    known = cublas;
+    stream.keep(cublas);
+  }
+  return cublas->handle();
 }
 
 std::atomic<bool> tf32 = false;

@@ -35,6 +35,7 @@ Stream::Stream(DeviceType device) : device_(device) {
 }
 
 Stream::~Stream() {
+  kept_.clear();
   if (native_ != nullptr) cudaStreamDestroy(native_);
 }
 

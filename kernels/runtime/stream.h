@@ -1,7 +1,10 @@
 // Streams order the work of a device; events mark places in that order.
 #pragma once
 
+#include <memory>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/tensor.h"
@@ -41,6 +44,10 @@ class Stream {
   // the event has been recorded.
   void wait(const Event& event);
 
+  // Keeps something that belongs to this stream, such as a library's state, until the stream ends.
+  // It is destroyed just before CUDA's stream is. REQUIRES: one thread at a time calls it.
+  void keep(std::shared_ptr<void> thing) { kept_.push_back(std::move(thing)); }
+
   // Sets the observer, which must outlive the stream. It may be null.
   void set_observer(StreamObserver* observer) { observer_ = observer; }
   StreamObserver* observer() const { return observer_; }
@@ -49,6 +56,7 @@ class Stream {
   DeviceType device_;
   CUstream_st* native_ = nullptr;
   StreamObserver* observer_ = nullptr;
+  std::vector<std::shared_ptr<void>> kept_;
 };
 
 // A mark in a stream, with the time at which the stream passed it.

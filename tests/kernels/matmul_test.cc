@@ -1,5 +1,6 @@
 #include "kernels/matmul.h"
 
+#include "kernels/runtime/cuda.h"
 #include "tests/kernels/support.h"
 
 namespace ladder {
@@ -164,6 +165,26 @@ TEST_CASE("set_tf32 rounds the factors of fp32 products on a GPU, and changes no
     }
     require_same_bits(run_matmul(dtype, m, n, k, a, b, {}, {}), before);
   }
+}
+
+TEST_CASE("what cuBLAS holds for a stream ends with the stream") {
+  const OnDevice on = on_every_device();
+  if (place().device != DeviceType::emulator) return;  // a GPU keeps some memory for later
+  const auto free_bytes = [] {
+    size_t free = 0, total = 0;
+    cuda_check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return free;
+  };
+  const auto make = [] { return Tensor(memory(), Category::workspace, DType::fp32, {16, 16}); };
+  const Tensor out = make(), a = make(), b = make();
+  const size_t before = free_bytes();
+  for (int i = 0; i < 3; ++i) {
+    Stream own(place().device);
+    matmul(own, out, a, b);
+    own.synchronize();
+    CHECK(free_bytes() < before);
+  }
+  CHECK(free_bytes() == before);
 }
 
 TEST_CASE("the three products of a linear layer are its gradients") {

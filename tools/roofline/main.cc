@@ -27,7 +27,7 @@ int run(int argc, char** argv) {
   CLI::App app("Predicts how long a training step takes on a GPU, kernel by kernel.", "roofline");
   RunConfig config;
   config.model_name = "gpt2";
-  config.device = DeviceType::cuda;
+  config.device = DeviceType::emulator;
   std::string gpu = "h100", dtype = "bf16";
   size_t batch = 16, most_blocks = 8, sequence_length = 0;
   app.add_option("--gpu", gpu, "a100, h100 or h200 [h100]");
