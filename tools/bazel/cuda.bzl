@@ -112,7 +112,7 @@ def _nvcc_objects_impl(context):
             progress_message = "Compiling %s with nvcc" % source.short_path,
             use_default_shell_env = True,
         )
-    return [DefaultInfo(files = depset(objects))]
+    return [DefaultInfo(files = depset(objects), runfiles = context.runfiles(objects))]
 
 _nvcc_objects = rule(
     implementation = _nvcc_objects_impl,
