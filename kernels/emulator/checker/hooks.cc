@@ -90,6 +90,10 @@ LADDER_HOOKS(unaligned_, 16)
   extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, \
                                                                T value, int, int) {        \
     return as_atomic(p).compare_exchange_strong(*expected, value);                         \
+  }                                                                                        \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected,   \
+                                                             T value, int, int) {          \
+    return as_atomic(p).compare_exchange_weak(*expected, value);                           \
   }
 LADDER_ATOMIC_HOOKS(8, std::uint8_t)
 LADDER_ATOMIC_HOOKS(32, std::uint32_t)
