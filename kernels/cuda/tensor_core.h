@@ -3,11 +3,16 @@
 // one instruction of the PTX ISA, which documents it; the emulator has its own versions.
 //
 // The threads of a warp share a small matrix: each has a few elements of it, its fragment. Here g
-// is the lane's number / 4, and t is its number % 4. README.md draws it.
+// is the lane's number / 4, and t is its number % 4. README.md draws the
+// accumulators.
 //   accumulators (16, 8), float[4]: rows g and g + 8, in each the columns 2t and 2t + 1
+//
 //   a (16, 16), Fragment: register 0 has row g, columns 2t and 2t + 1 (the first one is in the
-//   lower half); register 1 the same of row g + 8; registers 2 and 3 the same of columns 8 + 2t, 9
-//   + 2t b (16, 8), two registers: column g, rows 2t and 2t + 1; then rows 8 + 2t and 9 + 2t
+//   lower half); register 1 the same of row g + 8; registers 2 and 3 those of columns 8 + 2t and
+//   9 + 2t
+//
+//   b (16, 8), two registers: column g, rows 2t and 2t + 1; then rows 8 + 2t and 9 + 2t
+//
 // REQUIRES: all 32 lanes of a warp call mma and the loads together, at one place of the source.
 #pragma once
 

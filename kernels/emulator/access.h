@@ -1,9 +1,10 @@
 // Those who watch kernels run: the checker, a profiler. They are told of every access to memory
 // that a kernel makes, and of everything that orders its threads.
 //
-// Accesses are seen only in builds with --config=emulator-check. There the compiler puts a call
+// Accesses are seen only where .cu files are compiled with hooks: with --config=emulator-check, and
+// in kernels:cuda_observed. There the compiler puts a call
 // before every load and store of a .cu file, as it does for the thread sanitizer
-// (checker/hooks.cc). In every other build observers hear of the rest: launches, thread blocks,
+// (checker/hooks.cc). Elsewhere observers hear of the rest: launches, thread blocks,
 // barriers, atomics.
 #pragma once
 

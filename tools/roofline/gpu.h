@@ -1,8 +1,9 @@
-// GPUs, and how long a kernel must take on them at least: a roofline [Williams09].
+// GPUs, and how long a kernel would take on them: a roofline [Williams, Waterman, Patterson 2009].
 //
-// A kernel takes as long as the slowest of what it needs: memory, tensor cores, and so on, each at
-// its greatest rate times a part that well-made kernels reach. Rates are NVIDIA's. The parts are
-// assumptions, on the side of caution; they stand here, and programs print them with their tables.
+// It is predicted that a kernel takes as long as the slowest of what it needs: memory, tensor
+// cores, and so on, each at its greatest rate times a part that well-made kernels reach. Rates are
+// NVIDIA's. The parts are assumptions, on the side of caution; they stand here, and programs print
+// them with their tables.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +21,8 @@ struct Gpu {
   double flops;             // a second, in fp32, without tensor cores
   double bytes_per_second;  // of its memory
   std::size_t multiprocessors;
-  double clock;  // cycles a second
-  double
-      attention_part;  // what mma.sync reaches of tensor_flops where operands come from registers
+  double clock;           // cycles a second
+  double attention_part;  // what kernels with mma.sync reach of tensor_flops
 };
 
 // A100 of 80 GB, H100 and H200, all SXM. From their data sheets and white papers; the clock is the
@@ -32,7 +32,8 @@ std::span<const Gpu> gpus();
 inline constexpr double kProductPart = 0.80;  // of tensor_flops: large products of cuBLAS
 inline constexpr double kMemoryPart = 0.90;   // of bytes_per_second
 inline constexpr double kFusedPart = 0.70;    // of flops: multiply-add without tensor cores
-// Of one multiprocessor, in a cycle: functions such as exp, and words of shared memory for a warp.
+// Of one multiprocessor, in a cycle: functions such as exp, and cycles of shared memory as
+// profiler.h counts them.
 inline constexpr double kSpecialPerCycle = 16;
 inline constexpr double kSharedPerCycle = 1;
 inline constexpr double kLaunchSeconds = 2e-6;  // between two kernels of a stream
@@ -48,8 +49,8 @@ struct Time {
 //
 // Thread blocks are shared out evenly: with n of them on s multiprocessors, the busiest one has
 // ceil(n / s), and the launch takes as long as if there were s * ceil(n / s). Tiles of products
-// are shared out in the same way. A product with few tiles and a long sum is split along the sum,
-// into up to 16 parts, if that is faster; the parts' sums in fp32 are then written and read.
+// are shared out in the same way. A product may be split along its sum, into 2 to
+// 16 parts, where that is faster; the parts' sums in fp32 are then written and read.
 Time time_of(const Gpu& gpu, const emulator::Profile& profile, DType dtype);
 
 }  // namespace ladder::roofline

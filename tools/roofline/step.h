@@ -8,9 +8,9 @@
 
 namespace ladder::roofline {
 
-// Runs one step of the trainer and returns all its launches, products and copies in order. Of each
+// Runs one step of the trainer and returns all its launches and products in order. Of each
 // launch at most `most_blocks` thread blocks run, spread evenly over the grid; the counts are those
-// of all. So a step of GPT-2 takes seconds here, and memory only for what those blocks touch.
+// of all. So a step of GPT-2 takes minutes here, and memory only for what those blocks touch.
 std::vector<emulator::Profile> profile_step(const RunConfig& config, size_t most_blocks);
 
 }  // namespace ladder::roofline

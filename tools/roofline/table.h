@@ -9,7 +9,7 @@
 
 namespace ladder::roofline {
 
-// A row of the table: all launches of one kernel, all products, all copies.
+// A row of the table: all launches of one kernel, or all products.
 struct Row {
   std::string name;
   std::size_t launches = 0;

@@ -74,26 +74,26 @@ LADDER_HOOKS(unaligned_, 8)
 LADDER_HOOKS(unaligned_, 16)
 
 // Atomics of the language, which host code uses. (Those of CUDA are in atomics.h.)
-#define LADDER_ATOMIC_HOOKS(bits, T)                                                       \
-  extern "C" T __tsan_atomic##bits##_load(const volatile T* p, int) {                      \
-    return as_atomic(const_cast<volatile T*>(p)).load();                                   \
-  }                                                                                        \
-  extern "C" void __tsan_atomic##bits##_store(volatile T* p, T value, int) {               \
-    as_atomic(p).store(value);                                                             \
-  }                                                                                        \
-  extern "C" T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {               \
-    return as_atomic(p).exchange(value);                                                   \
-  }                                                                                        \
-  extern "C" T __tsan_atomic##bits##_fetch_add(volatile T* p, T value, int) {              \
-    return as_atomic(p).fetch_add(value);                                                  \
-  }                                                                                        \
-  extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected, \
-                                                               T value, int, int) {        \
-    return as_atomic(p).compare_exchange_strong(*expected, value);                         \
-  }                                                                                        \
-  extern "C" int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected,   \
-                                                             T value, int, int) {          \
-    return as_atomic(p).compare_exchange_weak(*expected, value);                           \
+#define LADDER_ATOMIC_HOOKS(bits, T)                                                              \
+  extern "C" T __tsan_atomic##bits##_load(const volatile T* p, int) {                             \
+    return as_atomic(const_cast<volatile T*>(p)).load();                                          \
+  }                                                                                               \
+  extern "C" void __tsan_atomic##bits##_store(volatile T* p, T value, int) {                      \
+    as_atomic(p).store(value);                                                                    \
+  }                                                                                               \
+  extern "C" T __tsan_atomic##bits##_exchange(volatile T* p, T value, int) {                      \
+    return as_atomic(p).exchange(value);                                                          \
+  }                                                                                               \
+  extern "C" T __tsan_atomic##bits##_fetch_add(volatile T* p, T value, int) {                     \
+    return as_atomic(p).fetch_add(value);                                                         \
+  }                                                                                               \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_strong(volatile T* p, T* expected,        \
+                                                               T value, int, int) {               \
+    return as_atomic(p).compare_exchange_strong(*expected, value);                                \
+  }                                                                                               \
+  extern "C" int __tsan_atomic##bits##_compare_exchange_weak(volatile T* p, T* expected, T value, \
+                                                             int, int) {                          \
+    return as_atomic(p).compare_exchange_weak(*expected, value);                                  \
   }
 LADDER_ATOMIC_HOOKS(8, std::uint8_t)
 LADDER_ATOMIC_HOOKS(32, std::uint32_t)

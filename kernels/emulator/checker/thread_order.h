@@ -1,8 +1,8 @@
 // Which accesses of a launch are ordered by what CUDA promises: __syncthreads orders all threads
 // of a thread block, __syncwarp the lanes of its mask. Shuffles and votes exchange values, but
-// order no memory. Thread blocks are ordered only by fences and atomics: if a thread of one calls
-// __threadfence and then does an atomic operation, a thread of the other that does one on the same
-// address later comes after what came before the fence.
+// order no memory. Thread blocks are ordered only by fences and atomics: say that thread A calls
+// __threadfence and then does an atomic operation. If thread B later does one on the same address,
+// B comes after all that A did before the fence.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace ladder::emulator {
 
-// The thread blocks of a launch run one after the other. Time counts what orders threads of the
-// running one.
+// The thread blocks of a launch run one after the other. Time counts the barriers
+// and fences of the running block.
 class ThreadOrder {
  public:
   ThreadOrder();

@@ -1,13 +1,15 @@
 // Counts what kernels do, launch by launch: what a profiler reads from a GPU's counters.
 //
 // The emulator's threads run one after the other, and the accesses of each are noted. Those that
-// the 32 threads of a warp make at the same place of the program, for the same time since the last
-// barrier, are one instruction of the warp. From its addresses follow
-//   - the sectors of 32 bytes that global memory must move for it. 32 threads that read
-//   neighbouring
-//     floats need 4 sectors; if they lie 32 bytes apart, they need 32;
-//   - the cycles that shared memory takes. It has 32 banks of 4 bytes, and gives one word of each
-//     bank in a cycle: threads that want different words of the same bank wait for each other.
+// the 32 threads of a warp make at the same place of the program, each for the n-th time since the
+// last barrier, with the same n, are one instruction of the warp. From its addresses follow
+//
+// - the sectors of 32 bytes that global memory must move for it. 32 threads that read floats side
+//   by side need 4 sectors; if the floats lie 32 bytes apart, they need 32;
+//
+// - the cycles that shared memory takes. It has 32 banks of 4 bytes, and gives one word of each
+//   bank in a cycle: threads that want different words of the same bank wait for each other.
+//
 // Nothing is cached: a sector that two instructions read counts twice.
 //
 // Accesses are seen only where kernels are compiled with hooks (access.h).
@@ -26,10 +28,10 @@ inline constexpr size_t kSectorBytes = 32;
 // Sums over threads or warps.
 struct Counts {
   double instructions = 0;         // of warps, that access global or shared memory
-  double partial = 0;              // those of them in which some threads took no part: a branch
+  double partial = 0;              // those of them in which some threads took no part
   double global_bytes = 0;         // asked for by threads
   double global_sectors = 0;       // moved for them
-  double footprint_bytes = 0;      // read at least once, and written at least once
+  double footprint_bytes = 0;      // distinct bytes read, plus distinct bytes written
   double shared_cycles = 0;        // that shared memory took
   double shared_least_cycles = 0;  // that it would have taken without conflicts
   double special_functions = 0;    // exp and log
