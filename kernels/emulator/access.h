@@ -2,10 +2,9 @@
 // that a kernel makes, and of everything that orders its threads.
 //
 // Accesses are seen only where .cu files are compiled with hooks: with --config=emulator-check, and
-// in kernels:cuda_observed. There the compiler puts a call
-// before every load and store of a .cu file, as it does for the thread sanitizer
-// (checker/hooks.cc). Elsewhere observers hear of the rest: launches, thread blocks,
-// barriers, atomics.
+// in kernels:cuda_observed. There the compiler puts a call before every load and store of a .cu
+// file, as it does for the thread sanitizer (checker/hooks.cc). Elsewhere observers hear of the
+// rest: launches, thread blocks, barriers, atomics.
 #pragma once
 
 #include <cstddef>
