@@ -25,6 +25,20 @@ _FLAGS = [
     "-Werror=all-warnings",
 ]
 
+# The compiler calls kernels/emulator/checker/hooks.cc before each access to memory.
+HOOKS = [
+    "-Wno-unknown-pragmas",
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+]
+
+# For target_compatible_with: what runs on the emulator alone. //... passes over it with
+# --config=cuda.
+EMULATOR_ALONE = select({
+    "//tools/bazel:with_cuda": ["//tools/bazel:impossible"],
+    "//conditions:default": [],
+})
+
 _BUILD = """
 package(default_visibility = ["//visibility:public"])
 
@@ -176,17 +190,9 @@ def observed_cuda_library(name, of, srcs, hdrs = [], deps = []):
         name = name,
         srcs = [source.replace("/", "_") + ".cc" for source in srcs] + hdrs,
         textual_hdrs = srcs,
-        copts = [
-            "-Wno-unknown-pragmas",
-            "-fsanitize=thread",
-            "--param=tsan-instrument-func-entry-exit=0",
-            "-mno-fma",
-        ],
+        copts = HOOKS + ["-mno-fma"],
         alwayslink = True,
         tags = ["emulator-check"],
-        target_compatible_with = select({
-            "//tools/bazel:with_cuda": ["//tools/bazel:impossible"],
-            "//conditions:default": [],
-        }),
+        target_compatible_with = EMULATOR_ALONE,
         deps = deps + [":" + of],
     )

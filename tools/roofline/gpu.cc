@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/kernel.h"
+
 namespace ladder::roofline {
 namespace {
 
@@ -15,11 +17,9 @@ constexpr std::array<Gpu, 3> kGpus = {{
     {"h200", 989e12, 66.9e12, 4.8e12, 132, 1.83e9, 0.35},
 }};
 
-double number(std::size_t count) { return static_cast<double>(count); }
-
 // Returns by how much longer `parts` equal parts take than if they could be divided at will.
 double unevenness(const Gpu& gpu, double parts) {
-  const double each = parts / number(gpu.multiprocessors);
+  const double each = parts / number_of(gpu.multiprocessors);
   return each > 0 ? std::ceil(each) / each : 1;
 }
 
@@ -28,12 +28,12 @@ Time slowest(std::initializer_list<Time> times) {
 }
 
 Time time_of_product(const Gpu& gpu, const ProductCall& product, DType dtype) {
-  const double m = number(product.m), n = number(product.n), k = number(product.k);
+  const double m = number_of(product.m), n = number_of(product.n), k = number_of(product.k);
   const double peak = size_of(dtype) == 2 ? gpu.tensor_flops : gpu.flops;
-  const double tile = number(kProductTile), tiles = std::ceil(m / tile) * std::ceil(n / tile);
+  const double tile = number_of(kProductTile), tiles = std::ceil(m / tile) * std::ceil(n / tile);
   const double memory = kMemoryPart * gpu.bytes_per_second;
-  const double factors = (m * k + k * n) * number(product.factor_bytes);
-  const double results = m * n * number(product.result_bytes) * (product.adds_up ? 2 : 1);
+  const double factors = (m * k + k * n) * number_of(product.factor_bytes);
+  const double results = m * n * number_of(product.result_bytes) * (product.adds_up ? 2 : 1);
   const double at_once = 2 * m * n * k / (kProductPart * peak);
   double least = at_once * unevenness(gpu, tiles);
   for (double parts = 2; parts <= 16; parts *= 2) {
@@ -46,9 +46,9 @@ Time time_of_product(const Gpu& gpu, const ProductCall& product, DType dtype) {
 Time time_of_kernel(const Gpu& gpu, const Profile& profile) {
   const Counts& counts = profile.counts;
   const double memory = kMemoryPart * gpu.bytes_per_second;
-  const double cycles = number(gpu.multiprocessors) * gpu.clock;
+  const double cycles = number_of(gpu.multiprocessors) * gpu.clock;
   Time time =
-      slowest({{counts.global_sectors * number(emulator::kSectorBytes) / memory, "memory"},
+      slowest({{counts.global_sectors * number_of(emulator::kSectorBytes) / memory, "memory"},
                {counts.tensor_flops / (gpu.attention_part * gpu.tensor_flops), "tensor cores"},
                {counts.fused_flops / (kFusedPart * gpu.flops), "multiply-add"},
                {counts.special_functions / (kSpecialPerCycle * cycles), "exp"},

@@ -66,8 +66,6 @@ std::vector<Row> rows_of(std::span<const Profile> profiles, const Gpu& gpu, DTyp
       row.bound = time.bound;
     }
     row.counts += profile.counts;
-    const auto& [m, n, k, factor_bytes, result_bytes, adds_up] = profile.product;
-    row.products += 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
   std::vector<Row> rows;
   for (auto& [name, row] : by_name) {

@@ -16,7 +16,6 @@ struct Row {
   double seconds = 0;
   std::string_view bound;  // of the launch that takes longest
   double longest = 0;      // seconds
-  double products = 0;     // FLOP of cuBLAS
   emulator::Counts counts;
 };
 

@@ -1,7 +1,7 @@
 #include "kernels/emulator/profiler/profiler.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +15,13 @@ namespace ladder::emulator {
 namespace {
 
 double number(size_t count) { return static_cast<double>(count); }
+
+constexpr double Counts::*kAllCounts[] = {&Counts::instructions,        &Counts::partial,
+                                          &Counts::global_bytes,        &Counts::global_sectors,
+                                          &Counts::footprint_bytes,     &Counts::shared_cycles,
+                                          &Counts::shared_least_cycles, &Counts::special_functions,
+                                          &Counts::fused_flops,         &Counts::tensor_flops};
+static_assert(std::size(kAllCounts) == sizeof(Counts) / sizeof(double));
 
 enum class Space { global, shared, other };
 
@@ -39,25 +46,12 @@ Space space_of(std::uintptr_t address) {
 }  // namespace
 
 Counts& Counts::operator+=(const Counts& other) {
-  instructions += other.instructions;
-  partial += other.partial;
-  global_bytes += other.global_bytes;
-  global_sectors += other.global_sectors;
-  footprint_bytes += other.footprint_bytes;
-  shared_cycles += other.shared_cycles;
-  shared_least_cycles += other.shared_least_cycles;
-  special_functions += other.special_functions;
-  fused_flops += other.fused_flops;
-  tensor_flops += other.tensor_flops;
+  for (double Counts::*const count : kAllCounts) this->*count += other.*count;
   return *this;
 }
 
 Counts& Counts::operator*=(double factor) {
-  for (double* const count :
-       {&instructions, &partial, &global_bytes, &global_sectors, &footprint_bytes, &shared_cycles,
-        &shared_least_cycles, &special_functions, &fused_flops, &tensor_flops}) {
-    *count *= factor;
-  }
+  for (double Counts::*const count : kAllCounts) this->*count *= factor;
   return *this;
 }
 
@@ -69,17 +63,12 @@ std::vector<Profile> Profiler::take() { return std::exchange(profiles_, {}); }
 void Profiler::launch_begins(const KernelCall& call) {
   profiles_.push_back({.kind = Profile::Kind::kernel,
                        .name = std::string(call.name),
-                       .grid = call.grid,
-                       .block = call.block,
-                       .shared_bytes = call.shared_bytes,
                        .blocks = number(size_t{call.grid.x} * call.grid.y * call.grid.z)});
   const size_t threads = size_t{call.block.x} * call.block.y * call.block.z;
   notes_.assign((threads + kWarpSize - 1) / kWarpSize, {});
-  in_launch_ = true;
 }
 
 void Profiler::launch_ends() {
-  in_launch_ = false;
   Profile& profile = profiles_.back();
   profile.counts.footprint_bytes = number(read_.take() + written_.take());
   if (profile.observed > 0) profile.counts *= profile.blocks / profile.observed;

@@ -47,8 +47,6 @@ struct Profile {
   enum class Kind { kernel, product };
   Kind kind = Kind::kernel;
   std::string name;
-  dim3 grid{}, block{};
-  size_t shared_bytes = 0;          // dynamic
   double blocks = 0, observed = 0;  // thread blocks of the launch, and those that ran
   Counts counts{};                  // of all thread blocks, from those that ran
   ProductCall product{};
@@ -88,7 +86,6 @@ class Profiler final : public Observer {
   std::vector<Profile> profiles_;
   std::vector<std::vector<Note>> notes_;  // of each warp of the running thread block
   Footprint read_, written_;
-  bool in_launch_ = false;
 };
 
 }  // namespace ladder::emulator
