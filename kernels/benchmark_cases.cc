@@ -22,7 +22,7 @@ constexpr size_t C = 768, NH = 12, V = 50257;
 
 // The cases that the functions below add.
 struct Cases {
-  size_t B, T, R, P;  // R = B T rows, P parameters
+  size_t B, T, R, P;  // R = B T rows, P parameters; the classifier takes a quarter of the rows
   DType x;            // of the arguments, and in the names unless it is fp32
   std::vector<BenchmarkCase> all;
 
@@ -47,7 +47,7 @@ void add_matmul(Cases& cases, const std::string& name, DType out_type, size_t m,
 }
 
 void add_matmuls(Cases& cases) {
-  const size_t R = cases.R;
+  const size_t R = cases.R, some = R / 4;
   const MatmulOptions input{.transpose_b = true};
   const MatmulOptions weight{.transpose_a = true, .accumulate = true};
   const DType x = cases.x, sums = accumulation_dtype(x);
@@ -56,9 +56,9 @@ void add_matmuls(Cases& cases) {
   add_matmul(cases, "mlp_proj_forward", x, R, C, 4 * C, {});
   add_matmul(cases, "fc_input_gradient", x, R, C, 4 * C, input);
   add_matmul(cases, "fc_weight_gradient", sums, C, 4 * C, R, weight);
-  add_matmul(cases, "head_forward", sums, 256, V, C, input);
-  add_matmul(cases, "head_input_gradient", x, 256, C, V, {});
-  add_matmul(cases, "head_weight_gradient", sums, V, C, 256, weight);
+  add_matmul(cases, "head_forward", sums, some, V, C, input);
+  add_matmul(cases, "head_input_gradient", x, some, C, V, {});
+  add_matmul(cases, "head_weight_gradient", sums, V, C, some, weight);
 }
 
 void add_attention(Cases& cases) {
@@ -140,12 +140,11 @@ void add_memory_bound(Cases& cases) {
 }
 
 void add_large(Cases& cases) {
-  const size_t P = cases.P;
-  constexpr size_t kRows = 256;
+  const size_t P = cases.P, rows = cases.R / 4;
   cases.add("softmax_cross_entropy", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    const TensorView logits = make({kRows, V}), targets = make.tokens({kRows});
-    const TensorView maximum = make({kRows}), total = make({kRows}), target = make({kRows});
-    const TensorView losses = make({kRows});
+    const TensorView logits = make({rows, V}), targets = make.tokens({rows});
+    const TensorView maximum = make({rows}), total = make({rows}), target = make({rows});
+    const TensorView losses = make({rows});
     Cost cost = softmax_maximum_cost(maximum, logits);
     cost += softmax_exponentials_cost(logits, total);
     cost += cross_entropy_cost(losses, logits, logits);

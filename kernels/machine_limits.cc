@@ -96,11 +96,14 @@ double measure_product(Stream& stream, DType dtype) {
 double measure(Limit limit, Stream& stream) {
   const bool on_cpu = stream.device() == DeviceType::cpu;
   if (limit == Limit::bandwidth) return measure_bandwidth(stream);
-  check(limit != Limit::tf32 || !on_cpu, "TF32 is a GPU's");
+  check((limit != Limit::tf32 && limit != Limit::bf16) || !on_cpu,
+        "products in TF32 and bf16 are measured on a GPU");
   if (on_cpu)
     return measure_fma_rate() / (limit == Limit::fp64 ? 2 : 1);  // half as many in a vector
   set_tf32(limit == Limit::tf32);
-  const double rate = measure_product(stream, limit == Limit::fp64 ? DType::fp64 : DType::fp32);
+  const double rate = measure_product(stream, limit == Limit::fp64   ? DType::fp64
+                                              : limit == Limit::bf16 ? DType::bf16
+                                                                     : DType::fp32);
   set_tf32(false);
   return rate;
 }

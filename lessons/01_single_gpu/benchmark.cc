@@ -22,6 +22,7 @@ struct Setting {
   size_t batch;
   DeviceType device;
   bool tf32 = false;
+  DType dtype = DType::fp32;
 };
 
 void step_benchmark(benchmark::State& state, const Setting& setting) {
@@ -30,6 +31,7 @@ void step_benchmark(benchmark::State& state, const Setting& setting) {
   RunConfig config;
   config.model = setting.model;
   config.device = setting.device;
+  config.dtype = setting.dtype;
   config.global_batch_size = config.micro_batch_size = setting.batch;
   const Corpus corpus = Corpus::king_james();
   Memory device(config.device, "device", 0);
@@ -75,6 +77,8 @@ void add_all(DeviceType device) {
     add("gpt2_124M/B4_T1024/tf32", {gpt2(1024), 4, device, true}, 20);
     add("gpt2_124M/B16_T1024", {gpt2(1024), 16, device}, 10);
     add("gpt2_124M/B16_T1024/tf32", {gpt2(1024), 16, device, true}, 10);
+    add("gpt2_124M/B16_T1024/bf16", {gpt2(1024), 16, device, false, DType::bf16}, 20);
+    add("gpt2_124M/B32_T1024/bf16", {gpt2(1024), 32, device, false, DType::bf16}, 20);
     return;
   }
   add("small/B8_T64", {small, 8, device}, device == DeviceType::cpu ? 100 : 1);

@@ -4,10 +4,11 @@
     tools/bench/pytorch_gpt2.py --preset small --threads 2
     tools/bench/pytorch_gpt2.py --preset gpt2-t256 --threads 1 --json
     tools/bench/pytorch_gpt2.py --preset gpt2-t1024 --device cuda --tf32
+    tools/bench/pytorch_gpt2.py --preset gpt2-t1024 --device cuda --batch 16 --bf16 --compile
 
 A step is what lesson 01 does: forward, mean cross entropy, backward, AdamW, with a tied head, fp32.
 --bf16 runs forward and backward under autocast; parameters and AdamW stay fp32. --tf32 lets fp32
-products on a GPU use its tensor cores. One line is printed: median, least and greatest ms a step,
+products on a GPU use its tensor cores. --compile fuses what torch.compile can. One line is printed: median, least and greatest ms a step,
 and tokens a second at the median.
 
 Needs PyTorch; what a version lacks (scaled_dot_product_attention before 2.0, fused AdamW on the CPU
@@ -75,6 +76,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=positive, default=1, help="default: 1")
     parser.add_argument("--steps", type=positive, default=10, help="timed steps; default: 10")
     parser.add_argument("--bf16", action="store_true", help="autocast to bf16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the loss")
     parser.add_argument("--plain-attention", action="store_true", help="no fused attention")
     parser.add_argument("--plain-adamw", action="store_true", help="no fused AdamW")
     parser.add_argument("--json", action="store_true", help="print a JSON object")
@@ -224,6 +226,7 @@ def run(arguments):
         return begin.elapsed_time(end) if on_gpu else 1e3 * (end - begin)
 
     model = Model(torch, arguments)
+    loss_of = torch.compile(model.loss) if arguments.compile else model.loss
     parameters = list(model.parameters.values())
     optimizer, adamw = make_optimizer(torch, parameters, arguments.plain_adamw)
     size = (arguments.batch, arguments.sequence_length + 1)
@@ -233,7 +236,7 @@ def run(arguments):
         start = mark()
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.bf16):
-            loss = model.loss(rows[:, :-1], rows[:, 1:])
+            loss = loss_of(rows[:, :-1], rows[:, 1:])
         forward = mark()
         loss.backward()
         backward = mark()
@@ -255,6 +258,7 @@ def run(arguments):
         device=torch.cuda.get_device_name() if on_gpu else "CPU",
         dtype="bf16 autocast" if arguments.bf16 else "TF32" if arguments.tf32 else "fp32",
         pytorch=torch.__version__,
+        compiled=arguments.compile,
         attention="fused" if model.fused_attention else "plain",
         adamw=adamw,
         environment="tuned" if TUNED_MARK in os.environ else "as is",
@@ -273,13 +277,13 @@ def run(arguments):
 
 def describe(result):
     return (
-        "PyTorch {pytorch} {device} {dtype} L{layers} H{heads} C{hidden} V{vocab} B{batch} "
+        "PyTorch {pytorch} {device} {dtype}{how} L{layers} H{heads} C{hidden} V{vocab} B{batch} "
         "T{sequence_length} ({parameters} parameters), {threads} threads, attention {attention}, "
         "AdamW {adamw}, environment {environment}: {median_ms:.2f} ms/step "
         "[{min_ms:.2f} {max_ms:.2f}] of {steps} (forward {forward_ms:.2f}, backward "
         "{backward_ms:.2f}, update {update_ms:.2f}), {tokens_per_second:.0f} tokens/s, "
         "loss {first_loss:.4f} -> {last_loss:.4f}"
-    ).format(**result)
+    ).format(how=" compiled" if result["compiled"] else "", **result)
 
 
 def main():
