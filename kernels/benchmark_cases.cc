@@ -38,8 +38,8 @@ void add_matmul(Cases& cases, const std::string& name, DType out_type, size_t m,
   const DType x = cases.x;
   const Limit limit = x == DType::fp64 ? Limit::fp64 : Limit::fp32;
   cases.add("matmul/" + name, limit, [=](BenchmarkTensors& make) {
-    const TensorView out = make({m, n}, out_type);
-    const TensorView a = make(options.transpose_a ? Shape{k, m} : Shape{m, k}, x);
+    const TensorView out = make.padded(m, n, out_type);
+    const TensorView a = options.transpose_a ? make.padded(k, m, x) : make.padded(m, k, x);
     const TensorView b = make(options.transpose_b ? Shape{n, k} : Shape{k, n}, x);
     return BenchmarkCase::Call{[=, &make] { matmul(make.stream, out, a, b, options); },
                                matmul_cost(out, a, b, options)};
@@ -142,18 +142,12 @@ void add_memory_bound(Cases& cases) {
 void add_large(Cases& cases) {
   const size_t P = cases.P, rows = cases.R / 4;
   cases.add("softmax_cross_entropy", Limit::bandwidth, [=](BenchmarkTensors& make) {
-    const TensorView logits = make({rows, V}), targets = make.tokens({rows});
-    const TensorView maximum = make({rows}), total = make({rows}), target = make({rows});
-    const TensorView losses = make({rows});
-    Cost cost = softmax_maximum_cost(maximum, logits);
-    cost += softmax_exponentials_cost(logits, total);
-    cost += cross_entropy_cost(losses, logits, logits);
+    const TensorView logits = make.padded(rows, V, DType::fp32), targets = make.tokens({rows});
+    const TensorView losses = make({rows}), statistics = make({3 * rows});
     const auto run = [=, &make] {
-      softmax_maximum(make.stream, maximum, logits);
-      softmax_exponentials(make.stream, logits, total, target, targets, maximum, 0);
-      cross_entropy(make.stream, losses, logits, logits, total, target, targets, 0, 1);
+      softmax_cross_entropy(make.stream, losses, logits, logits, statistics, targets, 1);
     };
-    return BenchmarkCase::Call{run, cost};
+    return BenchmarkCase::Call{run, softmax_cross_entropy_cost(losses, logits, logits)};
   });
   cases.add("adamw", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView p = make({P}), m = make({P});
@@ -201,6 +195,10 @@ TensorView BenchmarkTensors::operator()(const Shape& shape, DType dtype) {
   const TensorView view = tensors_.back();
   if (dtype != DType::int32) fill_normal(stream, view, tensors_.size(), 0, 1);
   return view;
+}
+
+TensorView BenchmarkTensors::padded(size_t rows, size_t columns, DType dtype) {
+  return (*this)({rows, padded_columns(columns, stream.device())}, dtype).first_columns(columns);
 }
 
 TensorView BenchmarkTensors::tokens(const Shape& shape) {

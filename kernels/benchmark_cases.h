@@ -16,6 +16,8 @@ class BenchmarkTensors {
   explicit BenchmarkTensors(DeviceType device) : stream(device), memory_(device, "benchmark", 0) {}
 
   TensorView operator()(const Shape& shape, DType dtype = DType::fp32);
+  // Returns a matrix whose rows begin where products want them.
+  TensorView padded(size_t rows, size_t columns, DType dtype);
   // Returns tokens (int32) that are spread over the vocabulary of GPT-2.
   TensorView tokens(const Shape& shape);
 

@@ -7,8 +7,10 @@
 //      (tensor parallel: all_reduce sum and target with SUM)
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale
 //
+// Where one rank has the whole vocabulary, softmax_cross_entropy does all three at once.
+//
 // Everything here is fp32 or fp64. In a model in bf16 or fp16 matmul gives logits in fp32, and only
-// the gradient is rounded.
+// the gradient is rounded. Rows of logits, exponentials and dlogits may lie apart.
 #pragma once
 
 #include "kernels/kernel.h"
@@ -39,6 +41,14 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
 void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit);
 
+// The three steps for rows that hold the whole vocabulary. losses and dlogits are as in step 3.
+//   logits (R, V) in, and undefined afterwards; dlogits may be the same memory
+//   statistics (3 R): workspace
+// On a GPU one kernel reads a row for the maximum and the sum, and again for the gradient: the
+// second time mostly from the cache [Milakov18].
+void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
+                           TensorView statistics, ConstTensorView targets, double loss_scale);
+
 // What each kernel computes and moves (Cost in kernel.h).
 inline Cost softmax_maximum_cost(ConstTensorView maximum, ConstTensorView logits) {
   return moving_cost(number_of(logits.num_elements()), {logits}, {maximum});
@@ -55,12 +65,18 @@ inline Cost cross_entropy_loss_cost(ConstTensorView losses) {
   return moving_cost(2 * number_of(losses.num_elements()), {losses, losses}, {losses});
 }
 
+inline Cost softmax_cross_entropy_cost(ConstTensorView losses, ConstTensorView dlogits,
+                                       ConstTensorView logits) {
+  return moving_cost(6 * number_of(logits.num_elements()), {logits, losses}, {dlogits, losses});
+}
+
 // The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
 decltype(ladder::softmax_maximum) softmax_maximum;
 decltype(ladder::softmax_exponentials) softmax_exponentials;
 decltype(ladder::cross_entropy) cross_entropy;
 decltype(ladder::cross_entropy_loss) cross_entropy_loss;
+decltype(ladder::softmax_cross_entropy) softmax_cross_entropy;
 }  // namespace cpu
 
 namespace cuda {
@@ -68,11 +84,12 @@ decltype(ladder::softmax_maximum) softmax_maximum;
 decltype(ladder::softmax_exponentials) softmax_exponentials;
 decltype(ladder::cross_entropy) cross_entropy;
 decltype(ladder::cross_entropy_loss) cross_entropy_loss;
+decltype(ladder::softmax_cross_entropy) softmax_cross_entropy;
 }  // namespace cuda
 
 inline void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits) {
   const ArgumentCheck expect("softmax_maximum", stream, "logits", logits, 2,
-                             ArgumentCheck::kAccumulation);
+                             ArgumentCheck::kAccumulation, Rows::apart);
   expect("maximum", maximum, {logits.shape()[0]});
   check(logits.shape()[1] > 0, "softmax_maximum: no columns");
   run_body(cpu::softmax_maximum, cuda::softmax_maximum, stream, maximum, logits);
@@ -82,7 +99,7 @@ inline void softmax_exponentials(Stream& stream, TensorView logits, TensorView s
                                  TensorView target_logit, ConstTensorView targets,
                                  ConstTensorView maximum, size_t first) {
   const ArgumentCheck expect("softmax_exponentials", stream, "logits", logits, 2,
-                             ArgumentCheck::kAccumulation);
+                             ArgumentCheck::kAccumulation, Rows::apart);
   const Shape rows = {logits.shape()[0]};
   expect("sum", sum, rows);
   expect("target_logit", target_logit, rows);
@@ -97,7 +114,7 @@ inline void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                           ConstTensorView target_logit, ConstTensorView targets, size_t first,
                           double loss_scale) {
   const ArgumentCheck expect("cross_entropy", stream, "exponentials", exponentials, 2,
-                             ArgumentCheck::kAccumulation);
+                             ArgumentCheck::kAccumulation, Rows::apart);
   const Shape rows = {exponentials.shape()[0]};
   expect("losses", losses, rows);
   if (exponentials.dtype() == DType::fp32) {
@@ -119,6 +136,24 @@ inline void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorVie
   expect("sum", sum, losses.shape());
   expect("target_logit", target_logit, losses.shape());
   run_body(cpu::cross_entropy_loss, cuda::cross_entropy_loss, stream, losses, sum, target_logit);
+}
+
+inline void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
+                                  TensorView logits, TensorView statistics, ConstTensorView targets,
+                                  double loss_scale) {
+  const ArgumentCheck expect("softmax_cross_entropy", stream, "logits", logits, 2,
+                             ArgumentCheck::kAccumulation, Rows::apart);
+  const size_t rows = logits.shape()[0];
+  expect("losses", losses, {rows});
+  if (logits.dtype() == DType::fp32) {
+    expect("dlogits", dlogits, {DType::fp32, DType::bf16, DType::fp16}, logits.shape());
+  } else {
+    expect("dlogits", dlogits, logits.shape());
+  }
+  expect("statistics", statistics, {3 * rows});
+  expect("targets", targets, DType::int32, {rows});
+  run_body(cpu::softmax_cross_entropy, cuda::softmax_cross_entropy, stream, losses, dlogits, logits,
+           statistics, targets, loss_scale);
 }
 
 }  // namespace ladder

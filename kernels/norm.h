@@ -5,10 +5,11 @@
 
 namespace ladder {
 
-// Elements are summed in chunks of this many, and the chunks are added in index order, whatever the
-// number of threads. Within a chunk, lane l of 8 sums elements l, l + 8, l + 16, ..., and the lanes
-// are added as ((0+4) + (2+6)) + ((1+5) + (3+7)).
-inline constexpr size_t kSumChunk = 1024;
+// The order of a sum, whatever the number of threads: elements are summed in chunks of kSumChunk,
+// the chunks in groups of kSumGroup, and the groups are added. Groups and the chunks of a group are
+// added in index order. Within a chunk, lane l of 8 sums elements l, l + 8, l + 16, ..., and the
+// lanes are added as ((0+4) + (2+6)) + ((1+5) + (3+7)).
+inline constexpr size_t kSumChunk = 1024, kSumGroup = 1024;
 
 // Returns the elements of fp64 workspace that sum and squared_norm need for n elements.
 constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumChunk - 1) / kSumChunk; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/matmul.h"
+
 namespace ladder {
 namespace {
 
@@ -162,8 +164,10 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
   if (!layout.has(OperationKind::classifier)) return;
   losses_ = make(full, {r});
-  logits_ = make(full, {k, num_logits(layout)});
-  if (full != dtype) dlogits_ = make(dtype, {k, num_logits(layout)});
+  num_logits_ = num_logits(layout);
+  const Shape padded = {k, padded_columns(num_logits_, memory.device())};
+  logits_ = make(full, padded);
+  if (full != dtype) dlogits_ = make(dtype, padded);
 }
 
 TensorView ModelWorkspace::d_residual(const Activations& a) const {
@@ -185,7 +189,8 @@ BlockWorkspace ModelWorkspace::block(const Activations& a) const {
 ClassifierWorkspace ModelWorkspace::classifier() const {
   const size_t k = logits_.shape()[0];
   const TensorView dlogits = dlogits_.view().empty() ? logits_.view() : dlogits_.view();
-  return {logits_, dlogits, summed_.view().rows(summed_.shape()[0] - 3 * k, 3 * k)};
+  return {logits_.view().first_columns(num_logits_), dlogits.first_columns(num_logits_),
+          summed_.view().rows(summed_.shape()[0] - 3 * k, 3 * k)};
 }
 
 }  // namespace ladder

@@ -137,6 +137,7 @@ class ModelWorkspace {
 
  private:
   size_t hidden_, tensor_size_, num_heads_;  // num_heads_ are the heads of this rank
+  size_t num_logits_ = 0;  // without the padding of logits_ and dlogits_
   Tensor d_residual_, wide_, row_dot_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
   Tensor summed_;

@@ -18,26 +18,51 @@ void for_row_blocks(size_t rows, size_t block_rows, Body body) {
 
 // The views of one row block in the workspace.
 struct RowBlock {
-  TensorView exponentials;                // (rows, V)
-  TensorView maximum, sum, target_logit;  // (rows)
+  TensorView logits, dlogits;  // (rows, V)
+  TensorView statistics;       // (3 rows)
+
+  size_t rows() const { return logits.shape()[0]; }
+  TensorView maximum() const { return statistics.rows(0, rows()); }
+  TensorView sum() const { return statistics.rows(rows(), rows()); }
+  TensorView target_logit() const { return statistics.rows(2 * rows(), rows()); }
+  // Both side by side, so that one reduction serves both.
+  TensorView sums() const { return statistics.rows(rows(), 2 * rows()); }
 };
 
-// Computes the exponentials of the logits of `x`, and their statistics over the whole vocabulary.
-RowBlock exponentials(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
-                      ConstTensorView wte, ConstTensorView targets, const TensorParallel& tensor,
-                      size_t first_token) {
+// Takes the views of one row block, and computes its logits.
+RowBlock begin_block(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
+                     ConstTensorView wte) {
   const size_t rows = x.shape()[0];
-  // The sums and the targets' logits lie side by side, so that one reduction serves both.
-  const TensorView sums = workspace.statistics.rows(rows, 2 * rows);
-  const RowBlock block = {workspace.logits.rows(0, rows), workspace.statistics.rows(0, rows),
-                          sums.rows(0, rows), sums.rows(rows, rows)};
-  matmul(stream, block.exponentials, x, wte, {.transpose_b = true});
-  softmax_maximum(stream, block.maximum, block.exponentials);
-  tensor.reduce_statistics(stream, block.maximum, Reduction::max);
-  softmax_exponentials(stream, block.exponentials, block.sum, block.target_logit, targets,
-                       block.maximum, first_token);
-  tensor.reduce_statistics(stream, sums, Reduction::sum);
+  const RowBlock block = {workspace.logits.rows(0, rows), workspace.dlogits.rows(0, rows),
+                          workspace.statistics.rows(0, 3 * rows)};
+  matmul(stream, block.logits, x, wte, {.transpose_b = true});
   return block;
+}
+
+// Turns the logits into exponentials, and computes their statistics over the whole vocabulary.
+void exponentials(Stream& stream, const RowBlock& block, ConstTensorView targets,
+                  const TensorParallel& tensor, size_t first_token) {
+  softmax_maximum(stream, block.maximum(), block.logits);
+  if (tensor.reduce_statistics) {
+    tensor.reduce_statistics(stream, block.maximum(), Reduction::max);
+  }
+  softmax_exponentials(stream, block.logits, block.sum(), block.target_logit(), targets,
+                       block.maximum(), first_token);
+  if (tensor.reduce_statistics) tensor.reduce_statistics(stream, block.sums(), Reduction::sum);
+}
+
+// Turns the logits into the losses and the logits' gradient.
+void loss_and_gradient(Stream& stream, const RowBlock& block, TensorView losses,
+                       ConstTensorView targets, double loss_scale, const TensorParallel& tensor,
+                       size_t first_token) {
+  if (!tensor.reduce_statistics) {
+    softmax_cross_entropy(stream, losses, block.dlogits, block.logits, block.statistics, targets,
+                          loss_scale);
+    return;
+  }
+  exponentials(stream, block, targets, tensor, first_token);
+  cross_entropy(stream, losses, block.dlogits, block.logits, block.sum(), block.target_logit(),
+                targets, first_token, loss_scale);
 }
 
 }  // namespace
@@ -48,12 +73,10 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
                                  const TensorParallel& tensor, size_t first_token) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
-    const RowBlock block = exponentials(stream, workspace, rows, wte, t, tensor, first_token);
-    const TensorView dlogits = workspace.dlogits.rows(0, count);
-    cross_entropy(stream, losses.rows(first, count), dlogits, block.exponentials, block.sum,
-                  block.target_logit, t, first_token, loss_scale);
-    matmul(stream, dx.rows(first, count), dlogits, wte);
-    matmul(stream, dwte, dlogits, rows, {.transpose_a = true, .accumulate = true});
+    const RowBlock block = begin_block(stream, workspace, rows, wte);
+    loss_and_gradient(stream, block, losses.rows(first, count), t, loss_scale, tensor, first_token);
+    matmul(stream, dx.rows(first, count), block.dlogits, wte);
+    matmul(stream, dwte, block.dlogits, rows, {.transpose_a = true, .accumulate = true});
   });
   tensor.enter_backward(stream, dx).wait(stream);
 }
@@ -62,9 +85,9 @@ void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, Co
                         ConstTensorView targets, const ClassifierWorkspace& workspace,
                         const TensorParallel& tensor, size_t first_token) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
-    const RowBlock block = exponentials(stream, workspace, x.rows(first, count), wte,
-                                        targets.rows(first, count), tensor, first_token);
-    cross_entropy_loss(stream, losses.rows(first, count), block.sum, block.target_logit);
+    const RowBlock block = begin_block(stream, workspace, x.rows(first, count), wte);
+    exponentials(stream, block, targets.rows(first, count), tensor, first_token);
+    cross_entropy_loss(stream, losses.rows(first, count), block.sum(), block.target_logit());
   });
 }
 

@@ -39,9 +39,9 @@ struct TensorParallel {
   std::function<ConstTensorView(Stream&, ConstTensorView d_out)> leave_backward =
       [](Stream&, ConstTensorView d_out) { return d_out; };
   // The classifier's weight is split by rows, the tokens of the vocabulary. Reduces statistics of
-  // the logits (maximum, sum of exponentials, target's logit) over the ranks, in place.
-  std::function<void(Stream&, TensorView statistics, Reduction)> reduce_statistics =
-      [](Stream&, TensorView, Reduction) {};
+  // the logits (maximum, sum of exponentials, target's logit) over the ranks, in place. Empty if a
+  // rank has the whole vocabulary.
+  std::function<void(Stream&, TensorView statistics, Reduction)> reduce_statistics;
 };
 
 }  // namespace ladder

@@ -7,20 +7,21 @@
 #include "kernels/vocabulary.h"
 
 namespace ladder::cpu {
+
 void softmax_maximum(Stream&, TensorView maximum, ConstTensorView logits) {
-  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  const size_t rows = logits.shape()[0], n = logits.shape()[1], pitch = logits.pitch();
   dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T* const m = maximum.as<T>();
     const T* const x = logits.as<T>();
 #pragma omp parallel for schedule(static)
-    for (size_t r = 0; r < rows; ++r) m[r] = lane_max(n, x + r * n);
+    for (size_t r = 0; r < rows; ++r) m[r] = lane_max(n, x + r * pitch);
   });
 }
 
 void softmax_exponentials(Stream&, TensorView logits, TensorView sum, TensorView target_logit,
                           ConstTensorView targets, ConstTensorView maximum, size_t first) {
-  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  const size_t rows = logits.shape()[0], n = logits.shape()[1], pitch = logits.pitch();
   dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     T *const x = logits.as<T>(), *const s = sum.as<T>(), *const t = target_logit.as<T>();
@@ -28,7 +29,7 @@ void softmax_exponentials(Stream&, TensorView logits, TensorView sum, TensorView
     const int32_t* const target = targets.as<int32_t>();
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
-      T* const row = x + r * n;
+      T* const row = x + r * pitch;
       const size_t column = index_in_slice(target[r], first, n);
       t[r] = column < n ? row[column] - m[r] : T{0};
       const T shift = m[r];
@@ -48,17 +49,18 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
   dispatch_float(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
-    T* const d = dlogits.as<T>();
-    const A *const e = exponentials.as<A>(), *const s = sum.as<A>();
+    const A* const s = sum.as<A>();
     const int32_t* const target = targets.as<int32_t>();
     const A scale = static_cast<A>(loss_scale);
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < rows; ++r) {
       const A factor = scale / s[r];
+      const A* const e = exponentials.as<A>() + r * exponentials.pitch();
+      T* const d = dlogits.as<T>() + r * dlogits.pitch();
       const size_t column = index_in_slice(target[r], first, n);
-      const A of_target = column < n ? e[r * n + column] * factor - scale : A{};
-      map_in_thread([factor](auto x) { return x * factor; }, n, d + r * n, e + r * n);
-      if (column < n) d[r * n + column] = static_cast<T>(of_target);
+      const A of_target = column < n ? e[column] * factor - scale : A{};
+      map_in_thread([factor](auto x) { return x * factor; }, n, d, e);
+      if (column < n) d[column] = static_cast<T>(of_target);
     }
   });
 }
@@ -72,6 +74,16 @@ void cross_entropy_loss(Stream&, TensorView losses, ConstTensorView sum,
     const T *const s = sum.as<T>(), *const t = target_logit.as<T>();
     for (size_t r = 0; r < rows; ++r) l[r] = std::log(s[r]) - t[r];
   });
+}
+
+void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
+                           TensorView statistics, ConstTensorView targets, double loss_scale) {
+  const size_t rows = logits.shape()[0];
+  const TensorView maximum = statistics.rows(0, rows), sum = statistics.rows(rows, rows);
+  const TensorView target_logit = statistics.rows(2 * rows, rows);
+  cpu::softmax_maximum(stream, maximum, logits);
+  cpu::softmax_exponentials(stream, logits, sum, target_logit, targets, maximum, 0);
+  cpu::cross_entropy(stream, losses, dlogits, logits, sum, target_logit, targets, 0, loss_scale);
 }
 
 }  // namespace ladder::cpu

@@ -13,9 +13,9 @@ void matmul(Stream&, TensorView out, ConstTensorView a, ConstTensorView b, Matmu
   dispatch_float(a.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const auto multiply_into = [&](auto* elements) {
-      gemm(m, n, k, Matrix<T>{a.as<T>(), a.shape()[1], options.transpose_a},
-           Matrix<T>{b.as<T>(), b.shape()[1], options.transpose_b}, options.accumulate, elements,
-           n);
+      gemm(m, n, k, Matrix<T>{a.as<T>(), a.pitch(), options.transpose_a},
+           Matrix<T>{b.as<T>(), b.pitch(), options.transpose_b}, options.accumulate, elements,
+           out.pitch());
     };
     if (out.dtype() == dtype_of<T>) return multiply_into(out.as<T>());
     multiply_into(out.as<Accumulate<T>>());

@@ -38,7 +38,7 @@ double sum_chunk(const T* x, size_t n, Term term) {
   return Lanes<double>::sum(low + high);
 }
 
-// out = sum over i of term(in[i]). Chunks are added in index order.
+// out = sum over i of term(in[i])
 template <class Term>
 void sum_in_chunks(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
   const size_t n = in.num_elements(), num_chunks = sum_workspace_elements(n);
@@ -53,7 +53,12 @@ void sum_in_chunks(TensorView out, TensorView workspace, ConstTensorView in, Ter
     }
   });
   double total = 0;
-  for (size_t chunk = 0; chunk < num_chunks; ++chunk) total += partial[chunk];
+  for (size_t first = 0; first < num_chunks; first += kSumGroup) {
+    double group = 0;
+    const size_t end = std::min(first + kSumGroup, num_chunks);
+    for (size_t chunk = first; chunk < end; ++chunk) group += partial[chunk];
+    total += group;
+  }
   *out.as<double>() = total;
 }
 

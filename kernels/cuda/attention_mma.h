@@ -25,7 +25,7 @@ template <class T>
 void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, const T* qkv,
                              size_t batch, const Heads& heads);
 
-// row_dot is an input here. While it runs, dqkv also holds sums that are not complete.
+// row_dot is an input here.
 template <class T>
 void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot, const T* dout,
                               const float* logsumexp, const T* qkv, size_t batch,

@@ -1,5 +1,5 @@
-// Tiles of 16-bit elements in shared memory, and the three products of attention that a warp
-// computes with them on tensor cores: a b^T, weights b and a^T b. README.md has pictures.
+// Tiles of 16-bit elements in shared memory, and the two products of attention that a warp
+// computes with them on tensor cores: a b^T and weights b. README.md has pictures.
 #pragma once
 
 #include "kernels/cuda/attention_heads.h"
@@ -90,22 +90,6 @@ __device__ void add_weighted(float (&sums)[kN][4], const float (&weights)[kWeigh
     Fragment y;
     for (unsigned n = 0; n < kN; n += 2) {
       load_transposed(y, b.down(8 * j, 8 * n));
-      mma<T>(sums[n], x, y[0], y[1]);
-      mma<T>(sums[n + 1], x, y[2], y[3]);
-    }
-  }
-}
-
-// sums[i][d] += sum over j < kRows of a[j][column_a + i] b[j][column_b + d]
-template <unsigned kRows, unsigned kN, class T, unsigned kWidthA, unsigned kWidthB>
-__device__ void add_columns_by_columns(float (&sums)[kN][4], const MmaTile<T, kWidthA>& a,
-                                       unsigned column_a, const MmaTile<T, kWidthB>& b,
-                                       unsigned column_b) {
-  for (unsigned j = 0; j < kRows; j += 16) {
-    Fragment x, y;
-    load_transposed(x, a.across(j, column_a));
-    for (unsigned n = 0; n < kN; n += 2) {
-      load_transposed(y, b.down(j, column_b + 8 * n));
       mma<T>(sums[n], x, y[0], y[1]);
       mma<T>(sums[n + 1], x, y[2], y[3]);
     }

@@ -11,27 +11,29 @@ namespace ladder::cuda {
 namespace {
 
 // A thread block computes one row: a row of GPT-2's logits has 200 KB.
-constexpr unsigned kMaxThreads = 512;
+constexpr unsigned kMaxThreads = 1024;
 
-// Calls body(i, pack) for all elements of this thread block's row of n: pack, a constant, is how
-// many are taken at once, from i on. GPT-2 has 50257 tokens, so most rows do not begin where a pack
-// does. The elements before the first whole pack are taken one by one, as are those after the last.
-// REQUIRES: the matrix begins where a pack does.
+// Calls body(i, pack) for all elements of a row of n: pack, a constant, is how many are taken at
+// once, from i on. Those after the last whole pack are taken one by one. REQUIRES: the row begins
+// where a pack does.
 template <unsigned N, class Body>
 __device__ void for_each_pack(size_t n, Body body) {
-  const std::integral_constant<unsigned, 1> one;
-  const size_t before = (N - blockIdx.x * n % N) % N;
-  const size_t first = before < n ? before : n, last = first + (n - first) / N * N;
-  if (threadIdx.x < first) body(size_t{threadIdx.x}, one);
-  for (size_t i = first + threadIdx.x * N; i < last; i += blockDim.x * N) {
+  const size_t last = n / N * N;
+  for (size_t i = threadIdx.x * N; i < last; i += blockDim.x * N) {
     body(i, std::integral_constant<unsigned, N>());
   }
-  if (last + threadIdx.x < n) body(last + threadIdx.x, one);
+  if (last + threadIdx.x < n) body(last + threadIdx.x, std::integral_constant<unsigned, 1>());
+}
+
+// Returns whether every row begins where a pack of N elements does.
+template <unsigned N, class T, class View>
+bool rows_in_packs(const View& matrix) {
+  return packs_are_aligned<N>(matrix.template as<T>()) && matrix.pitch() % N == 0;
 }
 
 template <unsigned N, class T>
-__global__ void maximum_kernel(T* maximum, const T* logits, size_t n) {
-  const T* const row = logits + blockIdx.x * n;
+__global__ void maximum_kernel(T* maximum, const T* logits, size_t n, size_t pitch) {
+  const T* const row = logits + blockIdx.x * pitch;
   T largest = std::numeric_limits<T>::lowest();
   for_each_pack<N>(n, [&](size_t i, auto pack) {
     const auto x = load<pack>(row + i);
@@ -43,9 +45,9 @@ __global__ void maximum_kernel(T* maximum, const T* logits, size_t n) {
 
 template <unsigned N, class T>
 __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const int32_t* targets,
-                                    const T* maximum, size_t first, size_t n) {
+                                    const T* maximum, size_t first, size_t n, size_t pitch) {
   using A = Accumulate<T>;
-  T* const row = logits + blockIdx.x * n;
+  T* const row = logits + blockIdx.x * pitch;
   const A shift = maximum[blockIdx.x];
   const size_t column = index_in_slice(targets[blockIdx.x], first, n);
   if (column == n && threadIdx.x == 0) target_logit[blockIdx.x] = T{0};
@@ -66,9 +68,10 @@ __global__ void exponentials_kernel(T* logits, T* sum, T* target_logit, const in
 
 template <unsigned N, class T, class A = Accumulate<T>>
 __global__ void gradient_kernel(T* dlogits, const A* exponentials, const A* sum,
-                                const int32_t* targets, size_t first, A scale, size_t n) {
-  const A* const row = exponentials + blockIdx.x * n;
-  T* const out = dlogits + blockIdx.x * n;
+                                const int32_t* targets, size_t first, A scale, size_t n,
+                                size_t pitch, size_t out_pitch) {
+  const A* const row = exponentials + blockIdx.x * pitch;
+  T* const out = dlogits + blockIdx.x * out_pitch;
   const A factor = scale / sum[blockIdx.x];
   const size_t column = index_in_slice(targets[blockIdx.x], first, n);
   for_each_pack<N>(n, [&](size_t i, auto pack) {
@@ -76,6 +79,41 @@ __global__ void gradient_kernel(T* dlogits, const A* exponentials, const A* sum,
     Pack<A, pack> d;
     for (unsigned k = 0; k < pack; ++k) {
       d.element[k] = x.element[k] * factor - (i + k == column ? scale : A{0});
+    }
+    store(out + i, d);
+  });
+}
+
+// All of a row. Every thread has the maximum of its elements and their sum relative to it, and then
+// the threads' are combined. The gradient's pass goes backwards, because the end of the row was
+// read last, and is the likeliest to be in the cache.
+template <unsigned N, class T, class A = Accumulate<T>>
+__global__ void __launch_bounds__(kMaxThreads)
+    whole_row_kernel(A* losses, T* dlogits, const A* logits, const int32_t* targets, A scale,
+                     size_t n, size_t pitch, size_t out_pitch) {
+  const A* const row = logits + blockIdx.x * pitch;
+  T* const out = dlogits + blockIdx.x * out_pitch;
+  const size_t column = static_cast<size_t>(targets[blockIdx.x]);
+  const A target = column < n ? row[column] : A{0};  // now, as out may be the same memory
+  A maximum = std::numeric_limits<A>::lowest(), total = 0;
+  for_each_pack<N>(n, [&](size_t i, auto pack) {
+    const auto x = load<pack>(row + i);
+    A largest = maximum;
+    for (unsigned k = 0; k < pack; ++k) largest = std::fmax(largest, x.element[k]);
+    total *= std::exp(maximum - largest);
+    for (unsigned k = 0; k < pack; ++k) total += std::exp(x.element[k] - largest);
+    maximum = largest;
+  });
+  const A shift = block_max(maximum);
+  total = block_sum(total * std::exp(maximum - shift));
+  if (threadIdx.x == 0) losses[blockIdx.x] = std::log(total) - (target - shift);
+  const A factor = scale / total;
+  for_each_pack<N>(n, [&](size_t begin, auto pack) {
+    const size_t i = pack == 1 ? begin : n / N * N - N - begin;
+    const auto x = load<pack>(row + i);
+    Pack<A, pack> d;
+    for (unsigned k = 0; k < pack; ++k) {
+      d.element[k] = std::exp(x.element[k] - shift) * factor - (i + k == column ? scale : A{0});
     }
     store(out + i, d);
   });
@@ -101,10 +139,10 @@ void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits)
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
   dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const T* const x = logits.as<T>();
-    dispatch_pack<T>(packs_are_aligned<kPack<T>>(x), [&](auto pack) {
+    dispatch_pack<T>(rows_in_packs<kPack<T>, T>(logits), [&](auto pack) {
       launch<maximum_kernel<decltype(pack)::value, T>>(stream.native(), blocks_of(rows, n, pack),
-                                                       maximum.as<T>(), x, n);
+                                                       maximum.as<T>(), logits.as<T>(), n,
+                                                       logits.pitch());
     });
   });
 }
@@ -115,11 +153,10 @@ void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
   dispatch_accumulation(logits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    T* const x = logits.as<T>();
-    dispatch_pack<T>(packs_are_aligned<kPack<T>>(x), [&](auto pack) {
+    dispatch_pack<T>(rows_in_packs<kPack<T>, T>(logits), [&](auto pack) {
       launch<exponentials_kernel<decltype(pack)::value, T>>(
-          stream.native(), blocks_of(rows, n, pack), x, sum.as<T>(), target_logit.as<T>(),
-          targets.as<int32_t>(), maximum.as<T>(), first, n);
+          stream.native(), blocks_of(rows, n, pack), logits.as<T>(), sum.as<T>(),
+          target_logit.as<T>(), targets.as<int32_t>(), maximum.as<T>(), first, n, logits.pitch());
     });
   });
 }
@@ -132,12 +169,14 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
   dispatch_float(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
-    T* const d = dlogits.as<T>();
-    const A* const e = exponentials.as<A>();
-    dispatch_pack<A>(packs_are_aligned<kPack<A>>(d, e), [&](auto pack) {
+    constexpr unsigned kElements = kPack<A>;
+    const bool in_packs =
+        rows_in_packs<kElements, T>(dlogits) && rows_in_packs<kElements, A>(exponentials);
+    dispatch_pack<A>(in_packs, [&](auto pack) {
       launch<gradient_kernel<decltype(pack)::value, T, A>>(
-          stream.native(), blocks_of(rows, n, pack), d, e, sum.as<A>(), targets.as<int32_t>(),
-          first, static_cast<A>(loss_scale), n);
+          stream.native(), blocks_of(rows, n, pack), dlogits.as<T>(), exponentials.as<A>(),
+          sum.as<A>(), targets.as<int32_t>(), first, static_cast<A>(loss_scale), n,
+          exponentials.pitch(), dlogits.pitch());
     });
   });
 }
@@ -147,6 +186,24 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
   dispatch_accumulation(losses.dtype(), [&](auto zero) {
     using T = decltype(zero);
     map(stream, Loss(), losses.num_elements(), losses.as<T>(), sum.as<T>(), target_logit.as<T>());
+  });
+}
+
+void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
+                           TensorView, ConstTensorView targets, double loss_scale) {
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  dispatch_float(dlogits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulate<T>;
+    constexpr unsigned kElements = kPack<A>;
+    const bool in_packs =
+        rows_in_packs<kElements, T>(dlogits) && rows_in_packs<kElements, A>(logits);
+    dispatch_pack<A>(in_packs, [&](auto pack) {
+      launch<whole_row_kernel<decltype(pack)::value, T, A>>(
+          stream.native(), blocks_of(rows, n, pack), losses.as<A>(), dlogits.as<T>(),
+          logits.as<A>(), targets.as<int32_t>(), static_cast<A>(loss_scale), n, logits.pitch(),
+          dlogits.pitch());
+    });
   });
 }
 

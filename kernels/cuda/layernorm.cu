@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pack.h"
 
@@ -107,11 +108,6 @@ __global__ void rows_in_registers_kernel(T* din, const T* dout, const T* in, con
 // The kernels for wider rows, or such as do not consist of packs. A warp computes one row. It reads
 // the row up to three times, after the first time from the cache.
 
-// A thread block sums few columns, so that many thread blocks share the work: 768 columns make 96
-// thread blocks. Eight fp32 are the 32 bytes that memory gives at once. For bf16 and fp16 the next
-// thread block finds the other half of the 32 bytes in the cache.
-constexpr unsigned kColumns = 8, kRowGroups = 64;
-
 template <unsigned N, class T, class A = Accumulate<T>>
 __global__ void forward_kernel(T* out, A* means, A* rstds, const T* in, const T* weight,
                                const T* bias, size_t rows, size_t n) {
@@ -179,32 +175,18 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
   }
 }
 
-// Adds the sums over all rows to dweight and dbias. Thread (group, column) sums rows group,
-// group + kRowGroups, ...; then the groups are added in order.
-template <class T, class A = Accumulate<T>>
+// Adds the sums over all rows to dweight and dbias.
+template <unsigned N, class T, class A = Accumulate<T>>
 __global__ void columns_kernel(A* dweight, A* dbias, const T* dout, const T* in, const A* means,
                                const A* rstds, size_t rows, size_t n) {
-  __shared__ A dw_of_group[kRowGroups][kColumns], db_of_group[kRowGroups][kColumns];
-  const unsigned column = threadIdx.x % kColumns, group = threadIdx.x / kColumns;
-  const size_t i = size_t{blockIdx.x} * kColumns + column;
-  A dw = 0, db = 0;
-  if (i < n) {
-    for (size_t row = group; row < rows; row += kRowGroups) {
-      const A d = dout[row * n + i];
-      dw += d * ((in[row * n + i] - means[row]) * rstds[row]);
-      db += d;
+  add_column_sums<N>({dweight, dbias}, rows, n, [&](auto& sums, size_t row, size_t column) {
+    const auto d = load<N>(dout + row * n + column), x = load<N>(in + row * n + column);
+    const A mean = means[row], rstd = rstds[row];
+    for (unsigned k = 0; k < N; ++k) {
+      sums[0][k] += d.element[k] * ((x.element[k] - mean) * rstd);
+      sums[1][k] += d.element[k];
     }
-  }
-  dw_of_group[group][column] = dw;
-  db_of_group[group][column] = db;
-  __syncthreads();
-  if (group > 0 || i >= n) return;
-  for (unsigned other = 1; other < kRowGroups; ++other) {
-    dw += dw_of_group[other][column];
-    db += db_of_group[other][column];
-  }
-  dweight[i] += dw;
-  dbias[i] += db;
+  });
 }
 
 // Returns the shape with one warp for each row, or with the most thread blocks.
@@ -271,9 +253,14 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
       });
     };
     dispatch_row<T>(packs, n, in_registers, from_memory);
-    const dim3 grid(static_cast<unsigned>((n + kColumns - 1) / kColumns));
-    launch<columns_kernel<T>>(stream.native(), {grid, dim3(kColumns * kRowGroups)}, dweight.as<A>(),
-                              dbias.as<A>(), d, x, m, s, rows, n);
+    dispatch_columns<T>(
+        n,
+        [&](auto count) {
+          launch<columns_kernel<decltype(count)::value, T>>(
+              stream.native(), column_slices(n, count), dweight.as<A>(), dbias.as<A>(), d, x, m, s,
+              rows, n);
+        },
+        d, x);
   });
 }
 

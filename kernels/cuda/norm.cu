@@ -1,12 +1,13 @@
 #include "kernels/norm.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/warp.h"
 
 namespace ladder::cuda {
 namespace {
 
-constexpr unsigned kLanes = 8;       // kernels/norm.h promises them and their order
-constexpr unsigned kPartials = 256;  // how many partial sums total_kernel fetches at once
+constexpr unsigned kLanes = 8;  // kernels/norm.h promises them and their order
 
 struct Identity {
   __device__ double operator()(double x) const { return x; }
@@ -35,24 +36,25 @@ __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term
   if (lane == 0 && size > 0) partial[chunk] = total;
 }
 
-// out = ((partial[0] + partial[1]) + partial[2]) + ... One thread adds while the other threads of
-// its thread block fetch the next partial sums. The chain of additions takes some nanoseconds for
-// each kSumChunk elements, less than reading them.
-__global__ void total_kernel(double* out, const double* partial, size_t count) {
-  __shared__ double next[2][kPartials];
-  const unsigned thread = threadIdx.x;
+// Each thread block adds, in index order, up to `size` of the sums in[0], in[stride], ...: block b
+// writes ((in[first] + in[first + stride]) + ...), where first = b * size, to out[first]. One
+// thread adds what the others have fetched; a chain of 1024 additions takes some microseconds.
+__global__ void total_kernel(double* out, const double* in, size_t count, size_t size,
+                             size_t stride) {
+  __shared__ double fetched[kSumGroup];
+  const size_t first = blockIdx.x * size, end = first + size < count ? first + size : count;
   double total = 0;
-  if (thread < count) next[0][thread] = partial[thread];
-  for (size_t first = 0; first < count; first += kPartials) {
-    const unsigned half = first / kPartials % 2;
-    const size_t ahead = first + kPartials + thread;
+  for (size_t begin = first; begin < end; begin += kSumGroup) {
+    const size_t here = end - begin < kSumGroup ? end - begin : kSumGroup;
+    __syncthreads();  // the sums before these have been added
+    for (size_t i = threadIdx.x; i < here; i += blockDim.x) {
+      fetched[i] = in[(begin + i) * stride];
+    }
     __syncthreads();
-    if (ahead < count) next[1 - half][thread] = partial[ahead];
-    if (thread > 0) continue;
-    const size_t size = count - first < kPartials ? count - first : kPartials;
-    for (size_t i = 0; i < size; ++i) total += next[half][i];
+    if (threadIdx.x > 0) continue;
+    for (size_t i = 0; i < here; ++i) total += fetched[i];
   }
-  if (thread == 0) *out = total;
+  if (threadIdx.x == 0) out[first] = total;
 }
 
 template <class Term>
@@ -65,8 +67,12 @@ void sum_in_blocks(Stream& stream, TensorView out, TensorView workspace, ConstTe
     launch<partial_sums_kernel<T, Term>>(stream.native(), threads_for(blocks * kLanes), partial,
                                          in.as<T>(), n, term);
   });
-  launch<total_kernel>(stream.native(), {dim3(1), dim3(kPartials)}, out.as<double>(), partial,
-                       blocks);
+  const size_t groups = (blocks + kSumGroup - 1) / kSumGroup;
+  const dim3 threads(256);
+  launch<total_kernel>(stream.native(), {dim3(static_cast<unsigned>(groups)), threads}, partial,
+                       partial, blocks, kSumGroup, size_t{1});
+  launch<total_kernel>(stream.native(), {dim3(1), threads}, out.as<double>(), partial, groups,
+                       std::max<size_t>(groups, 1), kSumGroup);
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ __device__ Pack<To, N> convert(const Pack<From, N>& pack) {
   }
 }
 
-// Copies a pack between memory and registers. On a GPU that is one instruction for a pack of 8 or 16
-// bytes, but only because it is copied as uint2 or uint4: nvcc copies the pack itself element by
+// Copies a pack between memory and registers. On a GPU that is one instruction for a pack of 8 or
+// 16 bytes, but only because it is copied as uint2 or uint4: nvcc copies the pack itself element by
 // element where the elements are of bf16 or fp16.
 template <class T, unsigned N>
 __device__ void copy_pack(Pack<T, N>* to, const Pack<T, N>* from) {

@@ -60,7 +60,7 @@ Tensor& Tensor::operator=(Tensor&& other) noexcept {
 }
 
 void check_argument(const char* kernel, const char* argument, const ConstTensorView& view,
-                    DeviceType device, DType dtype, const Shape& shape) {
+                    DeviceType device, DType dtype, const Shape& shape, Rows rows) {
   const auto wrong = [&](const std::string& what) {
     throw Error(concat(kernel, ": argument `", argument, "` ", what));
   };
@@ -73,6 +73,9 @@ void check_argument(const char* kernel, const char* argument, const ConstTensorV
   }
   if (view.shape() != shape) {
     wrong(concat("has shape ", to_string(view.shape()), ", expected ", to_string(shape)));
+  }
+  if (rows == Rows::contiguous && !view.is_contiguous()) {
+    wrong("has rows that lie apart, which this kernel does not take");
   }
 }
 

@@ -1,5 +1,5 @@
-// Tensors own memory; views refer to it. Both are contiguous and row-major, and have at most four
-// dimensions.
+// Tensors own memory; views refer to it. Both are row-major, and have at most four dimensions. A
+// tensor is contiguous, and so is a view, unless it was made by first_columns().
 #pragma once
 
 #include <array>
@@ -62,7 +62,11 @@ class BasicView {
   template <class Other>
   requires(std::is_const_v<Void> && !std::is_const_v<Other>)
       BasicView(const BasicView<Other>& other)
-      : BasicView(other.data(), other.dtype(), other.device(), other.shape()) {}
+      : data_(other.data()),
+        dtype_(other.dtype()),
+        device_(other.device()),
+        shape_(other.shape()),
+        pitch_(other.is_contiguous() ? 0 : other.pitch()) {}
 
   bool empty() const { return data_ == nullptr; }
   Void* data() const { return data_; }
@@ -71,6 +75,13 @@ class BasicView {
   const Shape& shape() const { return shape_; }
   size_t num_elements() const { return shape_.num_elements(); }
   size_t num_bytes() const { return num_elements() * size_of(dtype_); }
+  bool is_contiguous() const { return pitch_ == 0; }
+  // Returns the number of elements from the begin of one row to the begin of the next, where a row
+  // is an index of the outermost dimension. REQUIRES: at least one dimension.
+  size_t pitch() const {
+    if (pitch_ != 0) return pitch_;
+    return shape_[0] == 0 ? 0 : num_elements() / shape_[0];
+  }
 
   // Returns the elements, for kernel bodies and for host memory. REQUIRES: T is the dtype's type.
   template <class T>
@@ -80,8 +91,10 @@ class BasicView {
     return static_cast<Element*>(data_);
   }
 
-  // Returns the same elements with another shape. REQUIRES: the same number of elements.
+  // Returns the same elements with another shape. REQUIRES: the same number of elements, and that
+  // they are contiguous.
   BasicView reshape(const Shape& shape) const {
+    check(is_contiguous(), "TensorView::reshape: the rows lie apart");
     check(shape.num_elements() == num_elements(),
           "TensorView::reshape: another number of elements");
     return BasicView(data_, dtype_, device_, shape);
@@ -90,10 +103,13 @@ class BasicView {
   BasicView rows(size_t first, size_t count) const {
     check(shape_.num_dims() > 0 && first <= shape_[0] && count <= shape_[0] - first,
           "TensorView::rows: out of range");
-    const Shape part = shape_.with_rows(count);
-    const size_t row_bytes = shape_[0] == 0 ? 0 : num_bytes() / shape_[0];
-    using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
-    return BasicView(static_cast<Byte*>(data_) + first * row_bytes, dtype_, device_, part);
+    return part(first * pitch(), shape_.with_rows(count), pitch_);
+  }
+  // Returns columns [0, count) of a matrix. Its rows then lie apart, which only those kernels take
+  // that say so.
+  BasicView first_columns(size_t count) const {
+    check(shape_.num_dims() == 2 && count <= shape_[1], "TensorView::first_columns: out of range");
+    return part(0, {shape_[0], count}, count == pitch() ? 0 : pitch());
   }
   // Returns elements [first, first + shape.num_elements()) in storage order, with this shape.
   BasicView elements(size_t first, const Shape& shape) const {
@@ -101,10 +117,18 @@ class BasicView {
   }
 
  private:
+  BasicView part(size_t first, const Shape& shape, size_t pitch) const {
+    using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
+    BasicView view(static_cast<Byte*>(data_) + first * size_of(dtype_), dtype_, device_, shape);
+    view.pitch_ = pitch;
+    return view;
+  }
+
   Void* data_ = nullptr;
   DType dtype_ = DType::fp32;
   DeviceType device_ = DeviceType::cpu;
   Shape shape_;
+  size_t pitch_ = 0;  // 0 if the view is contiguous
 };
 
 using TensorView = BasicView<void>;
@@ -136,9 +160,14 @@ class Tensor {
   TensorView view_;
 };
 
+// Whether a kernel takes matrices whose rows lie apart.
+enum class Rows { contiguous, apart };
+
 // Throws an Error that names `kernel`, `argument` and what is wrong, unless the view is on `device`
-// and has `dtype` and `shape`. Every kernel checks every argument with it.
+// and has `dtype` and `shape`, and its rows lie as they may. Every kernel checks every argument
+// with it.
 void check_argument(const char* kernel, const char* argument, const ConstTensorView& view,
-                    DeviceType device, DType dtype, const Shape& shape);
+                    DeviceType device, DType dtype, const Shape& shape,
+                    Rows rows = Rows::contiguous);
 
 }  // namespace ladder

@@ -8,6 +8,8 @@ namespace ladder {
 namespace {
 using namespace testing;
 
+constexpr double kUnwritten = 12345;  // is exact in every dtype of a classifier
+
 struct Inputs {
   Inputs(DType dtype_, size_t rows_, size_t vocab_)
       : dtype(dtype_),
@@ -120,6 +122,29 @@ void require_gradient_of_loss(const Inputs& x, const Reference& expected, double
   require_within(gradient, scaled, rounding_error(x.dtype, error), size);
 }
 
+// All three steps at once, with rows that lie `pitch` elements apart.
+Result run_whole(const Inputs& x, size_t pitch, double loss_scale) {
+  Values spaced(x.rows * pitch, kUnwritten);
+  for (size_t i = 0; i < x.logits.size(); ++i) {
+    spaced[i / x.vocab * pitch + i % x.vocab] = x.logits[i];
+  }
+  const Array memory(x.dtype, {x.rows, pitch}, spaced);
+  const TensorView logits = memory.view().first_columns(x.vocab);
+  const Array losses(x.dtype, {x.rows}), statistics(x.dtype, {3 * x.rows});
+  softmax_cross_entropy(stream(), losses, logits, logits, statistics,
+                        Array(DType::int32, {x.rows}, x.targets), loss_scale);
+  Values gradient;
+  const Values written = memory.values();
+  for (size_t i = 0; i < written.size(); ++i) {
+    if (i % pitch < x.vocab) {
+      gradient.push_back(written[i]);
+    } else if (written[i] != kUnwritten) {
+      FAIL("element " << i << ", between the rows, became " << written[i]);
+    }
+  }
+  return {losses.values(), gradient};
+}
+
 void compare(const Inputs& x) {
   INFO(name_of(x.dtype) << " " << x.rows << "x" << x.vocab);
   const Reference expected(x);
@@ -144,6 +169,11 @@ void compare(const Inputs& x) {
   const Result got = run_last(x, steps, 0, loss_scale);
   require_losses(x, expected, got.losses);
   require_gradient_of_loss(x, expected, loss_scale, got.gradient);
+  for (size_t pitch : {x.vocab, (x.vocab + 7) / 8 * 8, x.vocab + 3}) {
+    const Result whole = run_whole(x, pitch, loss_scale);
+    require_losses(x, expected, whole.losses);
+    require_gradient_of_loss(x, expected, loss_scale, whole.gradient);
+  }
 }
 
 constexpr size_t kVocabularies[] = {1, 17, 63, 64, 65, 2500};  // GPU threads have several of 2,500

@@ -50,6 +50,11 @@ TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {
   check_cost(position_backward_cost(view({3, 4}), view({2, 3, 4})), 24, 96 + 48, 48);
 }
 
+TEST_CASE("softmax and its gradient on 5 rows of 7 logits: read once, written once") {
+  check_cost(softmax_cross_entropy_cost(view({5}), view({5, 7}), view({5, 7})), 6 * 35, 140 + 20,
+             140 + 20);
+}
+
 TEST_CASE("the losses alone: a logarithm and a subtraction for each row") {
   check_cost(cross_entropy_loss_cost(view({5})), 10, 40, 20);
 }

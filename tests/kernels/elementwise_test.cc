@@ -137,7 +137,7 @@ void require_casts_of_all(DType dtype) {
     if (!is_same) FAIL("the bits " << bits << " became " << wide[bits] << ", then " << back[bits]);
     const float next = Low::from_bits(static_cast<uint16_t>(bits + 1));
     if (!std::isfinite(value) || !std::isfinite(next) || value == 0) continue;
-    const uint32_t middle = std::bit_cast<uint32_t>((value + next) / 2);
+    const uint32_t middle = std::bit_cast<uint32_t>(value / 2 + next / 2);
     between.insert(between.end(), {middle - 1, middle, middle + 1});
   }
   const std::vector<uint16_t> got = cast_bits<uint16_t>(dtype, DType::fp32, between);

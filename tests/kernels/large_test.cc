@@ -204,8 +204,9 @@ TEST_CASE("large: AdamW and sums over all elements") {
 
   const Pair x(dtype, kFlat, {kSumChunk});
   const Shape partials = {sum_workspace_elements(kElements)};
-  const Pair workspace = zeros(DType::fp64, partials, {1}), total = zeros(DType::fp64, {1}, {1});
   for (const auto kernel : {&sum, &squared_norm}) {
+    // New for each: of the partial sums only the outer thread blocks' are written.
+    const Pair workspace = zeros(DType::fp64, partials, {1}), total = zeros(DType::fp64, {1}, {1});
     run_both(partials[0],
              [&](auto pick) { kernel(stream(), pick(total), pick(workspace), pick(x)); });
     total.require_same(1);
@@ -320,6 +321,13 @@ TEST_CASE("large: the classifier's kernels") {
   run_both(kRows, [&](auto pick) {
     cross_entropy(stream(), pick(losses), pick(dlogits), pick(logits), pick(sum),
                   pick(target_logit), pick(targets), 0, 1);
+  });
+  dlogits.require_same(kColumns);
+  losses.require_same(1);
+  const Pair statistics = zeros(sums, {3 * kRows}, {3});
+  run_both(kRows, [&](auto pick) {
+    softmax_cross_entropy(stream(), pick(losses), pick(dlogits), pick(logits), pick(statistics),
+                          pick(targets), 1);
   });
   dlogits.require_same(kColumns);
   losses.require_same(1);

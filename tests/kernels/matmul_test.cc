@@ -81,6 +81,78 @@ TEST_CASE("matmul equals the reference for all transposes, with and without accu
   }
 }
 
+// A matrix whose rows begin where products want them, with NaN between them.
+class Padded {
+ public:
+  Padded(DType dtype, size_t rows, size_t columns, const Values& values)
+      : columns_(columns), memory_(dtype, {rows, pitch()}, spaced(rows, values)) {}
+
+  TensorView view() const { return memory_.view().first_columns(columns_); }
+  // Returns the elements of the matrix. What is between its rows must be as it was.
+  Values values() const {
+    Values kept;
+    const Values all = memory_.values();
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (i % pitch() < columns_) {
+        kept.push_back(all[i]);
+      } else if (!std::isnan(all[i])) {
+        FAIL("element " << i << ", between the rows, became " << all[i]);
+      }
+    }
+    return kept;
+  }
+
+ private:
+  size_t pitch() const { return (columns_ + 7) / 8 * 8; }
+  Values spaced(size_t rows, const Values& values) const {
+    Values all(rows * pitch(), std::nan(""));
+    for (size_t i = 0; i < values.size(); ++i) {
+      all[i / columns_ * pitch() + i % columns_] = values[i];
+    }
+    return all;
+  }
+
+  size_t columns_;
+  Array memory_;
+};
+
+// An extent of 64 or more that lies along rows is computed in two parts if it is no multiple of 8.
+TEST_CASE("matmul of matrices whose rows lie apart") {
+  const OnDevice on = on_every_device();
+  struct Extents {
+    size_t m, n, k;
+  };
+  for (const Extents& e : {Extents{65, 16, 24}, Extents{16, 65, 24}, Extents{16, 24, 65},
+                           Extents{67, 71, 77}, Extents{33, 7, 5}}) {
+    for (DType dtype : floats()) {
+      for (int bits = 0; bits < 8; ++bits) {
+        const MatmulOptions options{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+        for (DType out_dtype : {dtype, accumulation_dtype(dtype)}) {
+          INFO(name_of(dtype) << " into " << name_of(out_dtype) << " " << e.m << "x" << e.n << "x"
+                              << e.k << " options " << bits);
+          const Values a = random_values(dtype, e.m * e.k, "a");
+          const Values b = random_values(dtype, e.k * e.n, "b");
+          const Values start = random_values(out_dtype, e.m * e.n, "start");
+          const Padded x(dtype, options.transpose_a ? e.k : e.m, options.transpose_a ? e.m : e.k,
+                         a);
+          const Padded y(dtype, options.transpose_b ? e.n : e.k, options.transpose_b ? e.k : e.n,
+                         b);
+          const Padded out(out_dtype, e.m, e.n,
+                           options.accumulate ? start : Values(start.size(), std::nan("")));
+          matmul(stream(), out.view(), x.view(), y.view(), options);
+          const Product expected = reference_matmul(e.m, e.n, e.k, a, b, start, options);
+          // As above; and a sum in two parts is stored, and rounded, twice, the first time with few
+          // of its terms.
+          const double stored_twice = storage_error(out_dtype, 1);
+          require_within(out_dtype, out.values(), expected.out,
+                         rounding_error(dtype, static_cast<double>(e.k) + 1) + stored_twice,
+                         expected.size);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("matmul rounds the sum to bf16 or fp16 once, however long it is") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {

@@ -142,6 +142,28 @@ TEST_CASE("views: reshape, rows, elements") {
   CHECK(!view.empty());
 }
 
+TEST_CASE("views: the first columns of a matrix, whose rows then lie apart") {
+  Memory memory(DeviceType::cpu, "device", 0);
+  const Tensor tensor(memory, Category::workspace, DType::fp32, {4, 6});
+  float* const data = tensor.view().as<float>();
+  const TensorView view = tensor.view().first_columns(5);
+  CHECK(view.shape() == Shape{4, 5});
+  CHECK(view.pitch() == 6);
+  CHECK(!view.is_contiguous());
+  CHECK(view.num_bytes() == 80);  // without what lies between the rows
+  CHECK(view.rows(1, 2).as<float>() == data + 6);
+  CHECK(view.rows(1, 2).pitch() == 6);
+  CHECK(ConstTensorView(view).pitch() == 6);
+  CHECK(view.first_columns(2).pitch() == 6);
+  CHECK_THROWS_WITH(view.reshape({20}), Contains("lie apart"));
+  CHECK_THROWS_AS(view.elements(0, {5}), Error);
+  CHECK_THROWS_AS(view.first_columns(6), Error);
+  CHECK_THROWS_AS(tensor.view().reshape({24}).first_columns(1), Error);
+  CHECK(tensor.view().first_columns(6).is_contiguous());
+  CHECK(tensor.view().pitch() == 6);
+  CHECK(tensor.view().rows(0, 0).pitch() == 0);
+}
+
 TEST_CASE("check_argument names the kernel, the argument and what is wrong") {
   Memory memory(DeviceType::cpu, "device", 0);
   const Tensor tensor(memory, Category::workspace, DType::fp32, {4, 6});
@@ -156,6 +178,10 @@ TEST_CASE("check_argument names the kernel, the argument and what is wrong") {
   CHECK_THROWS_WITH(check_it(tensor, DType::fp64, {4, 6}), says("is fp32, expected fp64"));
   CHECK_THROWS_WITH(check_it(tensor, DType::fp32, {6, 4}),
                     says("has shape (4, 6), expected (6, 4)"));
+  const TensorView apart = tensor.view().first_columns(5);
+  CHECK_THROWS_WITH(check_it(apart, DType::fp32, {4, 5}), says("has rows that lie apart"));
+  CHECK_NOTHROW(
+      check_argument("matmul", "a", apart, DeviceType::cpu, DType::fp32, {4, 5}, Rows::apart));
 }
 
 TEST_CASE("check and fail name the place") {

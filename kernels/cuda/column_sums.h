@@ -1,0 +1,75 @@
+// Sums over the rows of a matrix, one for each column: the gradients of biases and of layernorm's
+// weights.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernels/cuda/pack.h"
+
+namespace ladder::cuda {
+
+// A thread block sums 16 neighbouring packs of columns. In bf16 a pack has two elements, so the
+// slices of a row are 64 bytes, which is what an H100's memory gives at once. They are no wider,
+// because narrow slices make many thread blocks: 768 columns in bf16 make 24.
+inline constexpr unsigned kSlots = 16, kRowLanes = 64;
+
+template <class T>
+inline constexpr unsigned kColumnPack = std::max<size_t>(1, 4 / sizeof(T));
+
+// Returns the shape for packs of N columns.
+inline LaunchShape column_slices(size_t columns, unsigned N) {
+  const size_t of_block = size_t{kSlots} * N;
+  return {dim3(static_cast<unsigned>((columns + of_block - 1) / of_block)),
+          dim3(kSlots * kRowLanes)};
+}
+
+// Adds sums over all rows to out[s][column]. term(sums, row, column) adds the terms of one row and
+// N columns, from `column` on, to sums[s][0], ..., sums[s][N - 1]. Lane l of 64 takes rows l, l +
+// 64,
+// ...; then the lanes are added by halves.
+template <unsigned N, unsigned kSums, class A, class Term>
+__device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t columns, Term term) {
+  __shared__ A of_lane[kRowLanes][kSlots][kSums][N];
+  const unsigned lane = threadIdx.x / kSlots, slot = threadIdx.x % kSlots;
+  const size_t column = (size_t{blockIdx.x} * kSlots + slot) * N;
+  A sums[kSums][N] = {};
+  if (column < columns) {
+    size_t row = lane;
+    // The loads of eight rows do not depend on each other, and go on at the same time.
+    for (; row + 7 * kRowLanes < rows; row += 8 * kRowLanes) {
+#pragma unroll
+      for (unsigned next = 0; next < 8; ++next) term(sums, row + next * kRowLanes, column);
+    }
+    for (; row < rows; row += kRowLanes) term(sums, row, column);
+  }
+  const auto for_each_sum = [](auto body) {
+    for (unsigned s = 0; s < kSums; ++s) {
+      for (unsigned k = 0; k < N; ++k) body(s, k);
+    }
+  };
+  for_each_sum([&](unsigned s, unsigned k) { of_lane[lane][slot][s][k] = sums[s][k]; });
+  for (unsigned half = kRowLanes / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (lane >= half) continue;
+    for_each_sum([&](unsigned s, unsigned k) {
+      of_lane[lane][slot][s][k] += of_lane[lane + half][slot][s][k];
+    });
+  }
+  if (lane > 0 || column >= columns) return;
+  for_each_sum([&](unsigned s, unsigned k) { out[s][column + k] += of_lane[0][slot][s][k]; });
+}
+
+// Calls function(constant) with the number of columns in a pack: as many as fit into 4 bytes, or
+// one if the rows do not consist of such packs.
+template <class T, class... At, class Function>
+void dispatch_columns(size_t columns, Function&& function, const At*... at) {
+  constexpr unsigned N = kColumnPack<T>;
+  if (columns % N == 0 && packs_are_aligned<N>(at...)) {
+    function(std::integral_constant<unsigned, N>());
+  } else {
+    function(std::integral_constant<unsigned, 1>());
+  }
+}
+
+}  // namespace ladder::cuda
