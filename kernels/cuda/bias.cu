@@ -7,9 +7,12 @@ namespace ladder::cuda {
 namespace {
 
 template <unsigned N, class T, class A = Accumulate<T>>
-__global__ void bias_backward_kernel(A* dbias, const T* dout, size_t rows, size_t columns) {
-  add_column_sums<N>({dbias}, rows, columns, [&](auto& sums, size_t row, size_t column) {
-    const auto d = load<N>(dout + row * columns + column);
+__global__ void __launch_bounds__(kColumnThreads, 1)
+    bias_backward_kernel(A* dbias, const T* dout, size_t rows, size_t columns) {
+  const auto fetch = [&](size_t row, size_t column) {
+    return load<N>(dout + row * columns + column);
+  };
+  add_column_sums<N>({dbias}, rows, columns, fetch, [](auto& sums, const auto& d) {
     for (unsigned k = 0; k < N; ++k) sums[0][k] += d.element[k];
   });
 }

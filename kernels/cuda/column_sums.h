@@ -12,7 +12,7 @@ namespace ladder::cuda {
 // A thread block sums 16 neighbouring packs of columns. In bf16 a pack has two elements, so the
 // slices of a row are 64 bytes, which is what an H100's memory gives at once. They are no wider,
 // because narrow slices make many thread blocks: 768 columns in bf16 make 24.
-inline constexpr unsigned kSlots = 16, kRowLanes = 64;
+inline constexpr unsigned kSlots = 16, kRowLanes = 64, kColumnThreads = kSlots * kRowLanes;
 
 template <class T>
 inline constexpr unsigned kColumnPack = std::max<size_t>(1, 4 / sizeof(T));
@@ -20,28 +20,34 @@ inline constexpr unsigned kColumnPack = std::max<size_t>(1, 4 / sizeof(T));
 // Returns the shape for packs of N columns.
 inline LaunchShape column_slices(size_t columns, unsigned N) {
   const size_t of_block = size_t{kSlots} * N;
-  return {dim3(static_cast<unsigned>((columns + of_block - 1) / of_block)),
-          dim3(kSlots * kRowLanes)};
+  return {dim3(static_cast<unsigned>((columns + of_block - 1) / of_block)), dim3(kColumnThreads)};
 }
 
-// Adds sums over all rows to out[s][column]. term(sums, row, column) adds the terms of one row and
-// N columns, from `column` on, to sums[s][0], ..., sums[s][N - 1]. Lane l of 64 takes rows l, l +
-// 64,
-// ...; then the lanes are added by halves.
-template <unsigned N, unsigned kSums, class A, class Term>
-__device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t columns, Term term) {
+// Adds sums over all rows to out[s][column]. fetch(row, column) loads what one row and N columns,
+// from `column` on, are summed from, and add(sums, fetched) adds it to sums[s][0], ..., sums[s][N -
+// 1]. Lane l of 64 takes rows l, l + 64, ...; then the lanes are added by halves.
+//
+// What eight rows need is fetched before the first of them is added: memory answers after some
+// hundred nanoseconds, and a thread block sees 64 rows at a time. The compiler would fetch and add
+// them one after the other, to save registers.
+template <unsigned N, unsigned kSums, class A, class Fetch, class Add>
+__device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t columns, Fetch fetch,
+                                Add add) {
+  constexpr unsigned kAhead = 8;
   __shared__ A of_lane[kRowLanes][kSlots][kSums][N];
   const unsigned lane = threadIdx.x / kSlots, slot = threadIdx.x % kSlots;
   const size_t column = (size_t{blockIdx.x} * kSlots + slot) * N;
   A sums[kSums][N] = {};
   if (column < columns) {
     size_t row = lane;
-    // The loads of eight rows do not depend on each other, and go on at the same time.
-    for (; row + 7 * kRowLanes < rows; row += 8 * kRowLanes) {
+    for (; row + (kAhead - 1) * kRowLanes < rows; row += kAhead * kRowLanes) {
+      decltype(fetch(row, column)) fetched[kAhead];
 #pragma unroll
-      for (unsigned next = 0; next < 8; ++next) term(sums, row + next * kRowLanes, column);
+      for (unsigned k = 0; k < kAhead; ++k) fetched[k] = fetch(row + k * kRowLanes, column);
+#pragma unroll
+      for (unsigned k = 0; k < kAhead; ++k) add(sums, fetched[k]);
     }
-    for (; row < rows; row += kRowLanes) term(sums, row, column);
+    for (; row < rows; row += kRowLanes) add(sums, fetch(row, column));
   }
   const auto for_each_sum = [](auto body) {
     for (unsigned s = 0; s < kSums; ++s) {

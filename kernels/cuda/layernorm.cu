@@ -177,14 +177,21 @@ __global__ void rows_kernel(T* din, const T* dout, const T* in, const T* weight,
 
 // Adds the sums over all rows to dweight and dbias.
 template <unsigned N, class T, class A = Accumulate<T>>
-__global__ void columns_kernel(A* dweight, A* dbias, const T* dout, const T* in, const A* means,
-                               const A* rstds, size_t rows, size_t n) {
-  add_column_sums<N>({dweight, dbias}, rows, n, [&](auto& sums, size_t row, size_t column) {
-    const auto d = load<N>(dout + row * n + column), x = load<N>(in + row * n + column);
-    const A mean = means[row], rstd = rstds[row];
+__global__ void __launch_bounds__(kColumnThreads, 1)
+    columns_kernel(A* dweight, A* dbias, const T* dout, const T* in, const A* means, const A* rstds,
+                   size_t rows, size_t n) {
+  struct Fetched {
+    Pack<A, N> d, x;
+    A mean, rstd;
+  };
+  const auto fetch = [&](size_t row, size_t column) {
+    return Fetched{load<N>(dout + row * n + column), load<N>(in + row * n + column), means[row],
+                   rstds[row]};
+  };
+  add_column_sums<N>({dweight, dbias}, rows, n, fetch, [](auto& sums, const Fetched& f) {
     for (unsigned k = 0; k < N; ++k) {
-      sums[0][k] += d.element[k] * ((x.element[k] - mean) * rstd);
-      sums[1][k] += d.element[k];
+      sums[0][k] += f.d.element[k] * ((f.x.element[k] - f.mean) * f.rstd);
+      sums[1][k] += f.d.element[k];
     }
   });
 }
