@@ -8,7 +8,8 @@ namespace ladder {
 namespace {
 
 // The axes on which ranks sum. Pipeline stages only send and receive.
-constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding};
+constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding,
+                                 Axis::expert_data};
 
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
   const auto alone = [&] {
@@ -34,7 +35,8 @@ size_t elements_of(Axis axis, const ProcessGrid& grid) {
 GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   check(world.size() == grid.world_size() && world.rank() == grid.rank,
         "the grid is not that of these ranks");
-  for (Axis axis : {Axis::data, Axis::context, Axis::tensor, Axis::pipeline}) {
+  for (Axis axis :
+       {Axis::data, Axis::context, Axis::tensor, Axis::pipeline, Axis::expert, Axis::expert_data}) {
     groups_[axis] = group_on(axis, world, grid);
   }
   pipeline_gradients_ = group_on(Axis::pipeline, world, grid);

@@ -25,7 +25,7 @@ class GridGroups {
 
   // Returns the group along an axis, as in groups[Axis::tensor]. groups[Axis::pipeline] is the one
   // for activations, and its ranks are the stages. In groups[Axis::embedding] the first stage is
-  // rank 0 and the last stage is rank 1. REQUIRES: `axis` is one of kGridAxes, or embedding.
+  // rank 0 and the last stage is rank 1. REQUIRES: any axis but world.
   Communicator& operator[](Axis axis) { return *groups_.at(axis); }
   // Returns the pipeline's other group, which is for gradients.
   Communicator& pipeline_gradients() { return *pipeline_gradients_; }

@@ -103,10 +103,15 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   };
   using Kind = ActivationSpec::Kind;
   input_ = make({"input", Kind::rows, hidden_});
-  for (size_t index = 0; index < layout.count(OperationKind::block); ++index) {
+  for (const Operation& operation : layout.operations()) {
+    if (operation.kind != OperationKind::block) continue;
     std::vector<Tensor>& block = blocks_.emplace_back();
     for (size_t i = 0; i < block_specs_.size(); ++i) {
-      block.push_back(find_shared(index, i) == nullptr ? make(block_specs_[i]) : Tensor());
+      const size_t step = block_specs_[i].step;
+      const bool is_of_mlp = step == BlockStep::fc || step == BlockStep::gelu;
+      const bool is_here = find_shared(operation.index, i) == nullptr;
+      const bool is_used = operation.has_mlp || !is_of_mlp;
+      block.push_back(is_here && is_used ? make(block_specs_[i]) : Tensor());
     }
   }
   if (!layout.has(OperationKind::final_norm)) return;
@@ -136,7 +141,8 @@ Shape Activations::shape_of(const ActivationSpec& spec) const {
 BlockActivations Activations::block(size_t index) const {
   BlockActivations views;
   for (size_t i = 0; i < views.size(); ++i) {
-    views[i] = tensor(index, i).view().elements(0, shape_of(block_specs_[i]));
+    const TensorView whole = tensor(index, i);
+    if (!whole.empty()) views[i] = whole.elements(0, shape_of(block_specs_[i]));
   }
   return views;
 }

@@ -26,7 +26,8 @@ struct ActivationSpec {
   size_t step = 0;     // the step of the transformer block that computes it
 };
 
-// Returns the tensors of a transformer block, in the order of BlockActivation::Index.
+// Returns the tensors of a transformer block, in the order of BlockActivation::Index. A block with
+// experts has no fc and no gelu.
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
 
 // Allocates one such tensor for `rows` rows. `dtype` is the compute dtype.

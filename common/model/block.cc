@@ -19,6 +19,21 @@ View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
 
+// Computes workspace.narrow, the gradient with respect to ln_2, from that with respect to `out`.
+void mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
+                  const BlockActivations& a, const ConstUnitView& w,
+                  const BlockWorkspace& workspace, const TensorParallel& tensor) {
+  const TensorView narrow = workspace.narrow, wide = workspace.wide;
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual);
+  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
+  linear_backward_weight(stream, g[P::mlp_proj_weight], g[P::mlp_proj_bias], d_out, a[A::gelu]);
+  gelu_backward(stream, wide, wide, a[A::fc]);
+  linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
+  Work sum = tensor.enter_backward(stream, narrow);
+  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, a[A::ln_2]);
+  sum.wait(stream);
+}
+
 }  // namespace
 
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
@@ -62,21 +77,14 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
 
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                     const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
-                    const BlockWorkspace& workspace, const TensorParallel& tensor) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide;
+                    const BlockWorkspace& workspace, const TensorParallel& tensor, bool has_mlp) {
+  const TensorView narrow = workspace.narrow;
   const TensorView logsumexp = a[A::logsumexp];
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual);
-  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
-  linear_backward_weight(stream, g[P::mlp_proj_weight], g[P::mlp_proj_bias], d_out, a[A::gelu]);
-  gelu_backward(stream, wide, wide, a[A::fc]);
-  linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
-  Work sum = tensor.enter_backward(stream, narrow);
-  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, a[A::ln_2]);
-  sum.wait(stream);
+  if (has_mlp) mlp_backward(stream, d_residual, g, a, w, workspace, tensor);
   layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], narrow, a[A::middle],
                      w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
-  const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
+  const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
   const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual);
   linear_backward_input(stream, dattention, d_middle, w[P::attn_proj_weight]);
@@ -86,7 +94,7 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                      by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
                      logsumexp, by_sequence(a[A::qkv], logsumexp));
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
-  sum = tensor.enter_backward(stream, narrow);
+  Work sum = tensor.enter_backward(stream, narrow);
   linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], dqkv, a[A::ln_1]);
   sum.wait(stream);
   layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], narrow, in,

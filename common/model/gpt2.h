@@ -6,6 +6,7 @@
 #include "common/model/activations.h"
 #include "common/model/hooks.h"
 #include "common/model/layout.h"
+#include "common/model/mixture.h"
 
 namespace ladder {
 
@@ -19,8 +20,9 @@ class Gpt2 {
   // where weights and gradients are. If the layout has slices of tensors, `tensor` has the
   // functions that combine results with the ranks that hold the other slices. `plan` says what
   // blocks drop; the activations that are passed to the calls below must have the same plan.
+  // `mixture` runs the experts of blocks that have them, and must outlive this object.
   Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-       TensorParallel tensor = {}, RecomputePlan plan = {});
+       TensorParallel tensor = {}, RecomputePlan plan = {}, Mixture* mixture = nullptr);
 
   // Returns the uses of a training micro-batch, in order.
   const std::vector<Use>& training_walk() const { return training_; }
@@ -80,6 +82,7 @@ class Gpt2 {
   TensorView gradients_;
   TensorParallel tensor_;
   RecomputePlan plan_;
+  Mixture* mixture_;
   std::vector<Use> training_, evaluation_;  // the walks of one micro-batch
 };
 

@@ -17,6 +17,9 @@ struct ModelPart {
   size_t first = 0, end = kToTheEnd;
   // With tensor parallelism a rank has slice `tensor_rank` of every tensor that is split.
   size_t tensor_rank = 0, tensor_size = 1;
+  // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
+  // of every block.
+  size_t expert_rank = 0, expert_size = 1;
 };
 
 // A rank's units lie one after the other in its flat buffers. Each is padded with zeros to a
@@ -28,7 +31,8 @@ struct ModelPart {
 // its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
-  // REQUIRES: tensor_size divides the heads.
+  // REQUIRES: tensor_size divides the heads, expert_size divides the experts and world_size, and
+  // one of the two is 1.
   Layout(const ModelDescription& model, size_t world_size, const ModelPart& part = {});
   Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {})
       : Layout(describe(config), world_size, part) {}
@@ -118,15 +122,18 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
 
 // Rank r of N owns the r-th N-th of every unit, padding included: its shard. Its shards lie in a
 // flat buffer, each at shard_begin(), or in a buffer of num_elements() / N elements that has only
-// the shards of this rank, unit by unit.
+// the shards of this rank, unit by unit. Of a unit with other experts on E consecutive ranks
+// (Unit::expert_size) rank r owns the (r / E)-th of N / E shards. Such units lie in flat buffers
+// only.
 
 // Returns the elements of one rank's shard of the unit.
 inline size_t shard_elements(const Layout& layout, size_t unit) {
-  return layout.unit(unit).padded_elements / layout.world_size();
+  return layout.unit(unit).padded_elements / layout.world_size() * layout.unit(unit).expert_size;
 }
 // Returns the element of the flat buffer at which the shard begins.
 inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank) {
-  return layout.unit(unit).offset + rank * shard_elements(layout, unit);
+  const size_t shard = rank / layout.unit(unit).expert_size;
+  return layout.unit(unit).offset + shard * shard_elements(layout, unit);
 }
 // Returns the shard in a flat buffer.
 template <class View>

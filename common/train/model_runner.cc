@@ -26,7 +26,8 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
     : stream_(context.stream),
       micro_batch_size_(context.config.micro_batch_size),
       workspace_(make_workspace(context, layout, options)),
-      model_(layout, parameters, gradients, std::move(options.tensor), workspace_.shared().plan()),
+      model_(layout, parameters, gradients, std::move(options.tensor), workspace_.shared().plan(),
+             options.mixture),
       losses_(context, context.config.num_micro_batches(layout.world_size())) {
   const RunConfig& config = context.config;
   if (config.offload_activations) {
