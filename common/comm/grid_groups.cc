@@ -11,11 +11,17 @@ namespace {
 constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding,
                                  Axis::expert_data};
 
+// Returns whether every rank is a group of one on this axis. If experts are not divided, the ranks
+// that hold the same ones are those of the data axis, which has its group.
+bool is_alone(Axis axis, const ProcessGrid& grid) {
+  return grid.size(axis) == 1 || (axis == Axis::expert_data && grid.expert_size == 1);
+}
+
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
   const auto alone = [&] {
     return std::make_unique<Communicator>(std::make_unique<OneRank>(world.device()));
   };
-  if (grid.size(axis) == 1) return alone();
+  if (is_alone(axis, grid)) return alone();
   const ProcessGrid::Group group = grid.group(axis);
   std::unique_ptr<Communicator> ranks = world.split_axis(axis, group.color);
   check(ranks->rank() == group.rank && ranks->size() == group.size,
@@ -27,7 +33,7 @@ std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const Pro
 }
 
 size_t elements_of(Axis axis, const ProcessGrid& grid) {
-  return grid.size(axis) == 1 ? 0 : most_staging_elements(grid.size(axis));
+  return is_alone(axis, grid) ? 0 : most_staging_elements(grid.size(axis));
 }
 
 }  // namespace

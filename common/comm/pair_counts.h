@@ -61,6 +61,13 @@ class PairCounts {
     for (size_t n : counts_) counts.push_back(cut(n));
     return PairCounts(num_ranks_, std::move(counts));
   }
+  // Returns the counts for elements if these are counts of rows of n elements.
+  PairCounts times(size_t n) const {
+    if (counts_.empty()) return PairCounts(num_ranks_, n * each_);
+    std::vector<size_t> counts;
+    for (size_t rows : counts_) counts.push_back(n * rows);
+    return PairCounts(num_ranks_, std::move(counts));
+  }
   // Returns the counts of the all_to_all that brings everything back.
   PairCounts reversed() const {
     if (counts_.empty()) return *this;

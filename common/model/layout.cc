@@ -90,6 +90,7 @@ void Layout::add_unit(const UnitSpec& spec) {
   Unit unit;
   unit.name = spec.name;
   unit.offset = units_.empty() ? 0 : num_elements();
+  unit.num_experts = spec.num_experts;
   if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
   const size_t num_held = spec.parameters.size() / unit.expert_size;
   size_t room = 0;

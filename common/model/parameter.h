@@ -48,9 +48,10 @@ struct Unit {
   // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
   // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
   bool is_shared = false, is_copy = false;
-  // Consecutive ranks that hold different experts of the unit; 1 if all ranks hold all of it. Only
-  // every expert_size-th rank shares the unit and its gradient with this rank.
-  size_t expert_size = 1;
+  // `num_experts` is UnitSpec's, that of all ranks. `expert_size` is the number of consecutive
+  // ranks that hold different experts, and 1 if all ranks hold all of the unit: only every
+  // expert_size-th rank shares the unit and its gradient with this rank.
+  size_t num_experts = 0, expert_size = 1;
 };
 
 // Splits elements [first, last) of the part that is held into pieces that lie together in the whole
