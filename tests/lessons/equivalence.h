@@ -167,7 +167,8 @@ inline void require_as_predicted(const Record& record) {
       CHECK(measured.moved.bytes <= record.grid.size(key.axis) * predicted.payload_bytes);
       continue;
     }
-    CHECK(measured == predicted);
+    CHECK(measured.calls == predicted.calls);
+    CHECK(measured.payload_bytes == predicted.payload_bytes);
     CHECK(measured.moved.bytes ==
           group_bytes(key.collective, record.grid.size(key.axis), predicted.payload_bytes));
   }
