@@ -52,6 +52,9 @@ EXERCISES = {
     "12_gradient_compression": {
         "//kernels:cpu/codec.cc": ["encode", "decode_sum"],
     },
+    "15_expert_parallel": {
+        "//lessons/15_expert_parallel:routing.cc": ["assign_slots", "order_arrivals"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },
