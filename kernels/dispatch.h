@@ -98,8 +98,8 @@ inline void combine_backward(Stream& stream, TensorView din, TensorView dweights
                              ConstTensorView weights) {
   const ArgumentCheck expect("combine_backward", stream, "dout", dout, 2);
   const Shape choices = {dout.shape()[0], extent_of(slots, 1)};
-  expect("din", din, {extent_of(in, 0), dout.shape()[1]});
-  expect("in", in, din.shape());
+  expect("in", in, {extent_of(in, 0), dout.shape()[1]});
+  expect("din", din, in.shape());
   expect("slots", slots, DType::int32, choices);
   expect.accumulated("weights", weights, choices);
   expect.accumulated("dweights", dweights, choices);

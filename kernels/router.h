@@ -83,8 +83,8 @@ inline void router_forward(Stream& stream, TensorView probabilities, TensorView 
   const size_t rows = probabilities.shape()[0];
   const size_t chosen = weights.shape().num_dims() == 2 ? weights.shape()[1] : 0;
   expect("logsumexp", logsumexp, {rows});
-  expect("experts", experts, DType::int32, {rows, chosen});
   expect("weights", weights, {rows, chosen});
+  expect("experts", experts, DType::int32, {rows, chosen});
   check(chosen > 0 && chosen <= probabilities.shape()[1],
         "router_forward: a token cannot go to so many experts");
   run_body(cpu::router_forward, cuda::router_forward, stream, probabilities, logsumexp, experts,
@@ -101,8 +101,8 @@ inline void router_backward(Stream& stream, TensorView dlogits, ConstTensorView 
   const size_t batch = fractions.shape().num_dims() == 2 ? fractions.shape()[0] : 0;
   expect.accumulated("probabilities", probabilities, {rows, num_experts});
   expect.accumulated("logsumexp", logsumexp, {rows});
-  expect("experts", experts, DType::int32, {rows, chosen});
   expect.accumulated("weights", weights, {rows, chosen});
+  expect("experts", experts, DType::int32, {rows, chosen});
   expect.accumulated("dweights", dweights, {rows, chosen});
   expect.accumulated("fractions", fractions, {batch, num_experts});
   check(batch > 0 && rows % batch == 0, "router_backward: sequences of different lengths");
