@@ -105,13 +105,15 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   input_ = make({"input", Kind::rows, hidden_});
   for (const Operation& operation : layout.operations()) {
     if (operation.kind != OperationKind::block) continue;
+    const size_t index = operation.index;
     std::vector<Tensor>& block = blocks_.emplace_back();
     for (size_t i = 0; i < block_specs_.size(); ++i) {
       const size_t step = block_specs_[i].step;
-      const bool is_of_mlp = step == BlockStep::fc || step == BlockStep::gelu;
-      const bool is_here = find_shared(operation.index, i) == nullptr;
-      const bool is_used = operation.has_mlp || !is_of_mlp;
-      block.push_back(is_here && is_used ? make(block_specs_[i]) : Tensor());
+      if (!operation.has_mlp && (step == BlockStep::fc || step == BlockStep::gelu)) {
+        block.emplace_back();
+        continue;
+      }
+      block.push_back(find_shared(index, i) == nullptr ? make(block_specs_[i]) : Tensor());
     }
   }
   if (!layout.has(OperationKind::final_norm)) return;

@@ -81,16 +81,6 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
-// Returns the largest size(parameter), or 0 if there are no parameters.
-template <class Size>
-size_t largest_parameter(const Layout& layout, Size size) {
-  size_t largest = 0;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) largest = std::max(largest, size(parameter));
-  }
-  return largest;
-}
-
 // A view of a unit's parameters (or gradients), padding included. view[i] is its i-th parameter.
 template <class View>
 class BasicUnitView {
