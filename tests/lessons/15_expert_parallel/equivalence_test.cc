@@ -32,7 +32,8 @@ Experts::Flags flags_with(size_t chosen, double capacity_factor, size_t parallel
 }
 
 // One rank, one micro-batch: it exchanges nothing.
-Record record_alone(const Experts::Flags& flags) {
+Record record_alone(Experts::Flags flags) {
+  flags.experts.parallel_size = 1;
   Communicator alone{std::make_unique<OneRank>()};
   return record_run<Experts>(config_for(DType::fp64, 24, flags), alone, nullptr, flags);
 }
