@@ -115,10 +115,10 @@ TEST_CASE("bytes and activations are as the README says") {
 }
 
 TEST_CASE("activations are the published ones, but for what this model does not have") {
-  // A block with R rows has (34 + 5 NH T / C) R C / N bytes in fp16 [Korthikanti22, table 2]. Two of
-  // the 34 are masks of dropout, 1 byte a number; the second term has the T x T probabilities and
-  // their dropout. This model has neither; it keeps a statistic of attention for each row and head,
-  // and 4 of layernorms for each row, in fp32.
+  // A block with R rows has (34 + 5 NH T / C) R C / N bytes in fp16 [Korthikanti22, table 2]. Two
+  // of the 34 are masks of dropout, 1 byte a number; the second term has the T x T probabilities
+  // and their dropout. This model has neither; it keeps a statistic of attention for each row and
+  // head, and 4 of layernorms for each row, in fp32.
   const size_t r = 24 * 16, c = 32, l = 4, nh = 4;
   for (size_t n : {2, 4}) {
     const ProcessGrid grid = {.tensor_size = n, .rank = 0};
