@@ -11,7 +11,8 @@ namespace {
 // Returns the elements of `summed_`, counted in the accumulation dtype.
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows, size_t classifier_rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
-  const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + size - 1) / size;
+  const size_t elements = layout.part().residual().padded(rows) * layout.config().hidden;
+  const size_t narrow = (elements * size_of(dtype) + size - 1) / size;
   const bool classifies = layout.has(OperationKind::classifier);
   return narrow + (classifies ? 3 * classifier_rows : 0);
 }
@@ -22,10 +23,20 @@ size_t num_logits(const Layout& layout) {
   return layout.unit(classifier.unit).parameters[0].shape[0];
 }
 
-// Returns the rows and the columns that a rank has of the tensor.
+// Returns whether a rank has all rows of the tensor, or those of the residual stream.
+bool has_all_rows(const ActivationSpec& spec, const ModelPart& part) {
+  return spec.split || (spec.is_gathered && part.keeps_gathered);
+}
+
+// Returns the rows for which a rank has memory.
+size_t room_of(const ActivationSpec& spec, const ModelPart& part, size_t rows) {
+  if (spec.split) return rows;
+  return has_all_rows(spec, part) ? part.residual().padded(rows) : part.residual().most(rows);
+}
+
+// Returns the rows and the columns that a rank has.
 size_t rows_of(const ActivationSpec& spec, const ModelPart& part, size_t rows) {
-  const bool has_all = spec.split || (spec.is_gathered && part.keeps_gathered);
-  return has_all ? rows : part.residual_rows(rows);
+  return has_all_rows(spec, part) ? rows : part.residual().count(rows);
 }
 size_t columns_of(const ActivationSpec& spec, const ModelPart& part) {
   return spec.split ? spec.columns / part.tensor_size : spec.columns;
@@ -38,7 +49,7 @@ Tensor make_activation(Memory& memory, Category category, const Layout& layout, 
   const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
   const ModelPart& part = layout.part();
   return Tensor(memory, category, is_statistic ? accumulation_dtype(dtype) : dtype,
-                {rows_of(spec, part, rows) * columns_of(spec, part)});
+                {room_of(spec, part, rows) * columns_of(spec, part)});
 }
 
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
@@ -127,11 +138,11 @@ void Activations::resize(size_t batch, size_t tokens) {
 }
 
 TensorView Activations::rows(const Tensor& tensor, size_t columns) const {
-  return tensor.view().elements(0, {part_.residual_rows(batch_ * tokens_), columns});
+  return tensor.view().elements(0, {part_.residual().count(batch_ * tokens_), columns});
 }
 
 TensorView Activations::rows(const Tensor& tensor) const {
-  return tensor.view().elements(0, {part_.residual_rows(batch_ * tokens_)});
+  return tensor.view().elements(0, {part_.residual().count(batch_ * tokens_)});
 }
 
 Shape Activations::shape_of(const ActivationSpec& spec) const {
@@ -171,8 +182,8 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {
     return Tensor(memory, Category::workspace, type, shape, source);
   };
-  d_residual_ = make(dtype, {part_.residual_rows(r) * c});
-  if (part_.splits_tokens) gathered_ = make(dtype, {r * c}, registered);
+  d_residual_ = make(dtype, {part_.residual().most(r) * c});
+  if (part_.splits_tokens) gathered_ = make(dtype, {part_.residual().padded(r) * c}, registered);
   wide_ = make(dtype, {4 * r * c / part_.tensor_size});
   row_dot_ = make(full, {r * num_heads_});
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
@@ -185,7 +196,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
 }
 
 TensorView ModelWorkspace::d_residual(const Activations& a) const {
-  return d_residual_.view().elements(0, {part_.residual_rows(a.batch() * a.tokens()), hidden_});
+  return d_residual_.view().elements(0, {part_.residual().count(a.batch() * a.tokens()), hidden_});
 }
 
 TensorView ModelWorkspace::losses(const Activations& a) const {

@@ -1,6 +1,6 @@
 // The memory of one micro-batch: the activations that forward saves for backward, and the workspace
 // that both need. Letters: R = B T rows, of which the residual stream has n on this rank
-// (ModelPart::residual_rows), C hidden size, NH heads, V vocabulary.
+// (ModelPart::residual), C hidden size, NH heads, V vocabulary.
 #pragma once
 
 #include <vector>

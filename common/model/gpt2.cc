@@ -22,9 +22,10 @@ View by_sequence(View rows, const Activations& a) {
 // body(sequences, position) for (b, t, C) that lie one after the other: b sequences' rows of the
 // positions from `position` on. Only at the ends can sequences be incomplete.
 template <class Body>
-void for_sequences(TensorView rows, const ModelPart& part, size_t num_tokens, Body body) {
+void for_sequences(TensorView rows, const ModelPart& part, const Activations& a, Body body) {
   const size_t count = rows.shape()[0], hidden = rows.shape()[1];
-  const size_t first = part.splits_tokens ? part.tensor_rank * count : 0;
+  const size_t num_tokens = a.tokens(), num_rows = a.batch() * num_tokens;
+  const size_t first = part.residual().first(num_rows);
   for (size_t done = 0; done < count;) {
     const size_t position = (first + done) % num_tokens, left = count - done;
     const bool is_complete = position == 0 && left >= num_tokens;
@@ -97,7 +98,7 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
       return;
     }
     case OperationKind::position_embedding: {
-      for_sequences(a.input(), layout_.part(), a.tokens(), [&](TensorView residual, size_t first) {
+      for_sequences(a.input(), layout_.part(), a, [&](TensorView residual, size_t first) {
         const ConstTensorView table = weights[0].rows(first, residual.shape()[1]);
         position_forward(stream, residual, residual, table);
       });
@@ -168,7 +169,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     }
     case OperationKind::position_embedding: {
       const TensorView dtable = gradient(use, hooks)[0];
-      for_sequences(d_residual, layout_.part(), a.tokens(), [&](TensorView d_rows, size_t first) {
+      for_sequences(d_residual, layout_.part(), a, [&](TensorView d_rows, size_t first) {
         position_backward(stream, dtable.rows(first, d_rows.shape()[1]), d_rows);
       });
       return;

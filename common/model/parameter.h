@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/row_split.h"
 #include "kernels/runtime/tensor.h"
 
 namespace ladder {
@@ -17,14 +18,15 @@ struct ModelPart {
   size_t first = 0, end = kToTheEnd;
   // With tensor parallelism a rank has slice `tensor_rank` of every tensor that is split.
   size_t tensor_rank = 0, tensor_size = 1;
-  // With sequence parallelism these ranks also split the residual stream by tokens: rank r has the
-  // r-th N-th of a micro-batch's rows. REQUIRES: tensor_size divides the rows.
+  // With sequence parallelism these ranks also split the residual stream by tokens.
   bool splits_tokens = false;
   // Whether the rows of layernorms' outputs that these ranks gather are kept for backward.
   bool keeps_gathered = false;
 
-  // Returns how many of a micro-batch's rows (tokens) this rank has of the residual stream.
-  size_t residual_rows(size_t rows) const { return splits_tokens ? rows / tensor_size : rows; }
+  // Returns which of a micro-batch's rows (tokens) this rank has of the residual stream.
+  RowSplit residual() const {
+    return splits_tokens ? RowSplit{tensor_rank, tensor_size} : RowSplit{};
+  }
 };
 
 // The place in the whole tensor of the elements that a rank holds. They lie in runs of `length`

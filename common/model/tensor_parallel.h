@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "common/model/row_split.h"
 #include "kernels/collective.h"
 #include "kernels/runtime/work.h"
 
@@ -16,9 +17,9 @@ namespace ladder {
 // they leave it g [Shoeybi19, section 3].
 //
 // The pair works on all rows of a micro-batch. Outside of it, on the residual stream, every rank
-// has all rows, too, or its own rows alone: n consecutive ones, from row `rank` n on
-// [Korthikanti22, section 4.2.2]. Then the points gather rows that the ranks have between them;
-// `room` is memory for all rows, which gathered rows may overwrite.
+// has all rows, too, or its own rows alone [Korthikanti22, section 4.2.2]. Then the points gather
+// rows that the ranks have between them, and scatter sums. `room` is memory for all rows, which
+// gathered rows may overwrite. Buffers of all rows are padded as RowSplit says.
 //
 // If the model is not split, nothing happens at these points; that is what the functions do unless
 // they are set.
@@ -58,12 +59,13 @@ struct TensorParallel {
   // the logits (maximum, sum of exponentials, target's logit) over the ranks, in place. Empty if a
   // rank has the whole vocabulary.
   std::function<void(Stream&, TensorView statistics, Reduction)> reduce_statistics;
-  size_t rank = 0;
+  // Which rows this rank has of the residual stream.
+  RowSplit residual = {};
 
   // Returns those of all rows that this rank has of the residual stream, which are `count` rows.
   template <class View>
   View own_rows(View all, size_t count) const {
-    return all.shape()[0] == count ? all : all.rows(rank * count, count);
+    return all.shape()[0] == count ? all : all.rows(residual.first(all.shape()[0]), count);
   }
 };
 

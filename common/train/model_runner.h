@@ -63,7 +63,7 @@ class ModelRunner {
   double total_loss() { return losses_.total(); }
 
   // These three are for pipelines, and have the shape (n, C) for the rows of the residual stream
-  // that this rank has (ModelPart::residual_rows), which are usually all R: the residual stream
+  // that this rank has (ModelPart::residual), which are usually all R: the residual stream
   // where this part of the model begins, the residual stream where it ends, and a gradient. Before
   // backward d_residual is the gradient with respect to output(); backward turns it into that with
   // respect to input().

@@ -40,14 +40,16 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
   return plan;
 }
 
-Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags)
+Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags,
+             bool splits_tokens)
     : plan(plan_pipeline(config, grid, flags)),
       index(grid.place(Axis::pipeline)),
       layout(config.model, grid.data_size,
              {.first = plan.parts[index].first,
               .end = plan.parts[index].end,
               .tensor_rank = grid.place(Axis::tensor),
-              .tensor_size = grid.tensor_size}) {}
+              .tensor_size = grid.tensor_size,
+              .splits_tokens = splits_tokens}) {}
 
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags) {

@@ -28,6 +28,18 @@ std::vector<Run> partial_runs(const Layout& layout) {
   return runs;
 }
 
+constexpr CallOptions kOptions = {.purpose = Purpose::activation};
+
+// Return all rows with their padding, and this rank's rows with theirs.
+TensorView padded(TensorView all, const RowSplit& split) {
+  const size_t rows = split.padded(all.shape()[0]);
+  return {all.data(), all.dtype(), all.device(), all.shape().with_rows(rows)};
+}
+TensorView own_padded(TensorView all, const RowSplit& split) {
+  const size_t most = split.most(all.shape()[0]);
+  return padded(all, split).rows(split.rank * most, most);
+}
+
 }  // namespace
 
 void TokenFlags::add_to(CLI::App& app, const char* group) {
@@ -44,27 +56,26 @@ void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags&
                            ": one keeps more and the other less; choose one of them"));
   }
   const size_t batch = config.micro_batch_size, tokens = config.model.sequence_length;
-  if (batch * tokens % tensor_size == 0) return;
+  const RowSplit last = {tensor_size - 1, tensor_size};
+  if (last.count(batch * tokens) > 0) return;
   throw UserError(concat("--micro-batch-size ", batch, ": ", counted(batch, "sequence"), " of ",
-                         counted(tokens, "token"), " cannot be split equally among ", tensor_size,
-                         " ranks; their product must be a multiple of ", tensor_size));
+                         counted(tokens, "token"), ", of which each of ", tensor_size,
+                         " ranks takes ", last.most(batch * tokens),
+                         ": nothing is left for the last one"));
 }
 
 TensorParallel sequence_parallel_on(Communicator& ranks) {
   if (ranks.size() == 1) return {};
-  TensorParallel points;
-  points.rank = ranks.rank();
-  const auto own_rows = [&ranks](TensorView all) {
-    const size_t count = all.shape()[0] / ranks.size();
-    return all.rows(ranks.rank() * count, count);
+  const RowSplit split = {ranks.rank(), ranks.size()};
+  const auto own_rows = [split](TensorView all) {
+    return all.rows(split.first(all.shape()[0]), split.count(all.shape()[0]));
   };
-  const auto begin_gather = [&ranks, own_rows](Stream& stream, TensorView all,
-                                               ConstTensorView own) {
+  const auto begin_gather = [=, &ranks](Stream& stream, TensorView all, ConstTensorView own) {
     if (own.data() != own_rows(all).data()) copy(stream, own_rows(all), own);
-    return ranks.all_gather(stream, all, own_rows(all), {.purpose = Purpose::activation});
+    return ranks.all_gather(stream, padded(all, split), own_padded(all, split), kOptions);
   };
-  const auto begin_scatter = [&ranks, own_rows](Stream& stream, TensorView all) {
-    return ranks.reduce_scatter(stream, own_rows(all), all, {.purpose = Purpose::activation});
+  const auto begin_scatter = [=, &ranks](Stream& stream, TensorView all) {
+    return ranks.reduce_scatter(stream, own_padded(all, split), padded(all, split), kOptions);
   };
   const auto gather = [=](Stream& stream, ConstTensorView own, TensorView room) {
     begin_gather(stream, room, own).wait(stream);
@@ -73,6 +84,8 @@ TensorParallel sequence_parallel_on(Communicator& ranks) {
   const auto is_kept = [](ConstTensorView in, TensorView room) {
     return in.shape() == room.shape();
   };
+  TensorParallel points;
+  points.residual = split;
   points.enter = [=](Stream& stream, TensorView in, TensorView room) {
     return is_kept(in, room) ? gather(stream, own_rows(in), in) : gather(stream, in, room);
   };
@@ -121,7 +134,8 @@ TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
     scatters += again[BlockStep::middle] + again[BlockStep::out];
   }
   const auto of_rows = [&](size_t calls) {
-    const size_t bytes = rows * config.model.hidden * size_of(config.dtype);
+    const size_t padded = layout.part().residual().padded(rows);
+    const size_t bytes = padded * config.model.hidden * size_of(config.dtype);
     return Traffic{.calls = calls, .payload_bytes = calls * bytes}.times(num_micro_batches);
   };
   TrafficEntries traffic;

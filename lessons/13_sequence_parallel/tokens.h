@@ -21,9 +21,8 @@ struct TokenFlags {
   void add_to(CLI::App& app, const char* group);
 };
 
-// Throws UserError unless so many ranks can split the rows of a micro-batch: they must divide the
-// product of its sequences and their tokens, because collectives move equal shards. Also throws if
-// what is to be kept is to be recomputed.
+// Throws UserError unless each of so many ranks gets a row of a micro-batch (row_split.h). Also
+// throws if what is to be kept is to be recomputed.
 void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags& flags);
 
 // Returns the functions by which the model combines results with the other ranks of the group. Each
@@ -41,11 +40,11 @@ void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView grad
                            Communicator& ranks);
 
 // Returns what a step of `num_micro_batches` micro-batches of this part of the model communicates
-// on the tensor axis. With R rows (tokens) in a micro-batch and hidden size C, ranks scatter R C
-// elements as often as those of lesson 07 sum them, and gather as often; twice in each block they
-// gather once more, unless gathered inputs are kept. With --recompute, products that run again
-// scatter and gather again. The classifier's 3 statistics a row are still summed, and once a step
-// the partial gradients are. `num_in_flight` is that of plan_recompute().
+// on the tensor axis. With R rows (tokens) in a micro-batch, padding included, and hidden size C,
+// ranks scatter R C elements as often as those of lesson 07 sum them, and gather as often; twice in
+// each block they gather once more, unless gathered inputs are kept. With --recompute, products
+// that run again scatter and gather again. The classifier's 3 statistics a row are still summed,
+// and once a step the partial gradients are. `num_in_flight` is that of plan_recompute().
 TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
                                 size_t num_micro_batches, size_t num_in_flight = 1);
 

@@ -20,8 +20,8 @@ TEST_CASE("13: numbers of ranks that cannot split the model or the tokens") {
   };
   refuse(4, {"--tensor-parallel-size", "2"}, {"--tensor-parallel-size 2 on 4 ranks"});
   refuse(4, {}, {"--tensor-parallel-size 4", "2 heads", "2 would do"});
-  refuse(2, {"--sequence-length", "5", "--micro-batch-size", "1"},
-         {"--micro-batch-size 1", "1 sequence of 5 tokens", "multiple of 2"});
+  refuse(4, {"--heads", "4", "--sequence-length", "5", "--micro-batch-size", "1"},
+         {"--micro-batch-size 1", "1 sequence of 5 tokens", "4 ranks"});
   refuse(2, {"--gathered", "keep", "--recompute", "block"},
          {"--gathered keep", "--recompute block"});
   for (const std::string value : {"never", ""}) refuse(2, {"--gathered=" + value}, {"--gathered"});

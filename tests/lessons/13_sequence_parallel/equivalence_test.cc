@@ -132,14 +132,37 @@ TEST_CASE("activations are the published ones, but for what this model does not 
   }
 }
 
-TEST_CASE("tokens that do not divide are refused, and keeping what is recomputed") {
-  RunConfig config = split_config(DType::fp32, 3);
+TEST_CASE("tokens that do not divide: the last rank has fewer") {
+  RunConfig config = split_config(DType::fp64, 24);
+  config.model.sequence_length = 15;
+  const Record oracle = record_oracle(config);
+  for (size_t ranks : {2, 4}) {
+    for (size_t micro_batch : {1, 3}) {  // 15 rows and 45
+      INFO(ranks << " ranks, micro-batch " << micro_batch);
+      config.micro_batch_size = micro_batch;
+      require_split_run<SequenceParallelTrainer>(oracle, config, ranks, {});
+      require_split_run<SequenceParallelTrainer>(oracle, config, ranks, kKeep);
+    }
+  }
+  // Every rank has room for 4 of the 15 rows, and sends as if there were 16.
+  config.micro_batch_size = 1;
+  const Prediction prediction =
+      predict<SequenceParallelTrainer>(config, {.tensor_size = 4, .rank = 3}, {});
+  const size_t c = 32, l = 4, n = 4, s = sizeof(double);
+  CHECK(prediction.device[Category::activations] ==
+        (l * (4 * (4 * c + 4) + 15 * (12 * c + 4) / n) + 4 * (2 * c + 2)) * s);
+  CHECK(prediction.step.at({Purpose::activation, Collective::reduce_scatter, Axis::tensor}) ==
+        Traffic{.calls = 24 * (4 * l + 2), .payload_bytes = 24 * (4 * l + 2) * 16 * c * s});
+}
+
+TEST_CASE("fewer tokens than a rank each are refused, and keeping what is recomputed") {
+  RunConfig config = split_config(DType::fp32, 1);
   config.model.sequence_length = 5;
   CHECK_NOTHROW(check_tokens(config, 3, {}));
-  CHECK_THROWS_WITH(check_tokens(config, 2, {}),
-                    "--micro-batch-size 3: 3 sequences of 5 tokens cannot be split equally among 2 "
-                    "ranks; their product must be a multiple of 2");
   CHECK_NOTHROW(check_tokens(config, 5, kKeep.tokens));
+  CHECK_THROWS_WITH(check_tokens(config, 4, {}),
+                    "--micro-batch-size 1: 1 sequence of 5 tokens, of which each of 4 ranks takes "
+                    "2: nothing is left for the last one");
   config.recompute = parse_recompute("cheap");
   CHECK_THROWS_WITH(check_tokens(config, 5, kKeep.tokens),
                     "--gathered keep with --recompute cheap: one keeps more and the other less; "
