@@ -40,16 +40,14 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
   return plan;
 }
 
-Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags,
-             bool splits_tokens)
+Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags)
     : plan(plan_pipeline(config, grid, flags)),
       index(grid.place(Axis::pipeline)),
       layout(config.model, grid.data_size,
              {.first = plan.parts[index].first,
               .end = plan.parts[index].end,
               .tensor_rank = grid.place(Axis::tensor),
-              .tensor_size = grid.tensor_size,
-              .splits_tokens = splits_tokens}) {}
+              .tensor_size = grid.tensor_size}) {}
 
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags) {

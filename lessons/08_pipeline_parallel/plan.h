@@ -26,9 +26,8 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
 
 // A rank's place in the pipeline: its stage, and the part of the model that it has.
 struct Stage {
-  // `splits_tokens` is that of ModelPart. Throws UserError if plan_pipeline() does.
-  Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags,
-        bool splits_tokens = false);
+  // Throws UserError if plan_pipeline() does.
+  Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags);
   const StageSchedule& schedule() const { return plan.schedule[index]; }
   size_t num_slots() const { return ladder::num_slots(schedule()); }
   PipelinePlan plan;  // the plan of all stages

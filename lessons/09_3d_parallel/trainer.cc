@@ -17,8 +17,14 @@ namespace {
 Stage checked_stage(const RunConfig& config, const ProcessGrid& grid,
                     const ThreeDTrainer::Flags& flags) {
   check_slices(config.model, grid.tensor_size);
-  if (flags.sequence_parallel) check_tokens(config, grid.tensor_size, {});
-  return Stage(config, grid, flags.pipeline, flags.sequence_parallel);
+  Stage stage(config, grid, flags.pipeline);
+  if (flags.sequence_parallel) {
+    check_tokens(config, grid.tensor_size, {});
+    ModelPart part = stage.layout.part();
+    part.splits_tokens = true;
+    stage.layout = Layout(config.model, grid.data_size, part);
+  }
+  return stage;
 }
 
 TensorParallel points_on(Communicator& ranks, const ThreeDTrainer::Flags& flags) {
