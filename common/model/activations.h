@@ -139,8 +139,7 @@ class ModelWorkspace {
   ClassifierWorkspace classifier() const;
 
  private:
-  size_t hidden_, num_heads_;  // num_heads_ are the heads of this rank
-  size_t num_logits_ = 0;  // without the padding of logits_ and dlogits_
+  size_t hidden_, num_heads_, num_logits_ = 0;  // of this rank; without the padding of logits_
   ModelPart part_;
   Tensor d_residual_, gathered_, wide_, row_dot_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
