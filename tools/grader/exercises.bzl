@@ -52,6 +52,12 @@ EXERCISES = {
     "12_gradient_compression": {
         "//kernels:cpu/codec.cc": ["encode", "decode_sum"],
     },
+    "13_sequence_parallel": {
+        "//lessons/13_sequence_parallel:tokens.cc": [
+            "sequence_parallel_on",
+            "sum_partial_gradients",
+        ],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },

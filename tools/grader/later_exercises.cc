@@ -43,6 +43,22 @@ std::vector<Check> compression() {
   };
 }
 
+std::vector<Check> sequence_parallel() {
+  const Training two = {2}, keep = {2, "--gathered keep --micro-batch-size 6"};
+  return {
+      update(3, "gradients and parameters on 2 ranks", two,
+             "Entering gathers in forward and scatters sums in backward; leaving does it the other "
+             "way round. The gradient of what every rank holds is the sum over all ranks' tokens."),
+      gradients(3, "gradients on 2 ranks, gathered inputs kept, two micro-batches", keep,
+                "An input that has room for all rows is gathered there, and is complete in "
+                "backward. The partial gradients are summed once, after the last micro-batch."),
+      bytes_held(1, two, "Gathered rows go to the room that the model offers."),
+      bytes_sent(3, two,
+                 "An all_reduce is a reduce_scatter and an all_gather: one of them at each place, "
+                 "and twice a block one more all_gather in backward."),
+  };
+}
+
 std::vector<Check> elastic() {
   const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
     return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",

@@ -44,6 +44,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "schedule_1f1b.svg", schedule_of(ScheduleKind::one_f_one_b, 8)},
       {folder + "rank_grid.svg", draw_grid({.pipeline_size = 2, .data_size = 2, .tensor_size = 2})},
       {folder + "recompute_bars.svg", recompute_bars()},
+      {folder + "sequence_bars.svg", sequence_bars()},
       {folder + "resharding.svg", draw_resharding()},
       {folder + "two_machines.svg", draw_two_machines()},
   };
