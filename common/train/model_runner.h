@@ -28,6 +28,8 @@ class ModelRunner {
     size_t num_slots = 1;            // micro-batches that may be between forward and backward
     TensorParallel tensor = {};      // how ranks that hold slices of tensors combine results
     MemorySource* summed = nullptr;  // source of the memory that these ranks sum; null: the arena
+    SequencePart part = {};          // the tokens of each sequence that this rank has
+    ContextParallel context = {};    // attention, where ranks have different tokens
   };
   // `parameters` and `gradients` are those of Gpt2 (common/model/gpt2.h). The context, the layout
   // and the two buffers must outlive this object.
