@@ -429,6 +429,10 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
   const Array few(DType::fp32, {2, 4});
   CHECK_THROWS_WITH(position_forward(stream(), a, a, few), Contains("`table`"));
   CHECK_THROWS_WITH(position_backward(stream(), few, a), Contains("`dtable`"));
+  for (const Array& places : {Array(DType::int32, {2}), Array(DType::fp32, {3})}) {
+    CHECK_THROWS_WITH(position_forward(stream(), a, a, few, places), Contains("`positions`"));
+    CHECK_THROWS_WITH(position_backward(stream(), few, a, places), Contains("`positions`"));
+  }
   const Array p(DType::fp32, {3});
   CHECK_THROWS_WITH(adamw(stream(), p, p, p, p, {.step = 0}), Contains("adamw"));
 }

@@ -52,6 +52,10 @@ EXERCISES = {
     "12_gradient_compression": {
         "//kernels:cpu/codec.cc": ["encode", "decode_sum"],
     },
+    "14_context_parallel": {
+        "//kernels:cpu/attention_merge.cc": ["attention_merge"],
+        "//lessons/14_context_parallel:ring.cc": ["RingAttention::forward"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },

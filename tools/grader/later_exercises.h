@@ -9,6 +9,7 @@ namespace ladder {
 
 std::vector<Check> activation_checkpointing();
 std::vector<Check> compression();
+std::vector<Check> context_parallel();
 std::vector<Check> elastic();
 
 }  // namespace ladder
