@@ -27,7 +27,7 @@ template <class T>
 struct Head {
   using A = Accumulate<T>;
 
-  // Returns rows first, first + 1, ... from element d0 on. `transposed` is for k and v as columns.
+  // Return vectors first, first + 1, ... as rows, or as columns. Those of q begin at element d0.
   Matrix<T> q_rows(size_t first, size_t d0 = 0) const {
     return {q + first * q_stride + d0, q_stride};
   }
@@ -42,8 +42,7 @@ struct Head {
     return causal ? std::min(n, query + 1 - k0) : n;
   }
 
-  size_t queries, keys, size;  // how many there are, and the elements of a vector
-  size_t q_stride, kv_stride;
+  size_t queries, keys, size, q_stride, kv_stride;  // size: the elements of a vector
   bool causal;  // true: query i sees keys 0 to i; false: all keys
   const T *q, *k, *v;
 };
