@@ -2,6 +2,7 @@
 // ranks, and lengths that do not divide among them.
 #include <catch2/catch.hpp>
 
+#include "lessons/02_ddp/trainer.h"
 #include "lessons/14_context_parallel/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
@@ -77,6 +78,29 @@ TEST_CASE("attention that is computed again travels again") {
     config.recompute = parse_recompute(mode);
     require_run(oracle, config, 3, flags_for(kAll, Slicing::zigzag));
   }
+}
+
+TEST_CASE("buckets, overlap and the path of the data change no bit") {
+  const RunConfig config = odd_config(DType::fp32, 6);
+  Groups groups(4);
+  const auto run = [&](const Flags& flags, MemorySource* registered) {
+    return record_run<ContextParallelTrainer>(config, *groups.group, registered, flags);
+  };
+  const Record expected = run({.bucket_bytes = 20000}, &groups.node_memory);
+  for (const Flags& flags : {Flags{.bucket_bytes = 1}, Flags{.no_overlap = true}}) {
+    for (MemorySource* source :
+         {static_cast<MemorySource*>(&groups.node_memory), static_cast<MemorySource*>(nullptr)}) {
+      const Record record = run(flags, source);
+      if (groups.group->rank() == 0) {
+        require_none(differences(expected, record, {}, config.optimizer));
+      }
+    }
+  }
+}
+
+TEST_CASE("one rank a sequence: the bits of lesson 02") {
+  require_same_bits<DdpTrainer, ContextParallelTrainer>(DType::fp32, 2, Accumulation::rows, {},
+                                                        {.context_parallel_size = 1});
 }
 
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
