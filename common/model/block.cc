@@ -1,7 +1,6 @@
 #include "common/model/block.h"
 
 #include "common/model/linear.h"
-#include "kernels/attention.h"
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
@@ -24,7 +23,7 @@ View by_sequence(View rows, const TensorView& logsumexp) {
 
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
                    const ConstUnitView& w, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor, BlockSteps steps) {
+                   const TensorParallel& tensor, const ContextParallel& context, BlockSteps steps) {
   // A sublayer's output without its bias, before tensor-parallel ranks sum it.
   const TensorView partial = workspace.narrow;
   const TensorView logsumexp = a[A::logsumexp];
@@ -38,8 +37,8 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
                    w[P::attn_weight], w[P::attn_bias]);
   }
   if (steps[S::attention]) {
-    attention_forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
-                      by_sequence(a[A::qkv], logsumexp));
+    context.forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
+                    by_sequence(a[A::qkv], logsumexp));
   }
   if (steps[S::middle]) {
     linear_forward(stream, partial, a[A::attention], w[P::attn_proj_weight]);
@@ -64,7 +63,8 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
 
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                     const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
-                    const BlockWorkspace& workspace, const TensorParallel& tensor) {
+                    const BlockWorkspace& workspace, const TensorParallel& tensor,
+                    const ContextParallel& context) {
   const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
   const TensorView logsumexp = a[A::logsumexp];
   const TensorView d_norm = tensor.own_rows(narrow, d_residual.shape()[0]);
@@ -89,9 +89,9 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
   linear_backward_weight(stream, g[P::attn_proj_weight], {}, d_middle, a[A::attention]);
   bias_backward(stream, g[P::attn_proj_bias], d_residual);
   normed = tensor.enter_again(stream, a[A::ln_1], room);
-  attention_backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
-                     by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
-                     logsumexp, by_sequence(a[A::qkv], logsumexp));
+  context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
+                   by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
+                   logsumexp, by_sequence(a[A::qkv], logsumexp));
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
   sum = tensor.enter_backward(stream, narrow);
   normed.work.wait(stream);

@@ -12,6 +12,7 @@
 #include <array>
 #include <bitset>
 
+#include "common/model/context_parallel.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
 
@@ -82,7 +83,8 @@ struct BlockWorkspace {
 // each time. Asynchronous on the stream.
 void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
                    const ConstUnitView& weights, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor, BlockSteps steps = kAllBlockSteps);
+                   const TensorParallel& tensor, const ContextParallel& context,
+                   BlockSteps steps = kAllBlockSteps);
 
 // Turns d_residual (n, C) from the gradient with respect to the block's output into that with
 // respect to its input, and adds the parameters' gradients to `gradients`. `activations` and `in`
@@ -90,6 +92,6 @@ void block_forward(Stream& stream, const BlockActivations& activations, ConstTen
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
                     const BlockActivations& activations, ConstTensorView in,
                     const ConstUnitView& weights, const BlockWorkspace& workspace,
-                    const TensorParallel& tensor);
+                    const TensorParallel& tensor, const ContextParallel& context);
 
 }  // namespace ladder

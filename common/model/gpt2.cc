@@ -39,12 +39,13 @@ void for_sequences(TensorView rows, const ModelPart& part, const Activations& a,
 }  // namespace
 
 Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-           TensorParallel tensor, RecomputePlan plan)
+           TensorParallel tensor, RecomputePlan plan, ContextParallel context)
     : layout_(layout),
       parameters_(parameters),
       gradients_(gradients),
       tensor_(std::move(tensor)),
       plan_(std::move(plan)),
+      context_(std::move(context)),
       training_(ladder::training_walk(layout, plan_)),
       evaluation_(evaluation_walk(layout)) {}
 
@@ -73,7 +74,7 @@ UnitView Gpt2::gradient(const Use& use, const Hooks& hooks) const {
 }
 
 void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                   ConstTensorView tokens, const Hooks& hooks) const {
+                   const TokenViews& tokens, const Hooks& hooks) const {
   const Range range("forward");
   for (const Use& use : training_) {
     if (use.pass != Pass::forward) continue;
@@ -84,7 +85,7 @@ void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWo
 }
 
 void Gpt2::forward_operation(Stream& stream, const Operation& operation, const Activations& a,
-                             const ModelWorkspace& workspace, ConstTensorView tokens,
+                             const ModelWorkspace& workspace, const TokenViews& tokens,
                              const ConstUnitView& weights) const {
   const BlockWorkspace scratch = workspace.block(a);
   switch (operation.kind) {
@@ -92,12 +93,16 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
       const Parameter& table = layout_.unit(operation.unit).parameters[0];
       // A rank with a slice of the table has rows of zeros for the tokens of the other ranks.
       const TensorView partial = table.split ? scratch.narrow : a.input();
-      embedding_forward(stream, by_sequence(partial, a), tokens, weights[0], table.first_row());
+      embedding_forward(stream, by_sequence(partial, a), tokens.ids, weights[0], table.first_row());
       const ConstTensorView sum = tensor_.leave(stream, partial);
       if (table.split) copy(stream, a.input(), sum);
       return;
     }
     case OperationKind::position_embedding: {
+      if (!tokens.positions.empty()) {
+        const TensorView residual = by_sequence(a.input(), a);
+        return position_forward(stream, residual, residual, weights[0], tokens.positions);
+      }
       for_sequences(a.input(), layout_.part(), a, [&](TensorView residual, size_t first) {
         const ConstTensorView table = weights[0].rows(first, residual.shape()[1]);
         position_forward(stream, residual, residual, table);
@@ -106,7 +111,7 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
     }
     case OperationKind::block:
       return block_forward(stream, a.block(operation.index), a.block_input(operation.index),
-                           weights, scratch, tensor_);
+                           weights, scratch, tensor_, context_);
     case OperationKind::final_norm:
       return layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(), a.output(),
                                weights[0], weights[1]);
@@ -132,7 +137,7 @@ void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& 
 }
 
 void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                    ConstTensorView tokens, const Hooks& hooks) const {
+                    const TokenViews& tokens, const Hooks& hooks) const {
   check(activations.plan() == plan_, "Gpt2: the activations have another plan than the model");
   const Range range("backward");
   for (const Use& use : training_) {
@@ -153,22 +158,25 @@ void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const
   const ConstUnitView no_weights(layout_.unit(use.unit), {});
   block_forward(stream, a.block(operation.index), a.block_input(operation.index),
                 use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_,
-                plan_.recomputed(operation.index));
+                context_, plan_.recomputed(operation.index));
 }
 
 void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
-                              const ModelWorkspace& workspace, ConstTensorView tokens,
+                              const ModelWorkspace& workspace, const TokenViews& tokens,
                               const Use& use, const Hooks& hooks) const {
   const TensorView d_residual = workspace.d_residual(a);
   switch (operation.kind) {
     case OperationKind::token_embedding: {
       const ConstTensorView d_all =
           tensor_.leave_backward(stream, d_residual, workspace.block(a).gathered);
-      return embedding_backward(stream, gradient(use, hooks)[0], tokens, by_sequence(d_all, a),
+      return embedding_backward(stream, gradient(use, hooks)[0], tokens.ids, by_sequence(d_all, a),
                                 layout_.unit(operation.unit).parameters[0].first_row());
     }
     case OperationKind::position_embedding: {
       const TensorView dtable = gradient(use, hooks)[0];
+      if (!tokens.positions.empty()) {
+        return position_backward(stream, dtable, by_sequence(d_residual, a), tokens.positions);
+      }
       for_sequences(d_residual, layout_.part(), a, [&](TensorView d_rows, size_t first) {
         position_backward(stream, dtable.rows(first, d_rows.shape()[1]), d_rows);
       });
@@ -177,7 +185,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     case OperationKind::block:
       return block_backward(stream, d_residual, gradient(use, hooks), a.block(operation.index),
                             a.block_input(operation.index), weights(use, hooks), workspace.block(a),
-                            tensor_);
+                            tensor_, context_);
     case OperationKind::final_norm: {
       const UnitView gradients = gradient(use, hooks);
       fill(stream, d_residual, 0);

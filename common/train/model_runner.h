@@ -29,6 +29,8 @@ class ModelRunner {
     TensorParallel tensor = {};  // how ranks that hold slices of tensors combine results
     // The source of the memory that these ranks sum or gather; null: the arena.
     MemorySource* summed = nullptr;
+    SequencePart part = {};        // the tokens of each sequence that this rank has
+    ContextParallel context = {};  // attention, where ranks have different tokens
   };
   // `parameters` and `gradients` are those of Gpt2 (common/model/gpt2.h). The context, the layout
   // and the two buffers must outlive this object.

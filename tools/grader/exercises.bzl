@@ -58,6 +58,10 @@ EXERCISES = {
             "sum_partial_gradients",
         ],
     },
+    "14_context_parallel": {
+        "//kernels:cpu/attention_merge.cc": ["attention_merge"],
+        "//lessons/14_context_parallel:ring.cc": ["RingAttention::forward"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },

@@ -236,6 +236,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"11_activation_checkpointing", activation_checkpointing},
     {"12_gradient_compression", compression},
     {"13_sequence_parallel", sequence_parallel},
+    {"14_context_parallel", context_parallel},
     {"17_elastic", elastic},
 };
 

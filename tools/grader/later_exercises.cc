@@ -59,6 +59,22 @@ std::vector<Check> sequence_parallel() {
   };
 }
 
+std::vector<Check> context_parallel() {
+  const std::string odd = "--sequence-length 31";
+  const Training two = {2, "--slices contiguous"};
+  return {
+      gradients(
+          4, "two contiguous slices", two,
+          "Each result counts as much as the exponentials behind it: exp(logsumexp). Backward "
+          "reads the merged logsumexp, so that has to be right too."),
+      gradients(3, "zigzag on 3 ranks", {3, odd, odd},
+                "At step s the keys are those of owner_at(s). A block may have some of the queries "
+                "only, and the others keep what they have."),
+      bytes_held(1, two, "The ring's memory is there already: kv_, partial_, sum_."),
+      bytes_sent(2, two, "After the last step nobody needs the keys any more."),
+  };
+}
+
 std::vector<Check> elastic() {
   const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
     return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",

@@ -10,6 +10,7 @@ namespace ladder {
 std::vector<Check> activation_checkpointing();
 std::vector<Check> compression();
 std::vector<Check> sequence_parallel();
+std::vector<Check> context_parallel();
 std::vector<Check> elastic();
 
 }  // namespace ladder

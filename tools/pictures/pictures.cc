@@ -7,6 +7,7 @@
 #include "tools/pictures/memory_bars.h"
 #include "tools/pictures/rank_grid.h"
 #include "tools/pictures/resharding.h"
+#include "tools/pictures/ring_steps.h"
 #include "tools/pictures/ring_strip.h"
 #include "tools/pictures/timeline.h"
 #include "tools/pictures/two_machines.h"
@@ -46,6 +47,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "recompute_bars.svg", recompute_bars()},
       {folder + "sequence_bars.svg", sequence_bars()},
       {folder + "resharding.svg", draw_resharding()},
+      {folder + "ring_attention.svg", draw_ring_steps(4)},
       {folder + "two_machines.svg", draw_two_machines()},
   };
 }
