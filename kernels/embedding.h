@@ -20,13 +20,18 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
                         ConstTensorView dout, size_t first = 0);
 
-// out[b, t, :] = in[b, t, :] + table[t, :]. out may be in.
-//   out (B, T, C) out; in (B, T, C), table (at least T rows, C) in
-void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table);
+// out[b, t, :] = in[b, t, :] + table[p(t), :], where p(t) is t, or positions[t] if they are given:
+// a rank may have only some tokens of each sequence. out may be in.
+//   out (B, T, C) out; in (B, T, C), table (rows, C) in
+//   positions (T) int32 in, or empty; all different, and rows of the table (they are not checked)
+// Without positions the table has at least T rows.
+void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table,
+                      ConstTensorView positions = {});
 
-// dtable[t, :] += sum over b, in order, of dout[b, t, :].
-//   dtable (at least T rows, C) in/out, in the accumulation dtype; dout (B, T, C) in
-void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout);
+// dtable[p(t), :] += sum over b, in order, of dout[b, t, :].
+//   dtable (rows, C) in/out, in the accumulation dtype; dout (B, T, C), positions in
+void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout,
+                       ConstTensorView positions = {});
 
 // What each kernel computes and moves (Cost in kernel.h).
 // Only the rows that tokens name are read from the table: as many elements as `out` has.
@@ -68,8 +73,10 @@ inline Shape table_shape(const ConstTensorView& table, const ConstTensorView& ou
   return {table.shape().num_dims() > 0 ? table.shape()[0] : 0, out.shape()[2]};
 }
 
-inline void check_positions(const char* kernel, const char* argument, const ConstTensorView& table,
-                            const ConstTensorView& out) {
+inline void check_positions(const ArgumentCheck& expect, const char* kernel, const char* argument,
+                            const ConstTensorView& table, const ConstTensorView& out,
+                            const ConstTensorView& positions) {
+  if (!positions.empty()) return expect("positions", positions, DType::int32, {out.shape()[1]});
   if (table.shape()[0] < out.shape()[1]) {
     fail(concat(kernel, ": argument `", argument, "` has ", table.shape()[0],
                 " positions, the sequence ", out.shape()[1]));
@@ -93,19 +100,20 @@ inline void embedding_backward(Stream& stream, TensorView dtable, ConstTensorVie
 }
 
 inline void position_forward(Stream& stream, TensorView out, ConstTensorView in,
-                             ConstTensorView table) {
+                             ConstTensorView table, ConstTensorView positions) {
   const ArgumentCheck expect("position_forward", stream, "out", out, 3);
   expect("in", in, out.shape());
   expect("table", table, table_shape(table, out));
-  check_positions("position_forward", "table", table, out);
-  run_body(cpu::position_forward, cuda::position_forward, stream, out, in, table);
+  check_positions(expect, "position_forward", "table", table, out, positions);
+  run_body(cpu::position_forward, cuda::position_forward, stream, out, in, table, positions);
 }
 
-inline void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
+inline void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout,
+                              ConstTensorView positions) {
   const ArgumentCheck expect("position_backward", stream, "dout", dout, 3);
   expect.accumulated("dtable", dtable, table_shape(dtable, dout));
-  check_positions("position_backward", "dtable", dtable, dout);
-  run_body(cpu::position_backward, cuda::position_backward, stream, dtable, dout);
+  check_positions(expect, "position_backward", "dtable", dtable, dout, positions);
+  run_body(cpu::position_backward, cuda::position_backward, stream, dtable, dout, positions);
 }
 
 }  // namespace ladder

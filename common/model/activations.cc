@@ -11,7 +11,8 @@ namespace {
 // Returns the elements of `summed_`, counted in the accumulation dtype.
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows, size_t classifier_rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
-  const size_t narrow = (rows * layout.config().hidden * size_of(dtype) + size - 1) / size;
+  const size_t elements = layout.part().residual().padded(rows) * layout.config().hidden;
+  const size_t narrow = (elements * size_of(dtype) + size - 1) / size;
   const bool classifies = layout.has(OperationKind::classifier);
   return narrow + (classifies ? 3 * classifier_rows : 0);
 }
@@ -22,9 +23,23 @@ size_t num_logits(const Layout& layout) {
   return layout.unit(classifier.unit).parameters[0].shape[0];
 }
 
-// Returns the columns that a rank has of the tensor.
-size_t columns_of(const ActivationSpec& spec, size_t tensor_size) {
-  return spec.split ? spec.columns / tensor_size : spec.columns;
+// Returns whether a rank has all rows of the tensor, or those of the residual stream.
+bool has_all_rows(const ActivationSpec& spec, const ModelPart& part) {
+  return spec.split || (spec.is_gathered && part.keeps_gathered);
+}
+
+// Returns the rows for which a rank has memory.
+size_t room_of(const ActivationSpec& spec, const ModelPart& part, size_t rows) {
+  if (spec.split) return rows;
+  return has_all_rows(spec, part) ? part.residual().padded(rows) : part.residual().most(rows);
+}
+
+// Returns the rows and the columns that a rank has.
+size_t rows_of(const ActivationSpec& spec, const ModelPart& part, size_t rows) {
+  return has_all_rows(spec, part) ? rows : part.residual().count(rows);
+}
+size_t columns_of(const ActivationSpec& spec, const ModelPart& part) {
+  return spec.split ? spec.columns / part.tensor_size : spec.columns;
 }
 
 }  // namespace
@@ -32,22 +47,23 @@ size_t columns_of(const ActivationSpec& spec, size_t tensor_size) {
 Tensor make_activation(Memory& memory, Category category, const Layout& layout, DType dtype,
                        size_t rows, const ActivationSpec& spec) {
   const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
+  const ModelPart& part = layout.part();
   return Tensor(memory, category, is_statistic ? accumulation_dtype(dtype) : dtype,
-                {rows * columns_of(spec, layout.part().tensor_size)});
+                {room_of(spec, part, rows) * columns_of(spec, part)});
 }
 
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
   const size_t c = config.hidden;
   using enum ActivationSpec::Kind;
   using S = BlockStep;
-  return {{"ln_1", rows, c, false, S::ln_1},
+  return {{"ln_1", rows, c, false, S::ln_1, true},
           {"ln_1_mean", row_statistics, 1, false, S::ln_1},
           {"ln_1_rstd", row_statistics, 1, false, S::ln_1},
           {"qkv", rows, 3 * c, true, S::qkv},
           {"logsumexp", head_statistics, config.num_heads, true, S::attention},
           {"attention", rows, c, true, S::attention},
           {"middle", rows, c, false, S::middle},
-          {"ln_2", rows, c, false, S::ln_2},
+          {"ln_2", rows, c, false, S::ln_2, true},
           {"ln_2_mean", row_statistics, 1, false, S::ln_2},
           {"ln_2_rstd", row_statistics, 1, false, S::ln_2},
           {"fc", rows, 4 * c, true, S::fc},
@@ -92,7 +108,7 @@ const Tensor* SharedActivations::find(size_t block, size_t index) const {
 Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                          size_t tokens, const SharedActivations* shared)
     : hidden_(layout.config().hidden),
-      tensor_size_(layout.part().tensor_size),
+      part_(layout.part()),
       batch_(batch),
       tokens_(tokens),
       capacity_(batch * tokens),
@@ -128,14 +144,22 @@ void Activations::resize(size_t batch, size_t tokens) {
   tokens_ = tokens;
 }
 
+TensorView Activations::rows(const Tensor& tensor, size_t columns) const {
+  return tensor.view().elements(0, {part_.residual().count(batch_ * tokens_), columns});
+}
+
+TensorView Activations::rows(const Tensor& tensor) const {
+  return tensor.view().elements(0, {part_.residual().count(batch_ * tokens_)});
+}
+
 Shape Activations::shape_of(const ActivationSpec& spec) const {
   switch (spec.kind) {
     case ActivationSpec::Kind::rows:
-      return {batch_ * tokens_, columns_of(spec, tensor_size_)};
+      return {rows_of(spec, part_, batch_ * tokens_), columns_of(spec, part_)};
     case ActivationSpec::Kind::row_statistics:
-      return {batch_ * tokens_};
+      return {rows_of(spec, part_, batch_ * tokens_)};
     case ActivationSpec::Kind::head_statistics:
-      return {batch_, columns_of(spec, tensor_size_), tokens_};
+      return {batch_, columns_of(spec, part_), tokens_};
   }
   return {};
 }
@@ -157,8 +181,8 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
                                size_t tokens, MemorySource* registered, RecomputePlan plan,
                                OffloadPlan offload)
     : hidden_(layout.config().hidden),
-      tensor_size_(layout.part().tensor_size),
-      num_heads_(layout.config().num_heads / tensor_size_),
+      num_heads_(layout.config().num_heads / layout.part().tensor_size),
+      part_(layout.part()),
       shared_(memory, layout, dtype, batch * tokens, std::move(plan), std::move(offload)) {
   const size_t r = batch * tokens, c = hidden_;
   const size_t k = std::min(r, classifier_rows(memory.device()));
@@ -166,8 +190,9 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   const auto make = [&](DType type, const Shape& shape, MemorySource* source = nullptr) {
     return Tensor(memory, Category::workspace, type, shape, source);
   };
-  d_residual_ = make(dtype, {r * c});
-  wide_ = make(dtype, {4 * r * c / tensor_size_});
+  d_residual_ = make(dtype, {part_.residual().most(r) * c});
+  if (part_.splits_tokens) gathered_ = make(dtype, {part_.residual().padded(r) * c}, registered);
+  wide_ = make(dtype, {4 * r * c / part_.tensor_size});
   row_dot_ = make(full, {r * num_heads_});
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
   if (!layout.has(OperationKind::classifier)) return;
@@ -179,7 +204,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
 }
 
 TensorView ModelWorkspace::d_residual(const Activations& a) const {
-  return d_residual_.view().elements(0, {a.batch() * a.tokens(), hidden_});
+  return d_residual_.view().elements(0, {part_.residual().count(a.batch() * a.tokens()), hidden_});
 }
 
 TensorView ModelWorkspace::losses(const Activations& a) const {
@@ -189,9 +214,11 @@ TensorView ModelWorkspace::losses(const Activations& a) const {
 BlockWorkspace ModelWorkspace::block(const Activations& a) const {
   const size_t r = a.batch() * a.tokens();
   const TensorView wide = wide_;
-  return {.narrow = TensorView(summed_.view().data(), wide.dtype(), wide.device(), {r, hidden_}),
-          .wide = wide.elements(0, {r, 4 * hidden_ / tensor_size_}),
-          .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()})};
+  return {
+      .narrow = TensorView(summed_.view().data(), wide.dtype(), wide.device(), {r, hidden_}),
+      .gathered = part_.splits_tokens ? gathered_.view().elements(0, {r, hidden_}) : TensorView(),
+      .wide = wide.elements(0, {r, 4 * hidden_ / part_.tensor_size}),
+      .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()})};
 }
 
 ClassifierWorkspace ModelWorkspace::classifier() const {

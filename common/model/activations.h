@@ -1,5 +1,6 @@
 // The memory of one micro-batch: the activations that forward saves for backward, and the workspace
-// that both need. Letters: R = B T rows, C hidden size, NH heads, V vocabulary.
+// that both need. Letters: R = B T rows, of which the residual stream has n on this rank
+// (ModelPart::residual), C hidden size, NH heads, V vocabulary.
 #pragma once
 
 #include <vector>
@@ -22,12 +23,15 @@ struct ActivationSpec {
   const char* name;
   Kind kind;
   size_t columns = 1;  // columns of a row; for head_statistics the number of heads
-  bool split = false;  // true: each of N tensor-parallel ranks has an N-th of the columns
-  size_t step = 0;     // the step of the transformer block that computes it
+  // True: each of N tensor-parallel ranks has an N-th of the columns, for all rows. False: it has
+  // the rows that it has of the residual stream.
+  bool split = false;
+  size_t step = 0;  // the step of the transformer block that computes it
+  // Whether ranks that split tokens gather all rows of it, and may keep them.
+  bool is_gathered = false;
 };
 
-// Returns the tensors of a transformer block, in the order of BlockActivation::Index. A block with
-// experts has no fc and no gelu.
+// Returns a block's tensors, by BlockActivation::Index. With experts it has no fc and no gelu.
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
 
 // Allocates one such tensor for `rows` rows. `dtype` is the compute dtype.
@@ -75,26 +79,23 @@ class Activations {
   size_t tokens() const { return tokens_; }
   // Returns what blocks drop.
   RecomputePlan plan() const { return shared_ == nullptr ? RecomputePlan() : shared_->plan(); }
-  // The residual stream (R, C) where this part of the model begins: after its embeddings, or as the
+  // The residual stream (n, C) where this part of the model begins: after its embeddings, or as the
   // previous pipeline stage sends it.
   TensorView input() const { return rows(input_, hidden_); }
-  // The residual stream (R, C) where the last transformer block of this part ends.
+  // The residual stream (n, C) where the last transformer block of this part ends.
   TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t index) const;
-  TensorView block_input(size_t index) const;  // (R, C)
-  // These exist in parts with the final norm. final_norm() is the norm's output (R, C), which the
-  // classifier overwrites with the gradient of the loss with respect to it. Mean and rstd are (R).
+  TensorView block_input(size_t index) const;  // (n, C)
+  // These exist in parts with the final norm. final_norm() is the norm's output (n, C), which the
+  // classifier overwrites with the gradient of the loss with respect to it. Mean and rstd are (n).
   TensorView final_norm() const { return rows(final_norm_, hidden_); }
   TensorView final_mean() const { return rows(final_mean_); }
   TensorView final_rstd() const { return rows(final_rstd_); }
 
  private:
-  TensorView rows(const Tensor& tensor, size_t columns) const {
-    return tensor.view().elements(0, {batch_ * tokens_, columns});
-  }
-  TensorView rows(const Tensor& tensor) const {
-    return tensor.view().elements(0, {batch_ * tokens_});
-  }
+  // Return a tensor of the residual stream as (n, columns) and as (n).
+  TensorView rows(const Tensor& tensor, size_t columns) const;
+  TensorView rows(const Tensor& tensor) const;
   Shape shape_of(const ActivationSpec& spec) const;
   // Returns the tensor in shared memory, by BlockActivation::Index; null if it is not there.
   const Tensor* find_shared(size_t block, size_t index) const {
@@ -105,7 +106,8 @@ class Activations {
     return tensor == nullptr ? blocks_[block][index] : *tensor;
   }
 
-  size_t hidden_, tensor_size_;
+  size_t hidden_;
+  ModelPart part_;
   size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
   const SharedActivations* shared_;
   std::vector<ActivationSpec> block_specs_;
@@ -119,7 +121,7 @@ class Activations {
 class ModelWorkspace {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. `registered` is the source of the
-  // memory that tensor-parallel ranks sum; if it is null, that memory comes from the arena too.
+  // memory that tensor-parallel ranks sum or gather; if it is null, it comes from the arena too.
   // `plan` says what blocks drop, and `offload` what waits on the host.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
                  MemorySource* registered = nullptr, RecomputePlan plan = {},
@@ -129,7 +131,7 @@ class ModelWorkspace {
   const SharedActivations& shared() const { return shared_; }
 
   // The views below have the sizes of the micro-batch that `activations` is for at the moment. In
-  // the course of backward d_residual (R, C) is the gradient with respect to the residual stream.
+  // the course of backward d_residual (n, C) is the gradient with respect to the residual stream.
   TensorView d_residual(const Activations& activations) const;
   // The losses of all rows (R). They exist in parts with the classifier.
   TensorView losses(const Activations& activations) const;
@@ -137,9 +139,9 @@ class ModelWorkspace {
   ClassifierWorkspace classifier() const;
 
  private:
-  size_t hidden_, tensor_size_, num_heads_;  // num_heads_ are the heads of this rank
-  size_t num_logits_ = 0;  // without the padding of logits_ and dlogits_
-  Tensor d_residual_, wide_, row_dot_, losses_, logits_, dlogits_;
+  size_t hidden_, num_heads_, num_logits_ = 0;  // of this rank; without the padding of logits_
+  ModelPart part_;
+  Tensor d_residual_, gathered_, wide_, row_dot_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
   Tensor summed_;
   SharedActivations shared_;

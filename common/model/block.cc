@@ -1,9 +1,9 @@
 #include "common/model/block.h"
 
 #include "common/model/linear.h"
-#include "kernels/attention.h"
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
+#include "kernels/matmul.h"
 #include "kernels/residual.h"
 
 namespace ladder {
@@ -23,14 +23,17 @@ View by_sequence(View rows, const TensorView& logsumexp) {
 void mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
                   const BlockActivations& a, const ConstUnitView& w,
                   const BlockWorkspace& workspace, const TensorParallel& tensor) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide;
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual);
+  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
   linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
-  linear_backward_weight(stream, g[P::mlp_proj_weight], g[P::mlp_proj_bias], d_out, a[A::gelu]);
+  linear_backward_weight(stream, g[P::mlp_proj_weight], {}, d_out, a[A::gelu]);
+  bias_backward(stream, g[P::mlp_proj_bias], d_residual);
+  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_2], room);
   gelu_backward(stream, wide, wide, a[A::fc]);
   linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
   Work sum = tensor.enter_backward(stream, narrow);
-  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, a[A::ln_2]);
+  normed.work.wait(stream);
+  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, normed.rows);
   sum.wait(stream);
 }
 
@@ -38,21 +41,22 @@ void mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
 
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
                    const ConstUnitView& w, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor, BlockSteps steps) {
+                   const TensorParallel& tensor, const ContextParallel& context, BlockSteps steps) {
   // A sublayer's output without its bias, before tensor-parallel ranks sum it.
   const TensorView partial = workspace.narrow;
   const TensorView logsumexp = a[A::logsumexp];
+  const size_t num_rows = in.shape()[0];
   if (steps[S::ln_1]) {
-    layernorm_forward(stream, a[A::ln_1], a[A::ln_1_mean], a[A::ln_1_rstd], in, w[P::ln_1_weight],
-                      w[P::ln_1_bias]);
+    layernorm_forward(stream, tensor.own_rows(a[A::ln_1], num_rows), a[A::ln_1_mean],
+                      a[A::ln_1_rstd], in, w[P::ln_1_weight], w[P::ln_1_bias]);
   }
   if (steps[S::qkv]) {
-    linear_forward(stream, a[A::qkv], tensor.enter(stream, a[A::ln_1]), w[P::attn_weight],
-                   w[P::attn_bias]);
+    linear_forward(stream, a[A::qkv], tensor.enter(stream, a[A::ln_1], workspace.narrow),
+                   w[P::attn_weight], w[P::attn_bias]);
   }
   if (steps[S::attention]) {
-    attention_forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
-                      by_sequence(a[A::qkv], logsumexp));
+    context.forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
+                    by_sequence(a[A::qkv], logsumexp));
   }
   if (steps[S::middle]) {
     linear_forward(stream, partial, a[A::attention], w[P::attn_proj_weight]);
@@ -60,12 +64,12 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
   }
 
   if (steps[S::ln_2]) {
-    layernorm_forward(stream, a[A::ln_2], a[A::ln_2_mean], a[A::ln_2_rstd], a[A::middle],
-                      w[P::ln_2_weight], w[P::ln_2_bias]);
+    layernorm_forward(stream, tensor.own_rows(a[A::ln_2], num_rows), a[A::ln_2_mean],
+                      a[A::ln_2_rstd], a[A::middle], w[P::ln_2_weight], w[P::ln_2_bias]);
   }
   if (steps[S::fc]) {
-    linear_forward(stream, a[A::fc], tensor.enter(stream, a[A::ln_2]), w[P::fc_weight],
-                   w[P::fc_bias]);
+    linear_forward(stream, a[A::fc], tensor.enter(stream, a[A::ln_2], workspace.narrow),
+                   w[P::fc_weight], w[P::fc_bias]);
   }
   if (steps[S::gelu]) gelu_forward(stream, a[A::gelu], a[A::fc]);
   if (steps[S::out]) {
@@ -77,27 +81,31 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
 
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                     const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
-                    const BlockWorkspace& workspace, const TensorParallel& tensor, bool has_mlp) {
-  const TensorView narrow = workspace.narrow;
+                    const BlockWorkspace& workspace, const TensorParallel& tensor,
+                    const ContextParallel& context, bool has_mlp) {
+  const TensorView narrow = workspace.narrow, room = workspace.gathered;
+  const TensorView d_norm = tensor.own_rows(narrow, d_residual.shape()[0]);
   const TensorView logsumexp = a[A::logsumexp];
   if (has_mlp) mlp_backward(stream, d_residual, g, a, w, workspace, tensor);
-  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], narrow, a[A::middle],
+  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_norm, a[A::middle],
                      w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
   const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
-  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual);
+  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room);
   linear_backward_input(stream, dattention, d_middle, w[P::attn_proj_weight]);
-  linear_backward_weight(stream, g[P::attn_proj_weight], g[P::attn_proj_bias], d_middle,
-                         a[A::attention]);
-  attention_backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
-                     by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
-                     logsumexp, by_sequence(a[A::qkv], logsumexp));
+  linear_backward_weight(stream, g[P::attn_proj_weight], {}, d_middle, a[A::attention]);
+  bias_backward(stream, g[P::attn_proj_bias], d_residual);
+  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_1], room);
+  context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
+                   by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
+                   logsumexp, by_sequence(a[A::qkv], logsumexp));
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
   Work sum = tensor.enter_backward(stream, narrow);
-  linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], dqkv, a[A::ln_1]);
+  normed.work.wait(stream);
+  linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], dqkv, normed.rows);
   sum.wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], narrow, in,
+  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_norm, in,
                      w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
 }
 

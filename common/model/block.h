@@ -5,11 +5,14 @@
 // size). Attention has NH heads. Each of N tensor-parallel ranks has NH / N of the heads: C / N
 // columns of each of q, k, v and of the attention's output. Of the inner layer it has 4 C / N
 // columns.
+// The residual stream has n rows on this rank: all R, or R / N of them if N ranks split it by
+// tokens (sequence parallelism).
 #pragma once
 
 #include <array>
 #include <bitset>
 
+#include "common/model/context_parallel.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
 
@@ -71,25 +74,28 @@ inline constexpr BlockSteps kStepsWithoutWeights =
 
 // Memory that all transformer blocks use, one after the other.
 struct BlockWorkspace {
-  TensorView narrow;   // (R, C) in the compute dtype
-  TensorView wide;     // (R, 4 C / N) in the compute dtype
-  TensorView row_dot;  // (B, NH / N, T) in the accumulation dtype, for attention_backward
+  TensorView narrow;    // (R, C) in the compute dtype
+  TensorView gathered;  // (R, C) in the compute dtype if the residual stream is split; else empty
+  TensorView wide;      // (R, 4 C / N) in the compute dtype
+  TensorView row_dot;   // (B, NH / N, T) in the accumulation dtype, for attention_backward
 };
 
-// Computes `activations` from `in` (R, C), the residual stream before the block: those of the given
+// Computes `activations` from `in` (n, C), the residual stream before the block: those of the given
 // steps. What these steps read of the other steps must be there. The same `in` gives the same bits
 // each time. Asynchronous on the stream.
 void block_forward(Stream& stream, const BlockActivations& activations, ConstTensorView in,
                    const ConstUnitView& weights, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor, BlockSteps steps = kAllBlockSteps);
+                   const TensorParallel& tensor, const ContextParallel& context,
+                   BlockSteps steps = kAllBlockSteps);
 
-// Turns d_residual (R, C) from the gradient with respect to the block's output into that with
+// Turns d_residual (n, C) from the gradient with respect to the block's output into that with
 // respect to its input, and adds the parameters' gradients to `gradients`. `activations` and `in`
 // are those of forward; `out` is not read. If the block has no MLP, workspace.narrow must be the
 // gradient with respect to ln_2 (R, C). Asynchronous on the stream.
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
                     const BlockActivations& activations, ConstTensorView in,
                     const ConstUnitView& weights, const BlockWorkspace& workspace,
-                    const TensorParallel& tensor, bool has_mlp = true);
+                    const TensorParallel& tensor, const ContextParallel& context,
+                    bool has_mlp = true);
 
 }  // namespace ladder

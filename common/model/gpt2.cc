@@ -13,19 +13,39 @@ namespace ladder {
 namespace {
 
 // Returns (R, C) as (B, T, C).
-TensorView by_sequence(TensorView rows, const Activations& a) {
+template <class View>
+View by_sequence(View rows, const Activations& a) {
   return rows.reshape({a.batch(), a.tokens(), rows.shape()[1]});
+}
+
+// Divides the rows of the residual stream that this rank has among their sequences. Calls
+// body(sequences, position) for (b, t, C) that lie one after the other: b sequences' rows of the
+// positions from `position` on. Only at the ends can sequences be incomplete.
+template <class Body>
+void for_sequences(TensorView rows, const ModelPart& part, const Activations& a, Body body) {
+  const size_t count = rows.shape()[0], hidden = rows.shape()[1];
+  const size_t num_tokens = a.tokens(), num_rows = a.batch() * num_tokens;
+  const size_t first = part.residual().first(num_rows);
+  for (size_t done = 0; done < count;) {
+    const size_t position = (first + done) % num_tokens, left = count - done;
+    const bool is_complete = position == 0 && left >= num_tokens;
+    const size_t sequences = is_complete ? left / num_tokens : 1;
+    const size_t length = is_complete ? num_tokens : std::min(left, num_tokens - position);
+    body(rows.rows(done, sequences * length).reshape({sequences, length, hidden}), position);
+    done += sequences * length;
+  }
 }
 
 }  // namespace
 
 Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-           TensorParallel tensor, RecomputePlan plan, Mixture* mixture)
+           TensorParallel tensor, RecomputePlan plan, ContextParallel context, Mixture* mixture)
     : layout_(layout),
       parameters_(parameters),
       gradients_(gradients),
       tensor_(std::move(tensor)),
       plan_(std::move(plan)),
+      context_(std::move(context)),
       mixture_(mixture),
       training_(ladder::training_walk(layout, plan_)),
       evaluation_(evaluation_walk(layout)) {
@@ -58,7 +78,7 @@ UnitView Gpt2::gradient(const Use& use, const Hooks& hooks) const {
 }
 
 void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                   ConstTensorView tokens, const Hooks& hooks) const {
+                   const TokenViews& tokens, const Hooks& hooks) const {
   const Range range("forward");
   for (const Use& use : training_) {
     if (use.pass != Pass::forward) continue;
@@ -69,7 +89,7 @@ void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWo
 }
 
 void Gpt2::forward_operation(Stream& stream, const Operation& operation, const Activations& a,
-                             const ModelWorkspace& workspace, ConstTensorView tokens,
+                             const ModelWorkspace& workspace, const TokenViews& tokens,
                              const ConstUnitView& weights) const {
   const BlockWorkspace scratch = workspace.block(a);
   switch (operation.kind) {
@@ -77,18 +97,25 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
       const Parameter& table = layout_.unit(operation.unit).parameters[0];
       // A rank with a slice of the table has rows of zeros for the tokens of the other ranks.
       const TensorView partial = table.split ? scratch.narrow : a.input();
-      embedding_forward(stream, by_sequence(partial, a), tokens, weights[0], table.first_row());
+      embedding_forward(stream, by_sequence(partial, a), tokens.ids, weights[0], table.first_row());
       const ConstTensorView sum = tensor_.leave(stream, partial);
       if (table.split) copy(stream, a.input(), sum);
       return;
     }
     case OperationKind::position_embedding: {
-      const TensorView residual = by_sequence(a.input(), a);
-      return position_forward(stream, residual, residual, weights[0]);
+      if (!tokens.positions.empty()) {
+        const TensorView residual = by_sequence(a.input(), a);
+        return position_forward(stream, residual, residual, weights[0], tokens.positions);
+      }
+      for_sequences(a.input(), layout_.part(), a, [&](TensorView residual, size_t first) {
+        const ConstTensorView table = weights[0].rows(first, residual.shape()[1]);
+        position_forward(stream, residual, residual, table);
+      });
+      return;
     }
     case OperationKind::block:
       return block_forward(stream, a.block(operation.index), a.block_input(operation.index),
-                           weights, scratch, tensor_,
+                           weights, scratch, tensor_, context_,
                            operation.has_mlp ? kAllBlockSteps : kStepsBeforeMlp);
     case OperationKind::router:
     case OperationKind::experts:
@@ -104,18 +131,21 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
 void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
                     ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
   const TensorView losses = workspace.losses(a), dx = workspace.block(a).narrow;
+  const TensorView norm = a.final_norm();
   const Use& use = classifier_in(training_);
   run(stream, use, hooks, [&](const Operation& operation) {
-    classifier_forward_backward(stream, losses, dx, gradient(use, hooks)[0], a.final_norm(),
+    const ConstTensorView x = tensor_.enter(stream, norm, workspace.block(a).gathered);
+    classifier_forward_backward(stream, losses, dx, gradient(use, hooks)[0], x,
                                 weights(use, hooks)[0], targets.reshape(losses.shape()), loss_scale,
                                 workspace.classifier(), tensor_,
                                 layout_.unit(operation.unit).parameters[0].first_row());
-    copy(stream, a.final_norm(), dx);  // other micro-batches may run before this one's backward
+    // Other micro-batches may run before this one's backward.
+    copy(stream, norm, tensor_.own_rows(dx, norm.shape()[0]));
   });
 }
 
 void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                    ConstTensorView tokens, const Hooks& hooks) const {
+                    const TokenViews& tokens, const Hooks& hooks) const {
   check(activations.plan() == plan_, "Gpt2: the activations have another plan than the model");
   const Range range("backward");
   for (const Use& use : training_) {
@@ -136,23 +166,34 @@ void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const
   const ConstUnitView no_weights(layout_.unit(use.unit), {});
   block_forward(stream, a.block(operation.index), a.block_input(operation.index),
                 use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_,
-                plan_.recomputed(operation.index));
+                context_, plan_.recomputed(operation.index));
 }
 
 void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
-                              const ModelWorkspace& workspace, ConstTensorView tokens,
+                              const ModelWorkspace& workspace, const TokenViews& tokens,
                               const Use& use, const Hooks& hooks) const {
   const TensorView d_residual = workspace.d_residual(a);
   switch (operation.kind) {
-    case OperationKind::token_embedding:
-      return embedding_backward(stream, gradient(use, hooks)[0], tokens, by_sequence(d_residual, a),
+    case OperationKind::token_embedding: {
+      const ConstTensorView d_all =
+          tensor_.leave_backward(stream, d_residual, workspace.block(a).gathered);
+      return embedding_backward(stream, gradient(use, hooks)[0], tokens.ids, by_sequence(d_all, a),
                                 layout_.unit(operation.unit).parameters[0].first_row());
-    case OperationKind::position_embedding:
-      return position_backward(stream, gradient(use, hooks)[0], by_sequence(d_residual, a));
+    }
+    case OperationKind::position_embedding: {
+      const TensorView dtable = gradient(use, hooks)[0];
+      if (!tokens.positions.empty()) {
+        return position_backward(stream, dtable, by_sequence(d_residual, a), tokens.positions);
+      }
+      for_sequences(d_residual, layout_.part(), a, [&](TensorView d_rows, size_t first) {
+        position_backward(stream, dtable.rows(first, d_rows.shape()[1]), d_rows);
+      });
+      return;
+    }
     case OperationKind::block:
       return block_backward(stream, d_residual, gradient(use, hooks), a.block(operation.index),
                             a.block_input(operation.index), weights(use, hooks), workspace.block(a),
-                            tensor_, operation.has_mlp);
+                            tensor_, context_, operation.has_mlp);
     case OperationKind::router:
     case OperationKind::experts:
       return mixture_->backward(stream, operation, workspace.block(a).narrow, d_residual,
@@ -174,8 +215,9 @@ void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& 
   const TensorView losses = workspace.losses(a);
   const Use& use = classifier_in(evaluation_);
   run(stream, use, hooks, [&](const Operation& operation) {
-    classifier_forward(stream, losses, a.final_norm(), weights(use, hooks)[0],
-                       targets.reshape(losses.shape()), workspace.classifier(), tensor_,
+    const ConstTensorView x = tensor_.enter(stream, a.final_norm(), workspace.block(a).gathered);
+    classifier_forward(stream, losses, x, weights(use, hooks)[0], targets.reshape(losses.shape()),
+                       workspace.classifier(), tensor_,
                        layout_.unit(operation.unit).parameters[0].first_row());
   });
 }

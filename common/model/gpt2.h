@@ -10,6 +10,16 @@
 
 namespace ladder {
 
+// The tokens of a micro-batch of B sequences, of which this rank has T tokens each.
+struct TokenViews {
+  TokenViews(ConstTensorView ids_,
+             ConstTensorView positions_ = {})  // NOLINT: made of the ids alone
+      : ids(ids_), positions(positions_) {}
+
+  ConstTensorView ids;        // (B, T) int32
+  ConstTensorView positions;  // (T) int32: their places in a sequence; empty: 0, 1, ...
+};
+
 // Gpt2 runs the operations of a layout: all of the model, or the part of a pipeline stage. It owns
 // no memory: the buffers and the layout must outlive it. All calls are asynchronous on the stream.
 //
@@ -18,20 +28,22 @@ class Gpt2 {
  public:
   // `parameters` and `gradients` are flat buffers with the layout. They may be empty if hooks say
   // where weights and gradients are. If the layout has slices of tensors, `tensor` has the
-  // functions that combine results with the ranks that hold the other slices. `plan` says what
+  // functions that combine results with the ranks that hold the other slices. If ranks have
+  // different tokens of a sequence, `context` has the functions for attention. `plan` says what
   // blocks drop; the activations that are passed to the calls below must have the same plan.
   // `mixture` runs the experts of blocks that have them, and must outlive this object.
   Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-       TensorParallel tensor = {}, RecomputePlan plan = {}, Mixture* mixture = nullptr);
+       TensorParallel tensor = {}, RecomputePlan plan = {}, ContextParallel context = {},
+       Mixture* mixture = nullptr);
 
   // Returns the uses of a training micro-batch, in order.
   const std::vector<Use>& training_walk() const { return training_; }
 
-  // Runs everything before the classifier for tokens (B, T) int32, where B and T are those of
-  // `activations`. A part that does not begin with the embeddings starts from activations.input(),
-  // which the caller has set.
+  // Runs everything before the classifier for tokens whose B and T are those of `activations`. A
+  // part that does not begin with the embeddings starts from activations.input(), which the caller
+  // has set.
   void forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-               ConstTensorView tokens, const Hooks& hooks = {}) const;
+               const TokenViews& tokens, const Hooks& hooks = {}) const;
 
   // Runs the classifier after forward, in a part that has it. It computes the losses (R) of
   // `workspace`, overwrites activations.final_norm() with the gradient of loss_scale * sum(losses)
@@ -45,7 +57,7 @@ class Gpt2 {
   // gradient with respect to activations.output(). It becomes the gradient with respect to
   // activations.input(). What blocks have dropped is computed again on the way.
   void backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                ConstTensorView tokens, const Hooks& hooks = {}) const;
+                const TokenViews& tokens, const Hooks& hooks = {}) const;
 
   // Computes only the losses (R) of `workspace`. It comes after forward, in a part with the
   // classifier.
@@ -67,7 +79,7 @@ class Gpt2 {
   ConstUnitView weights(const Use& use, const Hooks& hooks) const;
   UnitView gradient(const Use& use, const Hooks& hooks) const;
   void forward_operation(Stream& stream, const Operation& operation, const Activations& activations,
-                         const ModelWorkspace& workspace, ConstTensorView tokens,
+                         const ModelWorkspace& workspace, const TokenViews& tokens,
                          const ConstUnitView& weights) const;
   // Runs the steps of a transformer block again whose tensors backward needs and forward dropped.
   void recompute_operation(Stream& stream, const Operation& operation,
@@ -75,13 +87,14 @@ class Gpt2 {
                            const Use& use, const Hooks& hooks) const;
   void backward_operation(Stream& stream, const Operation& operation,
                           const Activations& activations, const ModelWorkspace& workspace,
-                          ConstTensorView tokens, const Use& use, const Hooks& hooks) const;
+                          const TokenViews& tokens, const Use& use, const Hooks& hooks) const;
 
   const Layout& layout_;
   ConstTensorView parameters_;
   TensorView gradients_;
   TensorParallel tensor_;
   RecomputePlan plan_;
+  ContextParallel context_;
   Mixture* mixture_;
   std::vector<Use> training_, evaluation_;  // the walks of one micro-batch
 };

@@ -10,18 +10,6 @@
 
 namespace ladder {
 
-// The part of the model that a rank holds.
-struct ModelPart {
-  static constexpr size_t kToTheEnd = ~size_t{0};
-  // A pipeline stage has operations [first, end) of the model (ModelDescription::operations).
-  size_t first = 0, end = kToTheEnd;
-  // With tensor parallelism a rank has slice `tensor_rank` of every tensor that is split.
-  size_t tensor_rank = 0, tensor_size = 1;
-  // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
-  // of every block.
-  size_t expert_rank = 0, expert_size = 1;
-};
-
 // A rank's units lie one after the other in its flat buffers. Each is padded with zeros to a
 // multiple of world_size * 16 elements, so that every rank's shard of a unit is equally large and
 // begins at a cache line. `world_size` is the number of ranks that hold the same part of the model.

@@ -17,7 +17,7 @@ void linear_backward_input(Stream& stream, TensorView din, ConstTensorView dout,
 
 void linear_backward_weight(Stream& stream, TensorView dweight, TensorView dbias,
                             ConstTensorView dout, ConstTensorView in) {
-  bias_backward(stream, dbias, dout);
+  if (!dbias.empty()) bias_backward(stream, dbias, dout);
   matmul(stream, dweight, in, dout, {.transpose_a = true, .accumulate = true});
 }
 

@@ -1,4 +1,4 @@
-// One tensor of the model as a rank holds it, and the units that such tensors make up.
+// The part of the model that a rank holds: one tensor of it, and the units that tensors make up.
 #pragma once
 
 #include <algorithm>
@@ -6,9 +6,31 @@
 #include <string>
 #include <vector>
 
+#include "common/model/row_split.h"
 #include "kernels/runtime/tensor.h"
 
 namespace ladder {
+
+// The part of the model that a rank holds.
+struct ModelPart {
+  static constexpr size_t kToTheEnd = ~size_t{0};
+  // A pipeline stage has operations [first, end) of the model (ModelDescription::operations).
+  size_t first = 0, end = kToTheEnd;
+  // With tensor parallelism a rank has slice `tensor_rank` of every tensor that is split.
+  size_t tensor_rank = 0, tensor_size = 1;
+  // With sequence parallelism these ranks also split the residual stream by tokens.
+  bool splits_tokens = false;
+  // Whether the rows of layernorms' outputs that these ranks gather are kept for backward.
+  bool keeps_gathered = false;
+  // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
+  // of every block.
+  size_t expert_rank = 0, expert_size = 1;
+
+  // Returns which of a micro-batch's rows (tokens) this rank has of the residual stream.
+  RowSplit residual() const {
+    return splits_tokens ? RowSplit{tensor_rank, tensor_size} : RowSplit{};
+  }
+};
 
 // The place in the whole tensor of the elements that a rank holds. They lie in runs of `length`
 // elements, and run i begins at element first + i * stride of the whole tensor.

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "common/model/row_split.h"
 #include "kernels/collective.h"
 #include "kernels/runtime/work.h"
 
@@ -12,36 +13,60 @@ namespace ladder {
 // Two linear layers in a row need only one sum over the ranks. The first weight is split by
 // columns, so each rank computes some columns of the first layer's output. The second weight is
 // split by rows: each rank has just the rows that multiply its columns, and computes a partial sum
-// of the second layer's output. The pair's input and its output are the same on all ranks. The
-// point where ranks enter the pair is called f, the point where they leave it g [Shoeybi19, section
-// 3].
+// of the second layer's output. The point where ranks enter the pair is called f, the point where
+// they leave it g [Shoeybi19, section 3].
+//
+// The pair works on all rows of a micro-batch. Outside of it, on the residual stream, every rank
+// has all rows, too, or its own rows alone [Korthikanti22, section 4.2.2]. Then the points gather
+// rows that the ranks have between them, and scatter sums. `room` is memory for all rows, which
+// gathered rows may overwrite. Buffers of all rows are padded as RowSplit says.
 //
 // If the model is not split, nothing happens at these points; that is what the functions do unless
 // they are set.
 struct TensorParallel {
-  // f in forward, before the first product. `in` is the pair's input. Returns what the first
-  // product reads.
-  std::function<ConstTensorView(Stream&, ConstTensorView in)> enter =
-      [](Stream&, ConstTensorView in) { return in; };
+  // Rows that are on their way: `rows` may be read when `work` has been waited for.
+  struct Coming {
+    ConstTensorView rows;
+    Work work = {};
+  };
+
+  // f in forward, before the first product. `in` is the pair's input. It has the rows that this
+  // rank has of the residual stream, or room for all rows, of which own_rows() have been computed.
+  // Returns what the first product reads: all rows, in `room`, or in `in` if that has the room.
+  std::function<ConstTensorView(Stream&, TensorView in, TensorView room)> enter =
+      [](Stream&, TensorView in, TensorView) { return ConstTensorView(in); };
+  // f in backward, for the gradient of the first weight, which needs the same rows once more. `in`
+  // is that of enter(). Returns at once, so that what does not need them can run meanwhile. `room`
+  // belongs to the operation until its Work has been waited for.
+  std::function<Coming(Stream&, ConstTensorView in, TensorView room)> enter_again =
+      [](Stream&, ConstTensorView in, TensorView) { return Coming{in}; };
   // f in backward. Each rank has the part of the input's gradient that comes from its columns.
   // Begins to sum it over the ranks, in place, and returns at once, so that the product of the
   // weight's gradient can run meanwhile. `d_in` belongs to the sum until its Work has been waited
-  // for.
+  // for. Only its own_rows() are certain to have the sum then.
   std::function<Work(Stream&, TensorView d_in)> enter_backward = [](Stream&, TensorView) {
     return Work();
   };
   // g in forward, after the second product. Each rank has a partial sum. Returns the sum over the
-  // ranks, which may overwrite `partial`.
+  // ranks, as the residual stream is split. It may overwrite `partial`.
   std::function<ConstTensorView(Stream&, TensorView partial)> leave =
       [](Stream&, TensorView partial) { return ConstTensorView(partial); };
-  // g in backward. Given the gradient of the pair's output, returns what the second product's
-  // backward reads.
-  std::function<ConstTensorView(Stream&, ConstTensorView d_out)> leave_backward =
-      [](Stream&, ConstTensorView d_out) { return d_out; };
+  // g in backward. Given the gradient of the pair's output, as the residual stream is split,
+  // returns what the second product's backward reads: all rows.
+  std::function<ConstTensorView(Stream&, ConstTensorView d_out, TensorView room)> leave_backward =
+      [](Stream&, ConstTensorView d_out, TensorView) { return d_out; };
   // The classifier's weight is split by rows, the tokens of the vocabulary. Reduces statistics of
   // the logits (maximum, sum of exponentials, target's logit) over the ranks, in place. Empty if a
   // rank has the whole vocabulary.
   std::function<void(Stream&, TensorView statistics, Reduction)> reduce_statistics;
+  // Which rows this rank has of the residual stream.
+  RowSplit residual = {};
+
+  // Returns those of all rows that this rank has of the residual stream, which are `count` rows.
+  template <class View>
+  View own_rows(View all, size_t count) const {
+    return all.shape()[0] == count ? all : all.rows(residual.first(all.shape()[0]), count);
+  }
 };
 
 }  // namespace ladder

@@ -9,38 +9,67 @@
 namespace ladder {
 namespace {
 
-Tensor token_tensor(Memory& memory, const RunConfig& config) {
-  return Tensor(memory, Category::workspace, DType::int32,
-                {config.micro_batch_size, config.model.sequence_length});
+Tensor int32_tensor(Memory& memory, const Shape& shape) {
+  return Tensor(memory, Category::workspace, DType::int32, shape);
 }
 
-size_t micro_batch_rows(const RunConfig& config) {
-  return config.micro_batch_size * config.model.sequence_length;
+// Moves the tokens at the given positions of each sequence of (B, T) to the front of the memory.
+void gather(TensorView tokens, const std::vector<int32_t>& positions) {
+  const size_t batch = tokens.shape()[0], length = tokens.shape()[1], count = positions.size();
+  int32_t* const token = tokens.as<int32_t>();
+  // Positions increase, so no token is overwritten before it has been moved.
+  for (size_t b = 0; b < batch; ++b) {
+    for (size_t t = 0; t < count; ++t) {
+      token[b * count + t] = token[b * length + static_cast<size_t>(positions[t])];
+    }
+  }
 }
 
 }  // namespace
 
-BatchLoader::BatchLoader(const TrainerContext& context)
-    : context_(context),
-      tokens_(token_tensor(context.device_memory, context.config)),
-      targets_(token_tensor(context.device_memory, context.config)),
-      host_tokens_(token_tensor(context.host_memory, context.config)),
-      host_targets_(token_tensor(context.host_memory, context.config)) {}
+BatchLoader::BatchLoader(const TrainerContext& context, const SequencePart& part)
+    : context_(context), part_(part) {
+  const size_t batch = context.config.micro_batch_size;
+  const size_t length = context.config.model.sequence_length, most = part.capacity(length);
+  tokens_ = int32_tensor(context.device_memory, {batch * most});
+  targets_ = int32_tensor(context.device_memory, {batch * most});
+  host_tokens_ = int32_tensor(context.host_memory, {batch, length});
+  host_targets_ = int32_tensor(context.host_memory, {batch, length});
+  if (part.is_whole()) return;
+  positions_ = int32_tensor(context.device_memory, {most});
+  host_positions_ = int32_tensor(context.host_memory, {most});
+}
+
+TensorView BatchLoader::front_of(const Tensor& tokens) const {
+  const RunConfig& config = context_.config;
+  return tokens.view().elements(
+      0, {config.micro_batch_size, part_.num_tokens(config.model.sequence_length)});
+}
+
+TensorView BatchLoader::positions() const {
+  return part_.is_whole() ? TensorView() : positions_.view().rows(0, part_.positions.size());
+}
 
 void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {
   // The host's tokens may be overwritten only when the copies of the last micro-batch have run.
   context_.stream.synchronize();
   fill_batch(context_.corpus, split, context_.config.seed, static_cast<uint64_t>(step),
              first_sequence, host_tokens_, host_targets_);
-  copy(context_.stream, tokens_, host_tokens_);
-  copy(context_.stream, targets_, host_targets_);
+  if (!part_.is_whole()) {
+    gather(host_tokens_, part_.positions);
+    gather(host_targets_, part_.positions);
+    std::ranges::copy(part_.positions, host_positions_.view().as<int32_t>());
+    copy(context_.stream, positions(), host_positions_.view().rows(0, part_.positions.size()));
+  }
+  copy(context_.stream, tokens(), front_of(host_tokens_));
+  copy(context_.stream, targets(), front_of(host_targets_));
 }
 
-LossSum::LossSum(const TrainerContext& context, size_t num_micro_batches)
+LossSum::LossSum(const TrainerContext& context, size_t num_micro_batches, size_t rows)
     : stream_(context.stream),
       sums_(context.device_memory, Category::workspace, DType::fp64, {num_micro_batches}),
       workspace_(context.device_memory, Category::workspace, DType::fp64,
-                 {sum_workspace_elements(micro_batch_rows(context.config))}) {}
+                 {sum_workspace_elements(rows)}) {}
 
 void LossSum::add(ConstTensorView losses) {
   sum(stream_, sums_.view().rows(count_++, 1), workspace_, losses);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/model/offload.h"
+#include "common/train/ranks.h"
 
 namespace ladder {
 namespace {
@@ -13,10 +14,16 @@ ModelWorkspace make_workspace(const TrainerContext& context, const Layout& layou
   const size_t num_blocks = layout.count(OperationKind::block);
   const RecomputePlan plan = plan_recompute(config.recompute, num_blocks, options.num_slots);
   return ModelWorkspace(context.device_memory, layout, config.dtype, config.micro_batch_size,
-                        config.model.sequence_length, options.summed, plan,
+                        options.part.capacity(config.model.sequence_length), options.summed, plan,
                         config.offload_activations
                             ? OffloadPlan(plan, num_blocks, options.num_slots)
                             : OffloadPlan());
+}
+
+// Returns how many micro-batches this rank runs in a step.
+size_t num_micro_batches(const TrainerContext& context) {
+  const size_t data_size = context.ranks == nullptr ? 1 : context.ranks->grid.data_size;
+  return context.config.num_micro_batches(data_size);
 }
 
 }  // namespace
@@ -27,20 +34,24 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
       micro_batch_size_(context.config.micro_batch_size),
       workspace_(make_workspace(context, layout, options)),
       model_(layout, parameters, gradients, std::move(options.tensor), workspace_.shared().plan(),
-             options.mixture),
-      losses_(context, context.config.num_micro_batches(layout.world_size())) {
+             std::move(options.context), options.mixture),
+      losses_(context, num_micro_batches(context),
+              context.config.micro_batch_size *
+                  options.part.capacity(context.config.model.sequence_length)) {
   const RunConfig& config = context.config;
+  const size_t length = config.model.sequence_length;
   if (config.offload_activations) {
     offload_ = std::make_unique<ActivationOffload>(
         context.host_memory, layout, config.dtype,
-        config.micro_batch_size * config.model.sequence_length, workspace_.shared(),
+        config.micro_batch_size * options.part.capacity(length), workspace_.shared(),
         context.stream.device(), options.num_slots);
   }
   for (size_t slot = 0; slot < options.num_slots; ++slot) {
     slots_.push_back(
-        {BatchLoader(context),
+        {BatchLoader(context, options.part),
          Activations(context.device_memory, layout, config.dtype, config.micro_batch_size,
-                     config.model.sequence_length, &workspace_.shared())});
+                     options.part.capacity(length), &workspace_.shared())});
+    slots_.back().activations.resize(config.micro_batch_size, options.part.num_tokens(length));
   }
 }
 
@@ -56,7 +67,8 @@ void ModelRunner::load(Split split, int64_t step, size_t first_sequence, size_t 
 
 void ModelRunner::forward(const Hooks& hooks, size_t slot) {
   const auto& [batch, activations] = slots_[slot];
-  model_.forward(stream_, activations, workspace_, batch.tokens(), with_offload(hooks, slot));
+  model_.forward(stream_, activations, workspace_, {batch.tokens(), batch.positions()},
+                 with_offload(hooks, slot));
 }
 
 void ModelRunner::classify(double token_weight, const Hooks& hooks, size_t slot) {
@@ -67,7 +79,8 @@ void ModelRunner::classify(double token_weight, const Hooks& hooks, size_t slot)
 
 void ModelRunner::backward(const Hooks& hooks, size_t slot) {
   const auto& [batch, activations] = slots_[slot];
-  model_.backward(stream_, activations, workspace_, batch.tokens(), with_offload(hooks, slot));
+  model_.backward(stream_, activations, workspace_, {batch.tokens(), batch.positions()},
+                  with_offload(hooks, slot));
 }
 
 void ModelRunner::evaluate(const Hooks& hooks, size_t slot) {

@@ -25,10 +25,13 @@ struct MicroBatch {
 class ModelRunner {
  public:
   struct Options {
-    size_t num_slots = 1;            // micro-batches that may be between forward and backward
-    TensorParallel tensor = {};      // how ranks that hold slices of tensors combine results
-    MemorySource* summed = nullptr;  // source of the memory that these ranks sum; null: the arena
-    Mixture* mixture = nullptr;      // what runs the experts of blocks that have them
+    size_t num_slots = 1;        // micro-batches that may be between forward and backward
+    TensorParallel tensor = {};  // how ranks that hold slices of tensors combine results
+    // The source of the memory that these ranks sum or gather; null: the arena.
+    MemorySource* summed = nullptr;
+    SequencePart part = {};        // the tokens of each sequence that this rank has
+    ContextParallel context = {};  // attention, where ranks have different tokens
+    Mixture* mixture = nullptr;    // what runs the experts of blocks that have them
   };
   // `parameters` and `gradients` are those of Gpt2 (common/model/gpt2.h). The context, the layout
   // and the two buffers must outlive this object.
@@ -62,10 +65,11 @@ class ModelRunner {
   // Returns the sum of the losses of all tokens since the last call. Synchronizes the stream.
   double total_loss() { return losses_.total(); }
 
-  // These three are for pipelines, and have the shape (R, C): the residual stream where this part
-  // of the model begins, the residual stream where it ends, and a gradient. Before backward
-  // d_residual is the gradient with respect to output(); backward turns it into that with respect
-  // to input().
+  // These three are for pipelines, and have the shape (n, C) for the rows of the residual stream
+  // that this rank has (ModelPart::residual), which are usually all R: the residual stream
+  // where this part of the model begins, the residual stream where it ends, and a gradient. Before
+  // backward d_residual is the gradient with respect to output(); backward turns it into that with
+  // respect to input().
   TensorView input(size_t slot) { return slots_[slot].activations.input(); }
   TensorView output(size_t slot) { return slots_[slot].activations.output(); }
   TensorView d_residual(size_t slot) { return workspace_.d_residual(slots_[slot].activations); }

@@ -62,8 +62,9 @@ void write_drawing(const std::string& path, const PipelinePlan& plan) {
 
 TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
                                 const StageSchedule& schedule, bool in_shards) {
-  const size_t message = config.micro_batch_size * config.model.sequence_length *
-                         config.model.hidden * size_of(config.dtype);
+  const size_t rows = config.micro_batch_size * config.model.sequence_length;
+  const size_t message =
+      layout.part().residual().count(rows) * config.model.hidden * size_of(config.dtype);
   TrafficEntries traffic;
   const auto add = [&](const TrafficKey& key, size_t bytes) {
     ++traffic[key].calls;

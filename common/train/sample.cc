@@ -96,7 +96,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
   const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
   const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
   const auto experts = mixture ? mixture(layout, memory, context) : nullptr;
-  const Gpt2 model(layout, parameters, TensorView(), {}, {}, experts.get());
+  const Gpt2 model(layout, parameters, TensorView(), {}, {}, {}, experts.get());
 
   std::vector<int32_t> tokens = {first_token(is_text, config.model.vocab_size)};
   Activations activations(memory, layout, config.dtype, 1, context);

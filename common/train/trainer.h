@@ -66,8 +66,7 @@ struct TrainerContext {
 //   adjust(config, flags)    optional, static: adds what the flags say of the model to the run's
 //                            configuration; throws UserError if they do not fit it
 //   make_mixture(config, flags)  optional, static: a MixtureMaker (sample.h), for samples of a
-//   model
-//                            with experts
+//                            model with experts
 //   report()                 optional: lines for the end, on rank 0; collective
 template <class T>
 concept Trainer = requires(T trainer, typename T::Flags flags, const TrainerContext& context,

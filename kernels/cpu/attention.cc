@@ -1,6 +1,6 @@
 #include "kernels/attention.h"
 
-#include "kernels/cpu/attention_tile.h"
+#include "kernels/cpu/attention_gradient.h"
 
 namespace ladder::cpu {
 namespace {
@@ -14,7 +14,7 @@ void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, 
     for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
       const size_t width = std::min(kPart, head.size - d0);
       forward_tile(head, q0, d0, width, sums, kPart, logsumexp);
-      for (size_t i = 0; i < std::min(kQueries, head.tokens - q0); ++i) {
+      for (size_t i = 0; i < std::min(kQueries, head.queries - q0); ++i) {
         convert(rows + i * out_stride + d0, sums + i * kPart, width);
       }
     }
@@ -23,73 +23,25 @@ void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, 
   }
 }
 
-// What a head's backward pass reads besides q, k and v.
+// Returns head h of sequence b of a causal qkv (B, T, 3 C).
 template <class T>
-struct Gradient {
-  using A = Accumulate<T>;
-
-  Matrix<T> dout_rows(size_t first, size_t d0 = 0) const {
-    return {dout + first * out_stride + d0, out_stride};
-  }
-
-  Head<T> head;
-  const T *dout, *out;
-  size_t out_stride;
-  const A* logsumexp;
-  A* row_dot;  // workspace
-
-  // row_dot[t] = sum over the head of dout * out, for tokens [first, end).
-  void fill_row_dot(size_t first, size_t end) const {
-    for (size_t t = first; t < end; ++t) {
-      row_dot[t] = lane_sum<A>(
-          head.size, [](auto a, auto b) { return a * b; }, dout + t * out_stride,
-          out + t * out_stride);
-    }
-  }
-};
-
-// Computes p (num_queries, n), the probabilities of one tile, and ds, the gradient of its scores.
-template <class T, class A = Accumulate<T>>
-void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k0, size_t n, A* p,
-                   A* ds) {
-  const Head<T>& head = g.head;
-  product(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false, p,
-          n);
-  product(num_queries, n, head.size, g.dout_rows(q0), head.rows(head.v, k0, true), false, ds, n);
-  for (size_t i = 0; i < num_queries; ++i) {
-    A *const p_row = p + i * n, *const ds_row = ds + i * n;
-    const A dot = g.row_dot[q0 + i];
-    const size_t valid = std::min(n, q0 + i + 1 - k0);
-    exponentials(p_row, p_row, valid, n, head.scale, g.logsumexp[q0 + i]);
-    for (size_t j = 0; j < n; ++j) ds_row[j] = p_row[j] * (ds_row[j] - dot) * head.scale;
-  }
+Head<T> head_of(const T* qkv, size_t b, size_t h, size_t tokens, size_t num_heads, size_t size) {
+  const size_t hidden = num_heads * size, stride = 3 * hidden;
+  const T* const q = qkv + b * tokens * stride + h * size;
+  return {tokens, tokens, size, stride, stride, true, q, q + hidden, q + 2 * hidden};
 }
 
-// Computes all gradients of one head. dk and dv are sums over queries, so one thread has the whole
-// head. dqkv points to the head's dq of token 0 and has the layout of qkv.
+// Computes all gradients of one head. dqkv points to the head's dq of token 0 and has the layout of
+// qkv.
 template <class T>
 void backward_head(const Gradient<T>& g, T* dqkv) {
   const Head<T>& head = g.head;
-  alignas(64) T p[kQueries * kKeys], ds[kQueries * kKeys];
-  T *const dq = dqkv, *const dk = dqkv + (head.k - head.q), *const dv = dqkv + (head.v - head.q);
-  for (size_t t = 0; t < head.tokens; ++t) {
-    std::fill_n(dk + t * head.stride, head.size, T{0});
-    std::fill_n(dv + t * head.stride, head.size, T{0});
+  T *const dk = dqkv + (head.k - head.q), *const dv = dqkv + (head.v - head.q);
+  for (size_t t = 0; t < head.keys; ++t) {
+    std::fill_n(dk + t * head.kv_stride, head.size, T{0});
+    std::fill_n(dv + t * head.kv_stride, head.size, T{0});
   }
-  g.fill_row_dot(0, head.tokens);
-  for (size_t q0 = 0; q0 < head.tokens; q0 += kQueries) {
-    const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
-    for (size_t k0 = 0; k0 < end; k0 += kKeys) {
-      const size_t n = std::min(kKeys, end - k0);
-      gradient_tile(g, q0, num_queries, k0, n, p, ds);
-      gemm(n, head.size, num_queries, Matrix<T>{p, n, true}, g.dout_rows(q0), true,
-           dv + k0 * head.stride, head.stride);
-      gemm(num_queries, head.size, n, Matrix<T>{ds, n}, head.rows(head.k, k0), k0 > 0,
-           dq + q0 * head.stride, head.stride);
-      gemm(n, head.size, num_queries, Matrix<T>{ds, n, true}, head.rows(head.q, q0), true,
-           dk + k0 * head.stride, head.stride);
-    }
-  }
+  add_gradients(g, false, dqkv, head.q_stride, dk, dv, head.kv_stride);
 }
 
 // In bf16 and fp16 gradients are summed in fp32, in memory of their own, and rounded once. That
@@ -102,7 +54,7 @@ template <class T>
 void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size_t width, T* to,
                 float* sums) {
   for (size_t i = 0; i < count; ++i) {
-    convert(to + (first + i) * head.stride + d0, sums + i * kPart, width);
+    convert(to + (first + i) * head.q_stride + d0, sums + i * kPart, width);
   }
 }
 
@@ -113,21 +65,21 @@ void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
   const Head<T>& head = g.head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
   float dk[kKeys * kPart], dv[kKeys * kPart], dq[kQueries * kPart];
-  const size_t count = std::min(kKeys, head.tokens - k0);
+  const size_t count = std::min(kKeys, head.keys - k0);
   for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
     const size_t width = std::min(kPart, head.size - d0);
     std::fill_n(dk, count * kPart, 0.0F);
     std::fill_n(dv, count * kPart, 0.0F);
-    for (size_t q0 = k0; q0 < head.tokens; q0 += kQueries) {
-      const size_t num_queries = std::min(kQueries, head.tokens - q0);
+    for (size_t q0 = k0; q0 < head.queries; q0 += kQueries) {
+      const size_t num_queries = std::min(kQueries, head.queries - q0);
       const size_t n = std::min(count, q0 + num_queries - k0);
       gradient_tile(g, q0, num_queries, k0, n, p, ds);
       product(n, width, num_queries, Matrix<float>{p, n, true}, g.dout_rows(q0, d0), true, dv,
               kPart);
-      product(n, width, num_queries, Matrix<float>{ds, n, true}, head.rows(head.q + d0, q0), true,
-              dk, kPart);
+      product(n, width, num_queries, Matrix<float>{ds, n, true}, head.q_rows(q0, d0), true, dk,
+              kPart);
       if (q0 >= kKeys) continue;
-      product(num_queries, width, n, Matrix<float>{ds, n}, head.rows(head.k + d0, k0), false, dq,
+      product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), false, dq,
               kPart);
       store_sums(head, q0, num_queries, d0, width, dqkv, dq);
     }
@@ -142,28 +94,16 @@ void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
   const Head<T>& head = g.head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
   float dq[kQueries * kPart];
-  const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
+  const size_t num_queries = std::min(kQueries, head.queries - q0), end = q0 + num_queries;
   for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
     const size_t width = std::min(kPart, head.size - d0);
     for (size_t k0 = 0; k0 < end; k0 += kKeys) {
       const size_t n = std::min(kKeys, end - k0);
       gradient_tile(g, q0, num_queries, k0, n, p, ds);
-      product(num_queries, width, n, Matrix<float>{ds, n}, head.rows(head.k + d0, k0), k0 > 0, dq,
-              kPart);
+      product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), k0 > 0,
+              dq, kPart);
     }
     store_sums(head, q0, num_queries, d0, width, dqkv, dq);
-  }
-}
-
-// Calls body(tile, head) for every tile of `size` tokens of each of num_heads heads. The threads of
-// the surrounding parallel region take one tile at a time; which thread takes a tile does not
-// change its result.
-template <class Body>
-void for_tiles(size_t tokens, size_t size, size_t num_heads, Body body) {
-  const size_t num_tiles = (tokens + size - 1) / size;
-#pragma omp for collapse(2) schedule(dynamic)
-  for (size_t tile = 0; tile < num_tiles; ++tile) {
-    for (size_t head = 0; head < num_heads; ++head) body(tile, head);
   }
 }
 
@@ -182,7 +122,7 @@ void attention_forward(Stream&, TensorView out, TensorView logsumexp, ConstTenso
 #pragma omp parallel
     for_tiles(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
       const size_t b = bh / num_heads, h = bh % num_heads;
-      forward_queries(Head<T>(x, b, h, tokens, num_heads, size), (num_tiles - 1 - tile) * kQueries,
+      forward_queries(head_of(x, b, h, tokens, num_heads, size), (num_tiles - 1 - tile) * kQueries,
                       o + b * tokens * hidden + h * size, hidden, l + bh * tokens);
     });
   });
@@ -199,21 +139,21 @@ void attention_backward(Stream&, TensorView dqkv, TensorView row_dot, ConstTenso
     A* const dot = row_dot.as<A>();
     const T *const x = qkv.as<T>(), *const d = dout.as<T>(), *const o = out.as<T>();
     const A* const l = logsumexp.as<A>();
+    const auto offset = [&](size_t bh) {
+      return bh / num_heads * tokens * hidden + bh % num_heads * size;
+    };
     const auto gradient = [&](size_t bh) {
-      const size_t b = bh / num_heads, h = bh % num_heads;
-      const size_t offset = b * tokens * hidden + h * size;
-      return Gradient<T>{Head<T>(x, b, h, tokens, num_heads, size),
-                         d + offset,
-                         o + offset,
-                         hidden,
-                         l + bh * tokens,
-                         dot + bh * tokens};
+      return Gradient<T>{head_of(x, bh / num_heads, bh % num_heads, tokens, num_heads, size),
+                         d + offset(bh), hidden, l + bh * tokens, dot + bh * tokens};
+    };
+    const auto fill_row_dots = [&](size_t first, size_t end, size_t bh) {
+      fill_row_dot(first, end, dot + bh * tokens, d + offset(bh), o + offset(bh), hidden, size);
     };
     const auto dq = [&](const Gradient<T>& g) { return dx + (g.head.q - x); };
 #pragma omp parallel
     if constexpr (is_low_precision<T>) {
       for_tiles(tokens, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {
-        gradient(bh).fill_row_dot(tile * kQueries, std::min(tokens, (tile + 1) * kQueries));
+        fill_row_dots(tile * kQueries, std::min(tokens, (tile + 1) * kQueries), bh);
       });
       for_tiles(tokens, kKeys, batch * num_heads, [&](size_t tile, size_t bh) {
         const Gradient<T> g = gradient(bh);
@@ -227,6 +167,7 @@ void attention_backward(Stream&, TensorView dqkv, TensorView row_dot, ConstTenso
     } else {
       for_tiles(1, 1, batch * num_heads, [&](size_t, size_t bh) {
         const Gradient<T> g = gradient(bh);
+        fill_row_dots(0, tokens, bh);
         backward_head(g, dq(g));
       });
     }

@@ -15,32 +15,36 @@
 namespace ladder::cpu {
 
 // The queries and the keys of a tile. Keys start at a multiple of kKeys, which kQueries divides. So
-// the first key of a tile is never after its first query.
+// with a causal mask the first key of a tile is never after its first query.
 inline constexpr size_t kQueries = 64, kKeys = 256;
 // In bf16 and fp16 sums need memory of their own, which holds this many elements of a token's
 // vector. A wider head is computed in parts, and each part computes the scores again.
 inline constexpr size_t kPart = 128;
 
-// One head of one sequence. The query of token t is at q + t * stride, and so on.
+// Queries and keys of one head of one sequence. The vector of query i is at q + i * q_stride, those
+// of key j at k + j * kv_stride and v + j * kv_stride.
 template <class T>
 struct Head {
   using A = Accumulate<T>;
 
-  Head(const T* qkv, size_t b, size_t h, size_t tokens_, size_t num_heads, size_t size_)
-      : tokens(tokens_), size(size_), stride(3 * num_heads * size_) {
-    q = qkv + b * tokens * stride + h * size;
-    k = q + num_heads * size;
-    v = k + num_heads * size;
-    scale = A{1} / std::sqrt(static_cast<A>(size));
+  // Return vectors first, first + 1, ... as rows, or as columns. Those of q begin at element d0.
+  Matrix<T> q_rows(size_t first, size_t d0 = 0) const {
+    return {q + first * q_stride + d0, q_stride};
   }
-  // Returns the matrix whose rows are the vectors of tokens first, first + 1, ...
-  Matrix<T> rows(const T* of, size_t first, bool transposed = false) const {
-    return {of + first * stride, stride, transposed};
+  Matrix<T> kv_rows(const T* of, size_t first, bool transposed = false) const {
+    return {of + first * kv_stride, kv_stride, transposed};
+  }
+  A scale() const { return A{1} / std::sqrt(static_cast<A>(size)); }
+  // Returns the end of the keys that queries before `end` see.
+  size_t end_of_keys(size_t end) const { return causal ? end : keys; }
+  // Returns how many of n keys from k0 on a query sees. REQUIRES: it sees key k0.
+  size_t visible(size_t query, size_t k0, size_t n) const {
+    return causal ? std::min(n, query + 1 - k0) : n;
   }
 
-  size_t tokens, size, stride;
+  size_t queries, keys, size, q_stride, kv_stride;  // size: the elements of a vector
+  bool causal;  // true: query i sees keys 0 to i; false: all keys
   const T *q, *k, *v;
-  A scale;
 };
 
 // A (rows, columns) part of a matrix that begins at (row, column), in the accumulation dtype. It is
@@ -109,20 +113,22 @@ void exponentials(T* p, const T* s, size_t valid, size_t n, T scale, T shift) {
 template <class T, class A = Accumulate<T>>
 void forward_tile(const Head<T>& head, size_t q0, size_t d0, size_t width, A* sums,
                   size_t sums_stride, A* logsumexp) {
-  const size_t num_queries = std::min(kQueries, head.tokens - q0), end = q0 + num_queries;
+  const size_t num_queries = std::min(kQueries, head.queries - q0);
+  const size_t end = head.end_of_keys(q0 + num_queries);
+  const A scale = head.scale();
   alignas(64) A scores[kQueries * kKeys];
   A maximum[kQueries], total[kQueries];
   std::fill_n(maximum, kQueries, std::numeric_limits<A>::lowest());
   std::fill_n(total, kQueries, A{0});
   for (size_t k0 = 0; k0 < end; k0 += kKeys) {
     const size_t n = std::min(kKeys, end - k0);
-    product(num_queries, n, head.size, head.rows(head.q, q0), head.rows(head.k, k0, true), false,
+    product(num_queries, n, head.size, head.q_rows(q0), head.kv_rows(head.k, k0, true), false,
             scores, n);
     for (size_t i = 0; i < num_queries; ++i) {
       A* const row = scores + i * n;
-      const size_t valid = std::min(n, q0 + i + 1 - k0);
-      const A larger = std::max(maximum[i], head.scale * lane_max(valid, row));
-      exponentials(row, row, valid, n, head.scale, larger);
+      const size_t valid = head.visible(q0 + i, k0, n);
+      const A larger = std::max(maximum[i], scale * lane_max(valid, row));
+      exponentials(row, row, valid, n, scale, larger);
       const A correction = std::exp(maximum[i] - larger);
       total[i] = total[i] * correction + lane_sum<A>(
                                              valid, [](auto p) { return p; }, row);
@@ -130,8 +136,8 @@ void forward_tile(const Head<T>& head, size_t q0, size_t d0, size_t width, A* su
       A* const o = sums + i * sums_stride;
       if (k0 > 0) std::transform(o, o + width, o, [=](A x) { return x * correction; });
     }
-    product(num_queries, width, n, Matrix<A>{scores, n}, head.rows(head.v + d0, k0), k0 > 0, sums,
-            sums_stride);
+    product(num_queries, width, n, Matrix<A>{scores, n}, head.kv_rows(head.v + d0, k0), k0 > 0,
+            sums, sums_stride);
   }
   for (size_t i = 0; i < num_queries; ++i) {
     A* const o = sums + i * sums_stride;

@@ -49,25 +49,48 @@ void embedding_backward(Stream&, TensorView dtable, ConstTensorView tokens, Cons
   });
 }
 
-void position_forward(Stream&, TensorView out, ConstTensorView in, ConstTensorView table) {
+namespace {
+
+// Returns the row of the table that belongs to token t.
+size_t place_of(size_t t, const int32_t* positions) {
+  return positions == nullptr ? t : static_cast<size_t>(positions[t]);
+}
+
+const int32_t* elements_or_null(const ConstTensorView& positions) {
+  return positions.empty() ? nullptr : positions.as<int32_t>();
+}
+
+}  // namespace
+
+void position_forward(Stream&, TensorView out, ConstTensorView in, ConstTensorView table,
+                      ConstTensorView positions) {
   const size_t batch = out.shape()[0], tokens = out.shape()[1], n = out.shape()[2];
+  const int32_t* const position = elements_or_null(positions);
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    map_rows([](auto w, auto x) { return x + w; }, batch * tokens, n, tokens, out.as<T>(),
-             table.as<T>(), in.as<T>());
+    T* const o = out.as<T>();
+    const T *const x = in.as<T>(), *const w = table.as<T>();
+#pragma omp parallel for schedule(static)
+    for (size_t r = 0; r < batch * tokens; ++r) {
+      map_in_thread([](auto a, auto b) { return a + b; }, n, o + r * n, x + r * n,
+                    w + place_of(r % tokens, position) * n);
+    }
   });
 }
 
-void position_backward(Stream&, TensorView dtable, ConstTensorView dout) {
+void position_backward(Stream&, TensorView dtable, ConstTensorView dout,
+                       ConstTensorView positions) {
   const size_t batch = dout.shape()[0], tokens = dout.shape()[1], n = dout.shape()[2];
+  const int32_t* const position = elements_or_null(positions);
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    Accumulate<T>* const dw = dtable.as<Accumulate<T>>();
     const T* const d = dout.as<T>();
+    Accumulate<T>* const table = dtable.as<Accumulate<T>>();
 #pragma omp parallel for schedule(static)
     for (size_t t = 0; t < tokens; ++t) {
+      Accumulate<T>* const dw = table + place_of(t, position) * n;
       for (size_t b = 0; b < batch; ++b) {
-        map_in_thread([](auto sum, auto x) { return sum + x; }, n, dw + t * n, dw + t * n,
+        map_in_thread([](auto sum, auto x) { return sum + x; }, n, dw, dw,
                       d + (b * tokens + t) * n);
       }
     }

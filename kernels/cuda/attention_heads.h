@@ -15,9 +15,9 @@ struct Vectors {
   size_t stride;
 };
 
+// All tokens of a qkv (B, T, 3 C) or an out (B, T, C).
 struct Heads {
   size_t tokens, num_heads, size;
-  bool packed;  // whether every vector consists of whole packs, of as many elements as a tile's
 
   // Returns the vectors of this thread block's head. Parts 0, 1 and 2 are q, k and v.
   template <class T>
@@ -32,10 +32,37 @@ struct Heads {
   }
 };
 
+// Queries and keys that may be parts of the tokens in memory. Pointers point to the vector of the
+// first query, or key, of head 0 of sequence 0.
+struct HeadBlock {
+  size_t queries, keys, num_heads, size;
+  size_t query_tokens, key_tokens;  // the tokens of a sequence in memory, used or not
+  size_t q_stride, kv_stride;
+  bool causal;  // true: query i sees keys 0 to i; false: all keys
+  bool packed;  // whether every vector consists of whole packs, of as many elements as a tile's
+
+  // Return the vectors of this thread block's head. `stride` is that from token to token.
+  template <class T>
+  __device__ Vectors<T> of_queries(T* first, size_t stride) const {
+    return {first + at_head(query_tokens * stride), stride};
+  }
+  template <class T>
+  __device__ Vectors<T> of_keys(T* first) const {
+    return {first + at_head(key_tokens * kv_stride), kv_stride};
+  }
+  __device__ size_t at_head(size_t sequence_stride) const {
+    return blockIdx.x / num_heads * sequence_stride + blockIdx.x % num_heads * size;
+  }
+  __device__ size_t hidden() const { return num_heads * size; }
+  __device__ bool sees(size_t query, size_t key) const {
+    return key < keys && (!causal || key <= query);
+  }
+};
+
 // Returns what the scores are multiplied with.
 template <class A>
-A scale_of(const Heads& heads) {
-  return A{1} / std::sqrt(static_cast<A>(heads.size));
+A scale_of(size_t head_size) {
+  return A{1} / std::sqrt(static_cast<A>(head_size));
 }
 
 }  // namespace ladder::cuda

@@ -184,7 +184,7 @@ void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot
                               const Heads& heads) {
   const dim3 grid(static_cast<unsigned>(batch * heads.num_heads),
                   static_cast<unsigned>((heads.tokens + kTile - 1) / kTile));
-  const float scale = scale_of<float>(heads);
+  const float scale = scale_of<float>(heads.size);
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
     constexpr unsigned kQueries = 32, kKeys = kWidth <= 64 ? 64 : 32;  // a step

@@ -119,7 +119,7 @@ void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, cons
                                     static_cast<unsigned>((heads.tokens + kTile - 1) / kTile)),
                                dim3(kThreads), 5 * MmaTile<T, kWidth>::elements(kTile) * sizeof(T)};
     launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads,
-                                      scale_of<float>(heads));
+                                      scale_of<float>(heads.size));
   });
 }
 template void forward_on_tensor_cores(cudaStream_t, bfloat16*, float*, const bfloat16*, size_t,

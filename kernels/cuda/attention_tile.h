@@ -49,15 +49,16 @@ struct Tiling {
   static __device__ unsigned score_column(unsigned j) { return threadIdx.x % kSide + kSide * j; }
 };
 
-// Sets tile[i][d] to element d0 + d of token t0 + i, and to 0 after the last token or element.
+// Sets tile[i][d] to element d0 + d of token t0 + i of `tokens`, and to 0 after the last token or
+// element.
 template <class Tiling, class T, class A = typename Tiling::A>
-__device__ void load_tile(A* tile, const Vectors<const T>& from, size_t t0, size_t d0,
-                          const Heads& heads) {
+__device__ void load_tile(A* tile, const Vectors<const T>& from, size_t tokens, size_t t0,
+                          size_t d0, const HeadBlock& heads) {
   constexpr unsigned kPack = Tiling::kPack, kPacks = Tiling::kWidth / kPack;
   for (unsigned n = threadIdx.x; n < Tiling::kTile * kPacks; n += kThreads) {
     const unsigned i = n / kPacks, d = n % kPacks * kPack;
     const T* const source = from.first + (t0 + i) * from.stride + d0 + d;
-    const size_t left = d0 + d < heads.size && t0 + i < heads.tokens ? heads.size - d0 - d : 0;
+    const size_t left = d0 + d < heads.size && t0 + i < tokens ? heads.size - d0 - d : 0;
     Pack<A, kPack> x{};
     if (heads.packed && left > 0) {
       x = load<kPack>(source);

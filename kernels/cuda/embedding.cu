@@ -103,16 +103,40 @@ __global__ void embedding_backward_kernel(A* dtable, const int32_t* tokens, cons
   if (has_column) sums.flush();
 }
 
-// Each thread has one element and adds its B gradients in order. Neighbouring threads read
-// neighbouring elements.
-template <class T, class A = Accumulate<T>>
-__global__ void position_backward_kernel(A* dtable, const T* dout, size_t batch, size_t n) {
+// Returns the element of the table that belongs to element i of a sequence of rows of so many
+// columns.
+__device__ size_t place_of(size_t i, const int32_t* positions, size_t columns) {
+  return positions == nullptr ? i
+                              : static_cast<size_t>(positions[i / columns]) * columns + i % columns;
+}
+
+template <class T>
+__global__ void position_forward_kernel(T* out, const T* in, const T* table,
+                                        const int32_t* positions, size_t n, size_t sequence,
+                                        size_t columns) {
+  using A = Accumulate<T>;
   const size_t i = thread_index();
   if (i >= n) return;
-  A sum = dtable[i];
+  const size_t place = place_of(i % sequence, positions, columns);
+  out[i] = static_cast<T>(A{table[place]} + A{in[i]});
+}
+
+// Each thread has one element and adds its B gradients in order. Neighbouring threads read
+// neighbouring elements. There are n elements in a sequence.
+template <class T, class A = Accumulate<T>>
+__global__ void position_backward_kernel(A* dtable, const T* dout, const int32_t* positions,
+                                         size_t batch, size_t n, size_t columns) {
+  const size_t i = thread_index();
+  if (i >= n) return;
+  A& element = dtable[place_of(i, positions, columns)];
+  A sum = element;
 #pragma unroll 4
   for (size_t b = 0; b < batch; ++b) sum += dout[b * n + i];
-  dtable[i] = sum;
+  element = sum;
+}
+
+const int32_t* elements_or_null(const ConstTensorView& positions) {
+  return positions.empty() ? nullptr : positions.as<int32_t>();
 }
 
 }  // namespace
@@ -149,21 +173,28 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
   });
 }
 
-void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table) {
+void position_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView table,
+                      ConstTensorView positions) {
+  const size_t n = out.num_elements(), columns = out.shape()[2];
+  const size_t sequence = out.shape()[1] * columns;
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const size_t sequence = out.shape()[1] * out.shape()[2];
-    map_rows(stream, Sum(), out.num_elements(), sequence, out.as<T>(), table.as<T>(), in.as<T>());
+    T* const o = out.as<T>();
+    const T *const x = in.as<T>(), *const w = table.as<T>();
+    if (positions.empty()) return map_rows(stream, Sum(), n, sequence, o, w, x);
+    launch<position_forward_kernel<T>>(stream.native(), threads_for(n), o, x, w,
+                                       positions.as<int32_t>(), n, sequence, columns);
   });
 }
 
-void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout) {
+void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout,
+                       ConstTensorView positions) {
+  const size_t columns = dout.shape()[2], sequence = dout.shape()[1] * columns;
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const size_t sequence = dout.shape()[1] * dout.shape()[2];
-    launch<position_backward_kernel<T>>(stream.native(), threads_for(sequence),
-                                        dtable.as<Accumulate<T>>(), dout.as<T>(), dout.shape()[0],
-                                        sequence);
+    launch<position_backward_kernel<T>>(
+        stream.native(), threads_for(sequence), dtable.as<Accumulate<T>>(), dout.as<T>(),
+        elements_or_null(positions), dout.shape()[0], sequence, columns);
   });
 }
 

@@ -8,6 +8,7 @@
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 #include "lessons/07_tensor_parallel/slices.h"
+#include "lessons/13_sequence_parallel/tokens.h"
 
 namespace ladder {
 
@@ -16,7 +17,18 @@ namespace {
 Stage checked_stage(const RunConfig& config, const ProcessGrid& grid,
                     const ThreeDTrainer::Flags& flags) {
   check_slices(config.model, grid.tensor_size);
-  return Stage(config, grid, flags.pipeline);
+  Stage stage(config, grid, flags.pipeline);
+  if (flags.sequence_parallel) {
+    check_tokens(config, grid.tensor_size, {});
+    ModelPart part = stage.layout.part();
+    part.splits_tokens = true;
+    stage.layout = Layout(config.model, grid.data_size, part);
+  }
+  return stage;
+}
+
+TensorParallel points_on(Communicator& ranks, const ThreeDTrainer::Flags& flags) {
+  return flags.sequence_parallel ? sequence_parallel_on(ranks) : tensor_parallel_on(ranks);
 }
 
 }  // namespace
@@ -26,6 +38,9 @@ void ThreeDTrainer::Flags::add_to(CLI::App& app) {
   app.add_option("--tensor-parallel-size", tensor_parallel_size,
                  "Ranks that split every large weight [1]")
       ->check(whole(1, 1'000'000))
+      ->group(group);
+  app.add_flag("--sequence-parallel", sequence_parallel,
+               "These ranks also split the tokens where they do not split weights")
       ->group(group);
   zero.add_to(app, group);
   pipeline.add_to(app);
@@ -39,6 +54,10 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
                            pipeline, " does not divide ", counted(num_ranks, "rank"), "; ",
                            (num_ranks / (tensor * pipeline) + 1) * tensor * pipeline,
                            " ranks would do"));
+  }
+  if (flags.sequence_parallel && tensor == 1) {
+    throw UserError(
+        "--sequence-parallel: --tensor-parallel-size 1 has nobody to split with; 2 would do");
   }
   return {.pipeline_size = pipeline,
           .data_size = num_ranks / (tensor * pipeline),
@@ -55,7 +74,10 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
     traffic.merge(
         zero_traffic(flags.zero, stage.layout, Axis::data, config.accumulation(), config.dtype));
   }
-  if (grid.tensor_size > 1) {
+  if (grid.tensor_size > 1 && flags.sequence_parallel) {
+    traffic.merge(sequence_traffic(config, stage.layout, config.num_micro_batches(grid.data_size),
+                                   stage.num_slots()));
+  } else if (grid.tensor_size > 1) {
     traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] = tensor_traffic(
         config, stage.layout, config.num_micro_batches(grid.data_size), stage.num_slots());
   }
@@ -71,7 +93,7 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
   for (size_t rank = 0; rank < grid.world_size(); ++rank) {
     ProcessGrid at = grid;
     at.rank = rank;
-    const Layout layout = Stage(config, at, flags.pipeline).layout;
+    const Layout layout = checked_stage(config, at, flags).layout;
     text += format("  %4zu %8zu %5zu %6zu  %-27s %13s %12s\n", rank, at.place(Axis::pipeline),
                    at.place(Axis::data), at.place(Axis::tensor), units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
@@ -88,7 +110,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
              zero_places(flags.zero, context.ranks->registered)),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_slots = stage_.num_slots(),
-              .tensor = tensor_parallel_on(context.ranks->on(Axis::tensor)),
+              .tensor = points_on(context.ranks->on(Axis::tensor), flags),
               .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr}),
       pipeline_(context, stage_.layout, model_, stage_.schedule()),
       share_(context.config, context.ranks->on(Axis::data)),
@@ -110,6 +132,10 @@ StepResult ThreeDTrainer::step() {
                  .last_backward = sync_->hooks(),
                  .shared_gradient = summed});
   sync_->wait();
+  if (stage_.layout.part().splits_tokens) {
+    sum_partial_gradients(context_.stream, stage_.layout, state_.gradients,
+                          (*groups)[Axis::tensor]);
+  }
   // Only ranks of the last stage have losses, and all ranks of a tensor group have the same ones.
   // So one rank of each group counts.
   const double own_loss = model_.total_loss();

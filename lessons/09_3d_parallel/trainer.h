@@ -13,7 +13,8 @@ namespace ladder {
 // In ThreeDTrainer ranks form a grid. The ranks of a tensor group, which have consecutive numbers,
 // split every large weight of one pipeline stage. The ranks of a pipeline group have the stages of
 // one model. The ranks of a data group have the same part of the model and share the global batch,
-// with lesson 02's buckets or lesson 03's shards. [Narayanan21]
+// with lesson 02's buckets or lesson 03's shards. With --sequence-parallel a tensor group splits
+// the tokens, too, as in lesson 13. [Narayanan21]
 class ThreeDTrainer {
  public:
   static constexpr LessonInfo kLesson = {
@@ -22,6 +23,7 @@ class ThreeDTrainer {
 
   struct Flags {
     size_t tensor_parallel_size = 1;
+    bool sequence_parallel = false;
     PipelineFlags pipeline;
     ZeroFlags zero;
     void add_to(CLI::App& app);

@@ -89,7 +89,7 @@ void measure_steps(const TrainerContext& context, const ModelState& state, size_
     for (size_t round = 0; round < 10 * rounds; ++round) {
       const auto begin = Clock::now();
       block_forward(context.stream, activations.block(0), activations.block_input(0), weights,
-                    workspace.block(activations), {}, BlockSteps(1U << cost.step));
+                    workspace.block(activations), {}, {}, BlockSteps(1U << cost.step));
       context.stream.synchronize();
       least = std::min(least, 1e3 * seconds_since(begin));
     }

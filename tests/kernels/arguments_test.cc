@@ -3,8 +3,11 @@
 
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
+#include "kernels/attention_block.h"
+#include "kernels/attention_merge.h"
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
+#include "kernels/columns.h"
 #include "kernels/dispatch.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -123,6 +126,43 @@ const Kernel kKernels[] = {
      3,
      false,
      [](const Views& v) { attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
+    {"attention_block_forward",
+     {{"out", {2, 3, 4}, Kind::sum},
+      {"logsumexp", {2, 2, 3}, Kind::sum},
+      {"qkv", {2, 3, 12}},
+      {"kv", {2, 5, 8}}},
+     2,
+     false,
+     [](const Views& v) {
+       attention_block_forward(stream(), v[0], v[1], v[2], v[3], {1, 2, 4});
+     }},
+    {"attention_block_backward",
+     {{"dq", {2, 3, 4}, Kind::sum},
+      {"dkv", {2, 5, 8}, Kind::sum},
+      {"row_dot", {2, 2, 3}, Kind::sum},
+      {"dout", {2, 3, 4}},
+      {"logsumexp", {2, 2, 3}, Kind::sum},
+      {"qkv", {2, 3, 12}},
+      {"kv", {2, 5, 8}}},
+     3,
+     false,
+     [](const Views& v) {
+       attention_block_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], v[6], {1, 2, 4});
+     }},
+    {"attention_merge",
+     {{"out", {2, 3, 4}},
+      {"logsumexp", {2, 2, 3}},
+      {"partial_out", {2, 3, 4}},
+      {"partial_logsumexp", {2, 2, 3}}},
+     0,
+     false,
+     [](const Views& v) { attention_merge(stream(), v[0], v[1], v[2], v[3], 1, 2); },
+     false},
+    {"attention_row_dot",
+     {{"row_dot", {2, 2, 3}, Kind::sum}, {"dout", {2, 3, 4}}, {"out", {2, 3, 4}}},
+     1,
+     false,
+     [](const Views& v) { attention_row_dot(stream(), v[0], v[1], v[2]); }},
     {"embedding_forward",
      {{"out", {2, 3, 4}}, {"tokens", {2, 3}, Kind::int32}, {"table", {5, 4}}},
      0,
@@ -432,9 +472,26 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     const TensorView view(a.view().data(), DType::fp32, a.view().device(), {2, heads, 3});
     CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), Contains("`logsumexp`"));
   }
+  const Array kv(DType::fp32, {2, 5, 8}), rows(DType::fp32, {2, 2, 3});
+  for (const AttentionBlock& block :
+       {AttentionBlock{0, 4, 5}, AttentionBlock{2, 2, 5}, AttentionBlock{0, 3, 6},
+        AttentionBlock{0, 0, 5}, AttentionBlock{0, 3, 0}, AttentionBlock{0, 3, 5, true}}) {
+    CHECK_THROWS_WITH(attention_block_forward(stream(), a, rows, qkv, kv, block),
+                      Contains("`block` has ") && Contains("of 3 queries and 5 keys"));
+  }
+  CHECK_THROWS_WITH(attention_merge(stream(), a, rows, a, rows, 2, 2), Contains("attention_merge"));
+  const Array wide(DType::fp32, {2, 8});
+  CHECK_THROWS_WITH(copy_columns(stream(), wide, 5, wide, 0, 4), Contains("`out`"));
+  CHECK_THROWS_WITH(copy_columns(stream(), wide, 0, wide, 5, 4), Contains("`in`"));
+  CHECK_THROWS_WITH(copy_columns(stream(), wide, 0, Array(DType::fp32, {3, 8}), 0, 4),
+                    Contains("`in`"));
   const Array few(DType::fp32, {2, 4});
   CHECK_THROWS_WITH(position_forward(stream(), a, a, few), Contains("`table`"));
   CHECK_THROWS_WITH(position_backward(stream(), few, a), Contains("`dtable`"));
+  for (const Array& places : {Array(DType::int32, {2}), Array(DType::fp32, {3})}) {
+    CHECK_THROWS_WITH(position_forward(stream(), a, a, few, places), Contains("`positions`"));
+    CHECK_THROWS_WITH(position_backward(stream(), few, a, places), Contains("`positions`"));
+  }
   const Array p(DType::fp32, {3});
   CHECK_THROWS_WITH(adamw(stream(), p, p, p, p, {.step = 0}), Contains("adamw"));
 }

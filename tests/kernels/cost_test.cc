@@ -1,8 +1,11 @@
 // Costs of kernels that only move and add numbers, written out for small shapes.
 #include <catch2/catch.hpp>
 
+#include "kernels/attention_block.h"
+#include "kernels/attention_merge.h"
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
+#include "kernels/columns.h"
 #include "kernels/dispatch.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -45,6 +48,25 @@ TEST_CASE("codecs: the words, the numbers, and with feedback what is held, read 
 
 TEST_CASE("orthonormalize: two products for each pair of rows, the length, the factor") {
   check_cost(orthonormalize_cost(view({4, 10})), 13 * 40, 160, 160);
+}
+
+TEST_CASE("attention in blocks: 2 queries see 4 keys, or 1 and 2 of 2, in 2 sequences of 2 heads") {
+  const auto out = view({2, 3, 4}), lse = view({2, 2, 3}), qkv = view({2, 3, 12});
+  const auto kv = view({2, 5, 8});
+  const Cost whole = attention_block_forward_cost(out, lse, qkv, kv, {1, 2, 4});
+  CHECK(whole.product_flops == 2 * 2 * (2 * 8 * 4));
+  CHECK(whole.other_flops == 2 * 2 * 8);
+  CHECK(whole.bytes_read == 4 * (72 + 80));
+  CHECK(whole.bytes_written == 4 * (24 + 12));
+  const Cost causal =
+      attention_block_backward_cost(out, kv, lse, out, lse, qkv, kv, {1, 2, 2, true});
+  CHECK(causal.product_flops == 5 * 2 * (2 * 3 * 4));
+  CHECK(causal.other_flops == 2 * 2 * 3);
+  CHECK(causal.bytes_read == 4 * (24 + 80 + 12 + 24 + 12 + 72 + 80));
+  CHECK(causal.bytes_written == 4 * (24 + 80));
+  check_cost(attention_merge_cost(out, lse), 3 * 24 + 6 * 12, 4 * (48 + 24), 4 * (24 + 12));
+  check_cost(attention_row_dot_cost(lse, out), 48, 4 * 48, 4 * 12);
+  check_cost(copy_columns_cost(view({2, 9}), view({2, 5}, DType::bf16), 3), 0, 12, 24);
 }
 
 TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {

@@ -172,6 +172,30 @@ TEST_CASE("position_backward adds the sum over sequences, and only to the first 
   }
 }
 
+TEST_CASE("positions name the rows of the table that tokens have") {
+  const OnDevice on = on_every_device();
+  const Sizes s{2, 5, 4, 33};
+  const std::vector<size_t> places = {6, 0, 3, 4, 1};
+  const Array positions(DType::int32, {5}, {6, 0, 3, 4, 1});
+  for (DType dtype : floats()) {
+    const DType sums = accumulation_dtype(dtype);
+    const Values table = random_values(dtype, 7 * s.hidden, "table");
+    const Values in = random_values(dtype, s.rows() * s.hidden, "in");
+    Values expected(in.size()), dtable(table.size(), 1);
+    for (size_t i = 0; i < in.size(); ++i) {
+      const size_t row = places[i / s.hidden % s.tokens];
+      expected[i] = stored(dtype, in[i] + table[row * s.hidden + i % s.hidden]);
+      double& sum = dtable[row * s.hidden + i % s.hidden];
+      sum = rounded(sums, sum + in[i]);
+    }
+    const Array out(dtype, s.out(), in), sum(sums, {7, s.hidden}, Values(table.size(), 1));
+    position_backward(stream(), sum, out, positions);
+    require_same_bits(sum.values(), dtable);
+    position_forward(stream(), out, out, Array(dtype, {7, s.hidden}, table), positions);
+    require_same_bits(out.values(), expected);
+  }
+}
+
 TEST_CASE("embedding and position backward are the gradients") {
   const OnDevice on = on_every_device();
   const DType dtype = DType::fp64;

@@ -8,6 +8,8 @@
 
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
+#include "kernels/attention_block.h"
+#include "kernels/attention_merge.h"
 #include "kernels/classifier.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/elementwise.h"
@@ -144,8 +146,8 @@ TEST_CASE("embeddings have no races") {
     const Array dpositions = zeros(sums, {kTokens, kColumns});
     CHECK(races_in([&] {
             cpu::embedding_forward(stream, out, of_rows, table, 0);
-            cpu::position_forward(stream, out, out, positions);
-            cpu::position_backward(stream, dpositions, out);
+            cpu::position_forward(stream, out, out, positions, {});
+            cpu::position_backward(stream, dpositions, out, {});
             cpu::embedding_backward(stream, dtable, of_rows, out, 0);
           }) == 0);
   }
@@ -166,6 +168,17 @@ TEST_CASE("attention has no races") {
     CHECK(races_in([&] {
             cpu::attention_forward(stream, out, logsumexp, qkv);
             cpu::attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
+          }) == 0);
+    const Array kv = zeros(dtype, {kBatch, kTokens, 2 * kHidden});
+    const Array sums_of_out = zeros(sums, {kBatch, kTokens, kHidden});
+    const Array dkv = zeros(sums, {kBatch, kTokens, 2 * kHidden});
+    CHECK(races_in([&] {
+            const AttentionBlock block = {70, 200, 290};
+            cpu::attention_block_forward(stream, sums_of_out, logsumexp, qkv, kv, block);
+            cpu::attention_merge(stream, sums_of_out, logsumexp, sums_of_out, row_dot, 70, 200);
+            cpu::attention_row_dot(stream, row_dot, dout, out);
+            cpu::attention_block_backward(stream, sums_of_out, dkv, row_dot, dout, logsumexp, qkv,
+                                          kv, block);
           }) == 0);
   }
 }

@@ -13,8 +13,8 @@ namespace ladder::testing {
 
 // How many ranks of one axis, `other` among them, hold a copy of what `culprit` holds of this
 // parameter; of several axes the most; 0 if `other` has none. Which ranks these are follows from
-// how models are split: data-parallel ranks have the same of everything, tensor-parallel ones of
-// what is not split, the first stage and the last of the token embedding.
+// how models are split: data-parallel and context-parallel ranks have the same of everything,
+// tensor-parallel ones of what is not split, the first stage and the last of the token embedding.
 inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, const Parameter& p) {
   const bool same_stage = culprit.place(Axis::pipeline) == other.place(Axis::pipeline);
   const bool same_data = culprit.place(Axis::data) == other.place(Axis::data);
@@ -23,7 +23,7 @@ inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, c
     return at.place(Axis::pipeline) == 0 || at.place(Axis::pipeline) + 1 == at.pipeline_size;
   };
   const bool is_tied = p.name == "wte.weight" && is_end(culprit) && is_end(other);
-  const size_t on_data = same_stage && same_slice ? culprit.data_size : 1;
+  const size_t on_data = same_stage && same_slice ? culprit.data_size * culprit.context_size : 1;
   const size_t on_tensor = same_stage && same_data && !p.split ? culprit.tensor_size : 1;
   const size_t on_pipeline =
       same_data && same_slice && is_tied && culprit.pipeline_size > 1 ? 2 : 1;

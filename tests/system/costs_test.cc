@@ -45,7 +45,7 @@ TEST_CASE("costs: memory and bytes of two ranks are those of the READMEs' formul
   require_success(result);
   CAPTURE(result.out);
   const auto rows = rows_of(result.out);
-  REQUIRE(rows.size() == 1 + 11);  // and the heads of the columns
+  REQUIRE(rows.size() == 1 + 12);  // and the heads of the columns
   // P s is 34,688 x 4 bytes = 135.5 KiB, and nothing is padded. Each rank has M = 2 micro-batches.
   const auto check = [&](const std::string& lesson, const Cells& memory, const std::string& host,
                          const std::string& sent) {

@@ -52,6 +52,16 @@ EXERCISES = {
     "12_gradient_compression": {
         "//kernels:cpu/codec.cc": ["encode", "decode_sum"],
     },
+    "13_sequence_parallel": {
+        "//lessons/13_sequence_parallel:tokens.cc": [
+            "sequence_parallel_on",
+            "sum_partial_gradients",
+        ],
+    },
+    "14_context_parallel": {
+        "//kernels:cpu/attention_merge.cc": ["attention_merge"],
+        "//lessons/14_context_parallel:ring.cc": ["RingAttention::forward"],
+    },
     "15_expert_parallel": {
         "//lessons/15_expert_parallel:routing.cc": ["assign_slots", "order_arrivals"],
     },

@@ -235,6 +235,8 @@ const std::map<std::string, Exercise> kExercises = {
     {"10_mixed_precision", mixed_precision},
     {"11_activation_checkpointing", activation_checkpointing},
     {"12_gradient_compression", compression},
+    {"13_sequence_parallel", sequence_parallel},
+    {"14_context_parallel", context_parallel},
     {"15_expert_parallel", experts},
     {"17_elastic", elastic},
 };

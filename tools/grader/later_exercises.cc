@@ -43,6 +43,38 @@ std::vector<Check> compression() {
   };
 }
 
+std::vector<Check> sequence_parallel() {
+  const Training two = {2}, keep = {2, "--gathered keep --micro-batch-size 6"};
+  return {
+      update(3, "gradients and parameters on 2 ranks", two,
+             "Entering gathers in forward and scatters sums in backward; leaving does it the other "
+             "way round. The gradient of what every rank holds is the sum over all ranks' tokens."),
+      gradients(3, "gradients on 2 ranks, gathered inputs kept, two micro-batches", keep,
+                "An input that has room for all rows is gathered there, and is complete in "
+                "backward. The partial gradients are summed once, after the last micro-batch."),
+      bytes_held(1, two, "Gathered rows go to the room that the model offers."),
+      bytes_sent(3, two,
+                 "An all_reduce is a reduce_scatter and an all_gather: one of them at each place, "
+                 "and twice a block one more all_gather in backward."),
+  };
+}
+
+std::vector<Check> context_parallel() {
+  const std::string odd = "--sequence-length 31";
+  const Training two = {2, "--slices contiguous"};
+  return {
+      gradients(
+          4, "two contiguous slices", two,
+          "Each result counts as much as the exponentials behind it: exp(logsumexp). Backward "
+          "reads the merged logsumexp, so that has to be right too."),
+      gradients(3, "zigzag on 3 ranks", {3, odd, odd},
+                "At step s the keys are those of owner_at(s). A block may have some of the queries "
+                "only, and the others keep what they have."),
+      bytes_held(1, two, "The ring's memory is there already: kv_, partial_, sum_."),
+      bytes_sent(2, two, "After the last step nobody needs the keys any more."),
+  };
+}
+
 std::vector<Check> experts() {
   return {
       routed(3, "slots", 1, "--expert-parallel-size 1",

@@ -11,6 +11,7 @@
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/06_offload/trainer.h"
 #include "lessons/11_activation_checkpointing/trainer.h"
+#include "lessons/13_sequence_parallel/trainer.h"
 
 namespace ladder {
 namespace {
@@ -108,6 +109,25 @@ std::string recompute_bars() {
         {concat("--recompute ", mode), predict<CheckpointingTrainer>(config, {}, {}).device});
   }
   return draw_memory_bars("GPT-2 124M, fp32, 16 sequences of 1,024 tokens at a time", bars);
+}
+
+std::string sequence_bars() {
+  RunConfig config = config_of_gpt2();
+  config.global_batch_size = config.micro_batch_size = 16;
+  std::vector<MemoryBar> bars = {
+      {"01 single gpu", predict<SingleGpuTrainer>(config, {}, {}).device}};
+  const auto add_bars = [&]<class T>(const std::string& name, const typename T::Flags& flags = {}) {
+    for (size_t ranks : {4, 12}) {
+      bars.push_back({concat(name, ", ", ranks, " ranks"),
+                      predict<T>(config, {.tensor_size = ranks}, flags).device});
+    }
+  };
+  add_bars.operator()<TensorParallelTrainer>("07 tensor parallel");
+  add_bars.operator()<SequenceParallelTrainer>("13, --gathered keep",
+                                               {.tensor = {}, .tokens = {.gathered = "keep"}});
+  add_bars.operator()<SequenceParallelTrainer>("13 sequence parallel");
+  return draw_memory_bars(
+      "GPT-2 124M, fp32, 16 sequences of 1,024 tokens at a time: memory of one rank", bars);
 }
 
 }  // namespace ladder

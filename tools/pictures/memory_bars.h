@@ -1,4 +1,4 @@
-// What lessons 01 to 06 and 11 hold in memory, as bars.
+// What lessons 01 to 07, 11 and 13 hold in memory, as bars.
 #pragma once
 
 #include <string>
@@ -24,5 +24,8 @@ std::string memory_bars();
 
 // Of the same model in lesson 11, with 16 sequences at a time and every mode of --recompute.
 std::string recompute_bars();
+
+// Of the same model and as many sequences in lessons 01, 07 and 13, on 4 and on 12 ranks.
+std::string sequence_bars();
 
 }  // namespace ladder

@@ -7,6 +7,7 @@
 #include "tools/pictures/memory_bars.h"
 #include "tools/pictures/rank_grid.h"
 #include "tools/pictures/resharding.h"
+#include "tools/pictures/ring_steps.h"
 #include "tools/pictures/ring_strip.h"
 #include "tools/pictures/timeline.h"
 #include "tools/pictures/two_machines.h"
@@ -44,7 +45,9 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "schedule_1f1b.svg", schedule_of(ScheduleKind::one_f_one_b, 8)},
       {folder + "rank_grid.svg", draw_grid({.pipeline_size = 2, .data_size = 2, .tensor_size = 2})},
       {folder + "recompute_bars.svg", recompute_bars()},
+      {folder + "sequence_bars.svg", sequence_bars()},
       {folder + "resharding.svg", draw_resharding()},
+      {folder + "ring_attention.svg", draw_ring_steps(4)},
       {folder + "two_machines.svg", draw_two_machines()},
   };
 }

@@ -59,6 +59,24 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   });
 }
 
+TEST_CASE("with sequence parallelism: the same, and less memory") {
+  const RunConfig config = split_config(DType::fp64, 2);
+  const Record oracle = record_oracle(split_config(DType::fp64, 24));
+  for (const auto& [ranks, flags] :
+       {std::pair(4, flags_for(2, 2)), std::pair(4, flags_for(2, 1, 1)),
+        std::pair(8, flags_for(2, 2, 1, ScheduleKind::gpipe)), std::pair(8, flags_for(4, 2))}) {
+    ThreeDTrainer::Flags split = flags;
+    split.sequence_parallel = true;
+    const Record record = require_split_run<ThreeDTrainer>(oracle, config, ranks, split);
+    const Prediction whole = predict<ThreeDTrainer>(config, record.grid, flags);
+    CHECK(record.device_peak[Category::activations] < whole.device[Category::activations]);
+  }
+  ThreeDTrainer::Flags alone = flags_for(1, 2);
+  alone.sequence_parallel = true;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(alone, 4, 0),
+                    Contains("--sequence-parallel") && Contains("2 would do"));
+}
+
 TEST_CASE("in fp32 too") {
   const Record oracle = record_oracle(split_config(DType::fp32, 24));
   for (size_t zero_stage : {0, 1}) {

@@ -10,6 +10,14 @@ namespace {
 using testing::count_text;
 using testing::rects_of;
 
+// How many bars have so many bytes of the category.
+size_t count_tips(const std::string& svg, const std::string& category, size_t bytes) {
+  const std::string tip = "<title>" + category + ": " + human_bytes(bytes) + "</title>";
+  size_t found = 0;
+  for (size_t at = svg.find(tip); at != std::string::npos; at = svg.find(tip, at + 1)) ++found;
+  return found;
+}
+
 TEST_CASE("bars have one scale, and their categories lie side by side") {
   MemoryUse large, small;
   large[Category::parameters] = 3 << 20;
@@ -33,19 +41,26 @@ TEST_CASE("GPT-2's bars are those of the lessons' formulas") {
   // 124,439,808 parameters; wte, wpe, each block and ln_f are multiples of 64, so nothing is
   // padded.
   constexpr size_t kParameters = 124'439'808, kAll = 4 * kParameters;  // bytes
-  const auto count = [&](const std::string& tip) {
-    size_t found = 0;
-    for (size_t at = svg.find(tip); at != std::string::npos; at = svg.find(tip, at + 1)) ++found;
-    return found;
-  };
-  const auto tip = [](const std::string& category, size_t bytes) {
-    return "<title>" + category + ": " + human_bytes(bytes) + "</title>";
-  };
-  CHECK(count(tip("parameters", kAll)) == 5);      // 01 to 04; 06 on the device
-  CHECK(count(tip("parameters", kAll / 4)) == 2);  // 05; 06 on the host
-  CHECK(count(tip("gradients", kAll)) == 3);       // 01 to 03
-  CHECK(count(tip("gradients", kAll / 4)) == 4);   // 04, 05; 06 on the host, twice
-  CHECK(count(tip("optimizer", 2 * kAll)) == 2);   // 01, 02
+  CHECK(count_tips(svg, "parameters", kAll) == 5);                     // 01 to 04; 06 on the device
+  CHECK(count_tips(svg, "parameters", kAll / 4) == 2);                 // 05; 06 on the host
+  CHECK(count_tips(svg, "gradients", kAll) == 3);                      // 01 to 03
+  CHECK(count_tips(svg, "gradients", kAll / 4) == 4);  // 04, 05; 06 on the host, twice
+  CHECK(count_tips(svg, "optimizer", 2 * kAll) == 2);  // 01, 02
+}
+
+TEST_CASE("split by tokens, twelve ranks hold a twelfth of the activations") {
+  const std::string svg = sequence_bars();
+  // R = 16 x 1,024 rows, C = 768, NH = 12, L = 12: the formulas of lessons 01, 07 and 13.
+  const size_t r = 16 * 1024, c = 768, nh = 12, l = 12;
+  const auto count = [&](size_t elements) { return count_tips(svg, "activations", 4 * elements); };
+  const size_t all = r * (l * (16 * c + nh + 4) + 2 * c + 2);
+  CHECK(count(all) == 1);
+  CHECK(count(all / 4) == 1);
+  // 12 does not divide R. A rank has room for n rows of what belongs to the residual stream.
+  const size_t n = (r + 11) / 12, columns = l * r * (c + nh / 12);
+  CHECK(count(columns + n * (l * (4 * c + 4) + 2 * c + 2)) == 1);
+  CHECK(count(r * (l * (5 * c + nh / 12 + 4) + 2 * c + 2)) == 1);             // lesson 07
+  CHECK(count(columns + n * (l * ((2 + 2 * 12) * c + 4) + 2 * c + 2)) == 1);  // kept
 }
 
 }  // namespace

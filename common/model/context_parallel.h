@@ -1,0 +1,28 @@
+// Context parallelism as the model sees it: attention, where ranks have different tokens of the
+// same sequences.
+#pragma once
+
+#include <functional>
+
+#include "kernels/attention.h"
+
+namespace ladder {
+
+// Attention is the only operation of the model in which tokens of a sequence meet. So where ranks
+// share sequences, these two functions are all that is different; they also communicate. The
+// arguments are those of attention.h, with T for this rank's tokens of each sequence. Unless they
+// are set, the functions are those of attention.h themselves: this rank has all tokens.
+struct ContextParallel {
+  std::function<void(Stream&, TensorView out, TensorView logsumexp, ConstTensorView qkv)> forward =
+      [](Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
+        attention_forward(stream, out, logsumexp, qkv);
+      };
+  std::function<void(Stream&, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
+                     ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv)>
+      backward = [](Stream& stream, TensorView dqkv, TensorView row_dot, ConstTensorView dout,
+                    ConstTensorView out, ConstTensorView logsumexp, ConstTensorView qkv) {
+        attention_backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
+      };
+};
+
+}  // namespace ladder

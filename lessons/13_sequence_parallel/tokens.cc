@@ -1,0 +1,157 @@
+#include "lessons/13_sequence_parallel/tokens.h"
+
+#include <vector>
+
+#include "common/model/classifier.h"
+
+namespace ladder {
+namespace {
+
+// A part of the flat buffer: parameters that are not split and lie one after the other.
+struct Run {
+  size_t first, count;
+};
+
+std::vector<Run> partial_runs(const Layout& layout) {
+  std::vector<Run> runs;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      if (parameter.split) continue;
+      const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
+      if (!runs.empty() && runs.back().first + runs.back().count == first) {
+        runs.back().count += count;
+      } else {
+        runs.push_back({first, count});
+      }
+    }
+  }
+  return runs;
+}
+
+constexpr CallOptions kOptions = {.purpose = Purpose::activation};
+
+// Return all rows with their padding, and this rank's rows with theirs.
+TensorView padded(TensorView all, const RowSplit& split) {
+  const size_t rows = split.padded(all.shape()[0]);
+  return {all.data(), all.dtype(), all.device(), all.shape().with_rows(rows)};
+}
+TensorView own_padded(TensorView all, const RowSplit& split) {
+  const size_t most = split.most(all.shape()[0]);
+  return padded(all, split).rows(split.rank * most, most);
+}
+
+}  // namespace
+
+void TokenFlags::add_to(CLI::App& app, const char* group) {
+  app.add_option("--gathered", gathered,
+                 "The gathered inputs of split layers: again = gather them again in backward, keep "
+                 "= keep them [again]")
+      ->check(CLI::IsMember({"again", "keep"}))
+      ->group(group);
+}
+
+void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags& flags) {
+  if (flags.keeps() && config.recompute.name != "none") {
+    throw UserError(concat("--gathered keep with --recompute ", config.recompute.name,
+                           ": one keeps more and the other less; choose one of them"));
+  }
+  const size_t batch = config.micro_batch_size, tokens = config.model.sequence_length;
+  const RowSplit last = {tensor_size - 1, tensor_size};
+  if (last.count(batch * tokens) > 0) return;
+  throw UserError(concat("--micro-batch-size ", batch, ": ", counted(batch, "sequence"), " of ",
+                         counted(tokens, "token"), ", of which each of ", tensor_size,
+                         " ranks takes ", last.most(batch * tokens),
+                         ": nothing is left for the last one"));
+}
+
+TensorParallel sequence_parallel_on(Communicator& ranks) {
+  if (ranks.size() == 1) return {};
+  const RowSplit split = {ranks.rank(), ranks.size()};
+  const auto own_rows = [split](TensorView all) {
+    return all.rows(split.first(all.shape()[0]), split.count(all.shape()[0]));
+  };
+  const auto begin_gather = [=, &ranks](Stream& stream, TensorView all, ConstTensorView own) {
+    if (own.data() != own_rows(all).data()) copy(stream, own_rows(all), own);
+    return ranks.all_gather(stream, padded(all, split), own_padded(all, split), kOptions);
+  };
+  const auto begin_scatter = [=, &ranks](Stream& stream, TensorView all) {
+    return ranks.reduce_scatter(stream, own_padded(all, split), padded(all, split), kOptions);
+  };
+  const auto gather = [=](Stream& stream, ConstTensorView own, TensorView room) {
+    begin_gather(stream, room, own).wait(stream);
+    return ConstTensorView(room);
+  };
+  const auto is_kept = [](ConstTensorView in, TensorView room) {
+    return in.shape() == room.shape();
+  };
+  TensorParallel points;
+  points.residual = split;
+  points.enter = [=](Stream& stream, TensorView in, TensorView room) {
+    return is_kept(in, room) ? gather(stream, own_rows(in), in) : gather(stream, in, room);
+  };
+  points.enter_again = [=](Stream& stream, ConstTensorView in, TensorView room) {
+    if (is_kept(in, room)) return TensorParallel::Coming{in};
+    return TensorParallel::Coming{room, begin_gather(stream, room, in)};
+  };
+  points.enter_backward = begin_scatter;
+  points.leave = [=](Stream& stream, TensorView partial) {
+    begin_scatter(stream, partial).wait(stream);
+    return ConstTensorView(own_rows(partial));
+  };
+  points.leave_backward = gather;
+  points.reduce_statistics = [&ranks](Stream& stream, TensorView statistics, Reduction reduction) {
+    const CallOptions options = {.purpose = Purpose::activation, .reduction = reduction};
+    ranks.all_reduce(stream, statistics, options).wait(stream);
+  };
+  return points;
+}
+
+void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView gradients,
+                           Communicator& ranks) {
+  if (ranks.size() == 1) return;
+  std::vector<Work> sums;
+  for (const Run& run : partial_runs(layout)) {
+    const TensorView partial = gradients.rows(run.first, run.count);
+    sums.push_back(ranks.all_reduce(stream, partial, {.purpose = Purpose::gradient}));
+  }
+  for (Work& sum : sums) sum.wait(stream);
+}
+
+TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
+                                size_t num_micro_batches, size_t num_in_flight) {
+  const size_t rows = config.micro_batch_size * config.model.sequence_length;
+  const size_t num_blocks = layout.count(OperationKind::block);
+  // How often R C elements. For the gradients of weights two of a block are gathered again.
+  size_t scatters = 0, gathers = layout.part().keeps_gathered ? 0 : 2 * num_blocks;
+  for (const Operation& operation : layout.operations()) {
+    scatters += operation.tensor_sums;
+    gathers += operation.tensor_sums;
+  }
+  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
+  for (size_t block = 0; block < num_blocks; ++block) {
+    const BlockSteps again = recompute.recomputed(block);
+    gathers += again[BlockStep::qkv] + again[BlockStep::fc];
+    scatters += again[BlockStep::middle] + again[BlockStep::out];
+  }
+  const auto of_rows = [&](size_t calls) {
+    const size_t padded = layout.part().residual().padded(rows);
+    const size_t bytes = padded * config.model.hidden * size_of(config.dtype);
+    return Traffic{.calls = calls, .payload_bytes = calls * bytes}.times(num_micro_batches);
+  };
+  TrafficEntries traffic;
+  traffic[{Purpose::activation, Collective::reduce_scatter, Axis::tensor}] = of_rows(scatters);
+  traffic[{Purpose::activation, Collective::all_gather, Axis::tensor}] = of_rows(gathers);
+  const size_t full = size_of(config.accumulation());
+  if (layout.has(OperationKind::classifier)) {
+    const size_t most = classifier_rows(config.device), row_blocks = (rows + most - 1) / most;
+    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
+        Traffic{.calls = 2 * row_blocks, .payload_bytes = 3 * rows * full}.times(num_micro_batches);
+  }
+  Traffic& partial = traffic[{Purpose::gradient, Collective::all_reduce, Axis::tensor}];
+  for (const Run& run : partial_runs(layout)) {
+    partial += {.calls = 1, .payload_bytes = run.count * full};
+  }
+  return traffic;
+}
+
+}  // namespace ladder

@@ -1,0 +1,80 @@
+#include "lessons/13_sequence_parallel/trainer.h"
+
+#include <cmath>
+
+#include "common/train/replicas.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const TokenFlags& flags) {
+  check_slices(config.model, grid.tensor_size);
+  check_tokens(config, grid.tensor_size, flags);
+  return Layout(config.model, 1,
+                {.tensor_rank = grid.place(Axis::tensor),
+                 .tensor_size = grid.tensor_size,
+                 .splits_tokens = grid.tensor_size > 1,
+                 .keeps_gathered = flags.keeps()});
+}
+
+}  // namespace
+
+void SequenceParallelTrainer::Flags::add_to(CLI::App& app) {
+  tensor.add_to(app);
+  tokens.add_to(app, "Sequence parallel");
+}
+
+TrafficEntries SequenceParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                                const Flags& flags) {
+  if (grid.tensor_size == 1) return {};
+  return sequence_traffic(config, layout_of(config, grid, flags.tokens),
+                          config.num_micro_batches(1));
+}
+
+SequenceParallelTrainer::SequenceParallelTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      ranks_(context.ranks->on(Axis::tensor)),
+      registered_(ranks_.size() > 1 ? context.ranks->registered : nullptr),
+      layout_(layout_of(context.config, context.ranks->grid, flags.tokens)),
+      state_(context, layout_, 0, {.gradients = {.source = registered_}}),
+      model_(context, layout_, state_.parameters, state_.gradients,
+             {.tensor = sequence_parallel_on(ranks_), .summed = registered_}) {}
+
+StepResult SequenceParallelTrainer::step() {
+  const RunConfig& config = context_.config;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  for (size_t first = 0; first < config.global_batch_size; first += config.micro_batch_size) {
+    // Every rank runs the same sequences; outside of the split layers it has its own rows of them.
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    model_.backward();
+  }
+  sum_partial_gradients(context_.stream, layout_, state_.gradients, ranks_);
+  const double loss = model_.total_loss() / num_tokens;  // the same on all ranks
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
+}
+
+double SequenceParallelTrainer::evaluate(size_t num_batches) {
+  const RunConfig& config = context_.config;
+  double total = 0;
+  for (size_t batch = 0; batch < num_batches; ++batch) {
+    model_.evaluate_sequences(batch, 0, config.global_batch_size);
+    total += model_.total_loss();
+  }
+  return total / static_cast<double>(num_batches * config.tokens_per_step());
+}
+
+void SequenceParallelTrainer::check_replicas() {
+  check_copies(
+      state_, context_.ranks->world,
+      {{ranks_, [](const Unit&, const Parameter& parameter) { return !parameter.split; }}});
+}
+
+}  // namespace ladder

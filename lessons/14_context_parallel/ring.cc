@@ -1,0 +1,168 @@
+#include "lessons/14_context_parallel/ring.h"
+
+#include <utility>
+
+#include "kernels/attention_merge.h"
+#include "kernels/columns.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+// Returns (B, T, n) as (B T, n).
+template <class View>
+View as_rows(View view) {
+  const Shape& shape = view.shape();
+  return view.reshape({shape[0] * shape[1], shape[2]});
+}
+
+}  // namespace
+
+RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Communicator& ring)
+    : plan_(std::move(plan)),
+      ring_(ring),
+      batch_(context.config.micro_batch_size),
+      hidden_(context.config.model.hidden) {
+  const RunConfig& config = context.config;
+  const auto make = [&](DType dtype, size_t elements) {
+    return Tensor(context.device_memory, Category::workspace, dtype, {elements});
+  };
+  const size_t rows = batch_ * plan_.most_tokens();
+  const DType sums = config.accumulation();
+  for (Tensor& buffer : kv_) buffer = make(config.dtype, rows * 2 * hidden_);
+  for (Tensor& buffer : dkv_) buffer = make(sums, rows * 2 * hidden_);
+  dkv_of_step_ = make(sums, rows * 2 * hidden_);
+  partial_ = make(sums, rows * hidden_);
+  partial_logsumexp_ = make(sums, rows * config.model.num_heads);
+  if (sums != config.dtype) sum_ = make(sums, rows * hidden_);
+}
+
+ContextParallel RingAttention::functions() {
+  ContextParallel functions;
+  functions.forward = [this](Stream& stream, TensorView out, TensorView logsumexp,
+                             ConstTensorView qkv) { forward(stream, out, logsumexp, qkv); };
+  functions.backward = [this](Stream& stream, TensorView dqkv, TensorView row_dot,
+                              ConstTensorView dout, ConstTensorView out, ConstTensorView logsumexp,
+                              ConstTensorView qkv) {
+    backward(stream, dqkv, row_dot, dout, out, logsumexp, qkv);
+  };
+  return functions;
+}
+
+size_t RingAttention::owner_at(size_t step) const {
+  return (ring_.rank() + 2 * ring_.size() - step) % ring_.size();
+}
+
+TensorView RingAttention::of_owner(const Tensor& buffer, size_t step) const {
+  return buffer.view().elements(0, {batch_, plan_.num_tokens(owner_at(step)), 2 * hidden_});
+}
+
+TensorView RingAttention::at(const std::array<Tensor, 2>& buffers, size_t step) const {
+  return of_owner(buffers[step % 2], step);
+}
+
+void RingAttention::begin_ring(Stream& stream, ConstTensorView qkv) {
+  copy_columns(stream, as_rows(at(kv_, 0)), 0, as_rows(qkv), hidden_, 2 * hidden_);
+}
+
+RingAttention::Exchange RingAttention::pass_on(Stream& stream, const std::array<Tensor, 2>& buffers,
+                                               size_t step) {
+  const size_t n = ring_.size(), rank = ring_.rank();
+  const CallOptions options = {.purpose = Purpose::activation, .background = true};
+  Exchange exchange;
+  const auto send = [&] {
+    exchange.send = ring_.send(stream, at(buffers, step), (rank + 1) % n, options);
+  };
+  // A send may last until the peer receives. If all ranks sent first, all would wait.
+  if (rank % 2 == 0) send();
+  exchange.recv = ring_.recv(stream, at(buffers, step + 1), (rank + n - 1) % n, options);
+  if (rank % 2 == 1) send();
+  return exchange;
+}
+
+void RingAttention::wait(Stream& stream, Exchange& exchange) {
+  exchange.send.wait(stream);
+  exchange.recv.wait(stream);
+}
+
+void RingAttention::forward(Stream& stream, TensorView out, TensorView logsumexp,
+                            ConstTensorView qkv) {
+  const bool is_rounded = !sum_.view().empty();
+  const TensorView sum = is_rounded ? sum_.view().elements(0, out.shape()) : out;
+  const TensorView partial = partial_.view().elements(0, out.shape());
+  const TensorView partial_logsumexp = partial_logsumexp_.view().elements(0, logsumexp.shape());
+  begin_ring(stream, qkv);
+  for (size_t step = 0; step < ring_.size(); ++step) {
+    const bool is_last = step + 1 == ring_.size();
+    Exchange next = is_last ? Exchange() : pass_on(stream, kv_, step);
+    const TensorView kv = at(kv_, step);
+    const std::optional<AttentionBlock> block = plan_.block(ring_.rank(), owner_at(step));
+    if (step == 0) {  // the rank's own keys: every query sees one of them at least
+      attention_block_forward(stream, sum, logsumexp, qkv, kv, *block);
+    } else if (block) {
+      attention_block_forward(stream, partial, partial_logsumexp, qkv, kv, *block);
+      attention_merge(stream, sum, logsumexp, partial, partial_logsumexp, block->first_query,
+                      block->num_queries);
+    }
+    wait(stream, next);
+  }
+  if (is_rounded) cast(stream, out, sum);
+}
+
+void RingAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot,
+                             ConstTensorView dout, ConstTensorView out, ConstTensorView logsumexp,
+                             ConstTensorView qkv) {
+  const size_t n = ring_.size();
+  const TensorView dq = partial_.view().elements(0, out.shape());
+  fill(stream, dq, 0);
+  attention_row_dot(stream, row_dot, dout, out);
+  begin_ring(stream, qkv);
+  Exchange gradients;
+  for (size_t step = 0; step < n; ++step) {
+    Exchange next = step + 1 == n ? Exchange() : pass_on(stream, kv_, step);
+    // The gradients of these keys, from the ranks before, may still be on their way. What this rank
+    // adds is computed meanwhile, in memory of its own.
+    const TensorView sum = at(dkv_, step);
+    const TensorView of_step = step == 0 ? sum : of_owner(dkv_of_step_, step);
+    const std::optional<AttentionBlock> block = plan_.block(ring_.rank(), owner_at(step));
+    if (block) {
+      fill(stream, of_step, 0);
+      attention_block_backward(stream, dq, of_step, row_dot, dout, logsumexp, qkv, at(kv_, step),
+                               *block);
+    }
+    wait(stream, gradients);
+    if (block && step > 0) add(stream, sum, sum, of_step);
+    gradients = pass_on(stream, dkv_, step);
+    wait(stream, next);
+  }
+  wait(stream, gradients);
+  const TensorView own = at(dkv_, n);
+  copy_columns(stream, as_rows(dqkv), 0, as_rows(dq), 0, hidden_);
+  copy_columns(stream, as_rows(dqkv), hidden_, as_rows(own), 0, 2 * hidden_);
+}
+
+TrafficEntries ring_traffic(const RunConfig& config, const SlicePlan& plan,
+                            const ProcessGrid& grid) {
+  const size_t n = grid.context_size, rank = grid.place(Axis::context);
+  if (n == 1) return {};
+  const size_t num_blocks = config.model.num_layers;
+  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, 1);
+  size_t rounds = 0;  // how often keys and values go around
+  for (size_t block = 0; block < num_blocks; ++block) {
+    rounds += recompute.recomputed(block)[BlockStep::attention] ? 3 : 2;
+  }
+  const size_t per_token = config.micro_batch_size * 2 * config.model.hidden;
+  const size_t all = plan.num_tokens();
+  // `absent` is the rank whose keys and values are not among those that are moved.
+  const auto traffic = [&](size_t absent) {
+    const size_t kv = rounds * (all - plan.num_tokens(absent)) * size_of(config.dtype);
+    const size_t dkv = num_blocks * all * size_of(config.accumulation());
+    return Traffic{.calls = rounds * (n - 1) + num_blocks * n,
+                   .payload_bytes = per_token * (kv + dkv)}
+        .times(config.num_micro_batches(grid.data_size));
+  };
+  return {{{Purpose::activation, Collective::send, Axis::context}, traffic((rank + 1) % n)},
+          {{Purpose::activation, Collective::recv, Axis::context}, traffic(rank)}};
+}
+
+}  // namespace ladder
