@@ -20,7 +20,8 @@ struct SmallModel {
       : factors(router_factors), config(config_with(chosen)) {
     experts.emplace(memory, memory, layout, DType::fp64, kBatch, kTokens,
                     ExpertLayer::Options{.capacity_factor = capacity_factor, .factors = factors});
-    model.emplace(layout, parameters, gradients, TensorParallel{}, RecomputePlan{}, &*experts);
+    model.emplace(layout, parameters, gradients, TensorParallel{}, RecomputePlan{},
+                  ContextParallel{}, &*experts);
     // Larger than a model begins with, so that no choice is near another and every part of the
     // gradient counts.
     fill_normal(stream, parameters, 1, 0, 0.3);
@@ -39,9 +40,9 @@ struct SmallModel {
   double run() {
     fill(stream, gradients, 0);
     experts->clear(stream);
-    model->forward(stream, activations, workspace, tokens);
+    model->forward(stream, activations, workspace, {tokens});
     model->classify(stream, activations, workspace, targets, kTokenWeight);
-    model->backward(stream, activations, workspace, tokens);
+    model->backward(stream, activations, workspace, {tokens});
     double sum = 0;
     for (size_t i = 0; i < kBatch * kTokens; ++i) {
       sum += kTokenWeight * workspace.losses(activations).as<double>()[i];
