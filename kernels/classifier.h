@@ -1,14 +1,10 @@
 // Softmax cross-entropy on R rows of logits. It has three steps, so that ranks which hold parts of
 // the vocabulary can reduce between them. V is the vocabulary, or this rank's part of it.
-//
 //   1. softmax_maximum        maximum[r] = max over v of logits[r, v]
-//      (tensor parallel: all_reduce maximum with MAX)
 //   2. softmax_exponentials   logits[r, v] -> exp(logits[r, v] - maximum[r]), sum[r], target[r]
-//      (tensor parallel: all_reduce sum and target with SUM)
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale
-//
+// Tensor-parallel ranks all_reduce the maximum with MAX after 1, sum and target with SUM after 2.
 // Where one rank has the whole vocabulary, softmax_cross_entropy does all three at once.
-//
 // Everything here is fp32 or fp64. In a model in bf16 or fp16 matmul gives logits in fp32, and only
 // the gradient is rounded. Rows of logits, exponentials and dlogits may lie apart.
 #pragma once
@@ -21,10 +17,9 @@ namespace ladder {
 void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits);
 
 // Overwrites logits (R, V) with exp(logits - maximum).
-//   sum (R) out: the sum of each row of the exponentials
+//   sum (R) out: the sum of each row; targets (R) int32 in; `first` is the token of column 0
 //   target_logit (R) out: logits[r, targets[r] - first] - maximum[r], with the logit from before;
 //   or 0 if targets[r] is outside [first, first + V), because another rank has that logit
-//   targets (R) int32 in; `first` is the token of column 0
 void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
                           TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
                           size_t first);
@@ -42,10 +37,8 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit);
 
 // The three steps for rows that hold the whole vocabulary. losses and dlogits are as in step 3.
-//   logits (R, V) in, and undefined afterwards; dlogits may be the same memory
-//   statistics (3 R): workspace
-// On a GPU one kernel reads a row for the maximum and the sum, and again for the gradient: the
-// second time mostly from the cache [Milakov18].
+//   logits (R, V) in, undefined afterwards, may be dlogits; statistics (3 R) workspace
+// On a GPU one kernel reads a row for the maximum and the sum, and again for the gradient.
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView statistics, ConstTensorView targets, double loss_scale);
 
@@ -109,6 +102,12 @@ inline void softmax_exponentials(Stream& stream, TensorView logits, TensorView s
            targets, maximum, first);
 }
 
+inline void check_gradient(const ArgumentCheck& expect, const ConstTensorView& dlogits,
+                           const ConstTensorView& logits) {
+  if (logits.dtype() != DType::fp32) return expect("dlogits", dlogits, logits.shape());
+  expect("dlogits", dlogits, {DType::fp32, DType::bf16, DType::fp16}, logits.shape());
+}
+
 inline void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                           ConstTensorView exponentials, ConstTensorView sum,
                           ConstTensorView target_logit, ConstTensorView targets, size_t first,
@@ -117,11 +116,7 @@ inline void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                              ArgumentCheck::kAccumulation, Rows::apart);
   const Shape rows = {exponentials.shape()[0]};
   expect("losses", losses, rows);
-  if (exponentials.dtype() == DType::fp32) {
-    expect("dlogits", dlogits, {DType::fp32, DType::bf16, DType::fp16}, exponentials.shape());
-  } else {
-    expect("dlogits", dlogits, exponentials.shape());
-  }
+  check_gradient(expect, dlogits, exponentials);
   expect("sum", sum, rows);
   expect("target_logit", target_logit, rows);
   expect("targets", targets, DType::int32, rows);
@@ -145,11 +140,7 @@ inline void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView 
                              ArgumentCheck::kAccumulation, Rows::apart);
   const size_t rows = logits.shape()[0];
   expect("losses", losses, {rows});
-  if (logits.dtype() == DType::fp32) {
-    expect("dlogits", dlogits, {DType::fp32, DType::bf16, DType::fp16}, logits.shape());
-  } else {
-    expect("dlogits", dlogits, logits.shape());
-  }
+  check_gradient(expect, dlogits, logits);
   expect("statistics", statistics, {3 * rows});
   expect("targets", targets, DType::int32, {rows});
   run_body(cpu::softmax_cross_entropy, cuda::softmax_cross_entropy, stream, losses, dlogits, logits,

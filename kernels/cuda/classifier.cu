@@ -126,6 +126,19 @@ struct Loss {
   }
 };
 
+// Calls function(zero, pack) with the dtype of the gradient and the number of elements that both
+// matrices allow to take at once. `from` has the accumulation dtype.
+template <class Function>
+void dispatch_gradient(const TensorView& dlogits, const ConstTensorView& from,
+                       Function&& function) {
+  dispatch_float(dlogits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulate<T>;
+    const bool in_packs = rows_in_packs<kPack<A>, T>(dlogits) && rows_in_packs<kPack<A>, A>(from);
+    dispatch_pack<A>(in_packs, [&](auto pack) { function(zero, pack); });
+  });
+}
+
 // Returns a thread block for each row, with at most as many threads as the row has packs.
 LaunchShape blocks_of(size_t rows, size_t n, unsigned pack) {
   const size_t warps = (n + pack * kWarpSize - 1) / (pack * kWarpSize);
@@ -166,18 +179,13 @@ void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
                    ConstTensorView targets, size_t first, double loss_scale) {
   const size_t rows = exponentials.shape()[0], n = exponentials.shape()[1];
   cuda::cross_entropy_loss(stream, losses, sum, target_logit);
-  dispatch_float(dlogits.dtype(), [&](auto zero) {
+  dispatch_gradient(dlogits, exponentials, [&](auto zero, auto pack) {
     using T = decltype(zero);
     using A = Accumulate<T>;
-    constexpr unsigned kElements = kPack<A>;
-    const bool in_packs =
-        rows_in_packs<kElements, T>(dlogits) && rows_in_packs<kElements, A>(exponentials);
-    dispatch_pack<A>(in_packs, [&](auto pack) {
-      launch<gradient_kernel<decltype(pack)::value, T, A>>(
-          stream.native(), blocks_of(rows, n, pack), dlogits.as<T>(), exponentials.as<A>(),
-          sum.as<A>(), targets.as<int32_t>(), first, static_cast<A>(loss_scale), n,
-          exponentials.pitch(), dlogits.pitch());
-    });
+    launch<gradient_kernel<decltype(pack)::value, T, A>>(
+        stream.native(), blocks_of(rows, n, pack), dlogits.as<T>(), exponentials.as<A>(),
+        sum.as<A>(), targets.as<int32_t>(), first, static_cast<A>(loss_scale), n,
+        exponentials.pitch(), dlogits.pitch());
   });
 }
 
@@ -192,18 +200,12 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView, ConstTensorView targets, double loss_scale) {
   const size_t rows = logits.shape()[0], n = logits.shape()[1];
-  dispatch_float(dlogits.dtype(), [&](auto zero) {
+  dispatch_gradient(dlogits, logits, [&](auto zero, auto pack) {
     using T = decltype(zero);
     using A = Accumulate<T>;
-    constexpr unsigned kElements = kPack<A>;
-    const bool in_packs =
-        rows_in_packs<kElements, T>(dlogits) && rows_in_packs<kElements, A>(logits);
-    dispatch_pack<A>(in_packs, [&](auto pack) {
-      launch<whole_row_kernel<decltype(pack)::value, T, A>>(
-          stream.native(), blocks_of(rows, n, pack), losses.as<A>(), dlogits.as<T>(),
-          logits.as<A>(), targets.as<int32_t>(), static_cast<A>(loss_scale), n, logits.pitch(),
-          dlogits.pitch());
-    });
+    launch<whole_row_kernel<decltype(pack)::value, T, A>>(
+        stream.native(), blocks_of(rows, n, pack), losses.as<A>(), dlogits.as<T>(), logits.as<A>(),
+        targets.as<int32_t>(), static_cast<A>(loss_scale), n, logits.pitch(), dlogits.pitch());
   });
 }
 

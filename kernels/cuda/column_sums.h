@@ -66,16 +66,12 @@ __device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t colu
   for_each_sum([&](unsigned s, unsigned k) { out[s][column + k] += of_lane[0][slot][s][k]; });
 }
 
-// Calls function(constant) with the number of columns in a pack: as many as fit into 4 bytes, or
-// one if the rows do not consist of such packs.
-template <class T, class... At, class Function>
+// Calls function(constant) with the number of columns in a pack, or with one if the rows at these
+// addresses do not consist of packs.
+template <class T, class Function, class... At>
 void dispatch_columns(size_t columns, Function&& function, const At*... at) {
   constexpr unsigned N = kColumnPack<T>;
-  if (columns % N == 0 && packs_are_aligned<N>(at...)) {
-    function(std::integral_constant<unsigned, N>());
-  } else {
-    function(std::integral_constant<unsigned, 1>());
-  }
+  dispatch_pack<T, N>(columns % N == 0 && packs_are_aligned<N>(at...), function);
 }
 
 }  // namespace ladder::cuda

@@ -80,10 +80,10 @@ bool in_packs(size_t n, const T*... at) {
 }
 
 // Calls function(constant) with the number of elements to take at once: those of a pack, or one.
-template <class T, class Function>
+template <class T, unsigned N = kPack<T>, class Function>
 void dispatch_pack(bool in_packs, Function&& function) {
   if (in_packs) {
-    function(std::integral_constant<unsigned, kPack<T>>());
+    function(std::integral_constant<unsigned, N>());
   } else {
     function(std::integral_constant<unsigned, 1>());
   }

@@ -30,6 +30,39 @@ Record checked_run(const Record& oracle, const RunConfig& config, Communicator& 
   return record;
 }
 
+// The same on the ranks of `all`, as a group with a ledger of its own; what a step communicates is
+// as predicted too.
+template <Trainer T>
+void check_run_and_traffic(const Record& oracle, const RunConfig& config, Communicator& all,
+                           MemorySource* registered, const typename T::Flags& flags = {}) {
+  const auto group = all.split(0);
+  const Record record = checked_run<T>(oracle, config, *group, registered, flags);
+  for (const auto& [key, predicted] : record.prediction.step) {
+    INFO(name_of(key));
+    CHECK(record.communicated.at(key) == predicted.times(kSteps));
+  }
+}
+
+// Call body(device, all, registered) with all ranks on the device of this build: staged, in pieces
+// of so many bytes, and by NCCL, from registered memory. Without a device they say that they skip.
+template <class Body>
+void run_staged(Body body, size_t staging_bytes = 10'000) {
+  const auto device = device_for_tests();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  const auto all = staged_world(ranks, staging_bytes);
+  body(*device, *all, static_cast<MemorySource*>(nullptr));
+}
+template <class Body>
+void run_by_nccl(Body body) {
+  const auto device = device_for_nccl();
+  if (!device) return;
+  testing::Ranks ranks(*device);
+  NcclMemory memory(*device);
+  const auto all = nccl_world(ranks, &memory);
+  body(*device, *all, static_cast<MemorySource*>(&memory));
+}
+
 // In bf16 and fp16: after the first step the gradients of a lesson's run on the group are those of
 // as many ranks on the CPU, but for what rounding does to sums in another order.
 template <Trainer T>

@@ -55,8 +55,12 @@ std::string bytes_of(const fs::path& path) {
   return read_text(path);
 }
 
-std::string dump(int step) { return concat("step_00000", step, ".safetensors"); }
-std::string checkpoint(int step) { return concat("c/step_0000000", step); }
+std::string padded(int step, size_t digits) {
+  const std::string number = std::to_string(step);
+  return std::string(digits - number.size(), '0') + number;
+}
+std::string dump(int step) { return concat("step_", padded(step, 6), ".safetensors"); }
+std::string checkpoint(int step) { return concat("c/step_", padded(step, 8)); }
 
 // Runs five steps with a checkpoint after each, goes back to the one after step 2, and goes on.
 // Fails the test unless steps 3 to 5 have the same bits.
@@ -138,7 +142,7 @@ TEST_CASE("any layout goes on with the checkpoint of any other") {
                                        {"06_offload", 2},
                                        {"08_pipeline_parallel", 3},
                                        {"07_tensor_parallel", 4},
-                                       {"13_sequence_parallel", 4},
+                                       {"13_sequence_parallel", 2},
                                        {"14_context_parallel", 4, {"--context-parallel-size", "2"}},
                                        kSingle,
                                        {"10_mixed_precision", 2, {"--zero-stage", "1"}}};

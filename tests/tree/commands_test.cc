@@ -19,7 +19,6 @@ const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
     "--logdir",            // tensorboard
     "--test_timeout",      // Bazel
-    "--tool",              // compute-sanitizer
     "--nnodes",            // torchrun, this one and those that follow
     "--nproc_per_node",
     "--node_rank",

@@ -174,9 +174,9 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     const Tensor targets(memory, Category::workspace, DType::int32, {batch, length});
     fill_batch(corpus, Split::train, config.seed, static_cast<uint64_t>(step), 0, tokens, targets);
     const Gpt2 model(layout, flat[0], grads);
-    model.forward(stream, activations, workspace, tokens);
+    model.forward(stream, activations, workspace, TokenViews(tokens));
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
-    model.backward(stream, activations, workspace, tokens);
+    model.backward(stream, activations, workspace, TokenViews(tokens));
     const double grad_norm = std::sqrt(norm.squared_norm(stream, 0, grads));
     adamw_update(stream, layout, 0, flat[0], flat[1], flat[2], grads,
                  adamw_step(config.optimizer, step, grad_norm));

@@ -42,32 +42,27 @@ TEST_CASE("staged: lesson 01's numbers, and the bits of one another") {
 }
 
 TEST_CASE("NCCL: lesson 01's numbers, and the same bits twice") {
-  const auto device = device_for_nccl();
-  if (!device) return;
-  const Record oracle = record_oracle(DType::fp64);
-  testing::Ranks ranks(*device);
-  NcclMemory memory(*device);
-  const auto all = nccl_world(ranks, &memory);
-  const RunConfig config = device_config(*device, 4);
-  checked_run<Zero1Trainer>(oracle, config, *all, &memory);
-  checked_run<Zero2Trainer>(oracle, config, *all, &memory);
-  const Record once = checked_run<Zero3Trainer>(oracle, config, *all, &memory);
-  const Record again = checked_run<Zero3Trainer>(oracle, config, *all, &memory);
-  if (all->rank() == 0) require_none(differences(once, again, {}, config.optimizer));
-  checked_run<OffloadTrainer>(oracle, config, *all, &memory);
-  checked_run<OffloadTrainer>(oracle, config, *all, &memory, kOffloadAll);
+  run_by_nccl([](DeviceType device, Communicator& all, MemorySource* memory) {
+    const Record oracle = record_oracle(DType::fp64);
+    const RunConfig config = device_config(device, 4);
+    checked_run<Zero1Trainer>(oracle, config, all, memory);
+    checked_run<Zero2Trainer>(oracle, config, all, memory);
+    const Record once = checked_run<Zero3Trainer>(oracle, config, all, memory);
+    const Record again = checked_run<Zero3Trainer>(oracle, config, all, memory);
+    if (all.rank() == 0) require_none(differences(once, again, {}, config.optimizer));
+    checked_run<OffloadTrainer>(oracle, config, all, memory);
+    checked_run<OffloadTrainer>(oracle, config, all, memory, kOffloadAll);
+  });
 }
 
 TEST_CASE("lessons 03 to 05 in bf16: the CPU's gradients") {
-  const auto device = device_for_tests();
-  if (!device) return;
-  testing::Ranks ranks(*device);
-  const auto all = staged_world(ranks, 10'000);
-  RunConfig config = on_device(equivalence_config(DType::bf16, 2), *device);
-  config.global_batch_size = 8;
-  require_cpu_gradients<Zero1Trainer>(config, *all, nullptr);
-  require_cpu_gradients<Zero2Trainer>(config, *all, nullptr);
-  require_cpu_gradients<Zero3Trainer>(config, *all, nullptr);
+  run_staged([](DeviceType device, Communicator& all, MemorySource*) {
+    RunConfig config = on_device(equivalence_config(DType::bf16, 2), device);
+    config.global_batch_size = 8;
+    require_cpu_gradients<Zero1Trainer>(config, all, nullptr);
+    require_cpu_gradients<Zero2Trainer>(config, all, nullptr);
+    require_cpu_gradients<Zero3Trainer>(config, all, nullptr);
+  });
 }
 
 }  // namespace

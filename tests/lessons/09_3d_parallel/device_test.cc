@@ -28,17 +28,11 @@ ThreeDTrainer::Flags grid(size_t tensor, size_t pipeline, size_t zero_stage = 0)
 }
 
 // All lessons on the ranks of `all`; what they communicate is as predicted too.
-void check_lessons(const RunConfig& config, Communicator& all, MemorySource* registered) {
-  RunConfig on_host = config;
-  on_host.device = DeviceType::cpu;
-  const Record oracle = record_oracle(on_host);
+void check_on_device(DeviceType device, Communicator& all, MemorySource* registered) {
+  const RunConfig config = device_config(device);
+  const Record oracle = record_oracle(on_device(config, DeviceType::cpu));
   const auto check = [&]<class T>(const typename T::Flags& flags) {
-    const auto group = all.split(0);  // with a ledger of its own
-    const Record record = checked_run<T>(oracle, config, *group, registered, flags);
-    for (const auto& [key, predicted] : record.prediction.step) {
-      INFO(name_of(key));
-      CHECK(record.communicated.at(key) == predicted.times(kSteps));
-    }
+    check_run_and_traffic<T>(oracle, config, all, registered, flags);
   };
   check.operator()<TensorParallelTrainer>({});
   check.operator()<PipelineTrainer>({});
@@ -47,34 +41,19 @@ void check_lessons(const RunConfig& config, Communicator& all, MemorySource* reg
   check.operator()<ThreeDTrainer>(grid(1, 2, 1));
 }
 
-TEST_CASE("staged: lesson 01's numbers") {
-  const auto device = device_for_tests();
-  if (!device) return;
-  testing::Ranks ranks(*device);
-  const auto all = staged_world(ranks, 10'000);  // several pieces a message
-  check_lessons(device_config(*device), *all, nullptr);
-}
+TEST_CASE("staged: lesson 01's numbers") { run_staged(check_on_device); }
 
-TEST_CASE("NCCL: lesson 01's numbers") {
-  const auto device = device_for_nccl();
-  if (!device) return;
-  testing::Ranks ranks(*device);
-  NcclMemory memory(*device);
-  const auto all = nccl_world(ranks, &memory);
-  check_lessons(device_config(*device), *all, &memory);
-}
+TEST_CASE("NCCL: lesson 01's numbers") { run_by_nccl(check_on_device); }
 
 TEST_CASE("in bf16 the CPU's gradients") {
-  const auto device = device_for_tests();
-  if (!device) return;
-  testing::Ranks ranks(*device);
-  const auto all = staged_world(ranks, 10'000);
-  RunConfig config = device_config(*device);
-  config.dtype = DType::bf16;
-  require_cpu_gradients<TensorParallelTrainer>(config, *all, nullptr);
-  require_cpu_gradients<PipelineTrainer>(config, *all, nullptr);
-  require_cpu_gradients<ThreeDTrainer>(config, *all, nullptr, grid(2, 2));
-  require_cpu_gradients<ThreeDTrainer>(config, *all, nullptr, grid(2, 1, 1));
+  run_staged([](DeviceType device, Communicator& all, MemorySource*) {
+    RunConfig config = device_config(device);
+    config.dtype = DType::bf16;
+    require_cpu_gradients<TensorParallelTrainer>(config, all, nullptr);
+    require_cpu_gradients<PipelineTrainer>(config, all, nullptr);
+    require_cpu_gradients<ThreeDTrainer>(config, all, nullptr, grid(2, 2));
+    require_cpu_gradients<ThreeDTrainer>(config, all, nullptr, grid(2, 1, 1));
+  });
 }
 
 }  // namespace

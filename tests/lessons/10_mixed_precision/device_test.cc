@@ -22,22 +22,9 @@ void check_on_device(DeviceType device, Communicator& all, MemorySource* registe
   }
 }
 
-TEST_CASE("staged: the CPU's gradients") {
-  const auto device = device_for_tests();
-  if (!device) return;
-  testing::Ranks ranks(*device);
-  const auto all = staged_world(ranks, 10'000);  // several pieces a bucket
-  check_on_device(*device, *all, nullptr);
-}
+TEST_CASE("staged: the CPU's gradients") { run_staged(check_on_device); }
 
-TEST_CASE("NCCL: the CPU's gradients") {
-  const auto device = device_for_nccl();
-  if (!device) return;
-  testing::Ranks ranks(*device);
-  NcclMemory memory(*device);
-  const auto all = nccl_world(ranks, &memory);
-  check_on_device(*device, *all, &memory);
-}
+TEST_CASE("NCCL: the CPU's gradients") { run_by_nccl(check_on_device); }
 
 }  // namespace
 }  // namespace ladder

@@ -116,10 +116,10 @@ class MixedReference {
     for (size_t row = 0; row < rows; row += batch) {
       fill_batch(corpus_, Split::train, config_.seed, static_cast<uint64_t>(step),
                  rank * rows + row, tokens, targets);
-      model.forward(stream, activations, workspace, tokens);
+      model.forward(stream, activations, workspace, TokenViews(tokens));
       model.classify(stream, activations, workspace, targets,
                      scale / static_cast<double>(config_.tokens_per_step()));
-      model.backward(stream, activations, workspace, tokens);
+      model.backward(stream, activations, workspace, TokenViews(tokens));
       const TensorView losses = workspace.losses(activations);
       for (size_t i = 0; i < losses.num_elements(); ++i) loss += losses.as<float>()[i];
     }
