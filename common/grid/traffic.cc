@@ -86,6 +86,18 @@ size_t group_bytes(Collective collective, size_t size, size_t bytes) {
   return 0;
 }
 
+double wire_bytes(Collective collective, size_t size, const Traffic& predicted) {
+  const size_t all = predicted.group_payload_bytes;
+  if (all == 0) return wire_bytes(collective, size, predicted.payload_bytes);
+  return wire_bytes(collective, size, all) / static_cast<double>(size);
+}
+
+size_t group_bytes(Collective collective, size_t size, const Traffic& predicted) {
+  const size_t all = predicted.group_payload_bytes;
+  if (all == 0) return group_bytes(collective, size, predicted.payload_bytes);
+  return group_bytes(collective, size, all) / size;
+}
+
 size_t bytes_between(Collective collective, const std::vector<size_t>& machine_of, size_t bytes) {
   const size_t size = machine_of.size();
   std::map<size_t, size_t> ranks_on;
@@ -114,6 +126,7 @@ size_t bytes_between(Collective collective, const std::vector<size_t>& machine_o
 Traffic& Traffic::operator+=(const Traffic& more) {
   calls += more.calls;
   payload_bytes += more.payload_bytes;
+  group_payload_bytes += more.group_payload_bytes;
   busy_seconds += more.busy_seconds;
   exposed_seconds += more.exposed_seconds;
   moved += more.moved;

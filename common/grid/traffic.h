@@ -86,6 +86,9 @@ struct Moved {
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
+  // Of a prediction of an all_to_all in which ranks give unequally many bytes: what all ranks of
+  // the group give together. 0: all give as many.
+  size_t group_payload_bytes = 0;
   double busy_seconds = 0;     // the time that operations took, wherever they ran
   double exposed_seconds = 0;  // the part of it for which the caller waited
   Moved moved = {};
@@ -98,13 +101,21 @@ struct Traffic {
   Traffic& operator+=(const Traffic& more);
   // Returns a prediction of the same calls made n times.
   Traffic times(size_t n) const {
-    return {.calls = n * calls, .payload_bytes = n * payload_bytes, .at_most = at_most};
+    return {.calls = n * calls,
+            .payload_bytes = n * payload_bytes,
+            .group_payload_bytes = n * group_payload_bytes,
+            .at_most = at_most};
   }
   // Compares calls and payload, not times.
   friend bool operator==(const Traffic& a, const Traffic& b) {
     return a.calls == b.calls && a.payload_bytes == b.payload_bytes;
   }
 };
+
+// Return wire_bytes() and group_bytes() of a prediction. If ranks give unequally many bytes, the
+// first is the mean over the ranks.
+double wire_bytes(Collective collective, size_t size, const Traffic& predicted);
+size_t group_bytes(Collective collective, size_t size, const Traffic& predicted);
 
 // All that was, or will be, communicated.
 using TrafficEntries = std::map<TrafficKey, Traffic>;

@@ -12,8 +12,13 @@ namespace ladder {
 // share sequences, these two functions are all that is different; they also communicate. The
 // arguments are those of attention.h, with T for this rank's tokens of each sequence. Unless they
 // are set, the functions are those of attention.h themselves: this rank has all tokens.
+//
+// Between forward and backward qkv and logsumexp are for these functions alone: forward may leave
+// anything there that backward needs. The memory of qkv, logsumexp, dqkv and row_dot is that of
+// SequencePart::most_tokens tokens, also on ranks that have fewer. Where forward runs again for
+// --recompute, qkv has been computed again, too.
 struct ContextParallel {
-  std::function<void(Stream&, TensorView out, TensorView logsumexp, ConstTensorView qkv)> forward =
+  std::function<void(Stream&, TensorView out, TensorView logsumexp, TensorView qkv)> forward =
       [](Stream& stream, TensorView out, TensorView logsumexp, ConstTensorView qkv) {
         attention_forward(stream, out, logsumexp, qkv);
       };

@@ -1,6 +1,7 @@
 // Which tokens of a sequence each rank has, and which of its queries see which keys.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@ enum class Slicing { contiguous, zigzag };
 // more. Of its two slices in a zigzag, the first has one token more if their number is odd.
 class SlicePlan {
  public:
+  struct Slice {
+    size_t first, count;
+  };
   // Throws UserError unless each rank has at least one token.
   SlicePlan(Slicing slicing, size_t num_tokens, size_t num_ranks);
 
@@ -32,6 +36,8 @@ class SlicePlan {
   size_t most_tokens() const { return num_tokens(0); }
   // Returns the positions of a rank's tokens, in increasing order.
   std::vector<int32_t> positions(size_t rank) const;
+  // Returns a rank's slices, in this order. The second one is empty if slices are contiguous.
+  std::array<Slice, 2> slices(size_t rank) const { return {front_[rank], back_[rank]}; }
   // Returns what a rank computes with the keys of `owner`: the block of its queries that see them,
   // as places among its own tokens. Nothing if it has no query that sees one of them.
   std::optional<AttentionBlock> block(size_t rank, size_t owner) const;
@@ -43,15 +49,13 @@ class SlicePlan {
   size_t pairs_on_critical_path() const;
 
  private:
-  struct Slice {
-    size_t first, count;
-  };
   size_t num_tokens_;
   std::vector<Slice> front_,
       back_;  // by rank; those at the back are empty if slices are contiguous
 };
 
-// Returns the lines of the header: who has which tokens, and how many pairs each rank computes.
+// Returns the lines of the header: who has which tokens, and how many pairs each rank
+// computes.
 std::string describe_slices(Slicing slicing, size_t num_tokens, size_t num_ranks);
 
 }  // namespace ladder

@@ -1,21 +1,42 @@
 #include "lessons/14_context_parallel/trainer.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "common/train/replicas.h"
+#include "common/train/report.h"
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
 namespace {
 
-SlicePlan slices_of(const RunConfig& config, const ProcessGrid& grid, Slicing slicing) {
-  return SlicePlan(slicing, config.model.sequence_length, grid.context_size);
+using Flags = ContextParallelTrainer::Flags;
+using Method = ContextParallelTrainer::Method;
+
+// Throws UserError if ranks cannot share sequences as the flags say.
+SlicePlan slices_of(const RunConfig& config, const ProcessGrid& grid, const Flags& flags) {
+  const size_t heads = config.model.num_heads, divisor = std::gcd(grid.world_size(), heads);
+  if (flags.attention == Method::ulysses && heads % grid.context_size != 0) {
+    throw UserError(concat("--attention ulysses: --context-parallel-size ", grid.context_size,
+                           " does not divide the model's ", counted(heads, "head"), "; ", divisor,
+                           " would do, and --attention ring takes any size"));
+  }
+  return SlicePlan(flags.slicing(), config.model.sequence_length, grid.context_size);
 }
 
-std::unique_ptr<RingAttention> make_ring(const TrainerContext& context, const SlicePlan& slices) {
-  if (slices.num_ranks() == 1) return nullptr;
+std::unique_ptr<RingAttention> make_ring(const TrainerContext& context, const SlicePlan& slices,
+                                         const Flags& flags) {
+  if (slices.num_ranks() == 1 || flags.attention != Method::ring) return nullptr;
   return std::make_unique<RingAttention>(context, slices, context.ranks->on(Axis::context));
+}
+
+std::unique_ptr<UlyssesAttention> make_ulysses(const TrainerContext& context,
+                                               const SlicePlan& slices, const Flags& flags) {
+  if (slices.num_ranks() == 1 || flags.attention != Method::ulysses) return nullptr;
+  const Gpt2Config& model = context.config.model;
+  return std::make_unique<UlyssesAttention>(context, slices, context.ranks->on(Axis::context),
+                                            model.hidden, model.num_heads);
 }
 
 }  // namespace
@@ -26,13 +47,22 @@ void ContextParallelTrainer::Flags::add_to(CLI::App& app) {
                  "Ranks that share each sequence [all]")
       ->check(whole(1, 1'000'000))
       ->group(group);
+  const auto set_attention = [this](const std::string& name) {
+    attention = name == "ring" ? Method::ring : Method::ulysses;
+  };
+  app.add_option_function<std::string>(
+         "--attention", set_attention,
+         "How attention sees other ranks' tokens: ring or ulysses (all tokens of some heads) "
+         "[ring]")
+      ->check(CLI::IsMember({"ring", "ulysses"}).description(""))
+      ->group(group);
   const auto set_slices = [this](const std::string& name) {
     slices = name == "zigzag" ? Slicing::zigzag : Slicing::contiguous;
   };
   app.add_option_function<std::string>(
          "--slices", set_slices,
          "Of a rank: contiguous (one slice) or zigzag (an early and a "
-         "late one) [zigzag]")
+         "late one) [zigzag, for ulysses contiguous]")
       ->check(CLI::IsMember({"contiguous", "zigzag"}).description(""))
       ->group(group);
   app.add_option("--bucket-bytes", bucket_bytes,
@@ -57,7 +87,9 @@ TrafficEntries ContextParallelTrainer::traffic(const RunConfig& config, const Pr
                                                const Flags& flags) {
   const Layout layout(config.model, grid.world_size());
   const DType dtype = config.accumulation();
-  TrafficEntries traffic = ring_traffic(config, slices_of(config, grid, flags.slices), grid);
+  const SlicePlan slices = slices_of(config, grid, flags);
+  TrafficEntries traffic = flags.attention == Method::ring ? ring_traffic(config, slices, grid)
+                                                           : ulysses_traffic(config, slices, grid);
   traffic[{Purpose::gradient, Collective::all_reduce}] = {
       .calls = make_buckets(layout, dtype, flags.bucket_bytes).size(),
       .payload_bytes = layout.num_elements() * size_of(dtype)};
@@ -67,14 +99,19 @@ TrafficEntries ContextParallelTrainer::traffic(const RunConfig& config, const Pr
 std::string ContextParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                              const Flags& flags) {
   if (grid.context_size == 1) return {};
-  return describe_slices(flags.slices, config.model.sequence_length, grid.context_size);
+  if (flags.attention == Method::ulysses) {
+    return concat("  heads    a rank has ", config.model.num_heads / grid.context_size, " of ",
+                  counted(config.model.num_heads, "head"), " in attention, with all tokens\n");
+  }
+  return describe_slices(flags.slicing(), config.model.sequence_length, grid.context_size);
 }
 
 ContextParallelTrainer::ContextParallelTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       world_(context.ranks->world),
-      slices_(slices_of(context.config, context.ranks->grid, flags.slices)),
-      ring_(make_ring(context, slices_)),
+      slices_(slices_of(context.config, context.ranks->grid, flags)),
+      ring_(make_ring(context, slices_, flags)),
+      ulysses_(make_ulysses(context, slices_, flags)),
       layout_(context.config.model, world_.size()),
       state_(context, layout_, world_.rank(), {.gradients = {.source = context.ranks->registered}}),
       model_(context, layout_, state_.parameters, state_.gradients, model_options()),
@@ -83,10 +120,10 @@ ContextParallelTrainer::ContextParallelTrainer(const TrainerContext& context, co
             {.overlap = !flags.no_overlap}) {}
 
 ModelRunner::Options ContextParallelTrainer::model_options() const {
-  if (ring_ == nullptr) return {};
+  if (slices_.num_ranks() == 1) return {};
   const size_t rank = context_.ranks->grid.place(Axis::context);
   return {.part = {.positions = slices_.positions(rank), .most_tokens = slices_.most_tokens()},
-          .context = ring_->functions()};
+          .context = ring_ ? ring_->functions() : ulysses_->functions()};
 }
 
 StepResult ContextParallelTrainer::step() {

@@ -169,7 +169,7 @@ inline void require_as_predicted(const Record& record) {
     CHECK(measured.calls == predicted.calls);
     CHECK(measured.payload_bytes == predicted.payload_bytes);
     CHECK(measured.moved.bytes ==
-          group_bytes(key.collective, record.grid.size(key.axis), predicted.payload_bytes));
+          group_bytes(key.collective, record.grid.size(key.axis), predicted));
   }
   CHECK(num_lines == record.prediction.step.size());
 }

@@ -17,13 +17,24 @@ RunConfig device_config(DeviceType device) {
   return config;
 }
 
+// Three heads of 16 elements, one for each rank.
+RunConfig device_config_of_ulysses(DeviceType device) {
+  RunConfig config = device_config(device);
+  config.model.num_heads = 3;
+  config.model.hidden = 48;
+  return config;
+}
+
 void check_on_device(DeviceType device, Communicator& all, MemorySource* registered) {
-  const RunConfig config = device_config(device);
-  const Record oracle = record_oracle(on_device(config, DeviceType::cpu));
-  for (Slicing slices : {Slicing::zigzag, Slicing::contiguous}) {
-    check_run_and_traffic<ContextParallelTrainer>(oracle, config, all, registered,
-                                                  {.slices = slices});
-  }
+  const auto check = [&](const RunConfig& config, ContextParallelTrainer::Method method) {
+    const Record oracle = record_oracle(on_device(config, DeviceType::cpu));
+    for (Slicing slices : {Slicing::zigzag, Slicing::contiguous}) {
+      check_run_and_traffic<ContextParallelTrainer>(oracle, config, all, registered,
+                                                    {.attention = method, .slices = slices});
+    }
+  };
+  check(device_config(device), ContextParallelTrainer::Method::ring);
+  check(device_config_of_ulysses(device), ContextParallelTrainer::Method::ulysses);
 }
 
 TEST_CASE("staged: lesson 01's numbers") { run_staged(check_on_device, 1'000); }
@@ -35,6 +46,10 @@ TEST_CASE("in bf16 the CPU's gradients") {
     RunConfig config = device_config(device);
     config.dtype = DType::bf16;
     require_cpu_gradients<ContextParallelTrainer>(config, all, nullptr);
+    config = device_config_of_ulysses(device);
+    config.dtype = DType::bf16;
+    require_cpu_gradients<ContextParallelTrainer>(
+        config, all, nullptr, {.attention = ContextParallelTrainer::Method::ulysses});
   });
 }
 

@@ -1,0 +1,146 @@
+#include "lessons/14_context_parallel/ulysses.h"
+
+#include <functional>
+#include <utility>
+
+#include "common/train/ranks.h"
+#include "kernels/columns.h"
+
+namespace ladder {
+namespace {
+
+// Returns how many elements each rank sends to each other one if a token has `columns` of them.
+PairCounts counts_of(const SlicePlan& plan, size_t columns) {
+  const size_t n = plan.num_ranks();
+  std::vector<size_t> counts;
+  for (size_t from = 0; from < n; ++from) {
+    counts.insert(counts.end(), n, plan.num_tokens(from) * columns);
+  }
+  return PairCounts(n, std::move(counts));
+}
+
+// Returns the memory at which `view` begins, with another shape.
+template <class View>
+View in_place_of(View view, const Shape& shape) {
+  return View(view.data(), view.dtype(), view.device(), shape);
+}
+
+}  // namespace
+
+UlyssesAttention::UlyssesAttention(const TrainerContext& context, SlicePlan plan,
+                                   Communicator& ranks, size_t hidden, size_t num_heads)
+    : plan_(std::move(plan)),
+      ranks_(ranks),
+      batch_(context.config.micro_batch_size),
+      hidden_(hidden),
+      qkv_shape_({batch_, plan_.num_tokens(), 3 * hidden / ranks.size()}),
+      out_shape_({batch_, plan_.num_tokens(), hidden / ranks.size()}),
+      rows_shape_({batch_, num_heads / ranks.size(), plan_.num_tokens()}),
+      counts_(counts_of(plan_, batch_ * hidden / ranks.size())) {
+  const auto make = [&](const Shape& shape, MemorySource* source = nullptr) {
+    return Tensor(context.device_memory, Category::workspace, context.config.dtype, shape, source);
+  };
+  const Shape most = {batch_ * plan_.most_tokens() * 3 * hidden};  // no less than qkv_shape_
+  sent_ = make(most, context.ranks->registered);
+  received_ = make(most, context.ranks->registered);
+  out_ = make(out_shape_);
+  dout_ = make(out_shape_);
+}
+
+ContextParallel UlyssesAttention::functions() {
+  return {std::bind_front(&UlyssesAttention::forward, this),
+          std::bind_front(&UlyssesAttention::backward, this)};
+}
+
+void UlyssesAttention::forward(Stream& stream, TensorView out, TensorView logsumexp,
+                               TensorView qkv) {
+  const TensorView qkv_of_heads = in_place_of(qkv, qkv_shape_);
+  to_heads(stream, qkv_of_heads, qkv);
+  attention_forward(stream, out_, in_place_of(logsumexp, rows_shape_), qkv_of_heads);
+  to_tokens(stream, out, out_);
+}
+
+void UlyssesAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot,
+                                ConstTensorView dout, ConstTensorView out,
+                                ConstTensorView logsumexp, ConstTensorView qkv) {
+  const TensorView dqkv_of_heads = in_place_of(dqkv, qkv_shape_);
+  to_heads(stream, out_, out);
+  to_heads(stream, dout_, dout);
+  attention_backward(stream, dqkv_of_heads, in_place_of(row_dot, rows_shape_), dout_, out_,
+                     in_place_of(logsumexp, rows_shape_), in_place_of(qkv, qkv_shape_));
+  to_tokens(stream, dqkv, dqkv_of_heads);
+}
+
+void UlyssesAttention::to_heads(Stream& stream, TensorView of_heads, ConstTensorView of_tokens) {
+  const size_t n = ranks_.size(), c = hidden_ / n, width = of_heads.shape()[2];
+  const Shape all = {of_tokens.num_elements() / hidden_, hidden_}, part = {all[0], c};
+  const TensorView sent = sent_.view().elements(0, of_tokens.shape());
+  const TensorView received = received_.view().elements(0, of_heads.shape());
+  for (size_t to = 0; to < n; ++to) {
+    copy_columns(stream, sent.elements(to * all[0] * c, part), 0, of_tokens.reshape(all), to * c,
+                 c);
+  }
+  ranks_.all_to_all(stream, received, sent, counts_.times(width / c), {Purpose::activation})
+      .wait(stream);
+  const TensorView sequences = of_heads.reshape({batch_, plan_.num_tokens() * width});
+  for_slices(received, width, [&](size_t first, TensorView part_of_rank, size_t at, size_t count) {
+    copy_columns(stream, sequences, first, part_of_rank, at, count);
+  });
+}
+
+void UlyssesAttention::to_tokens(Stream& stream, TensorView of_tokens, ConstTensorView of_heads) {
+  const size_t n = ranks_.size(), c = hidden_ / n, width = of_heads.shape()[2];
+  const Shape all = {of_tokens.num_elements() / hidden_, hidden_}, part = {all[0], c};
+  const TensorView sent = sent_.view().elements(0, of_heads.shape());
+  const TensorView received = received_.view().elements(0, of_tokens.shape());
+  const ConstTensorView sequences = of_heads.reshape({batch_, plan_.num_tokens() * width});
+  for_slices(sent, width, [&](size_t first, TensorView part_of_rank, size_t at, size_t count) {
+    copy_columns(stream, part_of_rank, at, sequences, first, count);
+  });
+  const PairCounts counts = counts_.reversed().times(width / c);
+  ranks_.all_to_all(stream, received, sent, counts, {Purpose::activation}).wait(stream);
+  for (size_t from = 0; from < n; ++from) {
+    copy_columns(stream, of_tokens.reshape(all), from * c,
+                 received.elements(from * all[0] * c, part), 0, c);
+  }
+}
+
+template <class Body>
+void UlyssesAttention::for_slices(TensorView parts, size_t width, Body body) const {
+  size_t begin = 0;
+  for (size_t rank = 0; rank < plan_.num_ranks(); ++rank) {
+    const TensorView part = parts.elements(begin, {batch_, plan_.num_tokens(rank) * width});
+    size_t at = 0;
+    for (const SlicePlan::Slice& slice : plan_.slices(rank)) {
+      if (slice.count > 0) body(slice.first * width, part, at, slice.count * width);
+      at += slice.count * width;
+    }
+    begin += part.num_elements();
+  }
+}
+
+TrafficEntries ulysses_traffic(const RunConfig& config, const SlicePlan& plan,
+                               const ProcessGrid& grid) {
+  const size_t n = grid.context_size;
+  if (n == 1) return {};
+  const size_t num_blocks = config.model.num_layers;
+  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, 1);
+  size_t forwards = num_blocks;
+  for (size_t block = 0; block < num_blocks; ++block) {
+    if (recompute.recomputed(block)[BlockStep::attention]) ++forwards;
+  }
+  // How often C numbers of each token go: in forward 3 to the heads and 1 back, in backward 2
+  // and 3.
+  const size_t to_heads = 3 * forwards + 2 * num_blocks, to_tokens = forwards + 3 * num_blocks;
+  // A rank sends all of its own tokens, and its heads of all tokens.
+  const size_t own = plan.num_tokens(grid.place(Axis::context)), all = plan.num_tokens();
+  const size_t bytes = config.micro_batch_size * config.model.hidden / n * size_of(config.dtype);
+  const Traffic traffic = {
+      .calls = 2 * forwards + 3 * num_blocks,
+      .payload_bytes = bytes * (n * own * to_heads + all * to_tokens),
+      .group_payload_bytes = all % n == 0 ? 0 : bytes * n * all * (to_heads + to_tokens)};
+  return {{{Purpose::activation, Collective::all_to_all, Axis::context},
+           traffic.times(config.num_micro_batches(grid.data_size))}};
+}
+
+}  // namespace ladder
