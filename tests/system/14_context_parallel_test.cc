@@ -27,6 +27,10 @@ TEST_CASE("14: ranks and slices that cannot be") {
   refuse(4, {"--context-parallel-size", "2", "--global-batch-size", "3"},
          {"--global-batch-size 3 does not divide among"});
   refuse(2, {"--slices", "diagonal"}, {"--slices", "diagonal", "contiguous", "zigzag"});
+  refuse(4, {"--attention", "ulysses"},
+         {"--context-parallel-size 4 does not divide the model's 2 heads", "2 would do",
+          "--attention ring"});
+  refuse(2, {"--attention", "star"}, {"--attention", "star", "ring", "ulysses"});
   refuse(2, {"--dtype", "fp16"}, {"--dtype fp16: " + kProgram, "take 10_mixed_precision"});
   for (const std::string value : {"0", "-1", "x", ""}) {
     refuse(2, {"--context-parallel-size=" + value}, {"--context-parallel-size"});
@@ -43,6 +47,23 @@ TEST_CASE("14: lesson 01's numbers with data parallelism") {
       4, {lesson_path(kProgram), "--context-parallel-size", "2", "--micro-batch-size", "2"});
 }
 
+TEST_CASE("14: with Ulysses lesson 01's numbers, however ranks communicate") {
+  const Flags run = {lesson_path(kProgram), "--attention", "ulysses", "--micro-batch-size", "2"};
+  check_ways_to_communicate(4, run);
+  check_ways_to_communicate(4, run + Flags{"--context-parallel-size", "2", "--slices", "zigzag"});
+}
+
+TEST_CASE("14: with Ulysses ranks may have unequally many tokens") {
+  const ProcessResult result = run_ranks(
+      2, {lesson_path(kProgram), "--model", "nano", "--steps", "2", "--sample", "0",
+          "--sequence-length", "31", "--global-batch-size", "2", "--attention", "ulysses"});
+  require_success(result);
+  // Both ranks together exchange M L B T 9 C s / 2 bytes, for T = 31 and C = 32 in 2 blocks, and
+  // the table has the mean.
+  CHECK_THAT(result.out, Contains(" 35,712 ") && !Contains("differs"));
+  CHECK_THAT(result.out, Contains("a rank has 1 of 2 heads in attention"));
+}
+
 TEST_CASE("14: flags and weights from files, and metrics by axis") {
   const StepTraffic traffic = traffic_of_run_from_files(
       2, lesson_path(kProgram), {{"slices", "contiguous"}, {"micro-batch-size", "4"}});
@@ -52,6 +73,12 @@ TEST_CASE("14: flags and weights from files, and metrics by axis") {
   CHECK(traffic.at("context.activation.send") == ring);
   CHECK(traffic.at("context.activation.recv") == ring);
   CHECK(traffic.size() == 3);  // and the gradients
+  // M L B (5 * 16 C + 4 * 32 C / 2) s in 5 M L exchanges.
+  const StepTraffic of_ulysses = traffic_of_run_from_files(
+      2, lesson_path(kProgram), {{"attention", "ulysses"}, {"micro-batch-size", "4"}});
+  const std::pair<size_t, size_t> exchanged = {5 * 2 * 4, 2 * 4 * 4 * 9 * 16 * 32 * 8};
+  CHECK(of_ulysses.at("context.activation.all_to_all") == exchanged);
+  CHECK(of_ulysses.size() == 2);
 }
 
 TEST_CASE("14: a sequence that does not fit on one rank trains on four") {
