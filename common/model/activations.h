@@ -85,8 +85,7 @@ class Activations {
   // The residual stream (n, C) where the last transformer block of this part ends.
   TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t index) const;
-  // Returns all memory of one of these tensors, by BlockActivation::Index: that of the largest
-  // micro-batch.
+  // Returns all memory of one of these tensors, by BlockActivation::Index.
   TensorView memory(size_t block, size_t index) const { return tensor(block, index); }
   TensorView block_input(size_t index) const;  // (n, C)
   // These exist in parts with the final norm. final_norm() is the norm's output (n, C), which the

@@ -47,15 +47,15 @@ class UlyssesAttention {
   Communicator& ranks_;
   size_t batch_, hidden_;
   Shape qkv_shape_, out_shape_, rows_shape_;  // of all tokens: (B, T, 3 c), (B, T, c), (B, NH/N, T)
-  PairCounts counts_;       // the elements that to_heads() moves if k is 1
-  Tensor sent_, received_;  // B t 3 C elements each, for the largest t of a rank
-  Tensor out_, dout_;       // (B, T, c)
+  PairCounts counts_;                         // the elements that to_heads() moves if k is 1
+  Tensor sent_, received_;                    // B t 3 C elements each, for the largest t of a rank
+  Tensor out_, dout_;                         // (B, T, c)
 };
 
 // Returns what a rank exchanges on the axis `context` in a step of training: q, k, v and the output
 // in forward, also where forward runs again for --recompute; in backward the output once more, its
 // gradient and those of q, k and v.
-TrafficEntries ulysses_traffic(const RunConfig& config, const SlicePlan& plan,
+TrafficEntries ulysses_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
                                const ProcessGrid& grid);
 
 }  // namespace ladder

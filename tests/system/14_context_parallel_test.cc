@@ -28,7 +28,7 @@ TEST_CASE("14: ranks and slices that cannot be") {
          {"--global-batch-size 3 does not divide among"});
   refuse(2, {"--slices", "diagonal"}, {"--slices", "diagonal", "contiguous", "zigzag"});
   refuse(4, {"--attention", "ulysses"},
-         {"--context-parallel-size 4 does not divide the model's 2 heads", "2 would do",
+         {"--context-parallel-size 4 does not divide a rank's 2 heads", "2 would do",
           "--attention ring"});
   refuse(2, {"--attention", "star"}, {"--attention", "star", "ring", "ulysses"});
   refuse(2, {"--dtype", "fp16"}, {"--dtype fp16: " + kProgram, "take 10_mixed_precision"});

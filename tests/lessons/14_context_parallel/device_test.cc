@@ -26,15 +26,15 @@ RunConfig device_config_of_ulysses(DeviceType device) {
 }
 
 void check_on_device(DeviceType device, Communicator& all, MemorySource* registered) {
-  const auto check = [&](const RunConfig& config, ContextParallelTrainer::Method method) {
+  const auto check = [&](const RunConfig& config, ContextFlags::Method method) {
     const Record oracle = record_oracle(on_device(config, DeviceType::cpu));
     for (Slicing slices : {Slicing::zigzag, Slicing::contiguous}) {
-      check_run_and_traffic<ContextParallelTrainer>(oracle, config, all, registered,
-                                                    {.attention = method, .slices = slices});
+      check_run_and_traffic<ContextParallelTrainer>(
+          oracle, config, all, registered, {.context = {.attention = method, .slices = slices}});
     }
   };
-  check(device_config(device), ContextParallelTrainer::Method::ring);
-  check(device_config_of_ulysses(device), ContextParallelTrainer::Method::ulysses);
+  check(device_config(device), ContextFlags::Method::ring);
+  check(device_config_of_ulysses(device), ContextFlags::Method::ulysses);
 }
 
 TEST_CASE("staged: lesson 01's numbers") { run_staged(check_on_device, 1'000); }
@@ -49,7 +49,7 @@ TEST_CASE("in bf16 the CPU's gradients") {
     config = device_config_of_ulysses(device);
     config.dtype = DType::bf16;
     require_cpu_gradients<ContextParallelTrainer>(
-        config, all, nullptr, {.attention = ContextParallelTrainer::Method::ulysses});
+        config, all, nullptr, {.context = {.attention = ContextFlags::Method::ulysses}});
   });
 }
 

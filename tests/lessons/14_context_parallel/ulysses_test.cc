@@ -23,15 +23,16 @@ RunConfig odd_config(DType dtype, size_t micro_batch_size, size_t length = 19) {
 const Slicing kSlicings[] = {Slicing::contiguous, Slicing::zigzag};
 
 Flags flags_for(size_t context_size, Slicing slices = Slicing::contiguous) {
-  return {.context_parallel_size = context_size,
-          .attention = ContextParallelTrainer::Method::ulysses,
-          .slices = slices,
+  return {.context = {.size = context_size,
+                      .attention = ContextFlags::Method::ulysses,
+                      .slices = slices},
           .bucket_bytes = 20000};
 }
 
 void require_run(const Record& oracle, const RunConfig& config, size_t ranks, const Flags& flags) {
-  INFO(name_of(config.dtype) << ", " << ranks << " ranks, "
-                             << (flags.slices == Slicing::zigzag ? "zigzag" : "contiguous"));
+  INFO(
+      name_of(config.dtype) << ", " << ranks << " ranks, "
+                            << (flags.context.slices == Slicing::zigzag ? "zigzag" : "contiguous"));
   require_split_run<ContextParallelTrainer>(oracle, config, ranks, flags);
 }
 
@@ -118,7 +119,7 @@ TEST_CASE("bytes and memory are as the README says") {
 
       CHECK(prediction.device[Category::activations] ==
             b * most * (l * (16 * c + kHeads + 4) + 2 * c + 2) * s);
-      const Prediction ring = predicted({.context_parallel_size = n, .bucket_bytes = 20000});
+      const Prediction ring = predicted({.context = {.size = n}, .bucket_bytes = 20000});
       CHECK(prediction.device[Category::workspace] +
                 b * most * (4 * c * s + (7 * c + kHeads) * s) ==
             ring.device[Category::workspace] + b * (6 * most * c + 2 * t * c / n) * s);
@@ -128,10 +129,9 @@ TEST_CASE("bytes and memory are as the README says") {
 }
 
 TEST_CASE("slices are contiguous unless they are asked to be a zigzag") {
-  CHECK(Flags{}.slicing() == Slicing::zigzag);
-  CHECK(Flags{.attention = ContextParallelTrainer::Method::ulysses}.slicing() ==
-        Slicing::contiguous);
-  CHECK(flags_for(2, Slicing::zigzag).slicing() == Slicing::zigzag);
+  CHECK(ContextFlags{}.slicing() == Slicing::zigzag);
+  CHECK(ContextFlags{.attention = ContextFlags::Method::ulysses}.slicing() == Slicing::contiguous);
+  CHECK(flags_for(2, Slicing::zigzag).context.slicing() == Slicing::zigzag);
 }
 
 TEST_CASE("heads that do not divide are refused") {
@@ -141,10 +141,9 @@ TEST_CASE("heads that do not divide are refused") {
                                            flags_for(context_size));
   };
   CHECK_THROWS_WITH(refused(3, 1),
-                    "--attention ulysses: --context-parallel-size 3 does not divide the model's 4 "
+                    "--attention ulysses: --context-parallel-size 3 does not divide a rank's 4 "
                     "heads; 1 would do, and --attention ring takes any size");
-  CHECK_THROWS_WITH(refused(6, 2),
-                    Catch::Contains("does not divide the model's 4 heads; 4 would do"));
+  CHECK_THROWS_WITH(refused(6, 2), Catch::Contains("does not divide a rank's 4 heads; 4 would do"));
 }
 
 }  // namespace

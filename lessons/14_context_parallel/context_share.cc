@@ -1,0 +1,73 @@
+#include "lessons/14_context_parallel/context_share.h"
+
+#include <numeric>
+
+#include "common/train/validators.h"
+
+namespace ladder {
+
+void ContextFlags::add_to(CLI::App& app, const char* group, const char* default_size) {
+  app.add_option("--context-parallel-size", size,
+                 concat("Ranks that share each sequence [", default_size, "]"))
+      ->check(whole(1, 1'000'000))
+      ->group(group);
+  const auto set_slices = [this](const std::string& name) {
+    slices = name == "zigzag" ? Slicing::zigzag : Slicing::contiguous;
+  };
+  app.add_option_function<std::string>(
+         "--slices", set_slices,
+         "Of a rank: contiguous (one slice) or zigzag (an early and a "
+         "late one) [zigzag]")
+      ->check(CLI::IsMember({"contiguous", "zigzag"}).description(""))
+      ->group(group);
+}
+
+void ContextFlags::add_attention_to(CLI::App& app, const char* group) {
+  const auto set_attention = [this](const std::string& name) {
+    attention = name == "ring" ? Method::ring : Method::ulysses;
+  };
+  app.add_option_function<std::string>(
+         "--attention", set_attention,
+         "How attention sees other ranks' tokens: ring or ulysses (all tokens of some heads, with "
+         "contiguous slices unless --slices says otherwise) [ring]")
+      ->check(CLI::IsMember({"ring", "ulysses"}).description(""))
+      ->group(group);
+}
+
+SlicePlan ContextFlags::plan(const RunConfig& config, const ProcessGrid& grid) const {
+  const size_t heads = config.model.num_heads / grid.tensor_size;
+  if (attention == Method::ulysses && heads % grid.context_size != 0) {
+    throw UserError(concat("--attention ulysses: --context-parallel-size ", grid.context_size,
+                           " does not divide a rank's ", counted(heads, "head"), "; ",
+                           std::gcd(grid.world_size(), heads),
+                           " would do, and --attention ring takes any size"));
+  }
+  return SlicePlan(slicing(), config.model.sequence_length, grid.context_size);
+}
+
+ContextShare::ContextShare(const TrainerContext& context, const ContextFlags& flags)
+    : plan_(flags.plan(context.config, context.ranks->grid)),
+      rank_(context.ranks->grid.place(Axis::context)) {
+  if (plan_.num_ranks() == 1) return;
+  Communicator& ranks = context.ranks->on(Axis::context);
+  if (flags.attention == ContextFlags::Method::ring) {
+    ring_ = std::make_unique<RingAttention>(context, plan_, ranks);
+    return;
+  }
+  const Gpt2Config& model = context.config.model;
+  const size_t num_slices = context.ranks->grid.tensor_size;
+  ulysses_ = std::make_unique<UlyssesAttention>(context, plan_, ranks, model.hidden / num_slices,
+                                                model.num_heads / num_slices);
+}
+
+SequencePart ContextShare::part() const {
+  if (plan_.num_ranks() == 1) return {};
+  return {.positions = plan_.positions(rank_), .most_tokens = plan_.most_tokens()};
+}
+
+ContextParallel ContextShare::attention() {
+  if (ring_) return ring_->functions();
+  return ulysses_ ? ulysses_->functions() : ContextParallel();
+}
+
+}  // namespace ladder
