@@ -79,14 +79,16 @@ class Activations {
   size_t tokens() const { return tokens_; }
   // Returns what blocks drop.
   RecomputePlan plan() const { return shared_ == nullptr ? RecomputePlan() : shared_->plan(); }
-  // The residual stream (n, C) where this part of the model begins: after its embeddings, or as the
-  // previous pipeline stage sends it.
+  // The residual stream (n, C) after the embeddings, or as the previous pipeline stage sends it.
   TensorView input() const { return rows(input_, hidden_); }
   // The residual stream (n, C) where the last transformer block of this part ends.
   TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t index) const;
-  // Returns all memory of one of these tensors, by BlockActivation::Index.
-  TensorView memory(size_t block, size_t index) const { return tensor(block, index); }
+  // Returns all memory of one of a block's tensors, by BlockActivation::Index.
+  const Tensor& tensor(size_t block, size_t index) const {
+    const Tensor* tensor = find_shared(block, index);
+    return tensor == nullptr ? blocks_[block][index] : *tensor;
+  }
   TensorView block_input(size_t index) const;  // (n, C)
   // These exist in parts with the final norm. final_norm() is the norm's output (n, C), which the
   // classifier overwrites with the gradient of the loss with respect to it. Mean and rstd are (n).
@@ -102,10 +104,6 @@ class Activations {
   // Returns the tensor in shared memory, by BlockActivation::Index; null if it is not there.
   const Tensor* find_shared(size_t block, size_t index) const {
     return shared_ == nullptr ? nullptr : shared_->find(block, index);
-  }
-  const Tensor& tensor(size_t block, size_t index) const {
-    const Tensor* tensor = find_shared(block, index);
-    return tensor == nullptr ? blocks_[block][index] : *tensor;
   }
 
   size_t hidden_;

@@ -70,7 +70,7 @@ void ActivationOffload::done(const Use& use, Stream& stream, const Activations& 
   for (size_t set = group; set < std::min(group + 2, sets_.size()); ++set) {
     for (const Item& item : sets_[set]) {
       if (plan_.group_of(item.block) != group) continue;
-      copy(copies_, item.host[slot], activations.memory(item.block, item.tensor));
+      copy(copies_, item.host[slot], activations.tensor(item.block, item.tensor));
     }
   }
   turn_of(group).copied.record(copies_);
@@ -84,7 +84,7 @@ void ActivationOffload::fetch(Stream& stream, const Activations& activations, si
   computed_.record(stream);
   copies_.wait(computed_);  // what the place holds is not needed any more
   for (const Item& item : sets_[set]) {
-    copy(copies_, activations.memory(item.block, item.tensor), item.host[slot]);
+    copy(copies_, activations.tensor(item.block, item.tensor), item.host[slot]);
   }
   turn.holds = {slot, set};
   turn.copied.record(copies_);

@@ -20,7 +20,7 @@ constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.
 constexpr size_t kCompressionLessonLines = 850;
 // It has three parts: who has which tokens, the ring, and Ulysses.
-constexpr size_t kContextLessonLines = 840;
+constexpr size_t kContextLessonLines = 880;
 // It has a router with drops, what moves tokens both ways, and two kinds of groups.
 constexpr size_t kExpertLessonLines = 900;
 constexpr size_t kHeaderLines = 150;
