@@ -52,7 +52,8 @@ class DeviceQueue::Operation final : public Work::State {
   bool waited_for_ = false;
 };
 
-DeviceQueue::DeviceQueue(DeviceType device) : stream_(device) {
+// Peers wait for an operation that is late, so it goes before computation that waits for a place.
+DeviceQueue::DeviceQueue(DeviceType device) : stream_(device, StreamPriority::high) {
   origin_.record(stream_);
   origin_.synchronize();
   origin_time_ = Clock::now();

@@ -70,6 +70,17 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  if (lowest == nullptr || highest == nullptr) return note(cudaErrorInvalidValue);
+  *lowest = 0;
+  *highest = -5;  // as on an H100
+  return cudaSuccess;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return note(destroy_stream(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
