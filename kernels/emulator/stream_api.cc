@@ -54,7 +54,10 @@ cudaError_t with_record(cudaEvent_t event, Body body) {
 
 // Returns whether the mark has been passed, and brings its stream a step closer to it.
 cudaError_t query(const StreamMark& mark) {
-  if (has_passed(mark)) return cudaSuccess;
+  if (has_passed(mark)) {
+    host_has_seen(mark);
+    return cudaSuccess;
+  }
   run_towards(mark);
   return cudaErrorNotReady;
 }
