@@ -39,15 +39,19 @@ void for_sequences(TensorView rows, const ModelPart& part, const Activations& a,
 }  // namespace
 
 Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-           TensorParallel tensor, RecomputePlan plan, ContextParallel context)
+           TensorParallel tensor, RecomputePlan plan, ContextParallel context, Mixture* mixture)
     : layout_(layout),
       parameters_(parameters),
       gradients_(gradients),
       tensor_(std::move(tensor)),
       plan_(std::move(plan)),
       context_(std::move(context)),
+      mixture_(mixture),
       training_(ladder::training_walk(layout, plan_)),
-      evaluation_(evaluation_walk(layout)) {}
+      evaluation_(evaluation_walk(layout)) {
+  check(mixture != nullptr || !layout.has(OperationKind::experts),
+        "Gpt2: nothing runs the experts");
+}
 
 template <class Body>
 void Gpt2::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const {
@@ -111,7 +115,11 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
     }
     case OperationKind::block:
       return block_forward(stream, a.block(operation.index), a.block_input(operation.index),
-                           weights, scratch, tensor_, context_);
+                           weights, scratch, tensor_, context_,
+                           operation.has_mlp ? kAllBlockSteps : kStepsBeforeMlp);
+    case OperationKind::router:
+    case OperationKind::experts:
+      return mixture_->forward(stream, operation, a.block(operation.index), weights);
     case OperationKind::final_norm:
       return layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(), a.output(),
                                weights[0], weights[1]);
@@ -185,7 +193,12 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     case OperationKind::block:
       return block_backward(stream, d_residual, gradient(use, hooks), a.block(operation.index),
                             a.block_input(operation.index), weights(use, hooks), workspace.block(a),
-                            tensor_, context_);
+                            tensor_, context_, operation.has_mlp);
+    case OperationKind::router:
+    case OperationKind::experts:
+      return mixture_->backward(stream, operation, workspace.block(a).narrow, d_residual,
+                                gradient(use, hooks), a.block(operation.index),
+                                weights(use, hooks));
     case OperationKind::final_norm: {
       const UnitView gradients = gradient(use, hooks);
       fill(stream, d_residual, 0);

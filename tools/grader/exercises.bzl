@@ -62,6 +62,9 @@ EXERCISES = {
         "//kernels:cpu/attention_merge.cc": ["attention_merge"],
         "//lessons/14_context_parallel:ring.cc": ["RingAttention::forward"],
     },
+    "15_expert_parallel": {
+        "//lessons/15_expert_parallel:routing.cc": ["assign_slots", "order_arrivals"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },
