@@ -39,8 +39,9 @@ class DeviceQueue {
 
   Stream stream_;
   // The device passed `origin_` when the host's clock said `origin_time_`. So times that the device
-  // measures from there can be told on the host's clock.
-  Event origin_;
+  // measures from there can be told on the host's clock. CUDA tells them as a float, which after an
+  // hour has steps of a quarter of a millisecond, so the origin moves on with the operations.
+  std::shared_ptr<Event> origin_ = std::make_shared<Event>();
   Time origin_time_;
   std::deque<std::shared_ptr<Operation>> unresolved_;
 };

@@ -19,6 +19,9 @@ namespace {
 // Where mpirun says how many ranks there are.
 constexpr std::array kSizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 
+// In which a rank that fails must have given up what it had begun.
+constexpr std::chrono::seconds kTimeToGiveUp(30);
+
 // Returns how many processes srun has started together with this one; 1 if it was not srun.
 size_t num_started_by_srun() {
   const char* const size = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -126,15 +129,24 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
   return NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
 }
 
+bool Job::say_first(const std::string& message) {
+  if (world_ && !world_->first_to_fail()) return false;
+  // The message is written in one piece, because mpirun mixes the pieces of different ranks.
+  std::cerr << message + "\n" << std::flush;
+  return true;
+}
+
+void Job::announce(const std::string& message) {
+  if (!world_ || announced_) return;
+  announced_ = say_first(message);
+  watchdog_.emplace(kTimeToGiveUp, [] { MpiWorld::abort(1); });
+}
+
 void Job::fail(const std::string& message, int status) {
-  if (!world_ || world_->first_to_fail()) {
-    // The message is written in one piece, because mpirun mixes the pieces of different ranks.
-    std::cerr << message + "\n" << std::flush;
-  } else {
-    // The rank that failed first is about to end this one too. This rank ends the run only if the
-    // first one cannot.
-    std::this_thread::sleep_for(std::chrono::seconds(5));
-  }
+  const bool is_first = announced_ ? *announced_ : say_first(message);
+  // If another rank has failed first, it is about to end this one too. This rank ends the run only
+  // if the first one cannot.
+  if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(5));
   if (num_launched() > 1) MpiWorld::abort(status);
 }
 

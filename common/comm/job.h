@@ -9,6 +9,7 @@
 #include "common/comm/communicator.h"
 #include "common/comm/mpi_transport.h"
 #include "common/comm/nccl_memory.h"
+#include "common/comm/watchdog.h"
 
 namespace ladder {
 
@@ -79,9 +80,13 @@ class Job {
   // ranks share the device. 0 if the device does not say.
   size_t free_device_memory() const { return free_device_memory_; }
 
-  // Prints `message` on standard error, unless another rank of this machine has already said what
-  // went wrong, and ends all ranks with `status`. Returns only if mpirun did not start this
-  // process.
+  // Says at once what went wrong, as fail() does, before this rank gives up what it has begun. That
+  // may wait for a device, and so for ranks that never come: if fail() is not called within half a
+  // minute, all ranks are ended with status 1. Does nothing if mpirun did not start this process.
+  void announce(const std::string& message);
+  // Prints `message` on standard error, unless announce() has been called or another rank
+  // of this machine has already said what went wrong, and ends all ranks with `status`. Returns
+  // only if mpirun did not start this process.
   void fail(const std::string& message, int status);
   // Does the same for a mistake of the user's, which most often all ranks find at the same time:
   // rank 0 prints it for all. Another rank prints it, with its name, if rank 0 has not ended the
@@ -95,6 +100,10 @@ class Job {
   std::string prefix() const { return world_ ? world_->name() + ": " : std::string(); }
 
  private:
+  // Prints the message unless another rank of this machine has failed before. Returns whether this
+  // rank is the first.
+  bool say_first(const std::string& message);
+
   // How the ranks of this machine share its devices.
   struct Sharing {
     size_t num_devices = 1;      // devices that the ranks of this machine have selected
@@ -115,6 +124,8 @@ class Job {
   std::string communication_;
   size_t free_device_memory_ = 0;
   std::unique_ptr<Communicator> communicator_;
+  std::optional<bool> announced_;  // whether this rank was the first to fail
+  std::optional<Watchdog> watchdog_;
 };
 
 }  // namespace ladder

@@ -22,8 +22,9 @@ void* NcclMemory::allocate(size_t bytes) {
   if (ncclMemAlloc(&pointer, bytes) == ncclSuccess && pointer != nullptr) {
     allocation.by_nccl = true;
     cuda_check(cudaMemset(pointer, 0, bytes), "cudaMemset");
-    // Other streams do not wait for cudaMemset.
-    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    // Other streams do not wait for cudaMemset. The host waits for nothing else, because a kernel
+    // of NCCL may be waiting for a peer.
+    cuda_check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
   } else {
     cudaGetLastError();  // clears the error, which the next launch would report otherwise
     pointer = memory_of(device_).allocate(bytes);

@@ -2,10 +2,13 @@
 
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "common/comm/nccl_check.h"
 #include "common/comm/one_rank.h"
+#include "kernels/runtime/device_wait.h"
 
 namespace ladder {
 namespace {
@@ -42,6 +45,17 @@ ncclUniqueId shared_id(Transport& host) {
 
 }  // namespace
 
+struct NcclTransport::Live {
+  std::mutex mutex;
+  std::vector<NcclTransport*> transports;
+  const WaitCheck check{check_all};
+};
+
+NcclTransport::Live& NcclTransport::live() {
+  static auto* const all = new Live;  // never destroyed: static objects may wait
+  return *all;
+}
+
 std::unique_ptr<Transport> NcclTransport::make(std::unique_ptr<Transport> host, DeviceType device,
                                                NcclMemory* memory, bool compare) {
   if (host->size() == 1) return std::make_unique<OneRank>(device);
@@ -58,9 +72,15 @@ NcclTransport::NcclTransport(std::unique_ptr<Transport> host, DeviceType device,
                               static_cast<int>(rank())),
              "ncclCommInitRank");
   if (memory_ != nullptr) memory_->add(nccl_);
+  const std::lock_guard lock(live().mutex);
+  live().transports.push_back(this);
 }
 
 NcclTransport::~NcclTransport() {
+  {
+    const std::lock_guard lock(live().mutex);
+    std::erase(live().transports, this);
+  }
   // ncclCommDestroy waits for the peers. While an exception unwinds the stack they may never come;
   // give_up() has then aborted NCCL's communicator, and there is nothing left to destroy.
   if (nccl_ == nullptr) return;
@@ -75,14 +95,26 @@ std::unique_ptr<Transport> NcclTransport::split(size_t color) {
 void NcclTransport::give_up() {
   Transport::give_up();
   host_->give_up();
-  abort();
+  abort_all();
 }
 
-void NcclTransport::abort() {
-  if (nccl_ == nullptr) return;
-  ncclCommAbort(nccl_);
-  if (memory_ != nullptr) memory_->remove(nccl_, true);
-  nccl_ = nullptr;
+// One after the other could wait without end: ncclCommAbort may wait for the whole device, on which
+// a kernel of the next communicator waits for its peers
+// (github.com/NVIDIA/nccl/issues/1013, github.com/pytorch/pytorch/issues/119797).
+void NcclTransport::abort_all() {
+  const std::lock_guard lock(live().mutex);
+  ncclGroupStart();
+  for (const NcclTransport* transport : live().transports) {
+    if (transport->nccl_ != nullptr) ncclCommAbort(transport->nccl_);
+  }
+  ncclGroupEnd();
+  for (NcclTransport* const transport : live().transports) {
+    if (transport->nccl_ == nullptr) continue;
+    transport->Transport::give_up();
+    transport->host_->give_up();
+    if (transport->memory_ != nullptr) transport->memory_->remove(transport->nccl_, true);
+    transport->nccl_ = nullptr;
+  }
 }
 
 std::string NcclTransport::version() {
@@ -92,11 +124,15 @@ std::string NcclTransport::version() {
 }
 
 void NcclTransport::check_peers() {
+  check(nccl_ != nullptr, "given up after an error");
   ncclResult_t error = ncclSuccess;
   nccl_check(ncclCommGetAsyncError(nccl_, &error), "ncclCommGetAsyncError");
-  if (error == ncclSuccess) return;
-  abort();
   nccl_check(error, "an operation that was queued before");
+}
+
+void NcclTransport::check_all() {
+  const std::lock_guard lock(live().mutex);
+  for (NcclTransport* const transport : live().transports) transport->check_peers();
 }
 
 void NcclTransport::enqueue(const Request& request, Stream& queue) {

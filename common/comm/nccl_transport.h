@@ -22,6 +22,8 @@ class NcclTransport final : public Transport {
   ~NcclTransport() override;
 
   std::unique_ptr<Transport> split(size_t color) override;
+  // Gives up all groups of this process: NCCL's kernels of one group may wait for those of another,
+  // so the communicators are aborted together.
   void give_up() override;
 
   // Returns NCCL's version, such as "2.28.9".
@@ -32,9 +34,15 @@ class NcclTransport final : public Transport {
                 bool compare);
   Moved execute(const Request& request) override { return host_->execute(request); }
   void enqueue(const Request& request, Stream& queue) override;
-  // Throws an Error if NCCL has noticed that a peer or the network is gone.
+
+  // All objects of this class in this process.
+  struct Live;
+  static Live& live();
+  // Throws an Error if NCCL has noticed that a peer or the network is gone. Whoever waits for a
+  // device calls it (kernels/runtime/device_wait.h).
   void check_peers();
-  void abort();
+  static void check_all();
+  static void abort_all();
 
   std::unique_ptr<Transport> host_;
   NcclMemory* memory_;

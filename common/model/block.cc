@@ -1,6 +1,7 @@
 #include "common/model/block.h"
 
 #include "common/model/linear.h"
+#include "kernels/fused_matmul.h"
 #include "kernels/gelu.h"
 #include "kernels/layernorm.h"
 #include "kernels/matmul.h"
@@ -25,11 +26,10 @@ void mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
                   const BlockWorkspace& workspace, const TensorParallel& tensor) {
   const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
   const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
-  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
+  matmul_gelu_backward(stream, wide, d_out, w[P::mlp_proj_weight], a[A::fc]);
   linear_backward_weight(stream, g[P::mlp_proj_weight], {}, d_out, a[A::gelu]);
   bias_backward(stream, g[P::mlp_proj_bias], d_residual);
   TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_2], room);
-  gelu_backward(stream, wide, wide, a[A::fc]);
   linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
   Work sum = tensor.enter_backward(stream, narrow);
   normed.work.wait(stream);
@@ -68,10 +68,15 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
                       a[A::ln_2_rstd], a[A::middle], w[P::ln_2_weight], w[P::ln_2_bias]);
   }
   if (steps[S::fc]) {
-    linear_forward(stream, a[A::fc], tensor.enter(stream, a[A::ln_2], workspace.narrow),
-                   w[P::fc_weight], w[P::fc_bias]);
+    const ConstTensorView normed = tensor.enter(stream, a[A::ln_2], workspace.narrow);
+    if (steps[S::gelu]) {
+      matmul_bias_gelu(stream, a[A::gelu], a[A::fc], normed, w[P::fc_weight], w[P::fc_bias]);
+    } else {
+      linear_forward(stream, a[A::fc], normed, w[P::fc_weight], w[P::fc_bias]);
+    }
+  } else if (steps[S::gelu]) {
+    gelu_forward(stream, a[A::gelu], a[A::fc]);
   }
-  if (steps[S::gelu]) gelu_forward(stream, a[A::gelu], a[A::fc]);
   if (steps[S::out]) {
     linear_forward(stream, partial, a[A::gelu], w[P::mlp_proj_weight]);
     add_residual(stream, a[A::out], a[A::middle], tensor.leave(stream, partial),

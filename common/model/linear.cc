@@ -1,13 +1,14 @@
 #include "common/model/linear.h"
 
+#include "kernels/fused_matmul.h"
 #include "kernels/matmul.h"
 
 namespace ladder {
 
 void linear_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView weight,
                     ConstTensorView bias) {
-  matmul(stream, out, in, weight);
-  if (!bias.empty()) add_bias(stream, out, bias);
+  if (bias.empty()) return matmul(stream, out, in, weight);
+  matmul_bias(stream, out, in, weight, bias);
 }
 
 void linear_backward_input(Stream& stream, TensorView din, ConstTensorView dout,

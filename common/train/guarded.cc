@@ -54,13 +54,15 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   } catch (const UserError& error) {
     job.refuse(one_line(error.what()));
     return 2;
-  } catch (const std::bad_alloc&) {
-    job.fail(concat("error: ", job.prefix(), kOutOfHostMemory), 1);
-    return 1;
   } catch (const std::exception& error) {
-    job.fail(printable(concat("error: ", job.prefix(), error.what())), 1);
+    job.fail(failure_text(job, error), 1);
     return 1;
   }
+}
+
+std::string failure_text(const Job& job, const std::exception& error) {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return printable(concat("error: ", job.prefix(), is_memory ? kOutOfHostMemory : error.what()));
 }
 
 }  // namespace ladder

@@ -1,7 +1,9 @@
 // Runs a program's body and turns exceptions into messages and exit statuses.
 #pragma once
 
+#include <exception>
 #include <functional>
+#include <string>
 
 #include "common/comm/job.h"
 #include "common/train/lesson_info.h"
@@ -11,6 +13,11 @@ namespace ladder {
 // Joins the other ranks if the lesson is `distributed`, and calls `body`. Returns the exit status:
 // 0 if the body returned, 2 if it threw UserError (the user's mistake), 1 if it threw anything
 // else. An exception becomes one message on standard error. A rank that fails ends all ranks.
+// (job.h says how.)
 int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body);
+
+// Returns the message for an exception that is not the user's mistake: "error: rank 3 on host:
+// ...".
+std::string failure_text(const Job& job, const std::exception& error);
 
 }  // namespace ladder

@@ -51,8 +51,7 @@ TensorView BatchLoader::positions() const {
 }
 
 void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {
-  // The host's tokens may be overwritten only when the copies of the last micro-batch have run.
-  context_.stream.synchronize();
+  copied_->synchronize();
   fill_batch(context_.corpus, split, context_.config.seed, static_cast<uint64_t>(step),
              first_sequence, host_tokens_, host_targets_);
   if (!part_.is_whole()) {
@@ -63,6 +62,7 @@ void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {
   }
   copy(context_.stream, tokens(), front_of(host_tokens_));
   copy(context_.stream, targets(), front_of(host_targets_));
+  copied_->record(context_.stream);
 }
 
 LossSum::LossSum(const TrainerContext& context, size_t num_micro_batches, size_t rows)

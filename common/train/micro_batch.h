@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "common/train/trainer.h"
@@ -29,8 +30,9 @@ class BatchLoader {
   BatchLoader(const TrainerContext& context, const SequencePart& part);
 
   // Loads this rank's tokens of sequences [first_sequence, first_sequence + micro_batch_size) of
-  // the global batch of `step`. It first waits for the work on the stream, which may still copy the
-  // last micro-batch; the copies themselves are asynchronous.
+  // the global batch of `step`. The copies are asynchronous. The host first waits for the copies of
+  // the last micro-batch, but not for the work that is queued after them: so it can be one
+  // micro-batch ahead of the device, which then has always something to do.
   void load(Split split, int64_t step, size_t first_sequence);
 
   // All are on the device: (B, T) int32, for B = micro_batch_size sequences of T tokens, and the
@@ -47,6 +49,7 @@ class BatchLoader {
   SequencePart part_;
   Tensor tokens_, targets_, positions_;
   Tensor host_tokens_, host_targets_, host_positions_;  // host_tokens_ and targets: of all tokens
+  std::unique_ptr<Event> copied_ = std::make_unique<Event>();  // the host's may be overwritten
 };
 
 // LossSum adds up the losses of the micro-batches of a step. It allocates workspace on the device.

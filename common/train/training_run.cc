@@ -9,6 +9,7 @@
 #include "common/train/alike.h"
 #include "common/train/checkpoints.h"
 #include "common/train/full_tensors.h"
+#include "common/train/guarded.h"
 #include "common/train/inputs.h"
 #include "common/train/outputs.h"
 #include "common/train/progress.h"
@@ -167,16 +168,23 @@ void TrainingRun::State::write(const MetricsFile::Step& line) {
 }
 
 void TrainingRun::train() {
+  // It outlives the handlers: device memory that a collective works on cannot be freed before the
+  // collective ends, and its peers may never come.
+  TrainerCalls calls;
+  Communicator& ranks = state_->job.communicator();
   try {
-    make_and_train();
-  } catch (const OutOfMemory& error) {
-    throw Error(
-        concat(error.what(), "\n", out_of_memory_text(error, state_->config, state_->prediction)));
+    make_and_train(calls);
+  } catch (const UserError&) {
+    ranks.give_up();
+    throw;
+  } catch (const std::exception& error) {
+    state_->job.announce(failure_text(state_->job, error));
+    ranks.give_up();
+    throw;
   }
 }
 
-void TrainingRun::make_and_train() {
-  TrainerCalls calls;
+void TrainingRun::make_and_train(TrainerCalls& calls) {
   try {
     calls = state_->program.make(context());
     Checkpoints& checkpoints = *state_->checkpoints;
@@ -187,11 +195,9 @@ void TrainingRun::make_and_train() {
       calls.initialize();
     }
     train_and_report(calls);
-  } catch (...) {
-    // This must happen while the trainer still has its memory: device memory that a collective
-    // works on cannot be freed before the collective ends, and its peers may never come.
-    state_->job.communicator().give_up();
-    throw;
+  } catch (const OutOfMemory& error) {
+    throw Error(
+        concat(error.what(), "\n", out_of_memory_text(error, state_->config, state_->prediction)));
   }
 }
 

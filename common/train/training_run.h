@@ -26,7 +26,7 @@ class TrainingRun {
 
  private:
   TrainerContext context();
-  void make_and_train();
+  void make_and_train(TrainerCalls& calls);
   void train_and_report(const TrainerCalls& calls);
 
   struct State;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <source_location>
 #include <string>
+#include <string_view>
 
 #include "kernels/emulator/vector_types.h"
 #include "kernels/emulator/warp.h"
@@ -50,6 +51,24 @@ class Observer {
   virtual void released(const void* /*begin*/, size_t /*bytes*/) {}
   virtual void written(const void* /*begin*/, size_t /*bytes*/) {}
   virtual void copied(const void* /*to*/, const void* /*from*/, size_t /*bytes*/) {}
+
+  // The same for what copies, cuBLAS and NCCL read of device memory. They may throw an Error, as
+  // written() and copied() may.
+  virtual void read(const void* /*begin*/, size_t /*bytes*/) {}
+  // The running work of a stream (work_order.h) is no kernel but `what`: "a copy". The
+  // characters live as long as the process.
+  virtual void work_is(std::string_view /*what*/) {}
+
+  // Pinned memory of the host, in any OS thread. The stream has been given a copy which reads the
+  // memory, or writes it; it may have run already.
+  virtual void host_copy_given(const void* /*begin*/, size_t /*bytes*/, bool /*writes*/,
+                               std::uint32_t /*work*/) {}
+  // Such copies run between these two calls.
+  virtual void host_copy_begins() {}
+  virtual void host_copy_ends() {}
+  virtual void host_released(const void* /*begin*/, size_t /*bytes*/) {}
+  // The host has waited for work: see host_has_waited_for().
+  virtual void host_waited() {}
 
   // `call` lives until launch_ends(), which is also called for a launch that fails.
   virtual void launch_begins(const KernelCall& /*call*/) {}

@@ -54,6 +54,13 @@ struct Operand {
     const auto elements = static_cast<size_t>((width - 1) * leading + height);
     return Arena::instance().holds(data, elements * sizeof(T));
   }
+  // Tells the observer that the matrix is read, column after column.
+  void tell_read(Observer& observer, int64_t rows, int64_t columns) const {
+    const int64_t height = transposed() ? columns : rows, width = transposed() ? rows : columns;
+    for (int64_t j = 0; j < width; ++j) {
+      observer.read(data + j * leading, static_cast<size_t>(height) * sizeof(T));
+    }
+  }
 };
 
 // S is the type in which the product is computed.
@@ -117,11 +124,16 @@ cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k
     check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
     const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
     const ProductCall call = {extent(m), extent(n), extent(k), sizeof(T), sizeof(Out), p.beta != 0};
-    tell_observers([&](Observer& observer) { observer.product(call); });
+    tell_observers([&](Observer& observer) {
+      observer.work_is("a product of cuBLAS");
+      observer.product(call);
+    });
     if (launches_are_sampled()) return;
     const DeviceAccess access;
     multiply<S>(p, a, b, c);
     tell_observers([&](Observer& observer) {
+      a.tell_read(observer, m, k);
+      b.tell_read(observer, k, n);
       for (int64_t j = 0; j < n; ++j) {
         observer.written(c.data + j * c.leading, static_cast<size_t>(m) * sizeof(Out));
       }

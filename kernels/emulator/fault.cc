@@ -1,6 +1,7 @@
 #include "kernels/emulator/fault.h"
 
 #include <signal.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +25,7 @@ struct Range {
 
 std::array<Range, 3> fences;  // by Fence
 struct sigaction previous;    // what SIGSEGV did before
+std::atomic<bool (*)(std::uintptr_t, bool)> filter = nullptr;
 
 // A line of text that is put together without allocating memory, which a signal handler must not
 // do.
@@ -85,7 +87,12 @@ void explain(Fence fence, std::uintptr_t address) {
 // Explains the fault if a fence was hit. Then it restores the earlier action and returns, so that
 // the same instruction faults again and the earlier action is taken. It explains only once, in case
 // the earlier action restores this one.
-void on_fault(int signal, siginfo_t* info, void*) {
+void on_fault(int signal, siginfo_t* info, void* context) {
+  bool (*const allows)(std::uintptr_t, bool) = filter.load();
+  const auto fault = reinterpret_cast<std::uintptr_t>(info->si_addr);
+  // Bit 1 of the processor's error code says that the access was a write.
+  const bool writes = (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+  if (info->si_code > 0 && allows != nullptr && allows(fault, writes)) return;
   static std::atomic_flag seen = ATOMIC_FLAG_INIT;
   if (seen.test_and_set()) {
     ::signal(signal, SIG_DFL);
@@ -140,6 +147,15 @@ void set_fence(Fence fence, const void* begin, size_t bytes) {
   Range& range = fences[static_cast<size_t>(fence)];
   range.begin = reinterpret_cast<std::uintptr_t>(begin);
   range.end = range.begin + bytes;
+}
+
+void set_fault_filter(bool (*allows)(std::uintptr_t address, bool writes)) { filter = allows; }
+
+void explain_fault(std::uintptr_t address, const char* what, const char* which) {
+  Line line;
+  line << "CUDA emulator: host code " << what << which << ", at 0x";
+  line.number(address, 16);
+  line.write_to_stderr();
 }
 
 void explain_faults() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace ladder::emulator {
 
@@ -15,5 +16,11 @@ void set_fence(Fence fence, const void* begin, size_t bytes);
 // process. It also gives the calling OS thread a stack for signal handlers, so that the overflow of
 // its stack can be reported. Call it again whenever other code may have replaced the handler.
 void explain_faults();
+
+// From now on each fault first asks `allows`, with the address and whether it is written there. If
+// it returns true the access is tried again. It must call nothing that a signal handler must not.
+void set_fault_filter(bool (*allows)(std::uintptr_t address, bool writes));
+// Writes "CUDA emulator: host code at 0x... <what><which>" to standard error. It is for the filter.
+void explain_fault(std::uintptr_t address, const char* what, const char* which);
 
 }  // namespace ladder::emulator

@@ -91,6 +91,10 @@ cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes,
                             cudaStream_t stream = nullptr);
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+// The emulator gives streams of all priorities the same rights. A higher priority is a smaller
+// number; one beyond the range counts as the end of the range.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);

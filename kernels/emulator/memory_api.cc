@@ -53,11 +53,25 @@ struct Copy {
                             (!pinned || is_pinned(to_device ? source : destination)),
                         "cudaMemcpyAsync");
     const DeviceAccess access;
-    std::memcpy(destination, source, bytes);
-    if (!to_device) return;
     tell_observers([this](Observer& observer) {
+      observer.work_is("a copy");
+      if (pinned) observer.host_copy_begins();
+    });
+    std::memcpy(destination, source, bytes);
+    tell_observers([this](Observer& observer) {
+      if (pinned) observer.host_copy_ends();
+      if (from_device) observer.read(source, bytes);
+      if (!to_device) return;
       from_device ? observer.copied(destination, source, bytes)
                   : observer.written(destination, bytes);
+    });
+  }
+
+  // Says that a stream was given this copy.
+  void tell_given(WorkId work) const {
+    if (!pinned || to_device == from_device) return;
+    tell_observers([&](Observer& observer) {
+      observer.host_copy_given(to_device ? source : destination, bytes, from_device, work);
     });
   }
 };
@@ -131,9 +145,10 @@ cudaError_t cudaFreeHost(void* pointer) {
   if (pointer == nullptr) return cudaSuccess;
   PinnedMemory& memory = pinned_memory();
   const std::lock_guard lock(memory.mutex);
-  if (memory.allocations.erase(static_cast<char*>(pointer)) == 0) {
-    return note(cudaErrorInvalidValue);
-  }
+  const auto found = memory.allocations.find(static_cast<char*>(pointer));
+  if (found == memory.allocations.end()) return note(cudaErrorInvalidValue);
+  tell_observers([&](Observer& observer) { observer.host_released(pointer, found->second); });
+  memory.allocations.erase(found);
   std::free(pointer);
   return cudaSuccess;
 }
@@ -161,6 +176,7 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   const cudaError_t status = make_copy(destination, source, bytes, kind, copy);
   if (status != cudaSuccess) return note(status);
   const StreamMark done = give(stream, [copy = *copy] { copy.run(); });
+  copy->tell_given(done.work);
   if (!copy->to_device && !copy->from_device) run_to(done);
   return cudaSuccess;
 }
@@ -178,7 +194,10 @@ cudaError_t cudaMemsetAsync(void* destination, int value, size_t bytes, cudaStre
     if (launches_are_sampled()) return;
     const DeviceAccess access;
     std::memset(destination, value, bytes);
-    tell_observers([=](Observer& observer) { observer.written(destination, bytes); });
+    tell_observers([=](Observer& observer) {
+      observer.work_is("cudaMemset");
+      observer.written(destination, bytes);
+    });
   });
   return cudaSuccess;
 }

@@ -54,7 +54,10 @@ cudaError_t with_record(cudaEvent_t event, Body body) {
 
 // Returns whether the mark has been passed, and brings its stream a step closer to it.
 cudaError_t query(const StreamMark& mark) {
-  if (has_passed(mark)) return cudaSuccess;
+  if (has_passed(mark)) {
+    host_has_seen(mark);
+    return cudaSuccess;
+  }
   run_towards(mark);
   return cudaErrorNotReady;
 }
@@ -67,6 +70,17 @@ using namespace ladder::emulator;
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (stream == nullptr || flags > cudaStreamNonBlocking) return note(cudaErrorInvalidValue);
   *stream = make_stream(flags == cudaStreamDefault);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  if (lowest == nullptr || highest == nullptr) return note(cudaErrorInvalidValue);
+  *lowest = 0;
+  *highest = -5;  // as on an H100
   return cudaSuccess;
 }
 

@@ -12,6 +12,11 @@
 // one and B's is not, and B in the opposite case. So the order that breaks the program comes up,
 // and it does in every run in the same way, if one thread makes all calls.
 //
+// With the order `interleaved` streams run side by side. At each call of the host some work runs:
+// each piece is the next one of a stream that is drawn at random among those that may go on. Now
+// and then a stream falls asleep, for one call or for hundreds; it wakes up if somebody waits for
+// it. The seed of order.h decides, so another seed is another run.
+//
 // With the order `immediate`, the default, work runs within the call, which is easier to debug.
 #pragma once
 
@@ -21,14 +26,15 @@
 #include <optional>
 
 #include "kernels/emulator/host_api.h"
+#include "kernels/emulator/work_order.h"
 
 namespace ladder::emulator {
 
-enum class StreamOrder { immediate, deferred };
+enum class StreamOrder { immediate, deferred, interleaved };
 
-// Returns the order of this process. The environment variable LADDER_EMULATOR_STREAMS (immediate or
-// deferred) decides until set_stream_order() is called, which first runs everything. Both throw
-// UserError if the variable has another value.
+// Returns the order of this process. The environment variable LADDER_EMULATOR_STREAMS (immediate,
+// deferred or interleaved) decides until set_stream_order() is called, which first runs everything.
+// Both throw UserError if the variable has another value.
 StreamOrder stream_order();
 void set_stream_order(StreamOrder order);
 
@@ -37,6 +43,8 @@ void set_stream_order(StreamOrder order);
 struct StreamMark {
   std::shared_ptr<CUstream_st> stream;
   size_t count = 0;
+  WorkClock clock = {};  // what comes before the mark
+  WorkId work = 0;       // the last piece of work before it, if give() has made the mark
 };
 
 // All following functions are thread-safe: one piece of work runs at a time, in the thread that
@@ -59,6 +67,8 @@ void give_wait(cudaStream_t stream, const StreamMark& mark);
 StreamMark mark_of(cudaStream_t stream);
 
 bool has_passed(const StreamMark& mark);
+// Says that the host knows that the stream has passed the mark.
+void host_has_seen(const StreamMark& mark);
 // Runs the work that must run before the stream has passed the mark. It is how the host waits.
 void run_to(const StreamMark& mark);
 // Runs the work that must run before `read` holds what the stream would find there. Work that is

@@ -22,6 +22,18 @@ Gpus find_gpus() {
   return gpus;
 }
 
+// Returns driver_warning() of this machine.
+std::string warning_of_driver() {
+  int driver = 0, runtime = 0;
+#ifndef LADDER_CUDA_EMULATOR
+  // CUDA gives the same error for a driver that is too old and for none at all.
+  if (find_gpus().error != cudaErrorInsufficientDriver) return "";
+  cuda_check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  cuda_check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+#endif
+  return driver_warning(driver, runtime);
+}
+
 [[noreturn]] void refuse_cuda() {
   if (cuda_device_of_build() != DeviceType::cuda) {
     throw UserError(
@@ -29,8 +41,10 @@ Gpus find_gpus() {
         "nvcc), or use --device cpu, or --device emulator, which runs the CUDA kernels on the CPU");
   }
   const Gpus gpus = find_gpus();
-  const std::string why =
-      gpus.error == cudaSuccess ? "no GPU is visible" : cudaGetErrorString(gpus.error);
+  const std::string old_driver = warning_of_driver();
+  const std::string why = !old_driver.empty()         ? old_driver
+                          : gpus.error == cudaSuccess ? "no GPU is visible"
+                                                      : cudaGetErrorString(gpus.error);
   throw UserError(concat("--device cuda: no usable GPU (", why,
                          "); see nvidia-smi and CUDA_VISIBLE_DEVICES, or use --device cpu"));
 }
@@ -90,8 +104,19 @@ std::string selected_device_id(DeviceType device) {
   return id;
 }
 
+std::string driver_warning(int driver_version, int runtime_version) {
+  // Drivers serve all programs of their major version of CUDA.
+  if (driver_version == 0 || driver_version / 1000 >= runtime_version / 1000) return "";
+  const auto text = [](int version) { return concat(version / 1000, ".", version % 1000 / 10); };
+  return concat("the GPU's driver is for CUDA ", text(driver_version), " and this build needs ",
+                text(runtime_version), "; install a newer driver");
+}
+
 std::string description_of(DeviceType device) {
-  if (device == DeviceType::cpu) return "cpu";
+  if (device == DeviceType::cpu) {
+    const std::string old_driver = warning_of_driver();
+    return old_driver.empty() ? "cpu" : concat("cpu (warning: ", old_driver, ")");
+  }
   if (device == DeviceType::emulator) return "emulator (CUDA kernels on the CPU)";
   cudaDeviceProp properties;
   cuda_check(cudaGetDeviceProperties(&properties, static_cast<int>(selected_device(device))),

@@ -45,8 +45,14 @@ std::string selected_device_id(DeviceType device);
 // CPU.
 size_t num_devices(DeviceType device);
 
+// Says that the driver is too old, if it is: "the GPU's driver is for CUDA 12.4 and this build
+// needs 13.0; install a newer driver". Empty if the driver will do or there is none. Versions are
+// those of cudaDriverGetVersion and cudaRuntimeGetVersion, such as 12040; without a driver its is
+// 0.
+std::string driver_warning(int driver_version, int runtime_version);
+
 // Describes the device for the header of a run: "cpu", "cuda (NVIDIA H200)" or "emulator (CUDA
-// kernels on the CPU)".
+// kernels on the CPU)". With a GPU whose driver is too old for this build "cpu" says so.
 std::string description_of(DeviceType device);
 
 // Returns the bytes that the device has free for all its ranks together, or 0 if it does not say.

@@ -66,8 +66,9 @@ class CudaMemory final : public MemorySource {
     const cudaError_t result = cudaMalloc(&pointer, bytes);
     if (or_null(result, "cudaMalloc", pointer) == nullptr) return nullptr;
     cuda_check(cudaMemset(pointer, 0, bytes), "cudaMemset");
-    // Other streams do not wait for cudaMemset.
-    cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    // Other streams do not wait for cudaMemset. The host waits for nothing else, because a kernel
+    // of NCCL may be waiting for a peer.
+    cuda_check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
     return pointer;
   }
   // Errors of kernels were thrown where they arose. An error here says only that the program is

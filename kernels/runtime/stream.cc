@@ -5,6 +5,7 @@
 
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/cuda.h"
+#include "kernels/runtime/device_wait.h"
 
 namespace ladder {
 namespace {
@@ -26,12 +27,23 @@ cudaMemcpyKind kind_of(DeviceType to, DeviceType from) {
   return to == DeviceType::cpu ? cudaMemcpyDeviceToHost : cudaMemcpyDeviceToDevice;
 }
 
+// Returns what a call of cudaStreamQuery or cudaEventQuery has said: whether the work has run.
+bool has_passed(cudaError_t status, const char* call) {
+  if (status != cudaErrorNotReady) cuda_check(status, call);
+  if (status == cudaErrorNotReady) cudaGetLastError();  // the next launch would report it
+  return status == cudaSuccess;
+}
+
 }  // namespace
 
-Stream::Stream(DeviceType device) : device_(device) {
+Stream::Stream(DeviceType device, StreamPriority priority) : device_(device) {
   if (device == DeviceType::cpu) return;
-  cuda_check(cudaStreamCreateWithFlags(&native_, cudaStreamNonBlocking),
-             "cudaStreamCreateWithFlags");
+  int lowest = 0, highest = 0;
+  cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+             "cudaDeviceGetStreamPriorityRange");
+  cuda_check(cudaStreamCreateWithPriority(&native_, cudaStreamNonBlocking,
+                                          priority == StreamPriority::high ? highest : lowest),
+             "cudaStreamCreateWithPriority");
 }
 
 Stream::~Stream() {
@@ -40,7 +52,9 @@ Stream::~Stream() {
 }
 
 void Stream::synchronize() {
-  if (native_ != nullptr) cuda_check(cudaStreamSynchronize(native_), "cudaStreamSynchronize");
+  if (native_ == nullptr) return;
+  wait_with_checks([this] { return has_passed(cudaStreamQuery(native_), "cudaStreamQuery"); },
+                   [this] { cuda_check(cudaStreamSynchronize(native_), "cudaStreamSynchronize"); });
 }
 
 void Stream::wait(const Event& event) {
@@ -62,7 +76,9 @@ void Event::record(Stream& stream) {
 }
 
 void Event::synchronize() {
-  if (native_ != nullptr) cuda_check(cudaEventSynchronize(native_), "cudaEventSynchronize");
+  if (native_ == nullptr) return;
+  wait_with_checks([this] { return has_passed(cudaEventQuery(native_), "cudaEventQuery"); },
+                   [this] { cuda_check(cudaEventSynchronize(native_), "cudaEventSynchronize"); });
 }
 
 double Event::elapsed_ms(const Event& begin, const Event& end) {

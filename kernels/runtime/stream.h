@@ -25,12 +25,15 @@ class StreamObserver {
   virtual void on_range(std::string_view name, Time begin, Time end) = 0;
 };
 
+// Among the kernels that wait for a place on a GPU, those of streams of high priority come first.
+enum class StreamPriority { normal, high };
+
 // A queue of kernels. Kernels on one stream run in the order of their calls. On the CPU a kernel
 // has run when its call returns, but code must not rely on that.
 class Stream {
  public:
   // REQUIRES: the device has been selected (device.h).
-  explicit Stream(DeviceType device);
+  explicit Stream(DeviceType device, StreamPriority priority = StreamPriority::normal);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -38,7 +41,8 @@ class Stream {
   DeviceType device() const { return device_; }
   // Returns CUDA's stream, for the bodies of kernels. It is null on the CPU.
   CUstream_st* native() const { return native_; }
-  // Returns when everything queued so far has run. Throws an Error if some of it has failed.
+  // Returns when everything queued so far has run. Throws an Error if some of it has failed, and
+  // what a WaitCheck throws (device_wait.h).
   void synchronize();
   // Makes all work that is queued from now on wait for the event's mark. Asynchronous. REQUIRES:
   // the event has been recorded.
@@ -70,7 +74,8 @@ class Event {
   // Puts the mark after everything queued on the stream so far. A second call moves it.
   // Asynchronous. REQUIRES: all streams that an event is recorded on are of the same device.
   void record(Stream& stream);
-  // Returns when the stream has passed the mark. REQUIRES: the event has been recorded.
+  // Returns when the stream has passed the mark. Throws what a WaitCheck throws (device_wait.h).
+  // REQUIRES: the event has been recorded.
   void synchronize();
   // Returns the milliseconds between two marks. REQUIRES: both have been passed, on the same
   // device.

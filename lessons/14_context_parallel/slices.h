@@ -54,8 +54,7 @@ class SlicePlan {
       back_;  // by rank; those at the back are empty if slices are contiguous
 };
 
-// Returns the lines of the header: who has which tokens, and how many pairs each rank
-// computes.
+// Returns the lines of the header: who has which tokens, and how many pairs each rank computes.
 std::string describe_slices(Slicing slicing, size_t num_tokens, size_t num_ranks);
 
 }  // namespace ladder

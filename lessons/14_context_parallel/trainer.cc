@@ -7,6 +7,7 @@
 #include "kernels/elementwise.h"
 
 namespace ladder {
+
 void ContextParallelTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "Context parallel";
   context.add_to(app, group, "all");

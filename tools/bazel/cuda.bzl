@@ -61,7 +61,7 @@ cc_library(
 
 cc_library(
     name = "cublas",
-    linkopts = ["-L{root}/lib64", "-Wl,-rpath,{root}/lib64", "-lcublas"],
+    linkopts = ["-L{root}/lib64", "-Wl,-rpath,{root}/lib64", "-lcublas", "-lcublasLt"],
     deps = [":cuda_runtime"],
 )
 

@@ -12,9 +12,9 @@ namespace {
 using emulator::Counts, emulator::Profile, emulator::ProductCall;
 
 constexpr std::array<Gpu, 3> kGpus = {{
-    {"a100", 312e12, 19.5e12, 2.039e12, 108, 1.41e9, 0.50},
-    {"h100", 989e12, 66.9e12, 3.35e12, 132, 1.83e9, 0.35},
-    {"h200", 989e12, 66.9e12, 4.8e12, 132, 1.83e9, 0.35},
+    {"a100", 312e12, 19.5e12, 2.039e12, 108, 1.41e9, 0.50, 164 << 10},
+    {"h100", 989e12, 66.9e12, 3.35e12, 132, 1.83e9, 0.35, 228 << 10},
+    {"h200", 989e12, 66.9e12, 4.8e12, 132, 1.83e9, 0.35, 228 << 10},
 }};
 
 // Returns by how much longer `parts` equal parts take than if they could be divided at will.
@@ -60,6 +60,16 @@ Time time_of_kernel(const Gpu& gpu, const Profile& profile) {
 }  // namespace
 
 std::span<const Gpu> gpus() { return kGpus; }
+
+double most_occupancy(const Gpu& gpu, const Profile& profile) {
+  if (profile.kind == Profile::Kind::product || profile.threads == 0) return 0;
+  const std::size_t warps = (profile.threads + 31) / 32;
+  const std::size_t blocks =
+      std::min({kBlocksOfMultiprocessor, kWarpsOfMultiprocessor / warps,
+                gpu.shared_bytes / (profile.shared_bytes + kSharedBytesOfCuda)});
+  const double given = std::ceil(profile.blocks / number_of(gpu.multiprocessors));
+  return std::min(number_of(blocks), given) * number_of(warps) / number_of(kWarpsOfMultiprocessor);
+}
 
 Time time_of(const Gpu& gpu, const Profile& profile, DType dtype) {
   Time time = profile.kind == Profile::Kind::product ? time_of_product(gpu, profile.product, dtype)

@@ -21,8 +21,9 @@ struct Gpu {
   double flops;             // a second, in fp32, without tensor cores
   double bytes_per_second;  // of its memory
   std::size_t multiprocessors;
-  double clock;           // cycles a second
-  double attention_part;  // what kernels with mma.sync reach of tensor_flops
+  double clock;              // cycles a second
+  double attention_part;     // what kernels with mma.sync reach of tensor_flops
+  std::size_t shared_bytes;  // of a multiprocessor
 };
 
 // A100 of 80 GB, H100 and H200, all SXM. From their data sheets and white papers; the clock is the
@@ -39,6 +40,16 @@ inline constexpr double kSharedPerCycle = 1;
 inline constexpr double kLaunchSeconds = 2e-6;  // between two kernels of a stream
 // cuBLAS gives each thread block a tile of the result of so many rows and columns.
 inline constexpr std::size_t kProductTile = 128;
+
+// What a multiprocessor of these GPUs holds at once. Of its shared memory CUDA keeps some for each
+// thread block. [CUDA C++ Programming Guide, technical specifications per compute capability]
+inline constexpr std::size_t kWarpsOfMultiprocessor = 64, kBlocksOfMultiprocessor = 32;
+inline constexpr std::size_t kSharedBytesOfCuda = 1024;
+
+// Returns the occupancy of a launch at most: the part of the warps that the busiest multiprocessor
+// can hold and that it has. Threads, shared memory and the number of thread blocks limit it here;
+// so may registers, which only nvcc's report knows (-Xptxas -v). 0 for a product.
+double most_occupancy(const Gpu& gpu, const emulator::Profile& profile);
 
 struct Time {
   double seconds;

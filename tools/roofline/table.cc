@@ -18,7 +18,8 @@ constexpr std::string_view kLegend =
     "warps\n"
     "ask for; `conflicts` the cycles of shared memory over those without bank conflicts; `partial` "
     "the\n"
-    "warps' accesses in which some threads have no part.\n";
+    "warps' accesses in which some threads have no part; `warps` the part of the warps that a\n"
+    "multiprocessor can hold and that it has, if registers do not limit it.\n";
 
 template <class... Args>
 std::string print(const char* format, Args... args) {
@@ -46,10 +47,11 @@ std::string line_of(const Row& row, double step) {
       counts.shared_least_cycles > 0
           ? print("%.2f", counts.shared_cycles / counts.shared_least_cycles)
           : "-";
-  return print("%8.3f %5s %5zu  %-13s %9.1f %6s %9s %7s  %s\n", 1e3 * row.seconds,
+  return print("%8.3f %5s %5zu  %-13s %9.1f %6s %9s %7s %6s  %s\n", 1e3 * row.seconds,
                percent(row.seconds, step).c_str(), row.launches, std::string(row.bound).c_str(),
                moved / 1e6, percent(counts.footprint_bytes, moved).c_str(), conflicts.c_str(),
-               percent(counts.partial, counts.instructions).c_str(), row.name.c_str());
+               percent(counts.partial, counts.instructions).c_str(),
+               percent(row.occupancy, row.occupancy > 0 ? 1 : 0).c_str(), row.name.c_str());
 }
 
 }  // namespace
@@ -64,6 +66,7 @@ std::vector<Row> rows_of(std::span<const Profile> profiles, const Gpu& gpu, DTyp
     if (time.seconds > row.longest) {
       row.longest = time.seconds;
       row.bound = time.bound;
+      row.occupancy = most_occupancy(gpu, profile);
     }
     row.counts += profile.counts;
   }
@@ -84,8 +87,8 @@ std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig&
       print("%s, %s on one %s: %zu sequences of %zu tokens. Predicted, not measured.\n\n",
             config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
             std::string(gpu.name).c_str(), config.global_batch_size, model.sequence_length);
-  text += print("%8s %5s %5s  %-13s %9s %6s %9s %7s  %s\n", "ms", "", "times", "bound by",
-                "MB moved", "needed", "conflicts", "partial", "kernel");
+  text += print("%8s %5s %5s  %-13s %9s %6s %9s %7s %6s  %s\n", "ms", "", "times", "bound by",
+                "MB moved", "needed", "conflicts", "partial", "warps", "kernel");
   for (const Row& row : rows) text += line_of(row, step);
   const double tokens = static_cast<double>(config.tokens_per_step());
   const double peak = size_of(config.dtype) == 2 ? gpu.tensor_flops : gpu.flops;

@@ -16,6 +16,7 @@ struct Row {
   double seconds = 0;
   std::string_view bound;  // of the launch that takes longest
   double longest = 0;      // seconds
+  double occupancy = 0;    // of that launch, at most
   emulator::Counts counts;
 };
 

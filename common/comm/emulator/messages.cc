@@ -12,7 +12,7 @@
 namespace ladder::emulator {
 namespace {
 
-constexpr int kTag = 1;
+constexpr int kTag = 1, kAbortTag = 2;
 
 struct Outgoing {
   uint64_t bytes;
@@ -112,6 +112,21 @@ void exchange_messages(std::span<Exchange* const> exchanges) {
 void finish_sends(ncclComm& comm) {
   for (std::future<void>& send : comm.sends) send.get();
   comm.sends.clear();
+}
+
+void tell_peers_of_abort(ncclComm& comm) {
+  for (int peer = 0; peer < comm.size; ++peer) {
+    if (peer == comm.rank) continue;
+    MPI_Request request;
+    check_mpi(MPI_Isend(nullptr, 0, MPI_BYTE, peer, kAbortTag, comm.mpi, &request));
+    check_mpi(MPI_Request_free(&request));
+  }
+}
+
+bool has_peer_aborted(const ncclComm& comm) {
+  int found = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, kAbortTag, comm.mpi, &found, MPI_STATUS_IGNORE));
+  return found != 0;
 }
 
 }  // namespace ladder::emulator

@@ -137,6 +137,8 @@ const char* ncclGetErrorString(ncclResult_t result) {
       return "invalid argument";
     case ncclInvalidUsage:
       return "invalid usage";
+    case ncclRemoteError:
+      return "a peer has ended or given up";
   }
   return "unknown error";
 }
@@ -189,6 +191,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
     require(comm != nullptr, "the communicator is null");
     comm->aborted = true;
     finish_sends(*comm);
+    tell_peers_of_abort(*comm);
     delete comm;  // MPI's is not freed: that is collective, and the program is about to end
   });
 }
@@ -196,7 +199,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return guarded([&] {
     require(comm != nullptr && error != nullptr, "an argument is null");
-    *error = ncclSuccess;  // whatever fails here is returned by the call
+    // Whatever else fails here is returned by the call.
+    *error = has_peer_aborted(*comm) ? ncclRemoteError : ncclSuccess;
   });
 }
 

@@ -142,9 +142,12 @@ void store(const Exchange& exchange) {
   const DeviceAccess access;
   require(sent.empty() || std::memcmp(o.send, sent.data(), sent.size()) == 0,
           "what it sends was written");
-  if (received.empty()) return;
-  std::memcpy(o.recv, received.data(), received.size());
-  tell_observers([&](Observer& observer) { observer.written(o.recv, received.size()); });
+  if (!received.empty()) std::memcpy(o.recv, received.data(), received.size());
+  tell_observers([&](Observer& observer) {
+    observer.work_is("an operation of NCCL");
+    if (!sent.empty()) observer.read(o.send, sent.size());
+    if (!received.empty()) observer.written(o.recv, received.size());
+  });
 }
 
 }  // namespace

@@ -88,5 +88,8 @@ void exchange_collective(Exchange& exchange);
 void exchange_messages(std::span<Exchange* const> exchanges);
 // Returns when all sends have ended, or at once if the communicator is aborted.
 void finish_sends(ncclComm& comm);
+// Sends every peer a message that says so. The message has no data, so no peer need receive it.
+void tell_peers_of_abort(ncclComm& comm);
+bool has_peer_aborted(const ncclComm& comm);
 
 }  // namespace ladder::emulator

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/checker/stream_checker.h"
 #include "kernels/emulator/device.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
@@ -229,6 +230,7 @@ namespace {
 // the process ends.
 const bool attached = [] {
   attach(*new Checker);
+  attach(*new StreamChecker);
   return true;
 }();
 

@@ -1,4 +1,4 @@
-// Which bytes of device memory a launch has touched.
+// Which bytes of memory a launch has touched.
 #pragma once
 
 #include <cstdint>

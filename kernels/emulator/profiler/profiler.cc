@@ -61,16 +61,19 @@ Profiler::~Profiler() { detach(*this); }
 std::vector<Profile> Profiler::take() { return std::exchange(profiles_, {}); }
 
 void Profiler::launch_begins(const KernelCall& call) {
+  const size_t threads = size_t{call.block.x} * call.block.y * call.block.z;
   profiles_.push_back({.kind = Profile::Kind::kernel,
                        .name = std::string(call.name),
-                       .blocks = number(size_t{call.grid.x} * call.grid.y * call.grid.z)});
-  const size_t threads = size_t{call.block.x} * call.block.y * call.block.z;
+                       .blocks = number(size_t{call.grid.x} * call.grid.y * call.grid.z),
+                       .threads = threads,
+                       .shared_bytes = call.shared_bytes});
   notes_.assign((threads + kWarpSize - 1) / kWarpSize, {});
 }
 
 void Profiler::launch_ends() {
   Profile& profile = profiles_.back();
   profile.counts.footprint_bytes = number(read_.take() + written_.take());
+  profile.shared_bytes += static_shared_.take();
   if (profile.observed > 0) profile.counts *= profile.blocks / profile.observed;
 }
 
@@ -87,7 +90,12 @@ void Profiler::access(const Access& access) {
   notes_[access.thread / kWarpSize].push_back(
       {access.return_address, access.address, static_cast<std::uint32_t>(access.bytes),
        space == Space::global, 0, static_cast<std::uint32_t>(access.thread % kWarpSize)});
-  if (space != Space::global) return;
+  if (space != Space::global) {
+    if (is_static(reinterpret_cast<const char*>(access.address))) {
+      static_shared_.insert(access.address, access.bytes);
+    }
+    return;
+  }
   if (access.kind != AccessKind::write) read_.insert(access.address, access.bytes);
   if (access.kind != AccessKind::read) written_.insert(access.address, access.bytes);
 }

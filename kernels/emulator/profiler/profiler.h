@@ -48,6 +48,8 @@ struct Profile {
   Kind kind = Kind::kernel;
   std::string name;
   double blocks = 0, observed = 0;  // thread blocks of the launch, and those that ran
+  size_t threads = 0;               // of a thread block
+  size_t shared_bytes = 0;          // dynamic, and those of __shared__ variables that were accessed
   Counts counts{};                  // of all thread blocks, from those that ran
   ProductCall product{};
 };
@@ -85,7 +87,7 @@ class Profiler final : public Observer {
 
   std::vector<Profile> profiles_;
   std::vector<std::vector<Note>> notes_;  // of each warp of the running thread block
-  Footprint read_, written_;
+  Footprint read_, written_, static_shared_;
 };
 
 }  // namespace ladder::emulator

@@ -7,6 +7,7 @@
 #include "common/comm/communicator.h"
 #include "common/comm/job.h"
 #include "common/comm/one_rank.h"
+#include "kernels/runtime/device_wait.h"
 #include "tests/common/comm/devices.h"
 
 namespace ladder::testing {
@@ -247,6 +248,27 @@ TEST_CASE("an error ends background operations beside the device") {
     });
     CHECK_THAT(error, Contains("something else went wrong"));
   });
+}
+
+// Their kernels would wait for ever for the rank that has given up.
+TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device") {
+  if (device_for_nccl() != DeviceType::emulator) return;  // NCCL itself tells only over a network
+  Ranks ranks(DeviceType::emulator);
+  NcclMemory memory(DeviceType::emulator);
+  const auto all = nccl_world(ranks, &memory);
+  const auto group = all->split(0);  // its communicators are given up together
+  const TensorView x = ranks.take<float>(Place::device, 100);
+  all->all_reduce(ranks.stream, x, {}).wait(ranks.stream);
+  ranks.stream.synchronize();
+  all->barrier();
+  const bool gives_up = all->rank() == 3;
+  if (gives_up) group->give_up();
+  const char* const why = gives_up ? "given up after an error" : "a peer has ended or given up";
+  const auto never = [] { return false; };
+  CHECK_THAT(error_of([&] { wait_with_checks(never, [] {}); }), Contains(why));
+  CHECK_THAT(error_of([&] { all->all_reduce(ranks.stream, x, {}).wait(ranks.stream); }),
+             Contains(why));
+  all->give_up();
 }
 
 TEST_CASE("one rank on a device: every operation is the identity") {

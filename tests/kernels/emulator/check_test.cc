@@ -7,6 +7,7 @@
 #include <regex>
 #include <string>
 
+#include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 #include "tests/kernels/emulator/planted/bugs.h"
 #include "tests/kernels/emulator/support.h"
@@ -68,6 +69,27 @@ TEST_CASE("reads of what nobody has written") {
 TEST_CASE("waits for threads that never come") { check_bugs(bad_waits(), "undefined_reads.cu"); }
 TEST_CASE("more shared memory than the device has") { check_bugs(bad_shapes(), "bad_accesses.cu"); }
 
+TEST_CASE("work on different streams that nothing orders, run in the order of the calls or late") {
+  using emulator::StreamOrder;
+  emulator::set_stream_order(GENERATE(StreamOrder::immediate, StreamOrder::deferred));
+  check_bugs(stream_races(), "stream_races.cu");
+  emulator::set_stream_order(StreamOrder::immediate);
+}
+
+// Which of the two pieces of work comes second, and is stopped, depends on the order.
+TEST_CASE("work on different streams that nothing orders, interleaved") {
+  for (std::uint64_t number = 1; number <= 8; ++number) {
+    const WithSeed seed(number);
+    emulator::set_stream_order(emulator::StreamOrder::interleaved);
+    for (const Bug& bug : stream_races()) {
+      INFO(bug.name << ", seed " << number);
+      CHECK(message_of(bug, false) == "");
+      CHECK_THAT(message_of(bug, true), Catch::Contains("race of streams: "));
+    }
+    emulator::set_stream_order(emulator::StreamOrder::immediate);
+  }
+}
+
 std::string with_single_spaces(const std::string& text) {
   return std::regex_replace(text, std::regex("\\s+"), " ");
 }
@@ -76,11 +98,13 @@ TEST_CASE("README.md quotes what the checker says") {
   const WithSeed order_of_indices(0);
   std::ifstream in("kernels/emulator/README.md");
   const std::string readme((std::istreambuf_iterator<char>(in)), {});
-  const std::vector<Bug> bugs = shared_races();
-  const auto quoted =
-      std::ranges::find(bugs, "no barrier between the warps' sums and their sum", &Bug::name);
-  REQUIRE(quoted != bugs.end());
-  CHECK_THAT(with_single_spaces(readme), Catch::Contains(message_of(*quoted, true)));
+  const auto require_quoted = [&](const std::vector<Bug>& bugs, const char* name) {
+    const auto quoted = std::ranges::find(bugs, name, &Bug::name);
+    REQUIRE(quoted != bugs.end());
+    CHECK_THAT(with_single_spaces(readme), Catch::Contains(message_of(*quoted, true)));
+  };
+  require_quoted(shared_races(), "no barrier between the warps' sums and their sum");
+  require_quoted(stream_races(), "an event is missing");
 }
 
 // In a shuffled order another thread may be the first to make the mistake, but none is overlooked.

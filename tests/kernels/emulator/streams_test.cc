@@ -230,6 +230,34 @@ TEST_CASE("a question is answered with no until all has run, and in the end with
   CHECK(cudaGetLastError() == cudaErrorNotReady);
 }
 
+// How often, over some seeds, y takes what x holds after it was set on another stream.
+size_t times_taken_after(bool ordered) {
+  size_t count = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    const WithSeed with_seed(seed);
+    const Stream first, second;
+    const Event event;
+    Pinned x, y;
+    set_stream_order(StreamOrder::interleaved);
+    set_on(first, x.number, 1);
+    event.record(first);
+    if (ordered) event.hold_up(second);
+    take_on(second, y.number, x.number);
+    second.synchronize();
+    count += *y.number == 1;
+    set_stream_order(StreamOrder::immediate);
+  }
+  return count;
+}
+
+TEST_CASE("interleaved streams run in both orders, and those that an event orders in one") {
+  const size_t count = times_taken_after(false);
+  CHECK(count > 5);
+  CHECK(count < 38);
+  CHECK(times_taken_after(false) == count);  // the same seeds, the same orders
+  CHECK(times_taken_after(true) == 40);
+}
+
 TEST_CASE("the time between two events is known when the stream has passed both") {
   const Stream stream;
   const Event events[3];

@@ -2,6 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/device_wait.h"
+
 namespace ladder {
 namespace {
 
@@ -55,6 +58,27 @@ TEST_CASE("events mark the order of a stream") {
   CHECK(Event::elapsed_ms(second, first) == -Event::elapsed_ms(first, second));
   first.record(stream);  // moves the mark behind the other
   CHECK(Event::elapsed_ms(second, first) >= 0);
+}
+
+TEST_CASE("a wait ends when it has passed, or with what a check throws") {
+  size_t questions = 0, waits = 0;
+  const auto third_time = [&] { return ++questions == 3; };
+  const auto wait = [&] { ++waits; };
+  wait_with_checks(third_time, wait);
+  CHECK(waits == 1);
+  CHECK(questions == 0);
+  size_t checks = 0;
+  {
+    const WaitCheck check([&] { ++checks; });
+    wait_with_checks(third_time, wait);
+    CHECK(waits == 1);
+    CHECK(questions == 3);
+    CHECK(checks == 1);  // at once, and then every 10 ms
+    const WaitCheck other([] { throw Error("the peer is gone"); });
+    CHECK_THROWS_WITH(wait_with_checks([] { return false; }, wait), "the peer is gone");
+  }
+  wait_with_checks([] { return false; }, wait);
+  CHECK(waits == 2);
 }
 
 }  // namespace

@@ -57,6 +57,23 @@ TEST_CASE("roofline: the busiest multiprocessor decides") {
   CHECK(time_of_counts(counts, 1).seconds == Approx(1e-3 * 132));
 }
 
+TEST_CASE("roofline: threads, shared memory or the number of thread blocks limit occupancy") {
+  const auto occupancy = [](double blocks, size_t threads, size_t shared_bytes) {
+    Profile profile;
+    profile.blocks = blocks;
+    profile.threads = threads;
+    profile.shared_bytes = shared_bytes;
+    return most_occupancy(h100(), profile);
+  };
+  CHECK(occupancy(1e6, 1024, 0) == 1);
+  CHECK(occupancy(1e6, 96, 0) == 63. / 64);             // 21 blocks of 3 warps
+  CHECK(occupancy(1e6, 33, 0) == 1);                    // 32 blocks of 2 warps, one with one thread
+  CHECK(occupancy(1e6, 32, 0) == 0.5);                  // 32 blocks of a warp
+  CHECK(occupancy(1e6, 128, 75 << 10) == 3 * 4. / 64);  // 3 (75 + 1) KiB fit into 228
+  CHECK(occupancy(1e6, 128, (75 << 10) + 1) == 2 * 4. / 64);
+  CHECK(occupancy(133, 256, 0) == 2 * 8. / 64);  // one multiprocessor has two blocks
+}
+
 TEST_CASE("roofline: products of many tiles, of few tiles, and of memory") {
   // 132 x 16 tiles fill 132 multiprocessors 16 times.
   const double many = 2.0 * (132 * 128) * (16 * 128) * 4096 / (0.8 * 989e12);

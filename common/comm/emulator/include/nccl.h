@@ -29,6 +29,7 @@ enum ncclResult_t {
   ncclSystemError = 2,      // MPI failed, or was not initialized
   ncclInvalidArgument = 4,  // of this call
   ncclInvalidUsage = 5,     // calls that do not belong together, on this rank or between ranks
+  ncclRemoteError = 6,      // a peer has aborted its communicator
 };
 enum ncclDataType_t {
   ncclInt32 = 2,
@@ -52,6 +53,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int num_ranks, ncclUniqueId id, 
 // ncclCommDestroy is collective. ncclCommAbort is not: it is for a rank whose peers may never come.
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
+// Sets `error` to ncclRemoteError once a peer has called ncclCommAbort. NCCL says so where it talks
+// to the peer over a network; within a machine it may not notice.
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 
 // ncclMemAlloc gives device memory that a communicator can use in place once it is registered.

@@ -20,7 +20,8 @@ std::vector<Bug> shared_races();  // in shared memory
 std::vector<Bug> global_races();  // in global memory
 std::vector<Bug> bad_accesses();  // out of bounds, misaligned
 std::vector<Bug> undefined_reads();
-std::vector<Bug> bad_waits();   // barriers and shuffles that not all threads reach
-std::vector<Bug> bad_shapes();  // more shared memory than the device has
+std::vector<Bug> stream_races();  // of work on different streams
+std::vector<Bug> bad_waits();     // barriers and shuffles that not all threads reach
+std::vector<Bug> bad_shapes();    // more shared memory than the device has
 
 }  // namespace ladder::planted

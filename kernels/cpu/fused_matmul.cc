@@ -1,0 +1,26 @@
+#include "kernels/fused_matmul.h"
+
+#include "kernels/gelu.h"
+#include "kernels/matmul.h"
+
+namespace ladder::cpu {
+
+void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                 ConstTensorView bias) {
+  cpu::matmul(stream, out, a, b, {});
+  cpu::add_bias(stream, out, bias);
+}
+
+void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
+                      ConstTensorView b, ConstTensorView bias) {
+  cpu::matmul_bias(stream, before, a, b, bias);
+  cpu::gelu_forward(stream, out, before);
+}
+
+void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,
+                          ConstTensorView before) {
+  cpu::matmul(stream, din, dout, b, {.transpose_b = true});
+  cpu::gelu_backward(stream, din, din, before);
+}
+
+}  // namespace ladder::cpu

@@ -1,0 +1,288 @@
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cpu/gemm.h"
+#include "kernels/emulator/arena.h"
+#include "kernels/emulator/host_state.h"
+#include "kernels/emulator/launch.h"
+#include "kernels/emulator/observers.h"
+#include "kernels/emulator/streams.h"
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/dtype.h"
+
+struct cublasLtMatmulDescOpaque {
+  int32_t operation_a = CUBLAS_OP_N;
+  uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  void* aux = nullptr;
+  int64_t aux_leading = 0;
+};
+
+struct cublasLtMatrixLayoutOpaque {
+  cudaDataType_t type;
+  int64_t rows, columns, leading;
+};
+
+struct cublasLtMatmulPreferenceOpaque {
+  uint64_t alignments[4] = {256, 256, 256, 256};  // of A, B, C, D
+};
+
+namespace ladder::emulator {
+namespace {
+
+template <class T>
+cublasStatus_t set(T& place, const void* value, size_t bytes) {
+  if (value == nullptr || bytes != sizeof place) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&place, value, bytes);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Makes an object that only its user can end.
+template <class T>
+cublasStatus_t create(T** place, const T& value) {
+  if (place == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *place = new T(value);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Returns whether the matrix lies in device memory, and where an algorithm may expect it.
+bool is_valid(const void* data, const cublasLtMatrixLayoutOpaque& layout, uint64_t alignment) {
+  if (layout.leading < layout.rows || layout.rows < 1 || layout.columns < 1) return false;
+  const auto elements = static_cast<size_t>((layout.columns - 1) * layout.leading + layout.rows);
+  return reinterpret_cast<uintptr_t>(data) % alignment == 0 &&
+         Arena::instance().holds(data, elements * 2);
+}
+
+// GELU by tanh, and its derivative, as kernels/gelu.h writes them.
+struct Gelu {
+  explicit Gelu(float x) : x_(x), gate_(1 / (1 + std::exp(-kScale * (x + kCube * x * x * x)))) {}
+  float value() const { return x_ * gate_; }
+  float derivative() const {
+    const float slope = kScale * (1 + 3 * kCube * x_ * x_);
+    return gate_ + x_ * gate_ * (1 - gate_) * slope;
+  }
+
+ private:
+  static constexpr float kScale = 1.5957691F, kCube = 0.044715F;
+  float x_, gate_;
+};
+
+struct Product {
+  cublasLtMatmulDescOpaque description;
+  cublasLtMatrixLayoutOpaque a_layout, b_layout, d_layout;
+  const void *a, *b;
+  void* d;
+  uint64_t alignments[4];
+
+  int64_t m() const { return d_layout.rows; }
+  int64_t n() const { return d_layout.columns; }
+  int64_t k() const { return b_layout.rows; }
+  bool is_transposed() const { return description.operation_a != CUBLAS_OP_N; }
+  bool has(uint32_t epilogue) const { return description.epilogue == epilogue; }
+
+  bool is_possible() const;
+  template <class T>
+  void compute() const;
+  template <class T>
+  void tell() const;
+};
+
+bool Product::is_possible() const {
+  const bool fits = (is_transposed() ? a_layout.columns : a_layout.rows) == m() &&
+                    (is_transposed() ? a_layout.rows : a_layout.columns) == k() &&
+                    b_layout.columns == n();
+  if (!fits || !is_valid(a, a_layout, alignments[0]) || !is_valid(b, b_layout, alignments[1]) ||
+      !is_valid(d, d_layout, alignments[3])) {
+    return false;
+  }
+  const bool has_bias = has(CUBLASLT_EPILOGUE_BIAS) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  const bool has_aux = has(CUBLASLT_EPILOGUE_DGELU) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  if (!has_bias && !has_aux && !has(CUBLASLT_EPILOGUE_DEFAULT)) return false;
+  const auto& [operation, epilogue, bias, aux, leading] = description;
+  if (has_bias && !Arena::instance().holds(bias, 2 * static_cast<size_t>(m()))) return false;
+  return !has_aux || (leading % 8 == 0 && is_valid(aux, {d_layout.type, m(), n(), leading}, 16));
+}
+
+template <class T>
+void Product::compute() const {
+  const auto size = [](int64_t value) { return static_cast<size_t>(value); };
+  std::vector<float> product(size(m() * n()));
+  // Read by rows, a column-major matrix is its own transpose: D^T = B^T op(A)^T.
+  cpu::gemm(size(n()), size(m()), size(k()),
+            cpu::Matrix<T>{static_cast<const T*>(b), size(b_layout.leading), false},
+            cpu::Matrix<T>{static_cast<const T*>(a), size(a_layout.leading), is_transposed()},
+            false, product.data(), size(m()));
+  const T* const bias = static_cast<const T*>(description.bias);
+  for (int64_t j = 0; j < n(); ++j) {
+    T* const out = static_cast<T*>(d) + j * d_layout.leading;
+    T* const aux = static_cast<T*>(description.aux) + j * description.aux_leading;
+    for (int64_t i = 0; i < m(); ++i) {
+      const float x = product[size(j * m() + i)];
+      if (has(CUBLASLT_EPILOGUE_DGELU)) {
+        out[i] = static_cast<T>(x * Gelu(static_cast<float>(aux[i])).derivative());
+      } else if (has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS)) {
+        aux[i] = static_cast<T>(x + static_cast<float>(bias[i]));
+        out[i] = static_cast<T>(Gelu(static_cast<float>(aux[i])).value());
+      } else {
+        out[i] = static_cast<T>(has(CUBLASLT_EPILOGUE_BIAS) ? x + static_cast<float>(bias[i]) : x);
+      }
+    }
+  }
+}
+
+// Tells the observers what the product has read and written, column after column.
+template <class T>
+void Product::tell() const {
+  tell_observers([&](Observer& observer) {
+    const auto columns = [&](const void* data, const cublasLtMatrixLayoutOpaque& layout,
+                             void (Observer::*function)(const void*, size_t)) {
+      for (int64_t j = 0; j < layout.columns; ++j) {
+        (observer.*function)(static_cast<const T*>(data) + j * layout.leading,
+                             static_cast<size_t>(layout.rows) * sizeof(T));
+      }
+    };
+    columns(a, a_layout, &Observer::read);
+    columns(b, b_layout, &Observer::read);
+    columns(d, d_layout, &Observer::written);
+    if (description.bias != nullptr) {
+      observer.read(description.bias, static_cast<size_t>(m()) * sizeof(T));
+    }
+    if (description.aux == nullptr) return;
+    columns(description.aux, {d_layout.type, m(), n(), description.aux_leading},
+            has(CUBLASLT_EPILOGUE_DGELU) ? &Observer::read : &Observer::written);
+  });
+}
+
+// Gives the product to the stream.
+template <class T>
+void give_product(const Product& p, cudaStream_t stream) {
+  give(stream, [p] {
+    check(p.is_possible(), "cublasLtMatmul: its memory was freed before its stream came to it");
+    const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
+    tell_observers([&](Observer& observer) {
+      observer.work_is("a product of cuBLAS");
+      observer.product({extent(p.m()), extent(p.n()), extent(p.k()), sizeof(T), sizeof(T), false});
+    });
+    if (launches_are_sampled()) return;
+    const DeviceAccess access;
+    p.compute<T>();
+    p.tell<T>();
+  });
+}
+
+}  // namespace
+}  // namespace ladder::emulator
+
+using namespace ladder::emulator;
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description,
+                                        cublasComputeType_t compute_type,
+                                        cudaDataType_t scale_type) {
+  if (compute_type != CUBLAS_COMPUTE_32F || scale_type != CUDA_R_32F) {
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  return create(description, {});
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+  delete description;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, size_t bytes) {
+  if (description == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return set(description->operation_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(description->epilogue, value, bytes);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(description->bias, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(description->aux, value, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(description->aux_leading, value, bytes);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          uint64_t rows, uint64_t columns, int64_t leading) {
+  return create(layout, {type, static_cast<int64_t>(rows), static_cast<int64_t>(columns), leading});
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  return create(preference, {});
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, size_t bytes) {
+  if (preference == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  size_t workspace_bytes = 0;  // the emulator needs none
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+    return set(workspace_bytes, value, bytes);
+  }
+  uint32_t alignment = 0;
+  const cublasStatus_t status = set(alignment, value, bytes);
+  if (status != CUBLAS_STATUS_SUCCESS || alignment == 0) return CUBLAS_STATUS_INVALID_VALUE;
+  preference->alignments[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES] = alignment;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* returned) {
+  if (handle == nullptr || description == nullptr || a == nullptr || b == nullptr || c == nullptr ||
+      d == nullptr || preference == nullptr || requested < 1 || results == nullptr ||
+      returned == nullptr) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  *results = {};
+  std::ranges::copy(preference->alignments, results->algo.data);
+  *returned = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
+                              const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void*, cublasLtMatrixLayout_t, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+  if (handle == nullptr || description == nullptr || a_layout == nullptr || b_layout == nullptr ||
+      d_layout == nullptr || algo == nullptr || alpha == nullptr || beta == nullptr ||
+      !is_stream(stream) || *static_cast<const float*>(alpha) != 1 ||
+      *static_cast<const float*>(beta) != 0 ||
+      !Arena::instance().holds(workspace, workspace_bytes)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  Product p = {*description, *a_layout, *b_layout, *d_layout, a, b, d, {}};
+  std::copy_n(algo->data, 4, p.alignments);
+  if (!p.is_possible()) return CUBLAS_STATUS_INVALID_VALUE;
+  const cudaDataType_t type = d_layout->type;
+  if (a_layout->type != type || b_layout->type != type) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (type == CUDA_R_16BF) return give_product<ladder::bfloat16>(p, stream), CUBLAS_STATUS_SUCCESS;
+  if (type == CUDA_R_16F) return give_product<ladder::float16>(p, stream), CUBLAS_STATUS_SUCCESS;
+  return CUBLAS_STATUS_NOT_SUPPORTED;
+}

@@ -1,0 +1,72 @@
+// Products that go on with what most often follows them. kernel.h has the rules for all kernels.
+//
+// A bias or GELU of its own reads the product's result from memory and writes it again. On a GPU
+// the product can do it while it still has the result in registers: an *epilogue* of cuBLASLt. It
+// is used in bf16 and fp16, where all extents are multiples of 8 and all rows begin at multiples of
+// 16 bytes. The sum then gets its bias before it is rounded to 16 bits, and not after. Everywhere
+// else the bits are those of the kernels one after the other: matmul, add_bias, gelu_forward,
+// gelu_backward.
+#pragma once
+
+#include "kernels/kernel.h"
+
+namespace ladder {
+
+// out (M, N) = a (M, K) b (K, N) + bias (N), for each row
+void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                 ConstTensorView bias);
+
+// The same in `before` (M, N), and out (M, N) = gelu(before).
+void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
+                      ConstTensorView b, ConstTensorView bias);
+
+// din (M, N) = dout (M, K) b^T * (the derivative of GELU at `before` (M, N)), with b (N, K)
+void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,
+                          ConstTensorView before);
+
+// The bodies for each device, and the entries, which check the arguments and call a body.
+namespace cpu {
+decltype(ladder::matmul_bias) matmul_bias;
+decltype(ladder::matmul_bias_gelu) matmul_bias_gelu;
+decltype(ladder::matmul_gelu_backward) matmul_gelu_backward;
+}  // namespace cpu
+
+namespace cuda {
+decltype(ladder::matmul_bias) matmul_bias;
+decltype(ladder::matmul_bias_gelu) matmul_bias_gelu;
+decltype(ladder::matmul_gelu_backward) matmul_gelu_backward;
+}  // namespace cuda
+
+inline void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                        ConstTensorView bias) {
+  const ArgumentCheck expect("matmul_bias", stream, "a", a, 2);
+  const size_t n = bias.num_elements();
+  expect("b", b, {a.shape()[1], n});
+  expect("bias", bias, {n});
+  expect("out", out, {a.shape()[0], n});
+  run_body(cpu::matmul_bias, cuda::matmul_bias, stream, out, a, b, bias);
+}
+
+inline void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
+                             ConstTensorView b, ConstTensorView bias) {
+  const ArgumentCheck expect("matmul_bias_gelu", stream, "a", a, 2);
+  const size_t n = bias.num_elements();
+  expect("b", b, {a.shape()[1], n});
+  expect("bias", bias, {n});
+  expect("before", before, {a.shape()[0], n});
+  expect("out", out, {a.shape()[0], n});
+  run_body(cpu::matmul_bias_gelu, cuda::matmul_bias_gelu, stream, out, before, a, b, bias);
+}
+
+inline void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,
+                                 ConstTensorView b, ConstTensorView before) {
+  const ArgumentCheck expect("matmul_gelu_backward", stream, "dout", dout, 2);
+  const size_t m = dout.shape()[0], k = dout.shape()[1];
+  const size_t n = before.shape().num_dims() == 2 ? before.shape()[1] : 0;
+  expect("b", b, {n, k});
+  expect("before", before, {m, n});
+  expect("din", din, {m, n});
+  run_body(cpu::matmul_gelu_backward, cuda::matmul_gelu_backward, stream, din, dout, b, before);
+}
+
+}  // namespace ladder
