@@ -25,6 +25,9 @@ inline constexpr std::array kGridAxes = {Axis::pipeline, Axis::data, Axis::conte
 struct ProcessGrid {
   size_t pipeline_size = 1, data_size = 1, context_size = 1, tensor_size = 1;
   size_t rank = 0;
+  // How many more groups the pipeline has, for schedules whose messages go both ways
+  // (common/schedule/schedule.h, link_of).
+  size_t pipeline_links = 0;
 
   size_t world_size() const;
   // Returns the number of ranks in a group along the axis.

@@ -19,6 +19,7 @@ enum class Colour {
   workspace,
   forward,
   backward,
+  backward_weight,
   idle,
   plain,  // of boxes that stand for nothing in particular
 };

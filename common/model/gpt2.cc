@@ -47,7 +47,11 @@ Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradient
       plan_(std::move(plan)),
       context_(std::move(context)),
       training_(ladder::training_walk(layout, plan_)),
-      evaluation_(evaluation_walk(layout)) {}
+      evaluation_(evaluation_walk(layout)) {
+  const bool recomputes =
+      std::ranges::any_of(training_, [](const Use& use) { return use.pass == Pass::recompute; });
+  if (!recomputes) halves_ = in_two_halves(layout, training_);
+}
 
 template <class Body>
 void Gpt2::run(Stream& stream, const Use& use, const Hooks& hooks, Body body) const {
@@ -137,11 +141,16 @@ void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& 
 }
 
 void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                    const TokenViews& tokens, const Hooks& hooks) const {
+                    const TokenViews& tokens, const Hooks& hooks, BackwardHalf half) const {
   check(activations.plan() == plan_, "Gpt2: the activations have another plan than the model");
-  const Range range("backward");
-  for (const Use& use : training_) {
-    if (use.pass != Pass::recompute && use.pass != Pass::backward) continue;
+  const bool is_whole = half == BackwardHalf::both;
+  check(is_whole || !halves_.empty(), "Gpt2: no halves of backward where blocks recompute");
+  const Pass pass = is_whole                      ? Pass::backward
+                    : half == BackwardHalf::input ? Pass::backward_input
+                                                  : Pass::backward_weight;
+  const Range range(name_of(pass));
+  for (const Use& use : is_whole ? training_ : halves_) {
+    if (use.pass != Pass::recompute && use.pass != pass) continue;
     run(stream, use, hooks, [&](const Operation& operation) {
       if (use.pass == Pass::recompute) {
         recompute_operation(stream, operation, activations, workspace, use, hooks);
@@ -149,6 +158,10 @@ void Gpt2::backward(Stream& stream, const Activations& activations, const ModelW
         backward_operation(stream, operation, activations, workspace, tokens, use, hooks);
       }
     });
+  }
+  // The embeddings' gradient is that of the residual stream after them.
+  if (half == BackwardHalf::input) {
+    copy(stream, activations.input(), workspace.d_residual(activations));
   }
 }
 
@@ -164,7 +177,8 @@ void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const
 void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
                               const ModelWorkspace& workspace, const TokenViews& tokens,
                               const Use& use, const Hooks& hooks) const {
-  const TensorView d_residual = workspace.d_residual(a);
+  const TensorView d_residual =
+      use.pass == Pass::backward_weight ? a.input() : workspace.d_residual(a);
   switch (operation.kind) {
     case OperationKind::token_embedding: {
       const ConstTensorView d_all =
@@ -183,9 +197,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
       return;
     }
     case OperationKind::block:
-      return block_backward(stream, d_residual, gradient(use, hooks), a.block(operation.index),
-                            a.block_input(operation.index), weights(use, hooks), workspace.block(a),
-                            tensor_, context_);
+      return backward_block(stream, operation, a, workspace, use, hooks);
     case OperationKind::final_norm: {
       const UnitView gradients = gradient(use, hooks);
       fill(stream, d_residual, 0);
@@ -195,6 +207,19 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     case OperationKind::classifier:
       return;  // classify() has already added its gradients
   }
+}
+
+void Gpt2::backward_block(Stream& stream, const Operation& operation, const Activations& a,
+                          const ModelWorkspace& workspace, const Use& use,
+                          const Hooks& hooks) const {
+  const BlockActivations block = a.block(operation.index);
+  if (use.pass == Pass::backward_weight) {
+    return block_backward_weight(stream, gradient(use, hooks), block);
+  }
+  const auto backward = use.pass == Pass::backward ? block_backward : block_backward_input;
+  backward(stream, workspace.d_residual(a), gradient(use, hooks), block,
+           a.block_input(operation.index), weights(use, hooks), workspace.block(a), tensor_,
+           context_);
 }
 
 void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,

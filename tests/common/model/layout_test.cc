@@ -207,6 +207,23 @@ TEST_CASE("a part holds the units that its operations use") {
   CHECK_THROWS_AS(Layout(kOdd, 1, {.first = 7}), Error);
 }
 
+TEST_CASE("a part of several chunks holds each unit once") {
+  const auto names = [](const Layout& layout) {
+    std::string text;
+    for (const Unit& unit : layout.units()) text += concat(text.empty() ? "" : " ", unit.name);
+    return text;
+  };
+  const Layout ends(kOdd, 1, {.first = 0, .end = 2, .more_chunks = {{4, 7}}});
+  CHECK(names(ends) == "wte wpe h.2 ln_f");
+  CHECK(ends.operations().size() == 5);
+  CHECK(ends.operations().back().unit == 0);
+  CHECK(ends.shared_units().empty());  // both uses of wte are here
+  const Layout others(kOdd, 1, {.first = 0, .end = 1, .more_chunks = {{2, 3}, {4, 5}}});
+  CHECK(names(others) == "wte h.0 h.2");
+  CHECK(others.count(OperationKind::block) == 2);
+  CHECK(others.shared_units() == std::vector<size_t>{0});
+}
+
 TEST_CASE("of tensors that tensor parallelism splits a rank holds its slice") {
   const Gpt2Config config = {1, 2, 4, 5, 3};
   const auto shapes = [&](size_t rank) {
