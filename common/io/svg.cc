@@ -14,7 +14,7 @@ struct Shade {
 };
 
 // In the order of Colour.
-constexpr std::array<Shade, 11> kShades = {{{"parameters", "#4f8fcd", "#3f78b0"},
+constexpr std::array<Shade, 10> kShades = {{{"parameters", "#4f8fcd", "#3f78b0"},
                                             {"gradients", "#e8964a", "#b46f2e"},
                                             {"optimizer", "#7fb26f", "#56854a"},
                                             {"activations", "#b58cc9", "#8a62a0"},
@@ -22,7 +22,6 @@ constexpr std::array<Shade, 11> kShades = {{{"parameters", "#4f8fcd", "#3f78b0"}
                                             {"workspace", "#a7a7a7", "#777777"},
                                             {"forward", "#8fc1e3", "#4d88b0"},
                                             {"backward", "#f5b26b", "#b87b36"},
-                                            {"backward-weight", "#a5d6a0", "#4f8a52"},
                                             {"idle", "#e6e6e6", "#3a3f45"},
                                             {"plain", "#dfe7ef", "#39424d"}}};
 

@@ -19,7 +19,6 @@ enum class Colour {
   workspace,
   forward,
   backward,
-  backward_weight,
   idle,
   plain,  // of boxes that stand for nothing in particular
 };

@@ -12,7 +12,8 @@ namespace {
 // Completes the work of one stage.
 class StageBuilder {
  public:
-  StageBuilder(const Placement& placement, size_t stage) : placement_(placement), stage_(stage) {}
+  StageBuilder(const ChunkPlacement& placement, size_t stage)
+      : placement_(placement), stage_(stage) {}
 
   void add(const Action& work) {
     const size_t part = placement_.part_at(stage_, work.chunk);
@@ -50,7 +51,7 @@ class StageBuilder {
                         .chunk = work.chunk});
   }
 
-  Placement placement_;
+  ChunkPlacement placement_;
   size_t stage_;
   StageSchedule actions_;
   std::map<std::pair<size_t, size_t>, size_t> slots_;  // by chunk and micro-batch
@@ -60,7 +61,7 @@ class StageBuilder {
 
 }  // namespace
 
-Schedule complete(const Schedule& work, const Placement& placement, bool reduces_embedding) {
+Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool reduces_embedding) {
   check(work.size() == placement.num_stages, "complete: another number of stages");
   Schedule schedule;
   for (size_t stage = 0; stage < work.size(); ++stage) {
@@ -76,7 +77,8 @@ Schedule complete(const Schedule& work, const Placement& placement, bool reduces
   return schedule;
 }
 
-Costs costs_of(const Placement& placement, const std::vector<PartTimes>& times, double message) {
+Costs costs_of(const ChunkPlacement& placement, const std::vector<PartTimes>& times,
+               double message) {
   check(times.size() == placement.num_parts(), "costs_of: one time for each part");
   return [=](size_t stage, const Action& action) {
     const PartTimes& part = times[placement.part_at(stage, action.chunk)];

@@ -14,7 +14,7 @@ namespace ladder {
 // after the work that makes it, and for each micro-batch and chunk the lowest slot that is free. If
 // `reduces_embedding`, the stages of the first and the last part end with reduce_embedding, unless
 // they are one stage.
-Schedule complete(const Schedule& work, const Placement& placement, bool reduces_embedding);
+Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool reduces_embedding);
 
 // The time that a part of the model takes for one micro-batch, in any unit. A backward that is not
 // split takes as long as its two halves.
@@ -24,6 +24,7 @@ struct PartTimes {
 
 // Returns the costs of a placement's parts. A message takes `message`, and reduce_embedding
 // nothing. REQUIRES: there are as many times as parts.
-Costs costs_of(const Placement& placement, const std::vector<PartTimes>& times, double message);
+Costs costs_of(const ChunkPlacement& placement, const std::vector<PartTimes>& times,
+               double message);
 
 }  // namespace ladder

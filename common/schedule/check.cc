@@ -13,7 +13,7 @@ namespace {
 
 // Returns what is done with a micro-batch at a part of the model, in order. `splits`: backward runs
 // in two halves.
-StageSchedule chain_of(const Placement& placement, size_t part, bool splits) {
+StageSchedule chain_of(const ChunkPlacement& placement, size_t part, bool splits) {
   const bool is_first = part == 0, is_last = part + 1 == placement.num_parts();
   const size_t before = is_first ? 0 : placement.place_of(part - 1).stage;
   const size_t after = is_last ? 0 : placement.place_of(part + 1).stage;
@@ -41,7 +41,7 @@ std::string describe_holder(const Action& holder) {
 // Checks the actions of one stage, one after the other.
 class StageChecker {
  public:
-  StageChecker(size_t stage, const Schedule& schedule, const Placement& placement,
+  StageChecker(size_t stage, const Schedule& schedule, const ChunkPlacement& placement,
                size_t num_micro_batches, size_t max_in_flight, std::vector<std::string>& problems)
       : stage_(stage),
         placement_(placement),
@@ -184,7 +184,7 @@ class StageChecker {
   }
 
   size_t stage_;
-  Placement placement_;
+  ChunkPlacement placement_;
   const StageSchedule& actions_;
   size_t max_in_flight_, num_micro_batches_;
   std::vector<std::vector<Progress>> progress_;  // by chunk and micro-batch
@@ -210,7 +210,7 @@ ActionKind send_of(ActionKind recv) {
 }
 
 // Returns the chunk of the part before the boundary that a message of stage s crosses.
-size_t chunk_before(const Placement& placement, size_t s, const Action& message) {
+size_t chunk_before(const ChunkPlacement& placement, size_t s, const Action& message) {
   const bool is_before =
       message.kind == ActionKind::send_activation || message.kind == ActionKind::recv_gradient;
   const size_t part = placement.part_at(s, message.chunk);
@@ -220,7 +220,7 @@ size_t chunk_before(const Placement& placement, size_t s, const Action& message)
 }  // namespace
 
 // simulate() checks messages from a stage to itself.
-std::vector<std::string> check_messages(const Schedule& schedule, const Placement& placement) {
+std::vector<std::string> check_messages(const Schedule& schedule, const ChunkPlacement& placement) {
   std::vector<std::string> problems;
   Messages sent, received;
   for (size_t s = 0; s < schedule.size(); ++s) {
@@ -253,7 +253,7 @@ std::vector<std::string> check_messages(const Schedule& schedule, const Placemen
 namespace {
 
 std::vector<std::string> check_with(Links links, const Schedule& schedule,
-                                    const Placement& placement, size_t num_micro_batches,
+                                    const ChunkPlacement& placement, size_t num_micro_batches,
                                     const std::vector<size_t>& max_in_flight) {
   check(max_in_flight.size() == schedule.size(), "check_schedule: one bound a stage");
   check(placement.num_stages == schedule.size(), "check_schedule: another number of stages");
@@ -273,7 +273,7 @@ std::vector<std::string> check_with(Links links, const Schedule& schedule,
 
 }  // namespace
 
-std::vector<std::string> check_schedule(const Schedule& schedule, const Placement& placement,
+std::vector<std::string> check_schedule(const Schedule& schedule, const ChunkPlacement& placement,
                                         size_t num_micro_batches,
                                         const std::vector<size_t>& max_in_flight) {
   return check_with(Links::many, schedule, placement, num_micro_batches, max_in_flight);

@@ -26,12 +26,12 @@ namespace ladder {
 // are
 //   two stages, and appears nowhere else.
 // REQUIRES: there are as many bounds as stages, and as many stages as the placement has.
-std::vector<std::string> check_schedule(const Schedule& schedule, const Placement& placement,
+std::vector<std::string> check_schedule(const Schedule& schedule, const ChunkPlacement& placement,
                                         size_t num_micro_batches,
                                         const std::vector<size_t>& max_in_flight);
 // Returns what is wrong with the order of messages between different stages, which is one of the
 // points above.
-std::vector<std::string> check_messages(const Schedule& schedule, const Placement& placement);
+std::vector<std::string> check_messages(const Schedule& schedule, const ChunkPlacement& placement);
 // Does the same as the first one where every stage has one chunk and Links::few.
 std::vector<std::string> check_schedule(const Schedule& schedule, size_t num_micro_batches,
                                         const std::vector<size_t>& max_in_flight);

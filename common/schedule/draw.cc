@@ -93,9 +93,12 @@ std::string text_of(const Box& box, size_t columns, size_t digits) {
   return concat(is_weight ? "(" : "[", number, blanks, is_weight ? ")" : "]");
 }
 
+// Nothing of the optimizer is in these pictures.
+constexpr Colour kWeightColour = Colour::optimizer;
+
 Colour colour_of(ActionKind kind) {
   if (kind == ActionKind::forward) return Colour::forward;
-  return kind == ActionKind::backward_weight ? Colour::backward_weight : Colour::backward;
+  return kind == ActionKind::backward_weight ? kWeightColour : Colour::backward;
 }
 
 }  // namespace
@@ -152,7 +155,7 @@ std::string draw_svg(const std::string& name, const Schedule& schedule, const Ti
   double x = svg.legend(kLeft, bottom + 6, Colour::forward, "forward");
   const bool splits = has_halves(schedule);
   x = svg.legend(x, bottom + 6, Colour::backward, splits ? "backward, input" : "backward");
-  if (splits) x = svg.legend(x, bottom + 6, Colour::backward_weight, "backward, weights");
+  if (splits) x = svg.legend(x, bottom + 6, kWeightColour, "backward, weights");
   svg.legend(x, bottom + 6, Colour::idle, "idle");
   return svg.str();
 }

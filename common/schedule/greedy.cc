@@ -171,7 +171,7 @@ class Greedy {
 
   const ScheduleProblem& problem_;
   const GreedyRule& rule_;
-  const Placement& at_;
+  const ChunkPlacement& at_;
   Schedule work_;
   std::vector<double> clock_;                                // by stage
   std::vector<size_t> in_flight_;                            // by stage

@@ -19,7 +19,7 @@ struct ChunkPlace {
 //             stage 0   stage 1   stage 2
 //   looped    0, 3      1, 4      2, 5       part 2 sends to stage 0
 //   V         0, 5      1, 4      2, 3       stage 2 goes on with part 3 itself
-struct Placement {
+struct ChunkPlacement {
   size_t num_stages = 1, num_chunks = 1;  // num_chunks: of each stage
   bool is_v = false;
 

@@ -9,7 +9,7 @@ namespace ladder {
 
 // What a schedule is looked for.
 struct ScheduleProblem {
-  Placement placement;
+  ChunkPlacement placement;
   size_t num_micro_batches = 1;
   std::vector<PartTimes> times;   // by part of the model
   double message = 0;             // the time of a message

@@ -130,7 +130,7 @@ void ChunkRunner::load(Split split, int64_t step, size_t first_sequence, size_t 
 
 void ChunkRunner::forward(size_t chunk, size_t slot) {
   models_[chunk].forward(stream_, activations(chunk, slot), workspace_,
-                         slots_[slot]->batch.tokens(), hooks_of(chunk));
+                         {slots_[slot]->batch.tokens()}, hooks_of(chunk));
 }
 
 void ChunkRunner::classify(size_t chunk, size_t slot, double token_weight) {
@@ -141,7 +141,7 @@ void ChunkRunner::classify(size_t chunk, size_t slot, double token_weight) {
 
 void ChunkRunner::backward(size_t chunk, size_t slot, BackwardHalf half) {
   models_[chunk].backward(stream_, activations(chunk, slot), workspace_,
-                          slots_[slot]->batch.tokens(), hooks_of(chunk), half);
+                          {slots_[slot]->batch.tokens()}, hooks_of(chunk), half);
 }
 
 void ChunkRunner::evaluate(size_t chunk, size_t slot) {

@@ -7,7 +7,7 @@
 namespace ladder {
 
 ChunkPipeline::ChunkPipeline(const TrainerContext& context, const ChunkLayouts& layouts,
-                             const Placement& placement, const StageSchedule& schedule,
+                             const ChunkPlacement& placement, const StageSchedule& schedule,
                              ChunkRunner& runner)
     : context_(context),
       groups_(*context.ranks->groups),

@@ -28,7 +28,8 @@ class ChunkPipeline {
  public:
   // All must outlive this object. `runner` has a slot for each that the schedule names.
   ChunkPipeline(const TrainerContext& context, const ChunkLayouts& layouts,
-                const Placement& placement, const StageSchedule& schedule, ChunkRunner& runner);
+                const ChunkPlacement& placement, const StageSchedule& schedule,
+                ChunkRunner& runner);
 
   // What run() needs to know of a step besides the schedule.
   struct Step {
@@ -57,7 +58,7 @@ class ChunkPipeline {
   TrainerContext context_;
   GridGroups& groups_;
   const ChunkLayouts& layouts_;
-  Placement placement_;
+  ChunkPlacement placement_;
   size_t stage_;
   const StageSchedule& schedule_;
   ChunkRunner& runner_;

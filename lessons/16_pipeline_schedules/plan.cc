@@ -21,7 +21,7 @@ void set_order(ScheduleFlags& flags, const std::string& name) {
   }
 }
 
-std::vector<ModelPart> cut_parts(const RunConfig& config, const Placement& at,
+std::vector<ModelPart> cut_parts(const RunConfig& config, const ChunkPlacement& at,
                                  const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
   const size_t most = most_stages(model);
@@ -37,7 +37,7 @@ std::vector<ModelPart> cut_parts(const RunConfig& config, const Placement& at,
 }
 
 // Returns all operations of the parts that a stage holds.
-ModelPart stage_part(const std::vector<ModelPart>& parts, const Placement& at, size_t stage) {
+ModelPart stage_part(const std::vector<ModelPart>& parts, const ChunkPlacement& at, size_t stage) {
   ModelPart part = parts[at.part_at(stage, 0)];
   for (size_t chunk = 1; chunk < at.num_chunks; ++chunk) {
     const ModelPart& more = parts[at.part_at(stage, chunk)];
@@ -47,7 +47,7 @@ ModelPart stage_part(const std::vector<ModelPart>& parts, const Placement& at, s
 }
 
 PipelinePlan pipeline_of(const RunConfig& config, const std::vector<ModelPart>& parts,
-                         const Placement& at, const Schedule& work, const std::string& name) {
+                         const ChunkPlacement& at, const Schedule& work, const std::string& name) {
   PipelinePlan plan = {.parts = {}, .schedule = {}, .name = name, .links = Links::many};
   for (size_t stage = 0; stage < at.num_stages; ++stage) {
     plan.parts.push_back(stage_part(parts, at, stage));
@@ -57,7 +57,7 @@ PipelinePlan pipeline_of(const RunConfig& config, const std::vector<ModelPart>& 
   return plan;
 }
 
-void check_micro_batches(const RunConfig& config, Order order, const Placement& at) {
+void check_micro_batches(const RunConfig& config, Order order, const ChunkPlacement& at) {
   const size_t m = config.num_micro_batches(1), p = at.num_stages;
   if (order != Order::interleaved || m % p == 0) return;
   const size_t enough = (m / p + 1) * p * config.micro_batch_size;
@@ -117,7 +117,7 @@ struct Found {
   size_t least = 0;
 };
 
-Found search(const RunConfig& config, const ProcessGrid& grid, const Placement& at,
+Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacement& at,
              const ScheduleFlags& flags) {
   Found found;
   found.plan = {at, cut_parts(config, at, flags), {}};
@@ -140,7 +140,7 @@ Found search(const RunConfig& config, const ProcessGrid& grid, const Placement& 
   if (!found.fits) return found;
   std::vector<Schedule> known;
   for (Order order : kOrders) {
-    const Placement its = placement_of(order, at.num_stages, at.num_chunks);
+    const ChunkPlacement its = placement_of(order, at.num_stages, at.num_chunks);
     const bool goes_around =
         order != Order::interleaved || problem.num_micro_batches % at.num_stages == 0;
     if (its.num_chunks == at.num_chunks && its.is_v == at.is_v && goes_around) {
@@ -237,7 +237,7 @@ ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid,
   check_flags(config, flags);
   if (!flags.order) return find_plan(config, grid, flags);
   const Order order = *flags.order;
-  const Placement at =
+  const ChunkPlacement at =
       placement_of(order, grid.pipeline_size, flags.chunks == 0 ? 2 : flags.chunks);
   check_micro_batches(config, order, at);
   ChunkPlan plan = {at, cut_parts(config, at, flags), {}};
@@ -247,7 +247,7 @@ ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid,
 }
 
 StageMemory::StageMemory(const TrainerContext& context, const ChunkLayouts& layouts,
-                         const Placement& placement, size_t num_slots)
+                         const ChunkPlacement& placement, size_t num_slots)
     : state(context, layouts.stage, 0, {.gradients = {.source = context.ranks->registered}}),
       runner(context, layouts, state, num_slots,
              placement.num_chunks > 1 && placement.num_stages > 1, placement.num_stages > 1) {}

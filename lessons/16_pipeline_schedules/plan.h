@@ -29,7 +29,7 @@ struct ScheduleFlags {
 
 // The plan of a pipeline with chunks.
 struct ChunkPlan {
-  Placement placement;
+  ChunkPlacement placement;
   std::vector<ModelPart> parts;  // in the order of the model
   PipelinePlan pipeline;
 
@@ -45,7 +45,7 @@ ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid, const Sc
 // What a trainer of one stage allocates on the device.
 struct StageMemory {
   StageMemory(const TrainerContext& context, const ChunkLayouts& layouts,
-              const Placement& placement, size_t num_slots);
+              const ChunkPlacement& placement, size_t num_slots);
   ModelState state;
   ChunkRunner runner;
 };

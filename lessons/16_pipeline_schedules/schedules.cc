@@ -40,13 +40,13 @@ class WorkList {
 // come back to its first chunk on stage s when it has been through p v parts. With several chunks a
 // stage runs p forwards of each but the last one, and then two for each stage after it: until the
 // backward comes, that stage runs one forward and passes it on, and one backward.
-size_t num_warm_up(const Placement& at, size_t s) {
+size_t num_warm_up(const ChunkPlacement& at, size_t s) {
   const size_t after = at.num_stages - 1 - s;
   return at.num_chunks == 1 ? after : 2 * after + (at.num_chunks - 1) * at.num_stages;
 }
 
 // 1F1B, with any number of chunks. Micro-batches go through the chunks in groups of p.
-StageSchedule interleaved_work(const Placement& at, size_t s, size_t m) {
+StageSchedule interleaved_work(const ChunkPlacement& at, size_t s, size_t m) {
   const size_t p = at.num_stages, v = at.num_chunks, warm_up = num_warm_up(at, s);
   StageSchedule work;
   const auto add = [&](ActionKind kind, size_t i) {
@@ -122,13 +122,13 @@ std::string_view name_of(Order order) {
   return kNames.at(static_cast<size_t>(order));
 }
 
-Placement placement_of(Order order, size_t num_stages, size_t num_chunks) {
+ChunkPlacement placement_of(Order order, size_t num_stages, size_t num_chunks) {
   const bool is_v = order == Order::zb_v;
   const size_t chunks = is_v ? 2 : order == Order::interleaved ? num_chunks : 1;
   return {.num_stages = num_stages, .num_chunks = chunks, .is_v = is_v};
 }
 
-size_t max_in_flight(Order order, const Placement& at, size_t s, size_t m) {
+size_t max_in_flight(Order order, const ChunkPlacement& at, size_t s, size_t m) {
   const size_t p = at.num_stages;
   switch (order) {
     case Order::one_f_one_b:
@@ -142,7 +142,7 @@ size_t max_in_flight(Order order, const Placement& at, size_t s, size_t m) {
   fail("no such order");
 }
 
-size_t unit_time(Order order, const Placement& at, size_t m) {
+size_t unit_time(Order order, const ChunkPlacement& at, size_t m) {
   const size_t p = at.num_stages;
   switch (order) {
     case Order::one_f_one_b:
@@ -156,7 +156,7 @@ size_t unit_time(Order order, const Placement& at, size_t m) {
   fail("no such order");
 }
 
-Schedule make_work(Order order, const Placement& at, size_t m) {
+Schedule make_work(Order order, const ChunkPlacement& at, size_t m) {
   const size_t p = at.num_stages;
   check(p > 0 && m > 0, "make_work: there must be a stage and a micro-batch");
   check(order != Order::interleaved || m % p == 0, "make_work: p must divide m");

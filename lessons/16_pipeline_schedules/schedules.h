@@ -25,7 +25,7 @@ std::string_view name_of(Order order);
 
 // Returns where the chunks are. `num_chunks` counts for interleaved alone; ZB-V has two, the others
 // one.
-Placement placement_of(Order order, size_t num_stages, size_t num_chunks);
+ChunkPlacement placement_of(Order order, size_t num_stages, size_t num_chunks);
 
 // Returns how many micro-batches stage s holds at a time, where each of its chunks counts: the
 // slots it needs.
@@ -33,7 +33,7 @@ Placement placement_of(Order order, size_t num_stages, size_t num_chunks);
 //   interleaved  min(m v, 2 (p - s - 1) + (v - 1) p + 1)
 //   zb-h1        min(m, p)
 //   zb-v         min(2 m, 2 p)
-size_t max_in_flight(Order order, const Placement& placement, size_t stage,
+size_t max_in_flight(Order order, const ChunkPlacement& placement, size_t stage,
                      size_t num_micro_batches);
 
 // Returns how long a step takes if forward and both halves of backward take 1 in each of the p v
@@ -43,12 +43,12 @@ size_t max_in_flight(Order order, const Placement& placement, size_t stage,
 //   zb-h1        3 m + p - 1, and p - m more if there are fewer micro-batches than stages
 //   zb-v         6 m + p - 1, or 4 m + 4 p - 2 if that is more
 // A stage works 3 m v of it; the rest is the bubble.
-size_t unit_time(Order order, const Placement& placement, size_t num_micro_batches);
+size_t unit_time(Order order, const ChunkPlacement& placement, size_t num_micro_batches);
 
 // Returns what every stage does in a step, its work alone (common/schedule/build.h). For each
 // chunk, forwards, backwards and halves of backward come in the order of the micro-batches. So
 // gradients are added up in 1F1B's order. REQUIRES: the placement is the order's; for interleaved p
 // divides m.
-Schedule make_work(Order order, const Placement& placement, size_t num_micro_batches);
+Schedule make_work(Order order, const ChunkPlacement& placement, size_t num_micro_batches);
 
 }  // namespace ladder

@@ -62,6 +62,9 @@ EXERCISES = {
         "//kernels:cpu/attention_merge.cc": ["attention_merge"],
         "//lessons/14_context_parallel:ring.cc": ["RingAttention::forward"],
     },
+    "16_pipeline_schedules": {
+        "//lessons/16_pipeline_schedules:schedules.cc": ["zb_h1_work"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },

@@ -15,8 +15,8 @@ namespace {
 using enum ActionKind;
 
 TEST_CASE("a placement is looped or a V") {
-  const Placement looped = {3, 2, false}, v = {3, 2, true};
-  const auto stages = [](const Placement& placement) {
+  const ChunkPlacement looped = {3, 2, false}, v = {3, 2, true};
+  const auto stages = [](const ChunkPlacement& placement) {
     std::vector<size_t> stages;
     for (size_t part = 0; part < placement.num_parts(); ++part) {
       const ChunkPlace place = placement.place_of(part);
@@ -37,7 +37,7 @@ std::string text_of(const StageSchedule& stage) {
 }
 
 TEST_CASE("work gets messages, copies and slots") {
-  const Placement v = {2, 2, true};
+  const ChunkPlacement v = {2, 2, true};
   const Schedule work = {
       {{forward, 0}, {.kind = forward, .chunk = 1}, {.kind = backward, .chunk = 1}, {backward, 0}},
       {{forward, 0},
@@ -71,7 +71,7 @@ TEST_CASE("work gets messages, copies and slots") {
         "backward_weight of chunk 1 of micro-batch 0\n");
   CHECK(check_schedule(schedule, v, 1, {2, 2}).empty());
   // In a line the first and the last part are on two stages, which sum their copies of the table.
-  const Placement line = {2, 1, false};
+  const ChunkPlacement line = {2, 1, false};
   const Schedule sums =
       complete({{{forward, 0}, {backward, 0}}, {{forward, 0}, {backward, 0}}}, line, true);
   CHECK(sums[0].back() == Action{.kind = reduce_embedding, .peer = 1});
@@ -79,7 +79,7 @@ TEST_CASE("work gets messages, copies and slots") {
   CHECK(check_schedule(sums, line, 1, {1, 1}).empty());
 }
 
-ScheduleProblem problem_of(const Placement& placement, size_t m, size_t slots) {
+ScheduleProblem problem_of(const ChunkPlacement& placement, size_t m, size_t slots) {
   return {.placement = placement,
           .num_micro_batches = m,
           .times = std::vector<PartTimes>(placement.num_parts()),

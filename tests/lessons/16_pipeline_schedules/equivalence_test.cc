@@ -65,6 +65,15 @@ TEST_CASE("fewer micro-batches than stages, three chunks, and parts of any size"
                                      {.order = Order::interleaved, .stage_layers = {3, 1, 2, 0}});
 }
 
+TEST_CASE("three stages of two chunks") {
+  RunConfig config = config_of(DType::fp64, 4);  // 6 micro-batches
+  const Record oracle = record_oracle(config);
+  for (Order order : {Order::interleaved, Order::zb_v}) {
+    INFO(name_of(order));
+    require_split_run<ScheduleTrainer>(oracle, config, 3, {.order = order});
+  }
+}
+
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
   const Record exact = record_oracle(split_config(DType::fp64, 24));
   for (Order order : {Order::zb_h1, Order::zb_v}) {
@@ -91,6 +100,45 @@ TEST_CASE("the bits of lesson 08's 1F1B, but for wte where both its uses are on 
               !(has_one_wte && name == "grad.wte.weight"));
       }
     }
+  }
+}
+
+TEST_CASE("no schedule relies on buffers between the stages") {
+  const RunConfig config = config_of(DType::fp64, 3);
+  const Record oracle = record_oracle(config);
+  for (const ScheduleFlags& flags : all_flags(2)) {
+    INFO(name_of(flags));
+    Groups groups(4, {.synchronous_sends = true});
+    const Record record =
+        record_run<ScheduleTrainer>(config, *groups.group, &groups.node_memory, flags);
+    if (groups.group->rank() != 0) continue;
+    require_none(differences(oracle, record, bounds_for(config.dtype), config.optimizer));
+  }
+}
+
+TEST_CASE("activations are those of the slots, by the README's formula") {
+  // 4 parts of 2 stages: h.0 with the embeddings or without; T = 16, C = 32, NH = 4, in fp32.
+  RunConfig config = split_config(DType::fp32, 3);
+  const size_t rows = 3 * 16, c = 32, heads = 4, size = 4;
+  const auto bytes = [&](size_t blocks, bool is_last) {
+    return (rows * (blocks * (16 * c + heads + 4) + c) + (is_last ? rows * (c + 2) : 0)) * size;
+  };
+  const auto activations = [&](const ScheduleFlags& flags, size_t stage) {
+    return predict<ScheduleTrainer>(
+               config, {.pipeline_size = 2, .rank = stage, .pipeline_links = kNumLinks}, flags)
+        .device[Category::activations];
+  };
+  const std::vector<size_t> two = {2, 2}, four = {1, 1, 1, 1};
+  CHECK(activations({.order = Order::one_f_one_b, .stage_layers = two}, 0) == 2 * bytes(2, false));
+  CHECK(activations({.order = Order::one_f_one_b, .stage_layers = two}, 1) == bytes(2, true));
+  for (size_t stage : {0, 1}) {
+    CHECK(activations({.order = Order::zb_h1, .stage_layers = two}, stage) ==
+          2 * bytes(2, stage == 1));
+    // The last part is on the last stage, or on the first one in a V.
+    CHECK(activations({.order = Order::interleaved, .stage_layers = four}, stage) ==
+          (stage == 0 ? 5 : 3) * bytes(1, stage == 1));
+    CHECK(activations({.order = Order::zb_v, .stage_layers = four}, stage) ==
+          4 * bytes(1, stage == 0));
   }
 }
 

@@ -20,7 +20,7 @@ using enum ActionKind;
 
 struct Size {
   Order order;
-  Placement placement;
+  ChunkPlacement placement;
   size_t m;
 };
 
@@ -88,7 +88,7 @@ TEST_CASE("with enough micro-batches the bubbles are the papers'") {
   // In units of a stage's forward, for p = 4: (p - 1) 3; an v-th of that; a third; half of that.
   const size_t p = 4, m = 8;
   const auto bubble = [&](Order order, size_t chunks) {
-    const Placement at = placement_of(order, p, chunks);
+    const ChunkPlacement at = placement_of(order, p, chunks);
     const double all = static_cast<double>(unit_time(order, at, m));
     return (all - 3.0 * static_cast<double>(m * at.num_chunks)) /
            static_cast<double>(at.num_chunks);
@@ -104,7 +104,7 @@ TEST_CASE("1F1B is lesson 08's") {
   for (size_t p = 1; p <= 8; ++p) {
     for (size_t m = 1; m <= 32; ++m) {
       CAPTURE(p, m);
-      const Placement at = placement_of(Order::one_f_one_b, p, 1);
+      const ChunkPlacement at = placement_of(Order::one_f_one_b, p, 1);
       const Schedule ours = complete(make_work(Order::one_f_one_b, at, m), at, true);
       const Schedule theirs = make_schedule(ScheduleKind::one_f_one_b, p, m);
       REQUIRE(ours.size() == theirs.size());
