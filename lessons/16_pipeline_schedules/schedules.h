@@ -32,7 +32,7 @@ ChunkPlacement placement_of(Order order, size_t num_stages, size_t num_chunks);
 //   1f1b         min(m, p - s)
 //   interleaved  min(m v, 2 (p - s - 1) + (v - 1) p + 1)
 //   zb-h1        min(m, p)
-//   zb-v         min(2 m, 2 p)
+//   zb-v         min(2 m, 2 p), or fewer if m < 2 p - 1
 size_t max_in_flight(Order order, const ChunkPlacement& placement, size_t stage,
                      size_t num_micro_batches);
 

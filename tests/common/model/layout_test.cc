@@ -132,7 +132,8 @@ TEST_CASE("activations and workspace take what the READMEs' formulas say") {
   if (config.num_heads % n != 0) return;
   // A whole model, and its two stages: the first has a block, the second the others.
   const ModelPart part = GENERATE(ModelPart{}, ModelPart{.end = 3}, ModelPart{.first = 3});
-  const Layout layout(config, 1, {part.first, part.end, n - 1, n});
+  const Layout layout(
+      config, 1, {.first = part.first, .end = part.end, .tensor_rank = n - 1, .tensor_size = n});
   const size_t r = batch * tokens, c = config.hidden, nh = config.num_heads / n;
   const size_t l = part.first == 3 ? config.num_layers - 1 : part.end == 3 ? 1 : config.num_layers;
   const size_t last = part.end == 3 ? 0 : 1;

@@ -17,13 +17,13 @@ using enum ActionKind;
 TEST_CASE("a placement is looped or a V") {
   const ChunkPlacement looped = {3, 2, false}, v = {3, 2, true};
   const auto stages = [](const ChunkPlacement& placement) {
-    std::vector<size_t> stages;
+    std::vector<size_t> found;
     for (size_t part = 0; part < placement.num_parts(); ++part) {
       const ChunkPlace place = placement.place_of(part);
       CHECK(placement.part_at(place.stage, place.chunk) == part);
-      stages.push_back(place.stage);
+      found.push_back(place.stage);
     }
-    return stages;
+    return found;
   };
   CHECK(stages(looped) == std::vector<size_t>{0, 1, 2, 0, 1, 2});
   CHECK(stages(v) == std::vector<size_t>{0, 1, 2, 2, 1, 0});
