@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <random>
+#include <utility>
 
 #include "common/schedule/check.h"
 #include "common/schedule/greedy.h"
@@ -73,12 +74,17 @@ Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& 
                    size_t max_trials) {
   check(problem.max_slots.size() == problem.placement.num_stages, "find_work: slots by stage");
   Schedule best;
-  double shortest = kInfinity;
+  std::pair<double, size_t> lowest = {kInfinity, 0};  // time, slots
   const auto consider = [&](Schedule work) {
     const double time = work.empty() ? kInfinity : time_of(problem, work);
-    if (time == kInfinity || time > shortest) return;
+    if (time == kInfinity || time > lowest.first) return;
+    size_t slots = 0;
+    for (const StageSchedule& stage : complete(work, problem.placement, false)) {
+      slots += num_slots(stage);
+    }
+    if (std::pair(time, slots) > lowest) return;
     best = std::move(work);
-    shortest = time;
+    lowest = {time, slots};
   };
   for (const GreedyRule& rule : all_rules()) consider(greedy_work(problem, rule));
   for (const Schedule& work : known) consider(work);
@@ -91,7 +97,7 @@ Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& 
     const size_t from = draw(stage.size()), reach = 1 + draw(6);
     const size_t to =
         draw(2) == 0 ? from - std::min(from, reach) : std::min(stage.size() - 1, from + reach);
-    // Lists that take as long are taken too: they may lead to faster ones.
+    // Lists that are as good are taken too: they may lead to better ones.
     if (from != to && move_action(stage, from, to)) consider(std::move(work));
   }
   return best;

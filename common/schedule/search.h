@@ -21,7 +21,8 @@ struct ScheduleProblem {
 // are.
 double time_of(const ScheduleProblem& problem, const Schedule& work);
 
-// Returns the fastest work that it finds: no slower than any of `known` that fits into the memory.
+// Returns the fastest work that it finds, and among those that are equally fast the one with fewest
+// slots: no slower than any of `known` that fits into the memory.
 // First it makes lists by itself, each by a rule: a stage does what it can do earliest, and halves
 // for the weights where it would wait otherwise. Then it moves single actions of the best list
 // forward or back, as long as that makes it faster. For each chunk, each kind of work goes through

@@ -21,13 +21,24 @@ Timeline ideal_timeline(const PipelinePlan& plan) {
 }  // namespace
 
 std::string units_text(const Layout& layout) {
-  const auto name = [&](const Operation& operation) { return layout.unit(operation.unit).name; };
-  // The classifier has no unit of its own.
-  const bool classifies = layout.has(OperationKind::classifier);
-  const std::vector<Operation>& operations = layout.operations();
-  const std::string first = name(operations.front());
-  const std::string last = name(operations[operations.size() - (classifies ? 2 : 1)]);
-  return concat(first, first == last ? "" : " to " + last, classifies ? " and classifier" : "");
+  std::string text;
+  size_t begin = 0;  // of a chunk, among the operations of the layout
+  const auto add_chunk = [&](size_t count) {
+    const Operation* const operations = &layout.operations()[begin];
+    const auto name = [&](size_t i) { return layout.unit(operations[i].unit).name; };
+    // The classifier has no unit of its own.
+    const bool classifies = operations[count - 1].kind == OperationKind::classifier;
+    const std::string first = name(0), last = name(count - (classifies ? 2 : 1));
+    text += concat(begin == 0 ? "" : ", ", first, first == last ? "" : " to " + last,
+                   classifies ? " and classifier" : "");
+    begin += count;
+  };
+  const std::vector<ModelPart::Chunk>& others = layout.part().more_chunks;
+  size_t num_others = 0;
+  for (const ModelPart::Chunk& chunk : others) num_others += chunk.end - chunk.first;
+  add_chunk(layout.operations().size() - num_others);
+  for (const ModelPart::Chunk& chunk : others) add_chunk(chunk.end - chunk.first);
+  return text;
 }
 
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {

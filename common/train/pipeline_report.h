@@ -20,7 +20,8 @@ struct PipelinePlan {
   Links links = Links::few;
 };
 
-// Names the units of a stage, as in "h.3 to ln_f and classifier".
+// Names the units of a stage, as in "h.3 to ln_f and classifier", or in "wte to h.0, h.4" if it has
+// two chunks.
 std::string units_text(const Layout& layout);
 
 // Returns lines for the header: the stages with their shares of the matrix products, their balance

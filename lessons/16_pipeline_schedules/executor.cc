@@ -25,6 +25,7 @@ void ChunkPipeline::run(const Step& step) {
   for (Work& work : activation_sent_) work.wait(context_.stream);
   for (Work& work : gradient_sent_) work.wait(context_.stream);
   times_.stage.all += seconds_since(begin);
+  ++times_.steps;
   if (is_first_step_) times_ = {};  // the first step is slower, since it touches new memory
   is_first_step_ = false;
 }
@@ -102,6 +103,7 @@ void ChunkPipeline::reduce_embedding(TensorView gradients) {
 
 void ChunkPipeline::evaluate(size_t batch, size_t num_sequences) {
   Stream& stream = context_.stream;
+  const ChunkTimes times = times_;  // what is measured here does not count
   const size_t micro_batch_size = context_.config.micro_batch_size;
   for (size_t first = 0; first < num_sequences; first += micro_batch_size) {
     for (size_t chunk = 0; chunk < placement_.num_chunks; ++chunk) {
@@ -130,6 +132,7 @@ void ChunkPipeline::evaluate(size_t batch, size_t num_sequences) {
       }
     }
   }
+  times_ = times;
 }
 
 void ChunkPipeline::recv(const Action& action, TensorView buffer) {

@@ -14,11 +14,11 @@
 
 namespace ladder {
 
-// The seconds of a stage's work, and of the work within that is the classifier's. `message` is the
-// shortest receive: one that found its message waiting.
+// The seconds of a stage's work in so many steps, and of the part of it that is the classifier's.
+// `message` is the shortest receive: one that found its message waiting.
 struct ChunkTimes {
   StageTimes stage;
-  double classifier = 0, message = 0;
+  double classifier = 0, message = 0, steps = 0;
 };
 
 // ChunkPipeline is one stage of a pipeline, like lesson 08's Pipeline. What differs: a message

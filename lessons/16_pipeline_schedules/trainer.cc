@@ -1,6 +1,8 @@
 #include "lessons/16_pipeline_schedules/trainer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "common/train/report.h"
 #include "common/train/validators.h"
@@ -67,8 +69,29 @@ double ScheduleTrainer::evaluate(size_t num_batches) {
 }
 
 std::string ScheduleTrainer::report() {
-  return bubble_text(plan_.pipeline,
-                     times_of_stages(context_.ranks->world, pipeline_.times().stage));
+  Communicator& world = context_.ranks->world;
+  const std::string bubble =
+      bubble_text(plan_.pipeline, times_of_stages(world, pipeline_.times().stage));
+  return bubble.empty() ? bubble : bubble + times_text();
+}
+
+std::string ScheduleTrainer::times_text() {
+  Communicator& world = context_.ranks->world;
+  const ChunkTimes& own = pipeline_.times();
+  const double runs = own.steps * static_cast<double>(context_.config.num_micro_batches(1));
+  const auto ms = [&](double seconds) { return 1000 * sum_over(world, seconds) / runs; };
+  const double forward = ms(own.stage.forward - own.classifier), input = ms(own.stage.backward);
+  const double weight = ms(own.stage.weight), classifier = ms(own.classifier);
+  // The shortest of all; stages that receive nothing have none.
+  std::vector<double> messages(world.size());
+  for (size_t rank = 0; rank < world.size(); ++rank) {
+    messages[rank] = sum_over(world, rank == world.rank() ? own.message : 0);
+  }
+  std::erase(messages, 0);
+  const double message = messages.empty() ? 0 : 1000 * std::ranges::min(messages);
+  return format("  for --schedule auto: --times %.3g,%.3g,%.3g,%.3g,%.2g\n", forward,
+                weight > 0 ? input : input / 2, weight > 0 ? weight : input / 2, classifier,
+                message);
 }
 
 }  // namespace ladder

@@ -35,6 +35,9 @@ class ScheduleTrainer {
   std::string report();
 
  private:
+  // Returns the flag that gives the search the times that were measured. Collective.
+  std::string times_text();
+
   TrainerContext context_;
   ChunkPlan plan_;
   size_t stage_;

@@ -142,6 +142,21 @@ TEST_CASE("activations are those of the slots, by the README's formula") {
   }
 }
 
+TEST_CASE("evaluations are not in the times that are reported") {
+  Groups groups(4);
+  Session<ScheduleTrainer> session(config_of(DType::fp32, 3), *groups.group, nullptr,
+                                   {.order = Order::zb_v});
+  ScheduleTrainer& trainer = *session.trainer;
+  trainer.step();
+  trainer.evaluate(1);
+  CHECK(trainer.report().empty());  // the first step is not either
+  trainer.step();
+  const std::string report = trainer.report();
+  CHECK_THAT(report, Contains("bubble of zb-v") && Contains("--times "));
+  trainer.evaluate(1);
+  CHECK(trainer.report() == report);
+}
+
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
   for (Order order : kOrders) {
     require_negative_control<ScheduleTrainer>(split_config(DType::fp64, 6),
