@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/checkpoint/json_place.h"
+#include "common/checkpoint/model_json.h"
 #include "common/checkpoint/overlap.h"
 #include "common/model/description.h"
 #include "common/model/slices.h"
@@ -152,17 +153,6 @@ void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
   }
 }
 
-Gpt2Config parse_model(const Json& json, const JsonPlace& place) {
-  constexpr size_t kMost = 1'000'000'000;
-  const Gpt2Config model = {.num_layers = place.number(json, "layers", 1, 10'000),
-                            .num_heads = place.number(json, "heads", 1, 10'000),
-                            .hidden = place.number(json, "hidden", 1, 1'000'000),
-                            .vocab_size = place.number(json, "vocab", 1, kMost),
-                            .sequence_length = place.number(json, "sequence_length", 1, kMost)};
-  if (model.hidden % model.num_heads != 0) place.refuse("the heads do not divide hidden");
-  return model;
-}
-
 ProcessGrid parse_layout(const Json& json, const JsonPlace& place) {
   ProcessGrid grid;
   size_t left = kMostRanks;
@@ -237,15 +227,10 @@ std::string in_lines(const Json& object) {
 }  // namespace
 
 std::string to_text(const CheckpointIndex& index) {
-  const auto& [layers, heads, hidden, vocab, sequence_length] = index.model;
   const ProcessGrid& grid = index.layout;
   Json json = {{"format", kFormat}, {"version", CheckpointIndex::kVersion}};
   json["lesson"] = index.lesson;
-  json["model"] = {{"layers", layers},
-                   {"heads", heads},
-                   {"hidden", hidden},
-                   {"vocab", vocab},
-                   {"sequence_length", sequence_length}};
+  json["model"] = to_json(index.model);
   json["layout"] = {{"pipeline", grid.pipeline_size},
                     {"data", grid.data_size},
                     {"context", grid.context_size},

@@ -139,8 +139,11 @@ Work Communicator::run_on_queue(Stream& stream, const Task& task, size_t payload
   const Range range(name_of(purpose), name_of(request.collective));
   if (worker_) worker_->drain();  // enqueue may compare calls on the host
   const TrafficKey key = key_of(request, purpose);
-  const double wire = wire_bytes(request.collective, size(), payload_bytes);
-  account_->ledger_.add(key, {.moved = {static_cast<size_t>(wire)}, .by_formula = true});
+  size_t wire = static_cast<size_t>(wire_bytes(request.collective, size(), payload_bytes));
+  if (!request.counts.are_equal()) {
+    wire = payload_bytes - request.counts.of(rank(), rank()) * size_of(request.in.dtype());
+  }
+  account_->ledger_.add(key, {.moved = {wire}, .by_formula = true});
   const auto report = [account = account_, key](const auto& times) {
     account->ledger_.add(
         key, {.busy_seconds = times.busy_seconds, .exposed_seconds = times.exposed_seconds});
@@ -256,7 +259,21 @@ Work Communicator::all_to_all(Stream& stream, TensorView out, ConstTensorView in
                               CallOptions options) {
   check_parts("all_to_all", in, out, 1);
   check(in.num_elements() % size() == 0, "all_to_all: elements do not divide among the ranks");
-  return run(stream, {Collective::all_to_all, out, in}, in.num_elements(), options);
+  return all_to_all(stream, out, in, PairCounts(size(), in.num_elements() / size()), options);
+}
+
+Work Communicator::all_to_all(Stream& stream, TensorView out, ConstTensorView in,
+                              const PairCounts& counts, CallOptions options) {
+  check_present("all_to_all", out);
+  check_present("all_to_all", in);
+  check(out.dtype() == in.dtype() && out.device() == in.device(),
+        "all_to_all: buffers of two dtypes, or on two devices");
+  check(counts.num_ranks() == size(), "all_to_all: counts of another number of ranks");
+  check(in.num_elements() == counts.sent(rank()) && out.num_elements() == counts.received(rank()),
+        "all_to_all: the buffers do not have the elements that are counted");
+  Request request = {Collective::all_to_all, out, in};
+  request.counts = counts;
+  return run(stream, request, in.num_elements(), options);
 }
 
 Work Communicator::send(Stream& stream, ConstTensorView buffer, size_t to, CallOptions options) {

@@ -87,6 +87,13 @@ class Communicator final {
   // out[r * n + i] = in_r[rank() * n + i], where n = elements / size(). REQUIRES: `out` and `in` do
   // not overlap, and size() divides their elements.
   Work all_to_all(Stream& stream, TensorView out, ConstTensorView in, CallOptions options);
+  // Does the same with another number of elements for each pair of ranks (pair_counts.h): with
+  // n = counts.of(r, rank()), out[counts.begin_received(r, rank()) + i] =
+  // in_r[counts.begin_sent(r, rank()) + i] for all i < n. The ledger counts the bytes of `in`.
+  // REQUIRES: all ranks give the same counts, `out` has counts.received(rank()) elements, `in` has
+  // counts.sent(rank()), and they do not overlap.
+  Work all_to_all(Stream& stream, TensorView out, ConstTensorView in, const PairCounts& counts,
+                  CallOptions options);
   // Moves a buffer between two ranks of the group, which make matching calls. A send may last until
   // its recv is called. A recv does not wait for this rank's sends in the background, but on a
   // device's queue it runs after the sends before it.

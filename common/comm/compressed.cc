@@ -117,8 +117,11 @@ void CompressedSum::decode(Stream& stream, const Piece& piece, const Transport& 
 
 Request CompressedSum::scatter(const Piece& piece, const Transport& transport) const {
   const size_t words = transport.size() * piece.words;
-  return {Collective::all_to_all, area_of(areas_.in_, piece.area, 1, words).reshape({words}),
-          area_of(areas_.out_, piece.area, 1, words).reshape({words})};
+  Request request = {Collective::all_to_all,
+                     area_of(areas_.in_, piece.area, 1, words).reshape({words}),
+                     area_of(areas_.out_, piece.area, 1, words).reshape({words})};
+  request.counts = PairCounts(transport.size(), piece.words);
+  return request;
 }
 
 Request CompressedSum::gather(const Piece& piece, const Transport& transport) const {

@@ -8,13 +8,20 @@ namespace ladder {
 namespace {
 
 // The axes on which ranks sum. Pipeline stages only send and receive.
-constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding};
+constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding,
+                                 Axis::expert_data};
+
+// Returns whether every rank is a group of one on this axis. If experts are not divided, the ranks
+// that hold the same ones are those of the data axis, which has its group.
+bool is_alone(Axis axis, const ProcessGrid& grid) {
+  return grid.size(axis) == 1 || (axis == Axis::expert_data && grid.expert_size == 1);
+}
 
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
   const auto alone = [&] {
     return std::make_unique<Communicator>(std::make_unique<OneRank>(world.device()));
   };
-  if (grid.size(axis) == 1) return alone();
+  if (is_alone(axis, grid)) return alone();
   const ProcessGrid::Group group = grid.group(axis);
   std::unique_ptr<Communicator> ranks = world.split_axis(axis, group.color);
   check(ranks->rank() == group.rank && ranks->size() == group.size,
@@ -26,7 +33,7 @@ std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const Pro
 }
 
 size_t elements_of(Axis axis, const ProcessGrid& grid) {
-  return grid.size(axis) == 1 ? 0 : most_staging_elements(grid.size(axis));
+  return is_alone(axis, grid) ? 0 : most_staging_elements(grid.size(axis));
 }
 
 }  // namespace
@@ -34,7 +41,8 @@ size_t elements_of(Axis axis, const ProcessGrid& grid) {
 GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   check(world.size() == grid.world_size() && world.rank() == grid.rank,
         "the grid is not that of these ranks");
-  for (Axis axis : {Axis::data, Axis::context, Axis::tensor, Axis::pipeline}) {
+  for (Axis axis :
+       {Axis::data, Axis::context, Axis::tensor, Axis::pipeline, Axis::expert, Axis::expert_data}) {
     groups_[axis] = group_on(axis, world, grid);
   }
   pipeline_gradients_ = group_on(Axis::pipeline, world, grid);

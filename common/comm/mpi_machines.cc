@@ -277,20 +277,14 @@ void MpiTransport::reduce_between_machines(Operation& operation) {
 
 void MpiTransport::all_to_all_between_machines(Operation& operation) {
   const Request& request = operation.request;
-  const size_t each = request.in.num_elements() / size(), mine = rank() * each;
+  const PairCounts& counts = request.counts;
   for (size_t r : machines_.here()) {
-    const TensorView to = part(request.out, r * each, each);
-    copy_in_thread(to, peer_memory(&Call::in, r, mine, each));
+    const size_t count = counts.of(r, rank());
+    const TensorView to = part(request.out, counts.begin_received(r, rank()), count);
+    copy_in_thread(to, peer_memory(&Call::in, r, counts.begin_sent(r, rank()), count));
     if (r != rank()) operation.moved.bytes += to.num_bytes();
   }
-  for_pieces(operation, each, piece_of_a_rank(), [&](size_t first, size_t count) {
-    const auto of = [&](const auto& view, size_t r) {
-      return part(view, r * each + first, machines_.is_here(r) ? 0 : count);
-    };
-    exchange(
-        operation, [&](size_t r) { return of(request.in, r); },
-        [&](size_t r) { return of(request.out, r); });
-  });
+  exchange_parts(operation, piece_of_a_rank(), true);
 }
 
 }  // namespace ladder

@@ -136,12 +136,30 @@ void MpiTransport::all_gather_by_messages(Operation& operation) {
 
 void MpiTransport::all_to_all_by_messages(Operation& operation) {
   const Request& request = operation.request;
-  const size_t each = request.in.num_elements() / size(), mine = rank() * each;
-  copy_in_thread(part(request.out, mine, each), part(request.in, mine, each));
-  for_pieces(operation, each, options_.piece_elements, [&](size_t first, size_t count) {
+  const PairCounts& counts = request.counts;
+  copy_in_thread(
+      part(request.out, counts.begin_received(rank(), rank()), counts.of(rank(), rank())),
+      part(request.in, counts.begin_sent(rank(), rank()), counts.of(rank(), rank())));
+  exchange_parts(operation, options_.piece_elements, false);
+}
+
+void MpiTransport::exchange_parts(Operation& operation, size_t most, bool between_machines) {
+  const Request& request = operation.request;
+  const PairCounts& counts = request.counts;
+  for_pieces(operation, counts.largest(), most, [&](size_t first, size_t count) {
+    const PairCounts piece = counts.piece(first, count);
+    const auto of = [&](const auto& view, size_t begin, size_t r, size_t n) {
+      const bool is_message = n > 0 && !(between_machines && machines_.is_here(r));
+      return is_message ? part(view, begin + first, n) : part(view, 0, 0);
+    };
     exchange(
-        operation, [&](size_t r) { return part(request.in, r * each + first, count); },
-        [&](size_t r) { return part(request.out, r * each + first, count); });
+        operation,
+        [&](size_t r) {
+          return of(request.in, counts.begin_sent(rank(), r), r, piece.of(rank(), r));
+        },
+        [&](size_t r) {
+          return of(request.out, counts.begin_received(r, rank()), r, piece.of(r, rank()));
+        });
   });
 }
 

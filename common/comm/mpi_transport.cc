@@ -122,6 +122,7 @@ Call MpiTransport::describe(const Request& request) const {
   call.dtype = view.dtype();
   call.elements = view.num_elements();
   if (!request.out.empty()) call.elements = std::max(call.elements, request.out.num_elements());
+  if (!request.counts.are_equal()) call.elements = request.counts.total();
   if (node_memory_ == nullptr) return call;
   const auto buffer_at = [&](const void* data) -> Call::Buffer {
     const auto place = node_memory_->find(data);
@@ -238,10 +239,14 @@ void MpiTransport::execute_shared(Operation& operation) {
       if (rank() == request.peer) reduce_here(request.out, 0, n);
       return;
     case Collective::all_to_all: {
-      const size_t each = n / size(), mine = rank() * each;
-      copy_in_thread(part(request.out, mine, each), part(request.in, mine, each));
+      const PairCounts& counts = request.counts;
+      const auto received = [&](size_t from) {
+        return part(request.out, counts.begin_received(from, rank()), counts.of(from, rank()));
+      };
+      copy_in_thread(received(rank()), part(request.in, counts.begin_sent(rank(), rank()),
+                                            counts.of(rank(), rank())));
       return for_peers(
-          [&](size_t peer) { copy_from(peer, part(request.out, peer * each, each), mine); });
+          [&](size_t peer) { copy_from(peer, received(peer), counts.begin_sent(peer, rank())); });
     }
     case Collective::send:
     case Collective::recv:

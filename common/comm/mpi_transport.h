@@ -84,6 +84,9 @@ class MpiTransport final : public Transport {
   void reduce_scatter_by_messages(Operation& operation);
   void all_gather_by_messages(Operation& operation);
   void all_to_all_by_messages(Operation& operation);
+  // Exchanges the parts of an all_to_all in pieces of `most` elements, if `between_machines` is
+  // true only those of ranks on two machines.
+  void exchange_parts(Operation& operation, size_t most, bool between_machines);
   void broadcast_by_messages(Operation& operation);
   void reduce_by_messages(Operation& operation);
 

@@ -101,7 +101,7 @@ void NcclTransport::check_peers() {
 
 void NcclTransport::enqueue(const Request& request, Stream& queue) {
   check_peers();
-  const auto& [collective, out, in, peer, reduction] = request;
+  const auto& [collective, out, in, peer, reduction, counts] = request;
   const bool is_transfer = collective == Collective::send || collective == Collective::recv;
   if (compare_ && !is_transfer) host_->compare(request);
 
@@ -130,13 +130,15 @@ void NcclTransport::enqueue(const Request& request, Stream& queue) {
                         "ncclReduce");
     }
     case Collective::all_to_all: {
-      const size_t each = n / size();
       nccl_check(ncclGroupStart(), "ncclGroupStart");
       for (size_t r = 0; r < size(); ++r) {
         const int to = static_cast<int>(r);
-        nccl_check(ncclSend(in.elements(r * each, {each}).data(), each, type, to, nccl_, stream),
-                   "ncclSend");
-        nccl_check(ncclRecv(out.elements(r * each, {each}).data(), each, type, to, nccl_, stream),
+        const ConstTensorView sent =
+            in.elements(counts.begin_sent(rank(), r), {counts.of(rank(), r)});
+        const TensorView received =
+            out.elements(counts.begin_received(r, rank()), {counts.of(r, rank())});
+        nccl_check(ncclSend(sent.data(), sent.num_elements(), type, to, nccl_, stream), "ncclSend");
+        nccl_check(ncclRecv(received.data(), received.num_elements(), type, to, nccl_, stream),
                    "ncclRecv");
       }
       return nccl_check(ncclGroupEnd(), "ncclGroupEnd");

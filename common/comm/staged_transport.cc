@@ -24,12 +24,11 @@ Blocks blocks_of(Collective collective, size_t size) {
       return {size, 1};
     case Collective::all_gather:
       return {1, size};
-    case Collective::all_to_all:
-      return {size, size};
     case Collective::send:
       return {1, 0};
     case Collective::recv:
       return {0, 1};
+    case Collective::all_to_all:  // its parts need not be equal
     case Collective::barrier:
       return {0, 0};
   }
@@ -96,6 +95,7 @@ void StagedTransport::give_up() {
 Moved StagedTransport::execute(const Request& request) {
   const ConstTensorView view = request.in.empty() ? request.out : request.in;
   if (view.device() == DeviceType::cpu) return host_->execute(request);
+  if (request.collective == Collective::all_to_all) return all_to_all(request);
   const Blocks blocks = blocks_of(request.collective, size());
   const size_t n = request.in.empty() ? request.out.num_elements() / blocks.out
                                       : request.in.num_elements() / blocks.in;
@@ -130,6 +130,38 @@ Moved StagedTransport::execute_piece(const Request& request, size_t first, size_
     copy_in(stream_, request.out, out, out_blocks, first, count);
     stream_.synchronize();  // the area is used again
   }
+  return moved;
+}
+
+Moved StagedTransport::all_to_all(const Request& request) {
+  const PairCounts& counts = request.counts;
+  const DType dtype = request.in.dtype();
+  const size_t most = staging_bytes_ / size_of(dtype) / size(), own = rank();
+  size_t first = 0;
+  Moved moved;
+  do {  // zero elements are a call too
+    const PairCounts piece = counts.piece(first, most);
+    const TensorView in = area_view(in_, dtype, 1, piece.sent(own));
+    const TensorView out = area_view(out_, dtype, 1, piece.received(own));
+    for (size_t r = 0; r < size(); ++r) {
+      const size_t n = piece.of(own, r);
+      if (n == 0) continue;
+      copy(stream_, in.elements(piece.begin_sent(own, r), {n}),
+           request.in.elements(counts.begin_sent(own, r) + first, {n}));
+    }
+    stream_.synchronize();
+    Request on_host = {Collective::all_to_all, out, in};
+    on_host.counts = piece;
+    moved += host_->execute(on_host);
+    for (size_t r = 0; r < size(); ++r) {
+      const size_t n = piece.of(r, own);
+      if (n == 0) continue;
+      copy(stream_, request.out.elements(counts.begin_received(r, own) + first, {n}),
+           out.elements(piece.begin_received(r, own), {n}));
+    }
+    stream_.synchronize();  // the area is used again
+    first += most;
+  } while (first < counts.largest());
   return moved;
 }
 

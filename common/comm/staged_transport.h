@@ -27,6 +27,8 @@ class StagedTransport final : public Transport {
   // Runs the operation on elements [first, first + count) of each rank's part of the buffers.
   // Returns the bytes moved between hosts.
   Moved execute_piece(const Request& request, size_t first, size_t count);
+  // Does the same for an all_to_all, whose parts may have different sizes, piece by piece.
+  Moved all_to_all(const Request& request);
 
   std::unique_ptr<Transport> host_;
   size_t staging_bytes_;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/comm/call_options.h"
+#include "common/comm/pair_counts.h"
 #include "kernels/runtime/stream.h"
 #include "kernels/runtime/tensor.h"
 
@@ -19,6 +20,7 @@ struct Request {
   ConstTensorView in;
   size_t peer = 0;  // the root, or the other rank of a send or recv
   Reduction reduction = Reduction::sum;
+  PairCounts counts = {};  // of an all_to_all
 };
 
 class Transport {

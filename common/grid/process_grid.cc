@@ -46,6 +46,10 @@ std::string_view name_of(Axis axis) {
       return "tensor";
     case Axis::embedding:
       return "embedding";
+    case Axis::expert:
+      return "expert";
+    case Axis::expert_data:
+      return "expert_data";
   }
   return "?";
 }
@@ -70,11 +74,17 @@ size_t ProcessGrid::size(Axis axis) const {
       return tensor_size;
     case Axis::embedding:
       return std::min<size_t>(pipeline_size, 2);
+    case Axis::expert:
+      return expert_size;
+    case Axis::expert_data:
+      return data_size / expert_size;
   }
   return 1;
 }
 
 size_t ProcessGrid::stride(Axis axis) const {
+  if (axis == Axis::expert) return stride(Axis::data);
+  if (axis == Axis::expert_data) return stride(Axis::data) * expert_size;
   size_t ranks = 1;  // the product of the sizes of all faster axes
   for (size_t i = kGridAxes.size(); kGridAxes[--i] != axis;) ranks *= size(kGridAxes[i]);
   return ranks;

@@ -11,8 +11,10 @@ namespace ladder {
 
 // The ranks between which something is communicated: all of them (world), those that differ only in
 // their place on one axis of the grid, or the first and the last pipeline stage, which both have a
-// copy of the token embedding (embedding).
-enum class Axis { world, pipeline, data, context, tensor, embedding };
+// copy of the token embedding (embedding). The data axis may be divided once more: expert_size
+// consecutive ranks of it hold different experts (expert), and ranks with the same place in their
+// groups hold the same ones (expert_data).
+enum class Axis { world, pipeline, data, context, tensor, embedding, expert, expert_data };
 
 std::string_view name_of(Axis axis);
 
@@ -25,6 +27,7 @@ inline constexpr std::array kGridAxes = {Axis::pipeline, Axis::data, Axis::conte
 struct ProcessGrid {
   size_t pipeline_size = 1, data_size = 1, context_size = 1, tensor_size = 1;
   size_t rank = 0;
+  size_t expert_size = 1;  // divides data_size
   // How many more groups the pipeline has, for schedules whose messages go both ways
   // (common/schedule/schedule.h, link_of).
   size_t pipeline_links = 0;
@@ -32,7 +35,7 @@ struct ProcessGrid {
   size_t world_size() const;
   // Returns the number of ranks in a group along the axis.
   size_t size(Axis axis) const;
-  // Returns this rank's place on the axis. REQUIRES: one of kGridAxes.
+  // Returns this rank's place on the axis. REQUIRES: one of kGridAxes, expert or expert_data.
   size_t place(Axis axis) const { return rank / stride(axis) % size(axis); }
   // Returns the rank that differs in its place on this axis alone. REQUIRES: one of kGridAxes, and
   // `other` < size(axis).

@@ -119,6 +119,7 @@ Traffic& Traffic::operator+=(const Traffic& more) {
   moved += more.moved;
   by_formula = by_formula || more.by_formula;
   encoded = encoded || more.encoded;
+  at_most = at_most || more.at_most;
   return *this;
 }
 

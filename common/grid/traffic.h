@@ -91,10 +91,15 @@ struct Traffic {
   Moved moved = {};
   bool by_formula = false;  // true: moved.bytes are wire_bytes, since another library moved them
   bool encoded = false;     // true: an all_reduce that was an all_to_all and an all_gather
+  // True for a prediction of an all_to_all whose bytes depend on the data: a rank has at most so
+  // many to send, and it may have to send all of them to other ranks.
+  bool at_most = false;
 
   Traffic& operator+=(const Traffic& more);
   // Returns a prediction of the same calls made n times.
-  Traffic times(size_t n) const { return {.calls = n * calls, .payload_bytes = n * payload_bytes}; }
+  Traffic times(size_t n) const {
+    return {.calls = n * calls, .payload_bytes = n * payload_bytes, .at_most = at_most};
+  }
   // Compares calls and payload, not times.
   friend bool operator==(const Traffic& a, const Traffic& b) {
     return a.calls == b.calls && a.payload_bytes == b.payload_bytes;

@@ -119,9 +119,16 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   };
   using Kind = ActivationSpec::Kind;
   input_ = make({"input", Kind::rows, hidden_});
-  for (size_t index = 0; index < layout.count(OperationKind::block); ++index) {
+  for (const Operation& operation : layout.operations()) {
+    if (operation.kind != OperationKind::block) continue;
+    const size_t index = operation.index;
     std::vector<Tensor>& block = blocks_.emplace_back();
     for (size_t i = 0; i < block_specs_.size(); ++i) {
+      const size_t step = block_specs_[i].step;
+      if (!operation.has_mlp && (step == BlockStep::fc || step == BlockStep::gelu)) {
+        block.emplace_back();
+        continue;
+      }
       block.push_back(find_shared(index, i) == nullptr ? make(block_specs_[i]) : Tensor());
     }
   }
@@ -160,7 +167,8 @@ Shape Activations::shape_of(const ActivationSpec& spec) const {
 BlockActivations Activations::block(size_t index) const {
   BlockActivations views;
   for (size_t i = 0; i < views.size(); ++i) {
-    views[i] = tensor(index, i).view().elements(0, shape_of(block_specs_[i]));
+    const TensorView whole = tensor(index, i);
+    if (!whole.empty()) views[i] = whole.elements(0, shape_of(block_specs_[i]));
   }
   return views;
 }

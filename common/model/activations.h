@@ -31,7 +31,7 @@ struct ActivationSpec {
   bool is_gathered = false;
 };
 
-// Returns the tensors of a transformer block, in the order of BlockActivation::Index.
+// Returns a block's tensors, by BlockActivation::Index. With experts it has no fc and no gelu.
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
 
 // Allocates one such tensor for `rows` rows. `dtype` is the compute dtype.

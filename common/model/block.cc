@@ -19,6 +19,24 @@ View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
 
+// Computes workspace.narrow, the gradient with respect to ln_2, from that with respect to `out`.
+void mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
+                  const BlockActivations& a, const ConstUnitView& w,
+                  const BlockWorkspace& workspace, const TensorParallel& tensor) {
+  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
+  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
+  linear_backward_weight(stream, g[P::mlp_proj_weight], {}, d_out, a[A::gelu]);
+  bias_backward(stream, g[P::mlp_proj_bias], d_residual);
+  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_2], room);
+  gelu_backward(stream, wide, wide, a[A::fc]);
+  linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
+  Work sum = tensor.enter_backward(stream, narrow);
+  normed.work.wait(stream);
+  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, normed.rows);
+  sum.wait(stream);
+}
+
 }  // namespace
 
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
@@ -64,36 +82,26 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                     const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
                     const BlockWorkspace& workspace, const TensorParallel& tensor,
-                    const ContextParallel& context) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
-  const TensorView logsumexp = a[A::logsumexp];
+                    const ContextParallel& context, bool has_mlp) {
+  const TensorView narrow = workspace.narrow, room = workspace.gathered;
   const TensorView d_norm = tensor.own_rows(narrow, d_residual.shape()[0]);
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
-  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
-  linear_backward_weight(stream, g[P::mlp_proj_weight], {}, d_out, a[A::gelu]);
-  bias_backward(stream, g[P::mlp_proj_bias], d_residual);
-  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_2], room);
-  gelu_backward(stream, wide, wide, a[A::fc]);
-  linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
-  Work sum = tensor.enter_backward(stream, narrow);
-  normed.work.wait(stream);
-  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, normed.rows);
-  sum.wait(stream);
+  const TensorView logsumexp = a[A::logsumexp];
+  if (has_mlp) mlp_backward(stream, d_residual, g, a, w, workspace, tensor);
   layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_norm, a[A::middle],
                      w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
-  const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
+  const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
   const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room);
   linear_backward_input(stream, dattention, d_middle, w[P::attn_proj_weight]);
   linear_backward_weight(stream, g[P::attn_proj_weight], {}, d_middle, a[A::attention]);
   bias_backward(stream, g[P::attn_proj_bias], d_residual);
-  normed = tensor.enter_again(stream, a[A::ln_1], room);
+  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_1], room);
   context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
                    by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
                    logsumexp, by_sequence(a[A::qkv], logsumexp));
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
-  sum = tensor.enter_backward(stream, narrow);
+  Work sum = tensor.enter_backward(stream, narrow);
   normed.work.wait(stream);
   linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], dqkv, normed.rows);
   sum.wait(stream);

@@ -66,6 +66,8 @@ struct BlockStep {
 // A set of steps.
 using BlockSteps = std::bitset<BlockStep::kCount>;
 inline constexpr BlockSteps kAllBlockSteps = (1U << BlockStep::kCount) - 1;
+// The steps of a block that has experts: those before the MLP.
+inline constexpr BlockSteps kStepsBeforeMlp = (1U << BlockStep::fc) - 1;
 // The steps that read no weights.
 inline constexpr BlockSteps kStepsWithoutWeights =
     1U << BlockStep::attention | 1U << BlockStep::gelu;
@@ -88,11 +90,13 @@ void block_forward(Stream& stream, const BlockActivations& activations, ConstTen
 
 // Turns d_residual (n, C) from the gradient with respect to the block's output into that with
 // respect to its input, and adds the parameters' gradients to `gradients`. `activations` and `in`
-// are those of forward; `out` is not read. Asynchronous on the stream.
+// are those of forward; `out` is not read. If the block has no MLP, workspace.narrow must be the
+// gradient with respect to ln_2 (R, C). Asynchronous on the stream.
 void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradients,
                     const BlockActivations& activations, ConstTensorView in,
                     const ConstUnitView& weights, const BlockWorkspace& workspace,
-                    const TensorParallel& tensor, const ContextParallel& context);
+                    const TensorParallel& tensor, const ContextParallel& context,
+                    bool has_mlp = true);
 
 // Does the same in two halves, with the same bits. The first half turns d_residual into the
 // gradient with respect to the block's input, which the block before waits for, and adds the

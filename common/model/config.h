@@ -8,6 +8,16 @@
 
 namespace ladder {
 
+// Experts in place of the MLP of some transformer blocks. A router sends each token to a few of a
+// block's experts, each of which is an MLP. [Shazeer17]
+struct ExpertsConfig {
+  size_t num_experts = 0;  // E: the experts of such a block; 0 = every block has an MLP
+  size_t per_token = 1;    // k: how many of them a token goes to
+  size_t every = 1;        // n: blocks n - 1, 2n - 1, ... have experts
+
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
 struct Gpt2Config {
   size_t num_layers = 0;       // L
   size_t num_heads = 0;        // NH
@@ -15,7 +25,12 @@ struct Gpt2Config {
   size_t vocab_size = 0;       // V
   size_t sequence_length = 0;  // T: the model's positions, and the tokens of a training sequence
 
+  ExpertsConfig experts = {};
+
   size_t head_size() const { return hidden / num_heads; }
+  bool has_experts(size_t block) const {
+    return experts.num_experts > 0 && (block + 1) % experts.every == 0;
+  }
 };
 
 // A named size, with the defaults that suit it.

@@ -36,6 +36,9 @@ struct ParameterSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParameterSpec> parameters;
+  // If it is not 0, the parameters are those of so many experts, one expert after the other. Ranks
+  // of an expert-parallel group hold an equal part of the experts each.
+  size_t num_experts = 0;
 };
 
 // The kinds of operations on the tokens of a micro-batch. Letters: V vocabulary, T tokens in a
@@ -43,7 +46,9 @@ struct UnitSpec {
 enum class OperationKind {
   token_embedding,     // looks up each token in a table (V, C), which begins the residual stream
   position_embedding,  // adds to each token the row of its position in a table (T, C)
-  block,               // a transformer block
+  block,               // a transformer block; up to its second layernorm if it has experts
+  router,              // chooses the experts of each token, which take the place of the block's MLP
+  experts,             // runs each token through its experts, and adds to the residual stream
   final_norm,          // the layernorm before the classifier
   classifier           // logits over the vocabulary, and the loss
 };
@@ -53,13 +58,14 @@ enum class OperationKind {
 struct Operation {
   OperationKind kind;
   size_t unit;
-  size_t index = 0;          // its number among the operations of its kind
+  size_t index = 0;          // its number among those of its kind; that of the block for experts
   double forward_flops = 0;  // FLOP of its matrix products in forward, for one token
   // How often tensor-parallel ranks sum a vector of C elements for each token, in forward and
   // backward together.
   size_t tensor_sums = 0;
   bool backward_reads_weights = false;  // whether it reads its weights in the backward pass
   bool starts_stage = true;             // whether a pipeline may be cut just before it
+  bool has_mlp = true;                  // of a block: false if its MLP is a router and experts
 };
 
 // A model: its units in the order of their first use, its operations in the order of forward.
@@ -72,13 +78,17 @@ struct ModelDescription {
 
   // Returns the number of parameters. A unit counts once, however many operations use it.
   size_t num_parameters() const;
+  // Returns the number of parameters that one token uses: those of k experts instead of all E.
+  size_t num_active_parameters() const;
   // Returns the FLOP of the matrix products of forward and backward for one token: 6 for each
-  // parameter, and 12 L C T for attention with L layers. [Chowdhery22 PaLM, appendix B]
+  // parameter that it uses, and 12 L C T for attention with L layers. [Chowdhery22 PaLM, appendix
+  // B]
   double flops_per_token() const;
 };
 
 // Returns the description of a GPT-2 with L layers. Its units are wte, wpe, h.0 to h.L-1 and ln_f.
-// It has one operation for each unit, and then the classifier, which uses wte again.
+// It has one operation for each unit, and then the classifier, which uses wte again. If block i has
+// experts, units h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP.
 ModelDescription describe(const Gpt2Config& config);
 
 }  // namespace ladder

@@ -39,18 +39,22 @@ void for_sequences(TensorView rows, const ModelPart& part, const Activations& a,
 }  // namespace
 
 Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-           TensorParallel tensor, RecomputePlan plan, ContextParallel context)
+           TensorParallel tensor, RecomputePlan plan, ContextParallel context, Mixture* mixture)
     : layout_(layout),
       parameters_(parameters),
       gradients_(gradients),
       tensor_(std::move(tensor)),
       plan_(std::move(plan)),
       context_(std::move(context)),
+      mixture_(mixture),
       training_(ladder::training_walk(layout, plan_)),
       evaluation_(evaluation_walk(layout)) {
+  check(mixture != nullptr || !layout.has(OperationKind::experts),
+        "Gpt2: nothing runs the experts");
   const bool recomputes =
       std::ranges::any_of(training_, [](const Use& use) { return use.pass == Pass::recompute; });
-  if (!recomputes) halves_ = in_two_halves(layout, training_);
+  if (!recomputes && !layout.has(OperationKind::experts))
+    halves_ = in_two_halves(layout, training_);
 }
 
 template <class Body>
@@ -115,7 +119,11 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
     }
     case OperationKind::block:
       return block_forward(stream, a.block(operation.index), a.block_input(operation.index),
-                           weights, scratch, tensor_, context_);
+                           weights, scratch, tensor_, context_,
+                           operation.has_mlp ? kAllBlockSteps : kStepsBeforeMlp);
+    case OperationKind::router:
+    case OperationKind::experts:
+      return mixture_->forward(stream, operation, a.block(operation.index), weights);
     case OperationKind::final_norm:
       return layernorm_forward(stream, a.final_norm(), a.final_mean(), a.final_rstd(), a.output(),
                                weights[0], weights[1]);
@@ -198,6 +206,11 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     }
     case OperationKind::block:
       return backward_block(stream, operation, a, workspace, use, hooks);
+    case OperationKind::router:
+    case OperationKind::experts:
+      return mixture_->backward(stream, operation, workspace.block(a).narrow, d_residual,
+                                gradient(use, hooks), a.block(operation.index),
+                                weights(use, hooks));
     case OperationKind::final_norm: {
       const UnitView gradients = gradient(use, hooks);
       fill(stream, d_residual, 0);
@@ -216,10 +229,15 @@ void Gpt2::backward_block(Stream& stream, const Operation& operation, const Acti
   if (use.pass == Pass::backward_weight) {
     return block_backward_weight(stream, gradient(use, hooks), block);
   }
-  const auto backward = use.pass == Pass::backward ? block_backward : block_backward_input;
-  backward(stream, workspace.d_residual(a), gradient(use, hooks), block,
-           a.block_input(operation.index), weights(use, hooks), workspace.block(a), tensor_,
-           context_);
+  const TensorView d_residual = workspace.d_residual(a), in = a.block_input(operation.index);
+  const UnitView gradients = gradient(use, hooks);
+  const ConstUnitView read = weights(use, hooks);
+  const BlockWorkspace scratch = workspace.block(a);
+  if (use.pass == Pass::backward) {
+    return block_backward(stream, d_residual, gradients, block, in, read, scratch, tensor_,
+                          context_, operation.has_mlp);
+  }
+  block_backward_input(stream, d_residual, gradients, block, in, read, scratch, tensor_, context_);
 }
 
 void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,

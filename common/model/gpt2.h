@@ -6,6 +6,7 @@
 #include "common/model/activations.h"
 #include "common/model/hooks.h"
 #include "common/model/layout.h"
+#include "common/model/mixture.h"
 
 namespace ladder {
 
@@ -33,8 +34,10 @@ class Gpt2 {
   // functions that combine results with the ranks that hold the other slices. If ranks have
   // different tokens of a sequence, `context` has the functions for attention. `plan` says what
   // blocks drop; the activations that are passed to the calls below must have the same plan.
+  // `mixture` runs the experts of blocks that have them, and must outlive this object.
   Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
-       TensorParallel tensor = {}, RecomputePlan plan = {}, ContextParallel context = {});
+       TensorParallel tensor = {}, RecomputePlan plan = {}, ContextParallel context = {},
+       Mixture* mixture = nullptr);
 
   // Returns the uses of a training micro-batch, in order.
   const std::vector<Use>& training_walk() const { return training_; }
@@ -103,6 +106,7 @@ class Gpt2 {
   TensorParallel tensor_;
   RecomputePlan plan_;
   ContextParallel context_;
+  Mixture* mixture_;
   std::vector<Use> training_, evaluation_;  // the walks of one micro-batch
   std::vector<Use> halves_;  // training_ with backward in two halves; empty if it recomputes
 };

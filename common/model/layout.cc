@@ -56,6 +56,9 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
   part_.end = std::min(part.end, model.operations.size());
   check(part_.first < part_.end, "Layout: a part without operations");
   check(config_.num_heads % part.tensor_size == 0, "Layout: heads that do not divide");
+  check(part.expert_size == 1 || (part.tensor_size == 1 && world_size % part.expert_size == 0 &&
+                                  config_.experts.num_experts % part.expert_size == 0),
+        "Layout: experts that do not divide");
   const auto is_here = [&](size_t operation) { return part_.has(operation); };
   std::vector<size_t> local(model.units.size());  // the index in units_ of each unit of the model
   for (size_t index = 0; index < model.units.size(); ++index) {
@@ -75,7 +78,9 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
     if (!part_.has(i)) continue;
     Operation operation = model.operations[i];
     operation.unit = local[operation.unit];
-    operation.index = count(operation.kind);
+    const bool is_of_block =
+        operation.kind == OperationKind::router || operation.kind == OperationKind::experts;
+    operation.index = is_of_block ? operations_.back().index : count(operation.kind);
     operations_.push_back(operation);
   }
 }
@@ -84,8 +89,13 @@ void Layout::add_unit(const UnitSpec& spec) {
   Unit unit;
   unit.name = spec.name;
   unit.offset = units_.empty() ? 0 : num_elements();
+  unit.num_experts = spec.num_experts;
+  if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
+  const size_t num_held = spec.parameters.size() / unit.expert_size;
   size_t room = 0;
-  for (const ParameterSpec& parameter : spec.parameters) {
+  for (size_t i = 0; i < num_held; ++i) {
+    const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
+    const ParameterSpec& parameter = spec.parameters[first + i];
     Parameter held = hold(parameter);
     held.offset = unit.num_elements;
     unit.num_elements += held.shape.num_elements();

@@ -19,7 +19,8 @@ namespace ladder {
 // its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
-  // REQUIRES: tensor_size divides the heads.
+  // REQUIRES: tensor_size divides the heads, expert_size divides the experts and world_size, and
+  // one of the two is 1.
   Layout(const ModelDescription& model, size_t world_size, const ModelPart& part = {});
   Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {})
       : Layout(describe(config), world_size, part) {}
@@ -68,16 +69,6 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
-// Returns the largest size(parameter), or 0 if there are no parameters.
-template <class Size>
-size_t largest_parameter(const Layout& layout, Size size) {
-  size_t largest = 0;
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& parameter : unit.parameters) largest = std::max(largest, size(parameter));
-  }
-  return largest;
-}
-
 // A view of a unit's parameters (or gradients), padding included. view[i] is its i-th parameter.
 template <class View>
 class BasicUnitView {
@@ -109,15 +100,18 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
 
 // Rank r of N owns the r-th N-th of every unit, padding included: its shard. Its shards lie in a
 // flat buffer, each at shard_begin(), or in a buffer of num_elements() / N elements that has only
-// the shards of this rank, unit by unit.
+// the shards of this rank, unit by unit. Of a unit with other experts on E consecutive ranks
+// (Unit::expert_size) rank r owns the (r / E)-th of N / E shards. Such units lie in flat buffers
+// only.
 
 // Returns the elements of one rank's shard of the unit.
 inline size_t shard_elements(const Layout& layout, size_t unit) {
-  return layout.unit(unit).padded_elements / layout.world_size();
+  return layout.unit(unit).padded_elements / layout.world_size() * layout.unit(unit).expert_size;
 }
 // Returns the element of the flat buffer at which the shard begins.
 inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank) {
-  return layout.unit(unit).offset + rank * shard_elements(layout, unit);
+  const size_t shard = rank / layout.unit(unit).expert_size;
+  return layout.unit(unit).offset + shard * shard_elements(layout, unit);
 }
 // Returns the shard in a flat buffer.
 template <class View>

@@ -86,12 +86,20 @@ void for_counted(const Layout& layout, size_t unit, size_t begin, size_t element
                     });
 }
 
+size_t largest_shard(const Layout& layout) {
+  size_t largest = 0;
+  for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+    largest = std::max(largest, shard_elements(layout, unit));
+  }
+  return largest;
+}
+
 }  // namespace
 
 GradNorm::GradNorm(Memory& memory, const Layout& layout)
     : layout_(layout),
       workspace_(memory, Category::workspace, DType::fp64,
-                 {sum_workspace_elements(layout.largest_unit() / layout.world_size())}),
+                 {sum_workspace_elements(largest_shard(layout))}),
       squares_(memory, Category::workspace, DType::fp64, {num_sums(layout)}) {}
 
 double GradNorm::squared_norm(Stream& stream, size_t rank, ConstTensorView gradients) {

@@ -27,6 +27,9 @@ struct ModelPart {
   bool splits_tokens = false;
   // Whether the rows of layernorms' outputs that these ranks gather are kept for backward.
   bool keeps_gathered = false;
+  // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
+  // of every block.
+  size_t expert_rank = 0, expert_size = 1;
 
   bool has(size_t operation) const {
     const auto is_in = [&](const Chunk& c) { return c.first <= operation && operation < c.end; };
@@ -76,6 +79,10 @@ struct Unit {
   // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
   // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
   bool is_shared = false, is_copy = false;
+  // `num_experts` is UnitSpec's, that of all ranks. `expert_size` is the number of consecutive
+  // ranks that hold different experts, and 1 if all ranks hold all of the unit: only every
+  // expert_size-th rank shares the unit and its gradient with this rank.
+  size_t num_experts = 0, expert_size = 1;
 };
 
 // Splits elements [first, last) of the part that is held into pieces that lie together in the whole

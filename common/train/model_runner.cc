@@ -34,7 +34,7 @@ ModelRunner::ModelRunner(const TrainerContext& context, const Layout& layout,
       micro_batch_size_(context.config.micro_batch_size),
       workspace_(make_workspace(context, layout, options)),
       model_(layout, parameters, gradients, std::move(options.tensor), workspace_.shared().plan(),
-             std::move(options.context)),
+             std::move(options.context), options.mixture),
       losses_(context, num_micro_batches(context),
               context.config.micro_batch_size *
                   options.part.capacity(context.config.model.sequence_length)) {

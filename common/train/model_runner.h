@@ -31,6 +31,7 @@ class ModelRunner {
     MemorySource* summed = nullptr;
     SequencePart part = {};        // the tokens of each sequence that this rank has
     ContextParallel context = {};  // attention, where ranks have different tokens
+    Mixture* mixture = nullptr;    // what runs the experts of blocks that have them
   };
   // `parameters` and `gradients` are those of Gpt2 (common/model/gpt2.h). The context, the layout
   // and the two buffers must outlive this object.

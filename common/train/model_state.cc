@@ -1,5 +1,6 @@
 #include "common/train/model_state.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "common/checkpoint/reader.h"
@@ -36,7 +37,13 @@ AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
 }
 
 size_t largest_tensor(const Layout& layout) {
-  return largest_parameter(layout, [](const Parameter& p) { return p.full_shape.num_elements(); });
+  size_t largest = 0;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      largest = std::max(largest, parameter.full_shape.num_elements());
+    }
+  }
+  return largest;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "common/grid/traffic.h"
 #include "common/train/model_state.h"
 #include "common/train/named_files.h"
+#include "common/train/sample.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -39,6 +40,8 @@ struct Program {
   std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange;
   std::function<std::string(const RunConfig&, const ProcessGrid&)> describe;
   std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
+  std::function<void(RunConfig&)> adjust;
+  std::function<MixtureMaker(const RunConfig&)> mixture;
 };
 
 // Returns the slices of a kind that the trainer's rank owns.
@@ -124,6 +127,12 @@ Program make_program(const typename T::Flags& initial = {}) {
     program.traffic = [flags](const RunConfig& config, const ProcessGrid& grid) {
       return T::traffic(config, grid, *flags);
     };
+  }
+  if constexpr (requires(RunConfig & config) { T::adjust(config, *flags); }) {
+    program.adjust = [flags](RunConfig& config) { T::adjust(config, *flags); };
+  }
+  if constexpr (requires(const RunConfig& config) { T::make_mixture(config, *flags); }) {
+    program.mixture = [flags](const RunConfig& config) { return T::make_mixture(config, *flags); };
   }
   return program;
 }

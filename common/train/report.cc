@@ -162,6 +162,11 @@ CommunicationRow communication_row(const TrafficKey& key, const Traffic& traffic
   row.differs = predicted == nullptr && key.purpose != Purpose::control;
   if (predicted == nullptr) return row;
   const Traffic all_steps = predicted->times(num_steps);
+  if (predicted->at_most) {
+    row.predicted = concat("<= ", with_commas(predicted->payload_bytes));
+    row.differs = traffic.calls != all_steps.calls || moved > all_steps.payload_bytes;
+    return row;
+  }
   const size_t bytes = group_bytes(key.collective, size, all_steps.payload_bytes);
   row.predicted = rounded(wire_bytes(key.collective, size, predicted->payload_bytes));
   row.differs = traffic != all_steps || (!traffic.by_formula && traffic.moved.bytes != bytes);

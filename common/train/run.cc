@@ -21,7 +21,8 @@ int run(const Program& program, int argc, const char* const* argv) {
     const ProcessGrid grid = program.arrange
                                  ? program.arrange(job.size(), job.rank())
                                  : ProcessGrid{.data_size = job.size(), .rank = job.rank()};
-    const RunConfig config = options.resolve(grid, job.node_size());
+    RunConfig config = options.resolve(grid, job.node_size());
+    if (program.adjust) program.adjust(config);
     job.connect(options.connection().options(config.device));
     TrainingRun(program, config, grid, job, predict(program, config, grid)).train();
   });

@@ -90,14 +90,15 @@ std::string text_of(std::span<const int32_t> tokens, bool is_text, const Tokeniz
 
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
                         const std::function<void(const TensorSink&)>& visit,
-                        const Tokenizer* tokenizer) {
+                        const Tokenizer* tokenizer, const MixtureMaker& mixture) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
   const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
-  const Gpt2 model(layout, parameters, TensorView());
+  const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
+  const auto experts = mixture ? mixture(layout, memory, context) : nullptr;
+  const Gpt2 model(layout, parameters, TensorView(), {}, {}, {}, experts.get());
 
   std::vector<int32_t> tokens = {first_token(is_text, config.model.vocab_size)};
-  const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
   const size_t vocab = config.model.vocab_size;

@@ -2,13 +2,20 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "common/data/tokenizer.h"
+#include "common/model/mixture.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
+
+// Makes what runs the experts of a whole model on one rank, for one sequence of at most so many
+// tokens.
+using MixtureMaker = std::function<std::unique_ptr<Mixture>(const Layout&, Memory&, size_t tokens)>;
 
 // Returns a sample of config.sample_tokens tokens. Each token is drawn from softmax(logits /
 // temperature) over the top_k most likely tokens, given the last sequence_length tokens. The same
@@ -18,10 +25,12 @@ namespace ladder {
 //
 // If `is_text`, tokens are bytes and the sample is printable() text: a model that has learned
 // little draws any byte, and a token that is not a byte becomes '?'. Otherwise the sample has the
-// tokens' numbers, or what `tokenizer` makes of them, which is also printable().
+// tokens' numbers, or what `tokenizer` makes of them, which is also printable(). `mixture` makes
+// the experts of a model that has some.
 std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
                         const std::function<void(const TensorSink&)>& visit,
-                        const Tokenizer* tokenizer = nullptr);
+                        const Tokenizer* tokenizer = nullptr,
+                        const MixtureMaker& mixture = nullptr);
 
 // Returns a token drawn from softmax(logits / temperature) over the top_k largest logits (0 = all).
 // `word` has the 64 random bits that decide. At temperature 0 it is the first of the largest.

@@ -63,6 +63,10 @@ struct TrainerContext {
 //                            UserError if n ranks make no grid. Without it all ranks share the
 //                            global batch
 //   describe(config, grid, flags)  optional, static: more lines for the header
+//   adjust(config, flags)    optional, static: adds what the flags say of the model to the run's
+//                            configuration; throws UserError if they do not fit it
+//   make_mixture(config, flags)  optional, static: a MixtureMaker (sample.h), for samples of a
+//                            model with experts
 //   report()                 optional: lines for the end, on rank 0; collective
 template <class T>
 concept Trainer = requires(T trainer, typename T::Flags flags, const TrainerContext& context,

@@ -281,7 +281,7 @@ void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
   const std::string text = sample_text(
       config, corpus.is_text(), memory,
       [&](const TensorSink& sink) { visit_parameters(calls, sink); },
-      tokenizer ? &*tokenizer : nullptr);
+      tokenizer ? &*tokenizer : nullptr, program.mixture ? program.mixture(config) : nullptr);
   if (files->board) files->board->write_sample(step, text);
   if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }

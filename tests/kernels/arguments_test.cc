@@ -8,6 +8,7 @@
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
 #include "kernels/columns.h"
+#include "kernels/dispatch.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/gelu.h"
@@ -16,6 +17,7 @@
 #include "kernels/norm.h"
 #include "kernels/orthonormalize.h"
 #include "kernels/residual.h"
+#include "kernels/router.h"
 #include "tests/kernels/support.h"
 
 namespace ladder {
@@ -286,6 +288,63 @@ const Kernel kKernels[] = {
      0,
      false,
      [](const Views& v) { add_residual(stream(), v[0], v[1], v[2], v[3]); }},
+    {"router_forward",
+     {{"probabilities", {4, 3}, Kind::x, true},
+      {"logsumexp", {4}},
+      {"experts", {4, 2}, Kind::int32},
+      {"weights", {4, 2}}},
+     0,
+     false,
+     [](const Views& v) { router_forward(stream(), v[0], v[1], v[2], v[3]); },
+     false},
+    {"router_backward",
+     {{"dlogits", {4, 3}},
+      {"probabilities", {4, 3}, Kind::sum},
+      {"logsumexp", {4}, Kind::sum},
+      {"experts", {4, 2}, Kind::int32},
+      {"weights", {4, 2}, Kind::sum},
+      {"dweights", {4, 2}, Kind::sum},
+      {"fractions", {2, 3}, Kind::sum}},
+     0,
+     false,
+     [](const Views& v) {
+       router_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], v[6], {});
+     }},
+    {"router_statistics",
+     {{"statistics", {3, 4}}, {"probabilities", {4, 3}}, {"logsumexp", {4}}, {"fractions", {2, 3}}},
+     1,
+     false,
+     [](const Views& v) { router_statistics(stream(), v[0], v[1], v[2], v[3]); },
+     false},
+    {"gather_rows",
+     {{"out", {2, 3}}, {"in", {4, 3}}, {"index", {2}, Kind::int32}},
+     0,
+     false,
+     [](const Views& v) { gather_rows(stream(), v[0], v[1], v[2]); }},
+    {"sum_slots",
+     {{"out", {2, 3}}, {"in", {4, 3}}, {"slots", {2, 2}, Kind::int32, true}},
+     0,
+     false,
+     [](const Views& v) { sum_slots(stream(), v[0], v[1], v[2]); }},
+    {"combine_forward",
+     {{"out", {2, 3}},
+      {"residual", {2, 3}},
+      {"in", {4, 3}},
+      {"slots", {2, 2}, Kind::int32},
+      {"weights", {2, 2}, Kind::sum}},
+     0,
+     false,
+     [](const Views& v) { combine_forward(stream(), v[0], v[1], v[2], v[3], v[4]); }},
+    {"combine_backward",
+     {{"din", {4, 3}},
+      {"dweights", {2, 2}, Kind::sum},
+      {"dout", {2, 3}},
+      {"in", {4, 3}},
+      {"slots", {2, 2}, Kind::int32},
+      {"weights", {2, 2}, Kind::sum}},
+     2,
+     false,
+     [](const Views& v) { combine_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
 };
 
 // The kernel throws an Error that names it and the argument; `name` null: some argument.

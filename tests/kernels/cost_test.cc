@@ -6,10 +6,12 @@
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
 #include "kernels/columns.h"
+#include "kernels/dispatch.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
 #include "kernels/orthonormalize.h"
+#include "kernels/router.h"
 
 namespace ladder {
 namespace {
@@ -75,6 +77,20 @@ TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {
 TEST_CASE("softmax and its gradient on 5 rows of 7 logits: read once, written once") {
   check_cost(softmax_cross_entropy_cost(view({5}), view({5, 7}), view({5, 7})), 6 * 35, 140 + 20,
              140 + 20);
+}
+
+TEST_CASE("a router of 6 tokens and 4 experts, 2 of which a token goes to; and their slots") {
+  const ConstTensorView p = view({6, 4}), rows = view({6}), weights = view({6, 2});
+  const ConstTensorView experts = view({6, 2}, DType::int32), fractions = view({3, 4});
+  check_cost(router_forward_cost(p, rows, experts, weights), 7 * 24, 96, 96 + 24 + 48 + 48);
+  check_cost(router_backward_cost(p, p, rows, experts, weights, fractions), 9 * 24 + 5 * 12,
+             96 + 24 + 48 + 48 + 48 + 48, 96);
+  check_cost(router_statistics_cost(view({3, 6}), p, rows, fractions), 5 * 24, 96 + 24 + 48, 72);
+  const ConstTensorView out = view({6, 10}), in = view({12, 10});
+  check_cost(gather_rows_cost(in, view({12}, DType::int32)), 0, 480 + 48, 480);
+  check_cost(sum_slots_cost(out, in, experts), 120, 480 + 48, 240);
+  check_cost(combine_forward_cost(out, in, experts, weights), 240 + 60, 240 + 480 + 96, 240);
+  check_cost(combine_backward_cost(in, out, experts, weights), 360, 240 + 480 + 96, 480 + 48);
 }
 
 TEST_CASE("the losses alone: a logarithm and a subtraction for each row") {

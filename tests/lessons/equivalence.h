@@ -82,7 +82,8 @@ void record_tensors(Session<T>& session, std::string_view kind, Record& record) 
 
 // What the model writes, as a run samples it: the likeliest, and drawn by chance.
 template <Trainer T>
-std::vector<std::string> samples_of(Session<T>& session, bool is_first) {
+std::vector<std::string> samples_of(Session<T>& session, bool is_first,
+                                    const MixtureMaker& mixture) {
   std::vector<std::string> samples;
   const auto visit = [&](const TensorSink& sink) { session.visit(kParam, sink); };
   RunConfig config = session.config;
@@ -91,7 +92,7 @@ std::vector<std::string> samples_of(Session<T>& session, bool is_first) {
     config.temperature = temperature;
     Memory memory(DeviceType::cpu, "host", 0);
     if (is_first) {
-      samples.push_back(sample_text(config, true, memory, visit));
+      samples.push_back(sample_text(config, true, memory, visit, nullptr, mixture));
     } else {
       visit(nullptr);
     }
@@ -134,7 +135,9 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
     for (std::string_view kind : kDumpedKinds) record_tensors(session, kind, record);
   }
   evaluate(1);
-  record.samples = samples_of(session, group.rank() == 0);
+  const Program program = make_program<T>(flags);
+  record.samples =
+      samples_of(session, group.rank() == 0, program.mixture ? program.mixture(config) : nullptr);
   record.device_peak = session.device.peak();
   record.host_peak = session.host.peak();
   record.communicated = group.group_entries();
@@ -157,10 +160,16 @@ inline void require_as_predicted(const Record& record) {
     INFO(name_of(key));
     REQUIRE(record.prediction.step.count(key) == 1);
     const Traffic predicted = record.prediction.step.at(key).times(kSteps);
-    CHECK(measured == predicted);
+    ++num_lines;
+    if (predicted.at_most) {
+      CHECK(measured.calls == predicted.calls);
+      CHECK(measured.moved.bytes <= record.grid.size(key.axis) * predicted.payload_bytes);
+      continue;
+    }
+    CHECK(measured.calls == predicted.calls);
+    CHECK(measured.payload_bytes == predicted.payload_bytes);
     CHECK(measured.moved.bytes ==
           group_bytes(key.collective, record.grid.size(key.axis), predicted.payload_bytes));
-    ++num_lines;
   }
   CHECK(num_lines == record.prediction.step.size());
 }

@@ -237,6 +237,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"12_gradient_compression", compression},
     {"13_sequence_parallel", sequence_parallel},
     {"14_context_parallel", context_parallel},
+    {"15_expert_parallel", experts},
     {"16_pipeline_schedules", pipeline_schedules},
     {"17_elastic", elastic},
 };

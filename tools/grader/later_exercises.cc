@@ -75,6 +75,25 @@ std::vector<Check> context_parallel() {
   };
 }
 
+std::vector<Check> experts() {
+  return {
+      routed(3, "slots", 1, "--expert-parallel-size 1",
+             "Slots are numbered by expert, and within an expert by row. First count how many "
+             "choices each expert keeps; then the slots of an expert begin after those of the "
+             "experts before it."),
+      routed(2, "drops", 1, "--expert-parallel-size 1 --capacity-factor 0.7",
+             "An expert counts its tokens anew in every sequence. A choice that comes when it has "
+             "`capacity` of them gets the slot -1, but counts in the fractions."),
+      routed(3, "arrivals", 2, "--expert-parallel-size 2",
+             "The place of a slot in the order of arrival: after all slots of the senders before "
+             "its own, and after those of the same sender for the experts before its own that "
+             "this rank holds."),
+      routed(2, "arrivals on four ranks", 4, "--capacity-factor 1 --experts-per-token 3",
+             "rows.of(from, to) counts the slots for all experts that `to` holds, and every rank "
+             "finds the same counts."),
+  };
+}
+
 std::vector<Check> pipeline_schedules() {
   const Training two = {2, "--micro-batch-size 3"}, many = {4, "--micro-batch-size 1"};
   return {

@@ -181,4 +181,10 @@ Check compressed(int points, const std::string& name, const std::string& flags,
                       hint);
 }
 
+Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
+             const std::string& hint) {
+  return same_metrics(points, name, ranks, "--dtype fp64 --steps 4 " + flags, {"loss", "grad_norm"},
+                      hint);
+}
+
 }  // namespace ladder

@@ -36,4 +36,8 @@ Check operations_again(int points, Budgets budgets, const std::string& hint);
 Check compressed(int points, const std::string& name, const std::string& flags,
                  const std::string& hint);
 
+// Lesson 15 has them too. `flags`: of training `ranks` ranks in fp64.
+Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
+             const std::string& hint);
+
 }  // namespace ladder

@@ -120,6 +120,29 @@ void test_all_to_all(const Case& c) {
   c.ranks.release(c.group, {out, in});
 }
 
+// Every pair another count, some of them 0, and those of one rank all 0.
+template <class T>
+void test_all_to_all_with_counts(const Case& c) {
+  const size_t size = c.size(), me = c.group.rank();
+  std::vector<size_t> pairs(size * size);
+  for (size_t from = 0; from < size; ++from) {
+    for (size_t to = 0; to < size; ++to) pairs[from * size + to] = (from + 2 * to) % 4 * c.n;
+  }
+  for (size_t from = 0; from < size; ++from) pairs[from * size + size / 2] = 0;
+  const PairCounts counts(size, pairs);
+  const TensorView out = c.take<T>(counts.received(me)), in = c.values<T>(counts.sent(me));
+  const TensorView back = c.take<T>(counts.sent(me));
+  c.wait(c.group.all_to_all(c.ranks.stream, out, in, counts, c.options()));
+  c.wait(c.group.all_to_all(c.ranks.stream, back, out, counts.reversed(), c.options()));
+  for (size_t from = 0; from < size; ++from) {
+    const TensorView part = out.elements(counts.begin_received(from, me), {counts.of(from, me)});
+    require_elements<T>(
+        part, [&](size_t i) { return value(c.global(from), counts.begin_sent(from, me) + i); });
+  }
+  require_elements<T>(back, [&](size_t i) { return value(c.own(), i); });
+  c.ranks.release(c.group, {out, in, back});
+}
+
 template <class T>
 void test_roots(const Case& c) {
   for (size_t root = 0; root < c.size(); ++root) {
@@ -174,6 +197,7 @@ void test_operations(const Case& c, std::span<const size_t> counts,
     test_reduce_scatter_keeps_the_rest<T>(one);
     test_all_gather<T>(one);
     test_all_to_all<T>(one);
+    test_all_to_all_with_counts<T>(one);
   }
 }
 

@@ -138,5 +138,20 @@ TEST_CASE("a layout that is none is refused in one line that says why") {
   CHECK_THROWS_AS(parse_layout(text), UserError);
 }
 
+TEST_CASE("experts divide the data axis: consecutive ranks of it hold different ones") {
+  using Ranks = std::vector<size_t>;
+  ProcessGrid grid = {.data_size = 4, .tensor_size = 2, .expert_size = 2};
+  CHECK(grid.world_size() == 8);
+  CHECK((grid.size(Axis::expert) == 2 && grid.size(Axis::expert_data) == 2));
+  grid.rank = 6;  // data 3, tensor 0
+  CHECK((grid.place(Axis::expert) == 1 && grid.place(Axis::expert_data) == 1));
+  CHECK(grid.ranks_of_group(Axis::expert) == Ranks{4, 6});
+  CHECK(grid.ranks_of_group(Axis::expert_data) == Ranks{2, 6});
+  CHECK(grid.ranks_of_group(Axis::data) == Ranks{0, 2, 4, 6});
+  grid.rank = 1;
+  CHECK(grid.ranks_of_group(Axis::expert) == Ranks{1, 3});
+  CHECK(grid.ranks_of_group(Axis::expert_data) == Ranks{1, 5});
+}
+
 }  // namespace
 }  // namespace ladder

@@ -1,6 +1,7 @@
 // Who holds and who owns what of the model, for every way to spread it over ranks.
 #include "common/model/slices.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
@@ -105,6 +106,43 @@ TEST_CASE("slices lie where the layout says") {
     CHECK(in_flat[i].parameter == in_shards[i].parameter);
     CHECK(in_flat[i].first == in_shards[i].first);
     CHECK(in_flat[i].view.num_elements() == in_shards[i].view.num_elements());
+  }
+}
+
+TEST_CASE("experts: every element has one owner among the ranks that hold it") {
+  Gpt2Config config = {2, 2, 4, 6, 3};
+  config.experts = {.num_experts = 4, .per_token = 1, .every = 2};
+  const ModelDescription model = describe(config);
+  std::vector<std::string> names;
+  for (const UnitSpec& unit : model.units) names.push_back(unit.name);
+  CHECK(names ==
+        std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "h.1.router", "h.1.experts", "ln_f"});
+  // A token uses one of four experts, each of which has 8 C^2 + 5 C parameters.
+  CHECK(model.num_parameters() - model.num_active_parameters() == 3 * (8 * 16 + 5 * 4));
+
+  constexpr size_t kRanks = 4, kExpertSize = 2;
+  std::map<std::string, std::vector<int>> owners;
+  for (const UnitSpec& unit : model.units) {
+    for (const ParameterSpec& p : unit.parameters) owners[p.name].resize(p.shape.num_elements());
+  }
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    const Layout layout(model, kRanks,
+                        {.expert_rank = rank % kExpertSize, .expert_size = kExpertSize});
+    std::vector<float> numbers(layout.num_elements());
+    const TensorView buffer(numbers.data(), DType::fp32, DeviceType::cpu, {numbers.size()});
+    const auto expert = std::ranges::find(layout.units(), "h.1.experts", &Unit::name);
+    CHECK(expert->parameters.size() == 2 * 4);
+    CHECK(expert->parameters[0].name ==
+          (rank % 2 == 0 ? "h.1.experts.0.c_fc.weight" : "h.1.experts.2.c_fc.weight"));
+    for (const Slice& slice : owned_slices(layout, rank, buffer)) {
+      for (size_t i = 0; i < slice.view.num_elements(); ++i) {
+        ++owners.at(slice.parameter->name).at(slice.first + i);
+      }
+    }
+  }
+  for (const auto& [name, counts] : owners) {
+    INFO(name);
+    CHECK(std::ranges::count(counts, 1) == static_cast<std::ptrdiff_t>(counts.size()));
   }
 }
 

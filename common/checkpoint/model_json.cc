@@ -1,0 +1,37 @@
+#include "common/checkpoint/model_json.h"
+
+namespace ladder {
+
+Json to_json(const Gpt2Config& model) {
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts] = model;
+  Json json = {{"layers", layers},
+               {"heads", heads},
+               {"hidden", hidden},
+               {"vocab", vocab},
+               {"sequence_length", sequence_length}};
+  if (experts.num_experts == 0) return json;
+  json["experts"] = experts.num_experts;
+  json["experts_per_token"] = experts.per_token;
+  json["experts_every"] = experts.every;
+  return json;
+}
+
+Gpt2Config parse_model(const Json& json, const JsonPlace& place) {
+  constexpr size_t kMost = 1'000'000'000;
+  Gpt2Config model = {.num_layers = place.number(json, "layers", 1, 10'000),
+                      .num_heads = place.number(json, "heads", 1, 10'000),
+                      .hidden = place.number(json, "hidden", 1, 1'000'000),
+                      .vocab_size = place.number(json, "vocab", 1, kMost),
+                      .sequence_length = place.number(json, "sequence_length", 1, kMost)};
+  if (model.hidden % model.num_heads != 0) place.refuse("the heads do not divide hidden");
+  if (!json.contains("experts")) return model;
+  model.experts = {.num_experts = place.number(json, "experts", 1, kMost),
+                   .per_token = place.number(json, "experts_per_token", 1, kMost),
+                   .every = place.number(json, "experts_every", 1, kMost)};
+  if (model.experts.per_token > model.experts.num_experts) {
+    place.refuse("a token goes to more experts than there are");
+  }
+  return model;
+}
+
+}  // namespace ladder

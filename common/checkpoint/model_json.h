@@ -1,0 +1,15 @@
+// The model in the index of a checkpoint.
+#pragma once
+
+#include "common/checkpoint/json_place.h"
+#include "common/model/config.h"
+
+namespace ladder {
+
+// Returns the sizes of a model as an object. Those of experts are there only if it has some.
+Json to_json(const Gpt2Config& model);
+// Reads such an object. Throws a UserError that begins with the place if a size is missing, out of
+// its range, or does not fit the others.
+Gpt2Config parse_model(const Json& json, const JsonPlace& place);
+
+}  // namespace ladder

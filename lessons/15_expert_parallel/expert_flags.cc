@@ -1,0 +1,66 @@
+#include "lessons/15_expert_parallel/expert_flags.h"
+
+#include <numeric>
+
+#include "common/train/validators.h"
+
+namespace ladder {
+
+void ExpertFlags::add_to(CLI::App& app) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Experts");
+  };
+  add("--experts", experts, "Experts of a block [8]")->check(whole(1, 4096));
+  add("--experts-per-token", per_token, "How many of them a token goes to [2]")
+      ->check(whole(1, 4096));
+  add("--moe-every", every, "Every how many blocks is one with experts instead of an MLP [2]")
+      ->check(whole(1, 10'000));
+  add("--expert-parallel-size", parallel_size,
+      "Ranks that share the experts [the most that divide the ranks and the experts]")
+      ->check(whole(1, 4096));
+  add("--capacity-factor", capacity_factor,
+      "An expert takes this times an equal share of a sequence's choices; 0 = all of them [0]")
+      ->check(real(0, 1e6));
+  add("--balance-loss", balance_loss, "Coefficient of the load-balancing loss [0.01]")
+      ->check(real(0, 1e6));
+  add("--z-loss", z_loss, "Coefficient of the router's z-loss [0.001]")->check(real(0, 1e6));
+}
+
+ExpertsConfig ExpertFlags::config() const {
+  const size_t k = per_token.value_or(std::min<size_t>(2, experts));
+  if (k > experts) {
+    throw UserError(concat("--experts-per-token ", k, ": there are only --experts ", experts));
+  }
+  return {.num_experts = experts, .per_token = k, .every = every};
+}
+
+size_t ExpertFlags::parallel_size_of(size_t num_ranks) const {
+  if (parallel_size == 0) return std::gcd(num_ranks, experts);
+  if (num_ranks % parallel_size != 0) {
+    throw UserError(concat("--expert-parallel-size ", parallel_size, " does not divide ",
+                           counted(num_ranks, "rank")));
+  }
+  if (experts % parallel_size != 0) {
+    throw UserError(
+        concat("--expert-parallel-size ", parallel_size, " does not divide --experts ", experts));
+  }
+  return parallel_size;
+}
+
+void ExpertFlags::adjust(RunConfig& run) const {
+  run.model.experts = config();
+  if (every > run.model.num_layers) {
+    throw UserError(concat("--moe-every ", every, ": the model has only ",
+                           counted(run.model.num_layers, "block"), ", so none has experts"));
+  }
+  const auto refuse = [](const char* flag, const char* why) {
+    throw UserError(concat(flag, ": not in this lesson: ", why));
+  };
+  if (run.recompute.name != "none" || !run.recompute.of_blocks.empty()) {
+    refuse("--recompute", "the experts' activations come from other ranks");
+  }
+  if (run.offload_activations) refuse("--offload-activations", "it knows no experts");
+  if (!run.export_to.empty()) refuse("--export", "a GPT-2 of transformers has no experts");
+}
+
+}  // namespace ladder

@@ -1,0 +1,283 @@
+#include "lessons/15_expert_parallel/expert_layer.h"
+
+#include "common/comm/one_rank.h"
+#include "common/model/linear.h"
+#include "kernels/dispatch.h"
+#include "kernels/elementwise.h"
+#include "kernels/gelu.h"
+#include "kernels/matmul.h"
+#include "kernels/norm.h"
+
+namespace ladder {
+namespace {
+
+using A = BlockActivation;
+
+// The index of each parameter of one expert in the unit of its block's experts.
+enum ExpertParameter : size_t { fc_weight, fc_bias, proj_weight, proj_bias, kPerExpert };
+
+// Returns the first `rows` rows of n elements.
+TensorView rows_of(const Tensor& tensor, size_t rows, size_t n) {
+  return tensor.view().elements(0, {rows, n});
+}
+
+template <class T>
+std::span<T> elements(const Tensor& tensor, size_t count) {
+  return {tensor.view().as<std::remove_const_t<T>>(), count};
+}
+
+}  // namespace
+
+size_t ExpertLayer::most_sent(const RoutingSizes& s, double capacity_factor) {
+  const size_t capacity = expert_capacity(s.tokens, s.chosen, s.num_experts, capacity_factor);
+  return s.batch * std::min(s.tokens * s.chosen, s.num_experts * capacity);
+}
+
+size_t ExpertLayer::most_arriving(const RoutingSizes& s, double capacity_factor, size_t num_ranks) {
+  const size_t capacity = expert_capacity(s.tokens, s.chosen, s.num_experts, capacity_factor);
+  const size_t held = s.num_experts / num_ranks;
+  return num_ranks * s.batch * std::min(s.tokens * std::min(s.chosen, held), held * capacity);
+}
+
+ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DType dtype,
+                         size_t batch, size_t tokens, const Options& options)
+    : options_(options),
+      alone_(std::make_unique<OneRank>(device.device())),
+      ranks_(options.ranks != nullptr ? *options.ranks : alone_),
+      hidden_(layout.config().hidden),
+      num_experts_(layout.config().experts.num_experts),
+      chosen_(layout.config().experts.per_token) {
+  const RoutingSizes sizes = {batch, tokens, chosen_, num_experts_};
+  const size_t r = sizes.rows(), c = hidden_, e = num_experts_, k = chosen_;
+  const size_t sent = most_sent(sizes, options.capacity_factor);
+  const size_t arriving = most_arriving(sizes, options.capacity_factor, ranks_.size());
+  const DType full = accumulation_dtype(dtype);
+  constexpr DType kIndex = DType::int32;
+  for (const Operation& operation : layout.operations()) {
+    if (operation.kind != OperationKind::experts) continue;
+    const auto keep = [&](DType type, size_t elements) {
+      return Tensor(device, Category::activations, type, {elements});
+    };
+    Block& b = blocks_[operation.index];
+    b.probabilities = keep(full, r * e);
+    b.logsumexp = keep(full, r);
+    b.experts = keep(kIndex, r * k);
+    b.weights = keep(full, r * k);
+    b.fractions = keep(full, batch * e);
+    b.slots = keep(kIndex, r * k);
+    b.grouped = keep(kIndex, arriving);
+    b.arrived = keep(kIndex, arriving);
+    b.in = keep(dtype, arriving * c);
+    b.fc = keep(dtype, 4 * arriving * c);
+    b.gelu = keep(dtype, 4 * arriving * c);
+    b.returned = keep(dtype, sent * c);
+    b.totals = Tensor(device, Category::workspace, DType::fp64, {3});
+  }
+  const auto make = [&](DType type, size_t elements, MemorySource* source = nullptr) {
+    return Tensor(device, Category::workspace, type, {elements}, source);
+  };
+  rows_ = make(kIndex, sent);
+  sent_ = make(dtype, sent * c, options.registered);
+  arrived_ = make(dtype, arriving * c, options.registered);
+  at_experts_ = make(dtype, arriving * c);
+  wide_ = make(dtype, 4 * arriving * c);
+  dweights_ = make(full, r * k);
+  dlogits_ = make(dtype, r * e);
+  statistics_ = make(full, 3 * r);
+  sums_ = make(DType::fp64, sum_workspace_elements(r));
+  sum_ = make(DType::fp64, 1);
+  const auto make_host = [&](DType type, size_t elements) {
+    return Tensor(host, Category::workspace, type, {elements});
+  };
+  host_experts_ = make_host(kIndex, r * k);
+  host_slots_ = make_host(kIndex, r * k);
+  host_rows_ = make_host(kIndex, sent);
+  host_grouped_ = make_host(kIndex, arriving);
+  host_arrived_ = make_host(kIndex, arriving);
+  host_fractions_ = make_host(full, batch * e);
+  host_counts_ = make_host(kIndex, ranks_.size() * e);
+}
+
+RoutingSizes ExpertLayer::sizes_of(const BlockActivations& block) const {
+  const Shape& shape = block[A::logsumexp].shape();  // (B, NH, T)
+  return {shape[0], shape[2], chosen_, num_experts_};
+}
+
+void ExpertLayer::forward(Stream& stream, const Operation& operation, const BlockActivations& block,
+                          const ConstUnitView& weights) {
+  Block& b = blocks_.at(operation.index);
+  if (operation.kind == OperationKind::router) return route(stream, b, block, weights);
+  run(stream, b, block, weights);
+}
+
+void ExpertLayer::backward(Stream& stream, const Operation& operation, TensorView d_norm,
+                           ConstTensorView d_out, const UnitView& gradients,
+                           const BlockActivations& block, const ConstUnitView& weights) {
+  Block& b = blocks_.at(operation.index);
+  if (operation.kind == OperationKind::experts) {
+    return run_backward(stream, b, d_norm, d_out, gradients, weights);
+  }
+  route_backward(stream, b, d_norm, gradients, block, weights);
+}
+
+void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
+                        const ConstUnitView& weights) {
+  const RoutingSizes sizes = sizes_of(block);
+  const size_t r = sizes.rows(), e = num_experts_, num_choices = r * chosen_;
+  const TensorView probabilities = rows_of(b.probabilities, r, e);
+  const TensorView experts = rows_of(b.experts, r, chosen_);
+  matmul(stream, probabilities, block[A::ln_2], weights[0]);
+  router_forward(stream, probabilities, b.logsumexp.view().rows(0, r), experts,
+                 rows_of(b.weights, r, chosen_));
+  copy(stream, rows_of(host_experts_, r, chosen_), experts);
+  stream.synchronize();  // the host needs the choices, and its buffers have been copied by now
+
+  const TensorView fractions = rows_of(host_fractions_, sizes.batch, e);
+  b.routing = assign_slots(elements<int32_t>(host_slots_, num_choices),
+                           elements<int32_t>(host_rows_, host_rows_.shape()[0]), fractions,
+                           elements<const int32_t>(host_experts_, num_choices), sizes,
+                           expert_capacity(sizes.tokens, chosen_, e, options_.capacity_factor));
+  const TensorView counts = rows_of(host_counts_, ranks_.size(), e);
+  const TensorView own = counts.rows(ranks_.rank(), 1);
+  std::copy(b.routing.kept.begin(), b.routing.kept.end(), own.as<int32_t>());
+  ranks_.all_gather(stream, counts, own, {.purpose = Purpose::activation}).wait(stream);
+  b.arrival = order_arrivals(elements<int32_t>(host_grouped_, host_grouped_.shape()[0]),
+                             elements<int32_t>(host_arrived_, host_arrived_.shape()[0]),
+                             elements<const int32_t>(host_counts_, counts.num_elements()),
+                             ranks_.size(), ranks_.rank());
+  const auto to_device = [&](const Tensor& to, const Tensor& from, size_t count) {
+    if (count > 0) copy(stream, to.view().rows(0, count), from.view().rows(0, count));
+  };
+  const size_t num_arrived = b.arrival.rows.received(ranks_.rank());
+  to_device(b.slots, host_slots_, num_choices);
+  to_device(rows_, host_rows_, b.routing.num_slots());
+  to_device(b.fractions, host_fractions_, sizes.batch * e);
+  to_device(b.grouped, host_grouped_, num_arrived);
+  to_device(b.arrived, host_arrived_, num_arrived);
+}
+
+void ExpertLayer::bring(Stream& stream, const Block& b, TensorView at_experts,
+                        ConstTensorView sent) {
+  const size_t count = at_experts.shape()[0];
+  const TensorView arrived = rows_of(arrived_, count, hidden_);
+  ranks_
+      .all_to_all(stream, arrived, sent, b.arrival.rows.times(hidden_),
+                  {.purpose = Purpose::activation})
+      .wait(stream);
+  gather_rows(stream, at_experts, arrived, b.grouped.view().rows(0, count));
+}
+
+void ExpertLayer::bring_back(Stream& stream, const Block& b, TensorView sent,
+                             ConstTensorView at_experts) {
+  const size_t count = at_experts.shape()[0];
+  const TensorView arrived = rows_of(arrived_, count, hidden_);
+  gather_rows(stream, arrived, at_experts, b.arrived.view().rows(0, count));
+  ranks_
+      .all_to_all(stream, sent, arrived, b.arrival.rows.reversed().times(hidden_),
+                  {.purpose = Purpose::activation})
+      .wait(stream);
+}
+
+template <class Body>
+void ExpertLayer::for_experts(const Block& b, Body body) const {
+  size_t first = 0;
+  for (size_t expert = 0; expert < b.arrival.of_expert.size(); ++expert) {
+    const size_t count = b.arrival.of_expert[expert];
+    if (count > 0) body(expert * kPerExpert, first, count);
+    first += count;
+  }
+}
+
+void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
+                      const ConstUnitView& w) {
+  const size_t r = sizes_of(block).rows(), c = hidden_, n = b.routing.num_slots();
+  const size_t arrived = b.arrival.rows.received(ranks_.rank());
+  const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
+  const TensorView fc = rows_of(b.fc, arrived, 4 * c), gelu = rows_of(b.gelu, arrived, 4 * c);
+  const TensorView out = rows_of(at_experts_, arrived, c), returned = rows_of(b.returned, n, c);
+  gather_rows(stream, sent, block[A::ln_2], rows_.view().rows(0, n));
+  bring(stream, b, in, sent);
+  for_experts(b, [&](size_t p, size_t first, size_t count) {
+    const auto its = [&](const TensorView& all) { return all.rows(first, count); };
+    linear_forward(stream, its(fc), its(in), w[p + fc_weight], w[p + fc_bias]);
+    gelu_forward(stream, its(gelu), its(fc));
+    linear_forward(stream, its(out), its(gelu), w[p + proj_weight], w[p + proj_bias]);
+  });
+  bring_back(stream, b, returned, out);
+  combine_forward(stream, block[A::out], block[A::middle], returned, rows_of(b.slots, r, chosen_),
+                  rows_of(b.weights, r, chosen_));
+}
+
+void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, ConstTensorView d_out,
+                               const UnitView& g, const ConstUnitView& w) {
+  const size_t r = d_out.shape()[0], c = hidden_, n = b.routing.num_slots();
+  const size_t arrived = b.arrival.rows.received(ranks_.rank());
+  const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
+  const TensorView fc = rows_of(b.fc, arrived, 4 * c), gelu = rows_of(b.gelu, arrived, 4 * c);
+  const TensorView d = rows_of(at_experts_, arrived, c), wide = rows_of(wide_, arrived, 4 * c);
+  const TensorView slots = rows_of(b.slots, r, chosen_);
+  combine_backward(stream, sent, rows_of(dweights_, r, chosen_), d_out, rows_of(b.returned, n, c),
+                   slots, rows_of(b.weights, r, chosen_));
+  bring(stream, b, d, sent);
+  for_experts(b, [&](size_t p, size_t first, size_t count) {
+    const auto its = [&](const TensorView& all) { return all.rows(first, count); };
+    linear_backward_input(stream, its(wide), its(d), w[p + proj_weight]);
+    linear_backward_weight(stream, g[p + proj_weight], g[p + proj_bias], its(d), its(gelu));
+    gelu_backward(stream, its(wide), its(wide), its(fc));
+    linear_backward_input(stream, its(d), its(wide), w[p + fc_weight]);
+    linear_backward_weight(stream, g[p + fc_weight], g[p + fc_bias], its(wide), its(in));
+  });
+  bring_back(stream, b, sent, d);
+  sum_slots(stream, d_norm, sent, slots);
+}
+
+void ExpertLayer::route_backward(Stream& stream, Block& b, TensorView d_norm, const UnitView& g,
+                                 const BlockActivations& block, const ConstUnitView& w) {
+  const RoutingSizes sizes = sizes_of(block);
+  const size_t r = sizes.rows(), e = num_experts_;
+  const TensorView probabilities = rows_of(b.probabilities, r, e);
+  const TensorView logsumexp = b.logsumexp.view().rows(0, r);
+  const TensorView fractions = rows_of(b.fractions, sizes.batch, e);
+  const TensorView dlogits = rows_of(dlogits_, r, e);
+  router_backward(stream, dlogits, probabilities, logsumexp, rows_of(b.experts, r, chosen_),
+                  rows_of(b.weights, r, chosen_), rows_of(dweights_, r, chosen_), fractions,
+                  options_.factors);
+  matmul(stream, g[0], block[A::ln_2], dlogits, {.transpose_a = true, .accumulate = true});
+  matmul(stream, d_norm, dlogits, w[0], {.transpose_b = true, .accumulate = true});
+
+  const TensorView statistics = rows_of(statistics_, 3, r);
+  router_statistics(stream, statistics, probabilities, logsumexp, fractions);
+  for (size_t i = 0; i < 3; ++i) {
+    sum(stream, sum_, sums_, statistics.rows(i, 1).reshape({r}));
+    const TensorView total = b.totals.view().rows(i, 1);
+    add(stream, total, total, sum_);
+  }
+  b.load.kept.resize(e);
+  b.load.dropped.resize(e);
+  for (size_t x = 0; x < e; ++x) {
+    b.load.kept[x] += static_cast<double>(b.routing.kept[x]);
+    b.load.dropped[x] += static_cast<double>(b.routing.dropped[x]);
+  }
+  b.load.num_tokens += static_cast<double>(r);
+}
+
+std::map<size_t, ExpertLayer::Load> ExpertLayer::loads(Stream& stream) {
+  std::map<size_t, Load> loads;
+  for (auto& [index, b] : blocks_) {
+    double totals[3];
+    copy(stream, TensorView(totals, DType::fp64, DeviceType::cpu, {3}), b.totals);
+    stream.synchronize();
+    Load& load = loads[index] = b.load;
+    load.balance = totals[0], load.z = totals[1], load.entropy = totals[2];
+  }
+  return loads;
+}
+
+void ExpertLayer::clear(Stream& stream) {
+  for (auto& [index, b] : blocks_) {
+    b.load = {};
+    fill(stream, b.totals, 0);
+  }
+}
+
+}  // namespace ladder

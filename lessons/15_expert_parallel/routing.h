@@ -1,0 +1,55 @@
+// Who goes where: the choices of a micro-batch become slots in the buffers that ranks exchange.
+// This is done on the host, which has to know the counts anyway.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/comm/pair_counts.h"
+#include "kernels/runtime/tensor.h"
+
+namespace ladder {
+
+// The sizes of a micro-batch: B sequences of T tokens, each of which chooses k of E experts.
+struct RoutingSizes {
+  size_t batch, tokens, chosen, num_experts;
+  size_t rows() const { return batch * tokens; }
+};
+
+// Returns how many tokens of a sequence an expert takes: factor * T k / E, rounded up, and T at
+// most, since a token chooses an expert once. A factor of 0 means T, so that nobody is dropped.
+// [Fedus21 Switch, equation 3]
+size_t expert_capacity(size_t tokens, size_t chosen, size_t num_experts, double factor);
+
+struct Routing {
+  std::vector<size_t> kept, dropped;  // by expert: its choices that have a slot, and those that
+                                      // have none
+  size_t num_slots() const;
+};
+
+// Gives slots to choices. In each sequence an expert takes the first `capacity` tokens that choose
+// it, in order of position; so neither ranks nor micro-batches decide who is dropped. The slots are
+// numbered by expert, and by row within an expert.
+//   experts (R, k) in: what router_forward chose
+//   slots (R, k) out: the slot of each choice, or -1; rows (R k) out: the row of each slot
+//   fractions (B, E) out, on the host: of a sequence's T k choices those that fell on an expert,
+//   dropped or not
+Routing assign_slots(std::span<int32_t> slots, std::span<int32_t> rows, TensorView fractions,
+                     std::span<const int32_t> experts, const RoutingSizes& sizes, size_t capacity);
+
+// The slots of all ranks that come to this rank's experts. They arrive by sender, and from each
+// sender by expert; the experts want them by expert.
+struct Arrival {
+  std::vector<size_t> of_expert;  // how many of them each of this rank's experts gets
+  PairCounts rows;                // how many go from each rank to each
+};
+
+// Finds the order of the slots that arrive at `rank`. counts (N, E) has how many slots each of N
+// ranks has for each expert. Rank r has the r-th N-th of the experts.
+//   grouped out: for each slot in the order of the experts, its place in the order of arrival
+//   arrived out: the reverse
+Arrival order_arrivals(std::span<int32_t> grouped, std::span<int32_t> arrived,
+                       std::span<const int32_t> counts, size_t num_ranks, size_t rank);
+
+}  // namespace ladder

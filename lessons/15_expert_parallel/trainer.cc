@@ -1,0 +1,220 @@
+#include "lessons/15_expert_parallel/trainer.h"
+
+#include <cmath>
+
+#include "common/train/replicas.h"
+#include "common/train/report.h"
+#include "common/train/validators.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+ModelPart part_of(const ProcessGrid& grid) {
+  return {.expert_rank = grid.place(Axis::expert), .expert_size = grid.expert_size};
+}
+
+// Returns whether other ranks of the expert-parallel group hold other experts of this unit.
+bool is_divided(const Unit& unit) { return unit.expert_size > 1; }
+
+// Returns the buckets of lesson 02, cut wherever experts begin or end, and of these the buckets
+// with experts or those without.
+std::vector<Bucket> buckets_of(const Layout& layout, DType dtype, size_t bucket_bytes,
+                               bool of_divided) {
+  std::vector<Bucket> cut;
+  for (const Bucket& bucket : make_buckets(layout, dtype, bucket_bytes)) {
+    bool continues = false;
+    for (size_t i = layout.units().size(); i-- > 0;) {
+      const Unit& unit = layout.unit(i);
+      const bool is_in =
+          bucket.offset <= unit.offset && unit.offset < bucket.offset + bucket.num_elements;
+      if (!is_in || is_divided(unit) != of_divided) {
+        continues = false;
+        continue;
+      }
+      if (!continues) cut.emplace_back();
+      continues = true;
+      cut.back() = {.last_unit = i,
+                    .offset = unit.offset,
+                    .num_elements = cut.back().num_elements + unit.padded_elements};
+    }
+  }
+  return cut;
+}
+
+RoutingSizes sizes_of(const RunConfig& config) {
+  const ExpertsConfig& experts = config.model.experts;
+  return {config.micro_batch_size, config.model.sequence_length, experts.per_token,
+          experts.num_experts};
+}
+
+ExpertLayer::Options layer_options(const TrainerContext& context, const ExpertFlags& flags) {
+  const double tokens = static_cast<double>(context.config.tokens_per_step());
+  return {.capacity_factor = flags.capacity_factor,
+          .factors = {.balance = flags.balance_loss / tokens, .z = flags.z_loss / tokens},
+          .ranks = &context.ranks->on(Axis::expert),
+          .registered = context.ranks->registered};
+}
+
+}  // namespace
+
+void ExpertParallelTrainer::Flags::add_to(CLI::App& app) {
+  experts.add_to(app);
+  app.add_option("--bucket-bytes", bucket_bytes,
+                 "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]")
+      ->transform(byte_size())
+      ->group("Data parallel");
+}
+
+ProcessGrid ExpertParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
+  return {.data_size = num_ranks,
+          .rank = rank,
+          .expert_size = flags.experts.parallel_size_of(num_ranks)};
+}
+
+TrafficEntries ExpertParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
+                                              const Flags& flags) {
+  const Layout layout(config.model, grid.data_size, part_of(grid));
+  TrafficEntries entries;
+  for (bool of_divided : {false, true}) {
+    const Axis axis = of_divided ? Axis::expert_data : Axis::data;
+    Traffic& traffic = entries[{Purpose::gradient, Collective::all_reduce, axis}];
+    for (const Bucket& bucket :
+         buckets_of(layout, config.accumulation(), flags.bucket_bytes, of_divided)) {
+      traffic +=
+          {.calls = 1, .payload_bytes = bucket.num_elements * size_of(config.accumulation())};
+    }
+  }
+  const size_t times =
+      layout.count(OperationKind::experts) * config.num_micro_batches(grid.data_size);
+  const size_t counts = grid.expert_size * config.model.experts.num_experts * sizeof(int32_t);
+  entries[{Purpose::activation, Collective::all_gather, Axis::expert}] =
+      Traffic{.calls = 1, .payload_bytes = counts}.times(times);
+  const size_t rows = ExpertLayer::most_sent(sizes_of(config), flags.experts.capacity_factor);
+  // There and back, forward and backward.
+  entries[{Purpose::activation, Collective::all_to_all, Axis::expert}] =
+      Traffic{.calls = 1,
+              .payload_bytes = rows * config.model.hidden * size_of(config.dtype),
+              .at_most = true}
+          .times(4 * times);
+  std::erase_if(entries, [&](const auto& entry) {
+    return grid.size(entry.first.axis) == 1 || entry.second.calls == 0;
+  });
+  return entries;
+}
+
+std::string ExpertParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
+                                            const Flags& flags) {
+  const ExpertsConfig& experts = config.model.experts;
+  const ModelDescription model = ladder::describe(config.model);
+  const size_t held = experts.num_experts / grid.expert_size;
+  const size_t capacity = expert_capacity(config.model.sequence_length, experts.per_token,
+                                          experts.num_experts, flags.experts.capacity_factor);
+  return concat("  experts  ", experts.num_experts, " in every ", experts.every,
+                ". block, each token goes to ", experts.per_token, "; a rank holds ", held, "; ",
+                with_commas(model.num_active_parameters()), " parameters for a token; ",
+                capacity == config.model.sequence_length
+                    ? "nobody is dropped"
+                    : concat("an expert takes ", counted(capacity, "token"), " of a sequence"),
+                "\n");
+}
+
+MixtureMaker ExpertParallelTrainer::make_mixture(const RunConfig& config, const Flags&) {
+  return [dtype = config.dtype](const Layout& layout, Memory& memory, size_t tokens) {
+    return std::make_unique<ExpertLayer>(memory, memory, layout, dtype, 1, tokens,
+                                         ExpertLayer::Options{});
+  };
+}
+
+ExpertParallelTrainer::ExpertParallelTrainer(const TrainerContext& context, const Flags& flags)
+    : context_(context),
+      ranks_(context.ranks->on(Axis::data)),
+      layout_(context.config.model, ranks_.size(), part_of(context.ranks->grid)),
+      state_(context, layout_, ranks_.rank(), {.gradients = {.source = context.ranks->registered}}),
+      experts_(context.device_memory, context.host_memory, layout_, context.config.dtype,
+               context.config.micro_batch_size, context.config.model.sequence_length,
+               layer_options(context, flags.experts)),
+      model_(context, layout_, state_.parameters, state_.gradients, {.mixture = &experts_}),
+      share_(context.config, ranks_),
+      shared_sync_(state_, ranks_,
+                   buckets_of(layout_, context.config.accumulation(), flags.bucket_bytes, false),
+                   {}),
+      expert_sync_(state_, context.ranks->on(Axis::expert_data),
+                   buckets_of(layout_, context.config.accumulation(), flags.bucket_bytes, true),
+                   {}) {}
+
+Hooks ExpertParallelTrainer::sync_hooks() {
+  Hooks hooks;
+  hooks.done = [this, shared = shared_sync_.hooks(),
+                experts = expert_sync_.hooks()](const Use& use) {
+    (is_divided(layout_.unit(use.unit)) ? experts : shared).done(use);
+  };
+  return hooks;
+}
+
+StepResult ExpertParallelTrainer::step() {
+  const RunConfig& config = context_.config;
+  const double num_tokens = static_cast<double>(config.tokens_per_step());
+  ++state_.step;
+  fill(context_.stream, state_.gradients, 0);
+  experts_.clear(context_.stream);
+  for (size_t first = share_.first(); first < share_.end(); first += config.micro_batch_size) {
+    model_.load(Split::train, state_.step, first);
+    model_.forward();
+    model_.classify(1 / num_tokens);
+    model_.backward(share_.is_last(first) ? sync_hooks() : Hooks());
+  }
+  shared_sync_.wait();
+  expert_sync_.wait();
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
+  const AdamWStep step = state_.optimizer.next_step(norm);
+  state_.update(step);
+  return {loss, norm, step.learning_rate};
+}
+
+void ExpertParallelTrainer::check_replicas() {
+  check_copies(state_, ranks_,
+               {{ranks_, [](const Unit& unit, const Parameter&) { return !is_divided(unit); }},
+                {context_.ranks->on(Axis::expert_data),
+                 [](const Unit& unit, const Parameter&) { return is_divided(unit); }}});
+}
+
+std::map<size_t, ExpertLayer::Load> ExpertParallelTrainer::loads() {
+  std::map<size_t, ExpertLayer::Load> loads = experts_.loads(context_.stream);
+  for (auto& [block, load] : loads) {
+    for (double& n : load.kept) n = sum_over(ranks_, n);
+    for (double& n : load.dropped) n = sum_over(ranks_, n);
+    for (double* n : {&load.balance, &load.z, &load.entropy, &load.num_tokens}) {
+      *n = sum_over(ranks_, *n);
+    }
+  }
+  return loads;
+}
+
+std::string ExpertParallelTrainer::report() {
+  std::string text = "\n  routers in the last step, means over tokens\n";
+  for (const auto& [block, load] : loads()) {
+    if (load.num_tokens == 0) return "";
+    const double choices =
+        load.num_tokens * static_cast<double>(context_.config.model.experts.per_token);
+    std::string shares, dropped;
+    for (size_t expert = 0; expert < load.kept.size(); ++expert) {
+      shares += format(" %.1f", 100 * (load.kept[expert] + load.dropped[expert]) / choices);
+      if (load.dropped[expert] == 0) continue;
+      dropped +=
+          format("%s expert %zu %.0f", dropped.empty() ? ":" : ",", expert, load.dropped[expert]);
+    }
+    double num_dropped = 0;
+    for (double n : load.dropped) num_dropped += n;
+    text += concat(
+        format("  h.%zu: balance %.4f, logsumexp^2 %.4f, entropy %.4f of %.4f\n", block,
+               load.balance / load.num_tokens, load.z / load.num_tokens,
+               load.entropy / load.num_tokens, std::log(static_cast<double>(load.kept.size()))),
+        "    choices of each expert, %:", shares, "\n",
+        format("    dropped: %.0f of %.0f choices", num_dropped, choices), dropped, "\n");
+  }
+  return text;
+}
+
+}  // namespace ladder

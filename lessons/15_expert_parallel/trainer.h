@@ -1,0 +1,64 @@
+// Lesson 15: mixture of experts. Some blocks have many MLPs, each token uses a few of them, and
+// ranks share them out.
+#pragma once
+
+#include "common/train/ranks.h"
+#include "common/train/sample.h"
+#include "lessons/02_ddp/buckets.h"
+#include "lessons/02_ddp/data_parallel.h"
+#include "lessons/15_expert_parallel/expert_flags.h"
+#include "lessons/15_expert_parallel/expert_layer.h"
+
+namespace ladder {
+
+// ExpertParallelTrainer is data parallel, as lesson 02, for everything but experts: all ranks sum
+// those gradients. Of the experts a rank holds a part, which gets tokens of all ranks of its
+// expert-parallel group. Only the ranks with the same part sum its gradients.
+class ExpertParallelTrainer {
+ public:
+  static constexpr LessonInfo kLesson = {"15_expert_parallel",
+                                         "Trains a GPT-2 with a mixture of experts, which ranks "
+                                         "share."};
+  static constexpr bool kDistributed = true;
+
+  struct Flags {
+    ExpertFlags experts = {};
+    size_t bucket_bytes = size_t{25} << 20;
+    void add_to(CLI::App& app);
+  };
+
+  static void adjust(RunConfig& config, const Flags& flags) { flags.experts.adjust(config); }
+  // Expert-parallel groups are consecutive ranks. Throws UserError if they do not divide.
+  static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
+  // Returns what a step communicates. The bytes of tokens are an upper bound.
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
+                                const Flags& flags);
+  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  // Samples drop nobody, whatever the capacity in training.
+  static MixtureMaker make_mixture(const RunConfig& config, const Flags& flags);
+
+  ExpertParallelTrainer(const TrainerContext& context, const Flags& flags);
+  ModelState& state() { return state_; }
+  StepResult step();
+  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  void check_replicas();
+  // Returns how the routers of the last step have divided the tokens.
+  std::string report();
+  // Returns the same as numbers, summed over all ranks. Collective.
+  std::map<size_t, ExpertLayer::Load> loads();
+
+ private:
+  // Returns hooks that give each sum of gradients the units that it sums.
+  Hooks sync_hooks();
+
+  TrainerContext context_;
+  Communicator& ranks_;
+  Layout layout_;
+  ModelState state_;
+  ExpertLayer experts_;
+  ModelRunner model_;
+  DataParallel share_;
+  BucketSync shared_sync_, expert_sync_;  // of what all ranks hold, and of the experts
+};
+
+}  // namespace ladder

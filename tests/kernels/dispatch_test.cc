@@ -1,0 +1,149 @@
+#include "kernels/dispatch.h"
+
+#include "tests/kernels/support.h"
+
+namespace ladder {
+namespace {
+using namespace testing;
+
+// Rows that each make k choices, one in five of which is dropped. The others have slots in an order
+// that jumps about.
+struct Case {
+  Case(size_t rows_, size_t columns_, size_t chosen_)
+      : rows(rows_), columns(columns_), chosen(chosen_), slots(rows * chosen, -1) {
+    std::vector<size_t> kept;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (i % 5 != 3) kept.push_back(i);
+    }
+    num_slots = kept.size();
+    row_of_slot.resize(num_slots);
+    for (size_t i = 0; i < num_slots; ++i) {
+      const size_t slot = num_slots % 7 == 0 ? num_slots - 1 - i : i * 7 % num_slots;
+      slots[kept[i]] = static_cast<double>(slot);
+      row_of_slot[slot] = static_cast<double>(kept[i] / chosen);
+    }
+  }
+  Shape out() const { return {rows, columns}; }
+  Shape in() const { return {num_slots, columns}; }
+  Shape choices() const { return {rows, chosen}; }
+
+  size_t rows, columns, chosen, num_slots = 0;
+  Values slots, row_of_slot;
+};
+std::vector<Case> cases() {
+  return {{1, 1, 1}, {17, 63, 2}, {65, 64, 3}, {63, 65, 1}, {9, 1030, 2}};
+}
+
+TEST_CASE("gather_rows copies the rows that the index names") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (const Case& c : cases()) {
+      const Values in = random_values(dtype, c.rows * c.columns, "in");
+      Values expected;
+      for (double row : c.row_of_slot) {
+        const auto begin =
+            in.begin() + static_cast<std::ptrdiff_t>(row) * static_cast<std::ptrdiff_t>(c.columns);
+        expected.insert(expected.end(), begin, begin + static_cast<std::ptrdiff_t>(c.columns));
+      }
+      const Array out(dtype, c.in());
+      gather_rows(stream(), out, Array(dtype, c.out(), in),
+                  Array(DType::int32, {c.num_slots}, c.row_of_slot));
+      require_same_bits(out.values(), expected);
+    }
+  }
+}
+
+TEST_CASE("nothing is gathered for no rows") {
+  const OnDevice on = on_every_device();
+  const Array out(DType::fp32, {2, 3}, Values(6, 5)), in(DType::fp32, {4, 3}, Values(12, 1));
+  const Array index(DType::int32, {2}, {0, 1});
+  gather_rows(stream(), out.view().rows(0, 0), in, index.view().rows(0, 0));
+  require_same_bits(out.values(), Values(6, 5));
+}
+
+TEST_CASE("sum_slots adds the slots of a row in the order of its choices") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (const Case& c : cases()) {
+      const Values in = random_values(dtype, c.num_slots * c.columns, "in");
+      Values expected(c.rows * c.columns);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        double sum = 0;
+        for (size_t j = 0; j < c.chosen; ++j) {
+          const double slot = c.slots[i / c.columns * c.chosen + j];
+          if (slot < 0) continue;
+          sum = rounded(accumulation_dtype(dtype),
+                        sum + in[static_cast<size_t>(slot) * c.columns + i % c.columns]);
+        }
+        expected[i] = rounded(dtype, sum);
+      }
+      require_same_for_any_threads([&] {
+        const Array out(dtype, c.out());
+        sum_slots(stream(), out, Array(dtype, c.in(), in),
+                  Array(DType::int32, c.choices(), c.slots));
+        require_same_bits(out.values(), expected);
+        return out.values();
+      });
+    }
+  }
+}
+
+TEST_CASE("combine_forward adds the weighted slots to the residual stream") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    const DType full = accumulation_dtype(dtype);
+    for (const Case& c : cases()) {
+      const Values in = random_values(dtype, c.num_slots * c.columns, "in");
+      const Values residual = random_values(dtype, c.rows * c.columns, "residual");
+      const Values weights = random_values(full, c.rows * c.chosen, "weights");
+      Values expected = residual, size(residual);
+      for (double& x : size) x = std::abs(x);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        for (size_t j = i / c.columns * c.chosen; j < (i / c.columns + 1) * c.chosen; ++j) {
+          if (c.slots[j] < 0) continue;
+          const double term =
+              weights[j] * in[static_cast<size_t>(c.slots[j]) * c.columns + i % c.columns];
+          expected[i] += term;
+          size[i] += std::abs(term);
+        }
+      }
+      const Array out(dtype, c.out());
+      combine_forward(stream(), out, Array(dtype, c.out(), residual), Array(dtype, c.in(), in),
+                      Array(DType::int32, c.choices(), c.slots), Array(full, c.choices(), weights));
+      require_within(dtype, out.values(), expected, rounding_error(dtype, 8), size);
+    }
+  }
+}
+
+TEST_CASE("combine_backward: each slot its weighted gradient, each weight a dot product") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    const DType full = accumulation_dtype(dtype);
+    for (const Case& c : cases()) {
+      const Values in = random_values(dtype, c.num_slots * c.columns, "in");
+      const Values dout = random_values(dtype, c.rows * c.columns, "dout");
+      const Values weights = random_values(full, c.rows * c.chosen, "weights");
+      Values din(in.size()), dweights(weights.size()), size(weights.size());
+      for (size_t choice = 0; choice < weights.size(); ++choice) {
+        if (c.slots[choice] < 0) continue;
+        const size_t slot = static_cast<size_t>(c.slots[choice]);
+        for (size_t i = 0; i < c.columns; ++i) {
+          const double d = dout[choice / c.chosen * c.columns + i];
+          din[slot * c.columns + i] = stored(dtype, weights[choice] * d);
+          dweights[choice] += d * in[slot * c.columns + i];
+          size[choice] += std::abs(d * in[slot * c.columns + i]);
+        }
+      }
+      const Array dx(dtype, c.in()), dw(full, c.choices());
+      combine_backward(stream(), dx, dw, Array(dtype, c.out(), dout), Array(dtype, c.in(), in),
+                       Array(DType::int32, c.choices(), c.slots),
+                       Array(full, c.choices(), weights));
+      require_same_bits(dx.values(), din);
+      require_within(dw.values(), dweights,
+                     rounding_error(dtype, static_cast<double>(c.columns) + 2), size);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,40 @@
+// Lesson 15 on the device of this build computes what it computes on the CPU.
+#include <catch2/catch.hpp>
+
+#include "lessons/15_expert_parallel/trainer.h"
+#include "tests/lessons/device.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+using Experts = ExpertParallelTrainer;
+
+TEST_CASE("lesson 15 on devices, by NCCL and staged: what the CPU computes, with drops") {
+  const auto device = device_for_tests();
+  if (!device) return;
+  const Experts::Flags flags = {
+      .experts = {.experts = 4, .every = 1, .parallel_size = 2, .capacity_factor = 1},
+      .bucket_bytes = 20000};
+  RunConfig config = equivalence_config(DType::fp64, 4);
+  Experts::adjust(config, flags);
+  std::optional<Record> expected;
+  {
+    Groups groups(2);
+    expected = record_run<Experts>(config, *groups.group, &groups.node_memory, flags);
+  }
+  testing::Ranks ranks(*device);
+  {
+    INFO("staged");
+    const auto all = staged_world(ranks, 10'000);
+    checked_run<Experts>(*expected, on_device(config, *device), *all, nullptr, flags);
+  }
+  if (!device_for_nccl()) return;
+  INFO("NCCL");
+  NcclMemory memory(*device);
+  const auto all = nccl_world(ranks, &memory);
+  checked_run<Experts>(*expected, on_device(config, *device), *all, &memory, flags);
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,87 @@
+// Lesson 15 as a user runs it: its output, checkpoints that another layout reads, flags that cannot
+// be.
+#include <catch2/catch.hpp>
+
+#include "kernels/runtime/check.h"
+#include "tests/system/failures.h"
+#include "tools/process/scratch.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Flags command(const Flags& flags) {
+  return Flags{lesson_path("15_expert_parallel"),
+               "--model",
+               "nano",
+               "--threads",
+               "1",
+               "--evaluate-every",
+               "0",
+               "--dtype",
+               "fp64",
+               "--sample",
+               "16"} +
+         flags;
+}
+
+TEST_CASE("15: it trains, as predicted, and says how the routers divide the tokens") {
+  for (const char* factor : {"0", "1"}) {
+    const ProcessResult result =
+        run_ranks(4, command({"--steps", "3", "--experts", "8", "--expert-parallel-size", "2",
+                              "--capacity-factor", factor}));
+    CAPTURE(result.out);
+    require_success(result);
+    CHECK_THAT(result.out, Contains("expert activation all_to_all") && !Contains("differs"));
+    CHECK_THAT(result.out, Contains("a rank holds 4") && Contains("choices of each expert"));
+    const std::string none = "dropped: 0 of 1024 choices";
+    if (std::string(factor) == "0") {
+      CHECK_THAT(result.out, Contains("nobody is dropped") && Contains(none));
+    } else {
+      CHECK_THAT(result.out, Contains("takes 8 tokens of a sequence") && !Contains(none));
+    }
+  }
+}
+
+TEST_CASE("15: a checkpoint goes on with other ranks and another expert-parallel size") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags all = {"--steps", "4", "--checkpoint", "kept"};
+  const auto run = [&](size_t ranks, const Flags& flags) {
+    const ProcessResult result = run_ranks(ranks, command(flags), options);
+    CAPTURE(result.out);
+    require_success(result);
+    return result.out;
+  };
+  const std::string whole = run(2, {"--steps", "4", "--expert-parallel-size", "1"});
+  run(2, Flags{"--expert-parallel-size", "2", "--checkpoint-every", "2", "--keep", "2"} + all);
+  std::filesystem::remove_all(folder.path() / "kept" / "step_00000004");
+  const std::string resumed = run(4, Flags{"--expert-parallel-size", "4", "--resume"} + all);
+  const std::string line = whole.substr(whole.find("step 4/4"), 22);
+  CHECK_THAT(resumed, Contains(line) && !Contains("step 2/4"));
+  // A model without experts, or with others, is another model.
+  const ProcessResult other =
+      run_ranks(2, command(Flags{"--experts", "4", "--resume"} + all), options);
+  CHECK(other.status == 2);
+  CHECK_THAT(other.err, Contains("2 of 8 experts"));
+}
+
+TEST_CASE("15: flags that cannot be") {
+  const auto refused = [](size_t ranks, const Flags& flags, const std::string& why) {
+    const ProcessResult result = run_ranks(ranks, command(flags));
+    CAPTURE(result.err);
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains(why));
+  };
+  refused(2, {"--expert-parallel-size", "3"}, "--expert-parallel-size 3 does not divide 2 ranks");
+  refused(2, {"--experts", "5", "--expert-parallel-size", "2"}, "does not divide --experts 5");
+  refused(1, {"--experts", "2", "--experts-per-token", "3"}, "there are only --experts 2");
+  refused(1, {"--moe-every", "3"}, "the model has only 2 blocks");
+  refused(1, {"--recompute", "block"}, "--recompute: not in this lesson");
+  refused(1, {"--offload-activations"}, "--offload-activations: not in this lesson");
+  refused(1, {"--export", "out"}, "--export: not in this lesson");
+}
+
+}  // namespace
+}  // namespace ladder
