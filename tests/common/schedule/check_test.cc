@@ -218,6 +218,20 @@ TEST_CASE("no action can be dropped, repeated or changed unseen") {
   CHECK(num_changes > 1000);
 }
 
+TEST_CASE("in two halves, a slot is free only after the half for the weights") {
+  Schedule schedule = {{{forward, 0, 0},
+                        {backward_input, 0, 0},
+                        {backward_weight, 0, 0},
+                        {forward, 1, 0},
+                        {backward, 1, 0}}};
+  CHECK(check_schedule(schedule, 2, {1}).empty());  // one split, the other not
+  std::swap(schedule[0][2], schedule[0][3]);
+  const std::vector<std::string> problems = check_schedule(schedule, 2, {1});
+  REQUIRE(problems.size() >= 2);
+  CHECK(problems[0] == "stage 0, forward of micro-batch 1: slot 0 holds micro-batch 0");
+  CHECK(problems[1] == "stage 0, forward of micro-batch 1: 2 are in flight, allowed are 1");
+}
+
 TEST_CASE("as many bounds as stages are needed") {
   CHECK_THROWS_AS(check_schedule(good_schedule(), 4, {4, 4}), Error);
 }
