@@ -1,5 +1,7 @@
 #include "common/comm/grid_groups.h"
 
+#include <array>
+
 #include "common/comm/one_rank.h"
 #include "common/comm/staging.h"
 #include "kernels/runtime/check.h"
@@ -7,14 +9,18 @@
 namespace ladder {
 namespace {
 
-// The axes on which ranks sum. Pipeline stages only send and receive.
-constexpr Axis kSummingAxes[] = {Axis::data, Axis::context, Axis::tensor, Axis::embedding,
-                                 Axis::expert_data};
+// Returns the axes on which ranks sum. Ranks along the pipeline or the context only send and
+// receive.
+std::array<Axis, 4> summing_axes(const ProcessGrid& grid) {
+  return {grid.replicas(), Axis::tensor, Axis::embedding, Axis::expert_data};
+}
 
-// Returns whether every rank is a group of one on this axis. If experts are not divided, the ranks
-// that hold the same ones are those of the data axis, which has its group.
+// Returns whether every rank is a group of one on this axis. If experts are not divided, or
+// sequences are not shared, the ranks that hold the same are those of the data axis, which has its
+// group.
 bool is_alone(Axis axis, const ProcessGrid& grid) {
-  return grid.size(axis) == 1 || (axis == Axis::expert_data && grid.expert_size == 1);
+  return grid.size(axis) == 1 || (axis == Axis::expert_data && grid.expert_size == 1) ||
+         (axis == Axis::data_context && grid.context_size == 1);
 }
 
 std::unique_ptr<Communicator> group_on(Axis axis, Communicator& world, const ProcessGrid& grid) {
@@ -41,8 +47,8 @@ size_t elements_of(Axis axis, const ProcessGrid& grid) {
 GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   check(world.size() == grid.world_size() && world.rank() == grid.rank,
         "the grid is not that of these ranks");
-  for (Axis axis :
-       {Axis::data, Axis::context, Axis::tensor, Axis::pipeline, Axis::expert, Axis::expert_data}) {
+  for (Axis axis : {Axis::data, Axis::context, Axis::tensor, Axis::pipeline, Axis::expert,
+                    Axis::expert_data, Axis::data_context}) {
     groups_[axis] = group_on(axis, world, grid);
   }
   pipeline_gradients_ = group_on(Axis::pipeline, world, grid);
@@ -55,7 +61,7 @@ GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   if (area.empty()) return;
   world.use_staging({});
   size_t first = 0;
-  for (Axis axis : kSummingAxes) {
+  for (Axis axis : summing_axes(grid)) {
     const size_t elements = elements_of(axis, grid);
     (*this)[axis].use_staging(area.elements(first, {elements}));
     first += elements;
@@ -64,7 +70,7 @@ GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
 
 size_t GridGroups::staging_elements(const ProcessGrid& grid) {
   size_t elements = 0;
-  for (Axis axis : kSummingAxes) elements += elements_of(axis, grid);
+  for (Axis axis : summing_axes(grid)) elements += elements_of(axis, grid);
   return elements;
 }
 

@@ -50,6 +50,8 @@ std::string_view name_of(Axis axis) {
       return "expert";
     case Axis::expert_data:
       return "expert_data";
+    case Axis::data_context:
+      return "data_context";
   }
   return "?";
 }
@@ -78,11 +80,14 @@ size_t ProcessGrid::size(Axis axis) const {
       return expert_size;
     case Axis::expert_data:
       return data_size / expert_size;
+    case Axis::data_context:
+      return data_size * context_size;
   }
   return 1;
 }
 
 size_t ProcessGrid::stride(Axis axis) const {
+  if (axis == Axis::data_context) return stride(Axis::context);
   if (axis == Axis::expert) return stride(Axis::data);
   if (axis == Axis::expert_data) return stride(Axis::data) * expert_size;
   size_t ranks = 1;  // the product of the sizes of all faster axes

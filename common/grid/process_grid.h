@@ -13,8 +13,19 @@ namespace ladder {
 // their place on one axis of the grid, or the first and the last pipeline stage, which both have a
 // copy of the token embedding (embedding). The data axis may be divided once more: expert_size
 // consecutive ranks of it hold different experts (expert), and ranks with the same place in their
-// groups hold the same ones (expert_data).
-enum class Axis { world, pipeline, data, context, tensor, embedding, expert, expert_data };
+// groups hold the same ones (expert_data). Ranks that differ only in their places on the data and
+// the context axis hold the same part of the model (data_context).
+enum class Axis {
+  world,
+  pipeline,
+  data,
+  context,
+  tensor,
+  embedding,
+  expert,
+  expert_data,
+  data_context
+};
 
 std::string_view name_of(Axis axis);
 
@@ -35,7 +46,10 @@ struct ProcessGrid {
   size_t world_size() const;
   // Returns the number of ranks in a group along the axis.
   size_t size(Axis axis) const;
-  // Returns this rank's place on the axis. REQUIRES: one of kGridAxes, expert or expert_data.
+  // Returns the axis along which ranks hold the same part of the model, experts aside, and sum its
+  // gradients: data, or data_context if there is a context axis.
+  Axis replicas() const { return context_size == 1 ? Axis::data : Axis::data_context; }
+  // Returns this rank's place on the axis. REQUIRES: neither world nor embedding.
   size_t place(Axis axis) const { return rank / stride(axis) % size(axis); }
   // Returns the rank that differs in its place on this axis alone. REQUIRES: one of kGridAxes, and
   // `other` < size(axis).

@@ -19,21 +19,32 @@ View by_sequence(View rows, const Activations& a) {
 }
 
 // Divides the rows of the residual stream that this rank has among their sequences. Calls
-// body(sequences, position) for (b, t, C) that lie one after the other: b sequences' rows of the
-// positions from `position` on. Only at the ends can sequences be incomplete.
+// body(sequences, first) for (b, t, C) that lie one after the other: b sequences' rows of the
+// tokens from `first` on. Only at the ends can sequences be incomplete.
 template <class Body>
 void for_sequences(TensorView rows, const ModelPart& part, const Activations& a, Body body) {
   const size_t count = rows.shape()[0], hidden = rows.shape()[1];
   const size_t num_tokens = a.tokens(), num_rows = a.batch() * num_tokens;
   const size_t first = part.residual().first(num_rows);
   for (size_t done = 0; done < count;) {
-    const size_t position = (first + done) % num_tokens, left = count - done;
-    const bool is_complete = position == 0 && left >= num_tokens;
+    const size_t token = (first + done) % num_tokens, left = count - done;
+    const bool is_complete = token == 0 && left >= num_tokens;
     const size_t sequences = is_complete ? left / num_tokens : 1;
-    const size_t length = is_complete ? num_tokens : std::min(left, num_tokens - position);
-    body(rows.rows(done, sequences * length).reshape({sequences, length, hidden}), position);
+    const size_t length = is_complete ? num_tokens : std::min(left, num_tokens - token);
+    body(rows.rows(done, sequences * length).reshape({sequences, length, hidden}), token);
     done += sequences * length;
   }
+}
+
+// Return the two arguments of a position kernel for `count` tokens from `first` on: the table, and
+// the places of the tokens in it. Where a rank has all tokens of a sequence, their rows of the
+// table lie one after the other.
+template <class View>
+View table_for(View table, const TokenViews& tokens, size_t first, size_t count) {
+  return tokens.positions.empty() ? table.rows(first, count) : table;
+}
+ConstTensorView positions_for(const TokenViews& tokens, size_t first, size_t count) {
+  return tokens.positions.empty() ? ConstTensorView() : tokens.positions.rows(first, count);
 }
 
 }  // namespace
@@ -107,13 +118,10 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
       return;
     }
     case OperationKind::position_embedding: {
-      if (!tokens.positions.empty()) {
-        const TensorView residual = by_sequence(a.input(), a);
-        return position_forward(stream, residual, residual, weights[0], tokens.positions);
-      }
       for_sequences(a.input(), layout_.part(), a, [&](TensorView residual, size_t first) {
-        const ConstTensorView table = weights[0].rows(first, residual.shape()[1]);
-        position_forward(stream, residual, residual, table);
+        const size_t count = residual.shape()[1];
+        position_forward(stream, residual, residual, table_for(weights[0], tokens, first, count),
+                         positions_for(tokens, first, count));
       });
       return;
     }
@@ -196,11 +204,10 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     }
     case OperationKind::position_embedding: {
       const TensorView dtable = gradient(use, hooks)[0];
-      if (!tokens.positions.empty()) {
-        return position_backward(stream, dtable, by_sequence(d_residual, a), tokens.positions);
-      }
       for_sequences(d_residual, layout_.part(), a, [&](TensorView d_rows, size_t first) {
-        position_backward(stream, dtable.rows(first, d_rows.shape()[1]), d_rows);
+        const size_t count = d_rows.shape()[1];
+        position_backward(stream, table_for(dtable, tokens, first, count), d_rows,
+                          positions_for(tokens, first, count));
       });
       return;
     }

@@ -13,6 +13,8 @@ struct RankContext {
   GridGroups* groups = nullptr;
   // Returns the group along an axis. REQUIRES: groups is not null.
   Communicator& on(Axis axis) const { return (*groups)[axis]; }
+  // Returns the group of the ranks that hold the same part of the model (ProcessGrid::replicas).
+  Communicator& replicas() const { return on(grid.replicas()); }
   // The source of memory that collectives use without copies. Null if there is none; buffers then
   // come from the arena's own source.
   MemorySource* registered = nullptr;

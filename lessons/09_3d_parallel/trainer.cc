@@ -14,17 +14,36 @@ namespace ladder {
 
 namespace {
 
+// Returns the run as it is along the other axes: the tokens that a rank of the context axis has of
+// each sequence are all there are.
+RunConfig with_tokens_of(size_t context_rank, RunConfig config, const ProcessGrid& grid,
+                         const ThreeDTrainer::Flags& flags) {
+  config.model.sequence_length = flags.context.plan(config, grid).num_tokens(context_rank);
+  return config;
+}
+
 Stage checked_stage(const RunConfig& config, const ProcessGrid& grid,
                     const ThreeDTrainer::Flags& flags) {
   check_slices(config.model, grid.tensor_size);
   Stage stage(config, grid, flags.pipeline);
+  const size_t last = grid.context_size - 1;  // it has the fewest tokens
   if (flags.sequence_parallel) {
-    check_tokens(config, grid.tensor_size, {});
-    ModelPart part = stage.layout.part();
-    part.splits_tokens = true;
-    stage.layout = Layout(config.model, grid.data_size, part);
+    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
   }
+  ModelPart part = stage.layout.part();
+  part.splits_tokens = flags.sequence_parallel;
+  stage.layout = Layout(config.model, grid.size(grid.replicas()), part);
   return stage;
+}
+
+// Calls body(axis, name, column width) for the axes of the grid. Most grids have no context axis.
+template <class Body>
+void for_axes(const ProcessGrid& grid, Body body) {
+  for (Axis axis : kGridAxes) {
+    if (axis == Axis::context && grid.context_size == 1) continue;
+    const std::string name(name_of(axis));
+    body(axis, name, std::max(5, static_cast<int>(name.size())));
+  }
 }
 
 TensorParallel points_on(Communicator& ranks, const ThreeDTrainer::Flags& flags) {
@@ -42,25 +61,30 @@ void ThreeDTrainer::Flags::add_to(CLI::App& app) {
   app.add_flag("--sequence-parallel", sequence_parallel,
                "These ranks also split the tokens where they do not split weights")
       ->group(group);
+  context.add_to(app, group, "1");
   zero.add_to(app, group);
   pipeline.add_to(app);
 }
 
 ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
   const size_t tensor = flags.tensor_parallel_size;
+  const size_t context = std::max<size_t>(flags.context.size, 1);
   const size_t pipeline = std::max<size_t>(flags.pipeline.pipeline_parallel_size, 1);
-  if (num_ranks % (tensor * pipeline) != 0) {
-    throw UserError(concat("--tensor-parallel-size ", tensor, " times --pipeline-parallel-size ",
-                           pipeline, " does not divide ", counted(num_ranks, "rank"), "; ",
-                           (num_ranks / (tensor * pipeline) + 1) * tensor * pipeline,
-                           " ranks would do"));
+  const size_t replica = tensor * context * pipeline;
+  if (num_ranks % replica != 0) {
+    throw UserError(concat(
+        "--tensor-parallel-size ", tensor, " times ",
+        context > 1 ? concat("--context-parallel-size ", context, " times ") : std::string(),
+        "--pipeline-parallel-size ", pipeline, " does not divide ", counted(num_ranks, "rank"),
+        "; ", (num_ranks / replica + 1) * replica, " ranks would do"));
   }
   if (flags.sequence_parallel && tensor == 1) {
     throw UserError(
         "--sequence-parallel: --tensor-parallel-size 1 has nobody to split with; 2 would do");
   }
   return {.pipeline_size = pipeline,
-          .data_size = num_ranks / (tensor * pipeline),
+          .data_size = num_ranks / replica,
+          .context_size = context,
           .tensor_size = tensor,
           .rank = rank};
 }
@@ -68,34 +92,43 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
 TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
                                       const Flags& flags) {
   const Stage stage = checked_stage(config, grid, flags);
+  const RunConfig own = with_tokens_of(grid.place(Axis::context), config, grid, flags);
+  const size_t num_micro_batches = config.num_micro_batches(grid.data_size);
   TrafficEntries traffic =
-      pipeline_traffic(config, stage.layout, stage.schedule(), flags.zero.stage == 1);
-  if (grid.data_size > 1) {
-    traffic.merge(
-        zero_traffic(flags.zero, stage.layout, Axis::data, config.accumulation(), config.dtype));
+      pipeline_traffic(own, stage.layout, stage.schedule(), flags.zero.stage == 1);
+  traffic.merge(ring_traffic(config, stage.layout, flags.context.plan(config, grid), grid,
+                             stage.num_slots()));
+  if (grid.size(grid.replicas()) > 1) {
+    traffic.merge(zero_traffic(flags.zero, stage.layout, grid.replicas(), config.accumulation(),
+                               config.dtype));
   }
   if (grid.tensor_size > 1 && flags.sequence_parallel) {
-    traffic.merge(sequence_traffic(config, stage.layout, config.num_micro_batches(grid.data_size),
-                                   stage.num_slots()));
+    traffic.merge(sequence_traffic(own, stage.layout, num_micro_batches, stage.num_slots()));
   } else if (grid.tensor_size > 1) {
-    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] = tensor_traffic(
-        config, stage.layout, config.num_micro_batches(grid.data_size), stage.num_slots());
+    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
+        tensor_traffic(own, stage.layout, num_micro_batches, stage.num_slots());
   }
   return traffic;
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
-  std::string text = format("  grid     %zu pipeline x %zu data x %zu tensor\n", grid.pipeline_size,
-                            grid.data_size, grid.tensor_size);
-  text += format("  %4s %8s %5s %6s  %-27s %13s %12s\n", "rank", "pipeline", "data", "tensor",
-                 "holds", "parameters", "memory");
+  std::string sizes, heads;
+  for_axes(grid, [&](Axis axis, const std::string& name, int width) {
+    sizes += concat(sizes.empty() ? "" : " x ", grid.size(axis), " ", name);
+    heads += format(" %*s", width, name.c_str());
+  });
+  std::string text = concat("  grid     ", sizes, "\n  rank", heads);
+  text += format("  %-27s %13s %12s\n", "holds", "parameters", "memory");
   for (size_t rank = 0; rank < grid.world_size(); ++rank) {
     ProcessGrid at = grid;
     at.rank = rank;
+    text += format("  %4zu", rank);
+    for_axes(at, [&](Axis axis, const std::string&, int width) {
+      text += format(" %*zu", width, at.place(axis));
+    });
     const Layout layout = checked_stage(config, at, flags).layout;
-    text += format("  %4zu %8zu %5zu %6zu  %-27s %13s %12s\n", rank, at.place(Axis::pipeline),
-                   at.place(Axis::data), at.place(Axis::tensor), units_text(layout).c_str(),
+    text += format("  %-27s %13s %12s\n", units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
   }
@@ -106,15 +139,18 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       stage_(checked_stage(context.config, context.ranks->grid, flags)),
-      state_(context, stage_.layout, context.ranks->grid.place(Axis::data),
+      tokens_(context, flags.context),
+      state_(context, stage_.layout, context.ranks->replicas().rank(),
              zero_places(flags.zero, context.ranks->registered)),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_slots = stage_.num_slots(),
               .tensor = points_on(context.ranks->on(Axis::tensor), flags),
-              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr}),
+              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
+              .part = tokens_.part(),
+              .context = tokens_.attention()}),
       pipeline_(context, stage_.layout, model_, stage_.schedule()),
       share_(context.config, context.ranks->on(Axis::data)),
-      sync_(make_zero_sync(flags.zero, state_, context.ranks->on(Axis::data))) {}
+      sync_(make_zero_sync(flags.zero, state_, context.ranks->replicas())) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;
@@ -123,7 +159,7 @@ StepResult ThreeDTrainer::step() {
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
   const auto summed = [&](size_t unit) {
-    sync_->wait();  // the sum over the data axis comes first, because it overlaps with backward
+    sync_->wait();  // the sum over replicas comes first, because it overlaps with backward
     return sync_->summed(unit);
   };
   pipeline_.run({.number = state_.step,
@@ -140,7 +176,7 @@ StepResult ThreeDTrainer::step() {
   // So one rank of each group counts.
   const double own_loss = model_.total_loss();
   const double loss = sum_over(world, grid.place(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
-  // Every parameter counts once: shards over the data axis, slices over the tensor axis, units over
+  // Every parameter counts once: shards over the replicas, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);
@@ -163,7 +199,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *context_.ranks->groups;
   check_copies(state_, context_.ranks->world,
-               {{groups[Axis::data]},
+               {{context_.ranks->replicas()},
                 {groups[Axis::tensor], [](const Unit&, const Parameter& p) { return !p.split; }},
                 copies_of_shared_units(groups[Axis::embedding])});
 }

@@ -7,6 +7,7 @@
 #include "lessons/03_zero1/zero_flags.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
+#include "lessons/14_context_parallel/context_share.h"
 
 namespace ladder {
 
@@ -14,7 +15,8 @@ namespace ladder {
 // split every large weight of one pipeline stage. The ranks of a pipeline group have the stages of
 // one model. The ranks of a data group have the same part of the model and share the global batch,
 // with lesson 02's buckets or lesson 03's shards. With --sequence-parallel a tensor group splits
-// the tokens, too, as in lesson 13. [Narayanan21]
+// the tokens, too, as in lesson 13. With --context-parallel-size the ranks of a context group have
+// the same part of the model and share each sequence, as in lesson 14. [Narayanan21]
 class ThreeDTrainer {
  public:
   static constexpr LessonInfo kLesson = {
@@ -24,6 +26,7 @@ class ThreeDTrainer {
   struct Flags {
     size_t tensor_parallel_size = 1;
     bool sequence_parallel = false;
+    ContextFlags context = {};
     PipelineFlags pipeline;
     ZeroFlags zero;
     void add_to(CLI::App& app);
@@ -50,6 +53,7 @@ class ThreeDTrainer {
  private:
   TrainerContext context_;
   Stage stage_;
+  ContextShare tokens_;  // this rank's tokens of each sequence
   ModelState state_;
   ModelRunner model_;
   Pipeline pipeline_;

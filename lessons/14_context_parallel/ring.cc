@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/train/ranks.h"
 #include "kernels/attention_merge.h"
 #include "kernels/columns.h"
 #include "kernels/elementwise.h"
@@ -22,7 +23,7 @@ RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Comm
     : plan_(std::move(plan)),
       ring_(ring),
       batch_(context.config.micro_batch_size),
-      hidden_(context.config.model.hidden) {
+      hidden_(context.config.model.hidden / context.ranks->grid.tensor_size) {
   const RunConfig& config = context.config;
   const auto make = [&](DType dtype, size_t elements) {
     return Tensor(context.device_memory, Category::workspace, dtype, {elements});
@@ -33,7 +34,7 @@ RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Comm
   for (Tensor& buffer : dkv_) buffer = make(sums, rows * 2 * hidden_);
   dkv_of_step_ = make(sums, rows * 2 * hidden_);
   partial_ = make(sums, rows * hidden_);
-  partial_logsumexp_ = make(sums, rows * config.model.num_heads);
+  partial_logsumexp_ = make(sums, rows * hidden_ / config.model.head_size());
   if (sums != config.dtype) sum_ = make(sums, rows * hidden_);
 }
 
@@ -141,17 +142,17 @@ void RingAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot
   copy_columns(stream, as_rows(dqkv), hidden_, as_rows(own), 0, 2 * hidden_);
 }
 
-TrafficEntries ring_traffic(const RunConfig& config, const SlicePlan& plan,
-                            const ProcessGrid& grid) {
+TrafficEntries ring_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
+                            const ProcessGrid& grid, size_t num_in_flight) {
   const size_t n = grid.context_size, rank = grid.place(Axis::context);
   if (n == 1) return {};
-  const size_t num_blocks = config.model.num_layers;
-  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, 1);
+  const size_t num_blocks = layout.count(OperationKind::block);
+  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
   size_t rounds = 0;  // how often keys and values go around
   for (size_t block = 0; block < num_blocks; ++block) {
     rounds += recompute.recomputed(block)[BlockStep::attention] ? 3 : 2;
   }
-  const size_t per_token = config.micro_batch_size * 2 * config.model.hidden;
+  const size_t per_token = config.micro_batch_size * 2 * config.model.hidden / grid.tensor_size;
   const size_t all = plan.num_tokens();
   // `absent` is the rank whose keys and values are not among those that are moved.
   const auto traffic = [&](size_t absent) {

@@ -17,9 +17,9 @@ namespace ladder {
 // has seen those of all ranks.
 class RingAttention {
  public:
-  // Allocates workspace for micro-batches of config.micro_batch_size sequences. `ring` and what
-  // the context refers to must outlive this object. REQUIRES: the plan is for the ranks of `ring`,
-  // and there are at least two.
+  // Allocates workspace for micro-batches of config.micro_batch_size sequences, and for the heads
+  // of this rank if tensor-parallel ranks share them. `ring` and what the context refers to must
+  // outlive this object. REQUIRES: the plan is for the ranks of `ring`, and there are at least two.
   RingAttention(const TrainerContext& context, SlicePlan plan, Communicator& ring);
 
   // Returns forward() and backward() for the model. This object must outlive them.
@@ -63,8 +63,9 @@ class RingAttention {
 
 // Returns what a rank sends and receives on the axis `context` in a step of training: keys and
 // values of all ranks but one in forward, also where forward runs again for --recompute, and in
-// backward; there also the gradients of all ranks' keys and values.
-TrafficEntries ring_traffic(const RunConfig& config, const SlicePlan& plan,
-                            const ProcessGrid& grid);
+// backward; there also the gradients of all ranks' keys and values. `num_in_flight` is that of
+// plan_recompute().
+TrafficEntries ring_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
+                            const ProcessGrid& grid, size_t num_in_flight = 1);
 
 }  // namespace ladder

@@ -7,34 +7,11 @@
 #include "kernels/elementwise.h"
 
 namespace ladder {
-namespace {
-
-SlicePlan slices_of(const RunConfig& config, const ProcessGrid& grid, Slicing slicing) {
-  return SlicePlan(slicing, config.model.sequence_length, grid.context_size);
-}
-
-std::unique_ptr<RingAttention> make_ring(const TrainerContext& context, const SlicePlan& slices) {
-  if (slices.num_ranks() == 1) return nullptr;
-  return std::make_unique<RingAttention>(context, slices, context.ranks->on(Axis::context));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 void ContextParallelTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "Context parallel";
-  app.add_option("--context-parallel-size", context_parallel_size,
-                 "Ranks that share each sequence [all]")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
-  const auto set_slices = [this](const std::string& name) {
-    slices = name == "zigzag" ? Slicing::zigzag : Slicing::contiguous;
-  };
-  app.add_option_function<std::string>(
-         "--slices", set_slices,
-         "Of a rank: contiguous (one slice) or zigzag (an early and a "
-         "late one) [zigzag]")
-      ->check(CLI::IsMember({"contiguous", "zigzag"}).description(""))
-      ->group(group);
+  context.add_to(app, group, "all");
   app.add_option("--bucket-bytes", bucket_bytes,
                  "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]")
       ->transform(byte_size())
@@ -44,7 +21,7 @@ void ContextParallelTrainer::Flags::add_to(CLI::App& app) {
 }
 
 ProcessGrid ContextParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
-  const size_t size = flags.context_parallel_size == 0 ? num_ranks : flags.context_parallel_size;
+  const size_t size = flags.context.size == 0 ? num_ranks : flags.context.size;
   if (num_ranks % size != 0) {
     throw UserError(concat("--context-parallel-size ", size, " does not divide ",
                            counted(num_ranks, "rank"), "; ", (num_ranks / size + 1) * size,
@@ -57,8 +34,9 @@ TrafficEntries ContextParallelTrainer::traffic(const RunConfig& config, const Pr
                                                const Flags& flags) {
   const Layout layout(config.model, grid.world_size());
   const DType dtype = config.accumulation();
-  TrafficEntries traffic = ring_traffic(config, slices_of(config, grid, flags.slices), grid);
-  traffic[{Purpose::gradient, Collective::all_reduce}] = {
+  TrafficEntries traffic = ring_traffic(config, layout, flags.context.plan(config, grid), grid);
+  if (grid.world_size() == 1) return traffic;
+  traffic[{Purpose::gradient, Collective::all_reduce, grid.replicas()}] = {
       .calls = make_buckets(layout, dtype, flags.bucket_bytes).size(),
       .payload_bytes = layout.num_elements() * size_of(dtype)};
   return traffic;
@@ -67,27 +45,20 @@ TrafficEntries ContextParallelTrainer::traffic(const RunConfig& config, const Pr
 std::string ContextParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                              const Flags& flags) {
   if (grid.context_size == 1) return {};
-  return describe_slices(flags.slices, config.model.sequence_length, grid.context_size);
+  return describe_slices(flags.context.slices, config.model.sequence_length, grid.context_size);
 }
 
 ContextParallelTrainer::ContextParallelTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
-      world_(context.ranks->world),
-      slices_(slices_of(context.config, context.ranks->grid, flags.slices)),
-      ring_(make_ring(context, slices_)),
-      layout_(context.config.model, world_.size()),
-      state_(context, layout_, world_.rank(), {.gradients = {.source = context.ranks->registered}}),
-      model_(context, layout_, state_.parameters, state_.gradients, model_options()),
+      ranks_(context.ranks->replicas()),
+      tokens_(context, flags.context),
+      layout_(context.config.model, ranks_.size()),
+      state_(context, layout_, ranks_.rank(), {.gradients = {.source = context.ranks->registered}}),
+      model_(context, layout_, state_.parameters, state_.gradients,
+             {.part = tokens_.part(), .context = tokens_.attention()}),
       share_(context.config, context.ranks->on(Axis::data)),
-      sync_(state_, world_, make_buckets(layout_, state_.gradients.dtype(), flags.bucket_bytes),
+      sync_(state_, ranks_, make_buckets(layout_, state_.gradients.dtype(), flags.bucket_bytes),
             {.overlap = !flags.no_overlap}) {}
-
-ModelRunner::Options ContextParallelTrainer::model_options() const {
-  if (ring_ == nullptr) return {};
-  const size_t rank = context_.ranks->grid.place(Axis::context);
-  return {.part = {.positions = slices_.positions(rank), .most_tokens = slices_.most_tokens()},
-          .context = ring_->functions()};
-}
 
 StepResult ContextParallelTrainer::step() {
   const RunConfig& config = context_.config;
@@ -103,8 +74,8 @@ StepResult ContextParallelTrainer::step() {
     model_.backward(share_.is_last(first) ? sync_.hooks() : Hooks());
   }
   sync_.wait();
-  const double loss = sum_over(world_, model_.total_loss()) / num_tokens;
-  const double norm = std::sqrt(sum_over(world_, state_.squared_norm()));
+  const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
+  const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);
   sync_.update(step);
   return {loss, norm, step.learning_rate};
@@ -114,11 +85,11 @@ double ContextParallelTrainer::evaluate(size_t num_batches) {
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
     model_.evaluate_sequences(batch, share_.first(), share_.end());
-    total += sum_over(world_, model_.total_loss());
+    total += sum_over(ranks_, model_.total_loss());
   }
   return total / static_cast<double>(num_batches * context_.config.tokens_per_step());
 }
 
-void ContextParallelTrainer::check_replicas() { check_copies(state_, world_, {{world_}}); }
+void ContextParallelTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }
 
 }  // namespace ladder

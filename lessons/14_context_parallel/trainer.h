@@ -1,12 +1,10 @@
 // Lesson 14: context parallelism. Ranks share each sequence.
 #pragma once
 
-#include <memory>
-
 #include "common/train/ranks.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/14_context_parallel/ring.h"
+#include "lessons/14_context_parallel/context_share.h"
 
 namespace ladder {
 
@@ -21,8 +19,7 @@ class ContextParallelTrainer {
   static constexpr bool kDistributed = true;
 
   struct Flags {
-    size_t context_parallel_size = 0;  // 0 = all ranks
-    Slicing slices = Slicing::zigzag;
+    ContextFlags context = {};
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
     void add_to(CLI::App& app);
@@ -43,12 +40,9 @@ class ContextParallelTrainer {
   void check_replicas();
 
  private:
-  ModelRunner::Options model_options() const;
-
   TrainerContext context_;
-  Communicator& world_;
-  SlicePlan slices_;
-  std::unique_ptr<RingAttention> ring_;  // null if a rank has whole sequences
+  Communicator& ranks_;  // all
+  ContextShare tokens_;  // this rank's tokens of each sequence
   Layout layout_;
   ModelState state_;
   ModelRunner model_;

@@ -17,7 +17,7 @@ namespace ladder::testing {
 // tensor-parallel ones of what is not split, the first stage and the last of the token embedding.
 inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, const Parameter& p) {
   const bool same_stage = culprit.place(Axis::pipeline) == other.place(Axis::pipeline);
-  const bool same_data = culprit.place(Axis::data) == other.place(Axis::data);
+  const bool same_data = culprit.place(Axis::data_context) == other.place(Axis::data_context);
   const bool same_slice = culprit.place(Axis::tensor) == other.place(Axis::tensor);
   const auto is_end = [](const ProcessGrid& at) {
     return at.place(Axis::pipeline) == 0 || at.place(Axis::pipeline) + 1 == at.pipeline_size;

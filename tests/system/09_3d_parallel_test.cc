@@ -30,6 +30,10 @@ TEST_CASE("09: ranks that make no grid, and what the grid cannot split") {
   refuse(4, grid("1", "5"), {"--pipeline-parallel-size 5", "4 ranks", "5 ranks would do"});
   refuse(4, grid("2", "3"),
          {"--tensor-parallel-size 2", "--pipeline-parallel-size 3", "4 ranks", "6 ranks would do"});
+  refuse(4, grid("2", "1") + Flags{"--context-parallel-size", "4"},
+         {"--context-parallel-size 4", "4 ranks", "8 ranks would do"});
+  refuse(4, {"--context-parallel-size", "4", "--sequence-length", "3"},
+         {"--context-parallel-size 4", "3 tokens", "3 would do"});
   refuse(4, grid("4", "1"), {"--tensor-parallel-size 4", "2 heads", "2 would do"});
   refuse(6, grid("1", "6"), {"--pipeline-parallel-size 6", "5 units", "at most 5 stages"});
   refuse(6, grid("2", "1"), {"--global-batch-size 16", "3 data-parallel ranks (of 6)"});

@@ -22,7 +22,7 @@ constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.
 constexpr size_t kCompressionLessonLines = 850;
 // It has two parts: who has which tokens, and the ring.
-constexpr size_t kContextLessonLines = 580;
+constexpr size_t kContextLessonLines = 780;
 // It has a router with drops, what moves tokens both ways, and two kinds of groups.
 constexpr size_t kExpertLessonLines = 900;
 constexpr size_t kHeaderLines = 150;

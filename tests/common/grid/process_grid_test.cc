@@ -12,8 +12,8 @@
 namespace ladder {
 namespace {
 
-constexpr Axis kAxes[] = {Axis::world,   Axis::pipeline, Axis::data,
-                          Axis::context, Axis::tensor,   Axis::embedding};
+constexpr Axis kAxes[] = {Axis::world,  Axis::pipeline,  Axis::data,        Axis::context,
+                          Axis::tensor, Axis::embedding, Axis::data_context};
 
 // The ranks of one group, by their number in it.
 using Members = std::map<size_t, size_t>;
@@ -136,6 +136,18 @@ TEST_CASE("a layout that is none is refused in one line that says why") {
   CAPTURE(text);
   CHECK_THROWS_WITH(parse_layout(text), Catch::StartsWith(text + ": ") && Catch::Contains(why));
   CHECK_THROWS_AS(parse_layout(text), UserError);
+}
+
+TEST_CASE("ranks that hold the same part of the model: the data and the context axis together") {
+  using Ranks = std::vector<size_t>;
+  ProcessGrid grid = {.pipeline_size = 2, .data_size = 2, .context_size = 3, .tensor_size = 2};
+  grid.rank = 15;  // pipeline 1, data 0, context 1, tensor 1
+  CHECK(grid.replicas() == Axis::data_context);
+  CHECK((grid.size(Axis::data_context) == 6 && grid.place(Axis::data_context) == 1));
+  CHECK(grid.ranks_of_group(Axis::data_context) == Ranks{13, 15, 17, 19, 21, 23});
+  CHECK(grid.ranks_of_group(Axis::context) == Ranks{13, 15, 17});
+  grid.context_size = 1;
+  CHECK(grid.replicas() == Axis::data);
 }
 
 TEST_CASE("experts divide the data axis: consecutive ranks of it hold different ones") {

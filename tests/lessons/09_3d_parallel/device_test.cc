@@ -39,6 +39,10 @@ void check_on_device(DeviceType device, Communicator& all, MemorySource* registe
   check.operator()<ThreeDTrainer>(grid(2, 2));
   check.operator()<ThreeDTrainer>(grid(2, 1, 1));
   check.operator()<ThreeDTrainer>(grid(1, 2, 1));
+  ThreeDTrainer::Flags shared = grid(2, 1);
+  shared.context.size = 2;
+  shared.sequence_parallel = true;
+  check.operator()<ThreeDTrainer>(shared);
 }
 
 TEST_CASE("staged: lesson 01's numbers") { run_staged(check_on_device); }

@@ -77,6 +77,30 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
                     Contains("--sequence-parallel") && Contains("2 would do"));
 }
 
+TEST_CASE("with a context axis: the same, on sequences of odd length") {
+  const auto odd_config = [](size_t micro_batch_size) {
+    RunConfig config = split_config(DType::fp64, micro_batch_size);
+    config.model.sequence_length = 13;
+    return config;
+  };
+  const Record oracle = record_oracle(odd_config(24));
+  const auto run = [&](size_t ranks, size_t context, ThreeDTrainer::Flags flags, bool split_tokens,
+                       const char* recompute) {
+    INFO(ranks << " ranks, " << context << " share a sequence, " << recompute);
+    flags.context.size = context;
+    flags.sequence_parallel = split_tokens;
+    RunConfig config = odd_config(2);
+    config.recompute = parse_recompute(recompute);
+    require_split_run<ThreeDTrainer>(oracle, config, ranks, flags);
+  };
+  run(2, 2, flags_for(1, 1), false, "none");
+  run(4, 2, flags_for(2, 1, 1), true, "none");
+  run(4, 2, flags_for(1, 2), false, "attention");
+  run(8, 2, flags_for(2, 2), true, "block");
+  run(8, 4, flags_for(1, 2, 1, ScheduleKind::gpipe), false, "none");
+  run(8, 2, flags_for(1, 2, 1), false, "none");
+}
+
 TEST_CASE("in fp32 too") {
   const Record oracle = record_oracle(split_config(DType::fp32, 24));
   for (size_t zero_stage : {0, 1}) {
@@ -133,6 +157,10 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
                         Contains("12 ranks would do"));
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 1), 1, 0),
                     Contains("does not divide 1 rank; 2 ranks would do"));
+  ThreeDTrainer::Flags shared = flags_for(2, 2);
+  shared.context.size = 3;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(shared, 8, 0),
+                    Contains("--context-parallel-size 3") && Contains("12 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
   CHECK((grid.place(Axis::pipeline) == 1 && grid.place(Axis::data) == 0 &&
@@ -143,15 +171,19 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
 TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank named") {
   RunConfig config = split_config(DType::fp32, 1);
   config.model.num_layers = 2;
-  for (const auto& [ranks, tensor, pipeline] :
-       std::vector<std::array<size_t, 3>>{{4, 1, 1}, {4, 4, 1}, {4, 1, 4}, {8, 2, 2}, {8, 2, 1}}) {
+  for (const auto& [ranks, tensor, context, pipeline] : std::vector<std::array<size_t, 4>>{
+           {4, 1, 1, 1}, {4, 4, 1, 1}, {4, 1, 1, 4}, {8, 2, 1, 2}, {8, 2, 1, 1}, {8, 1, 2, 2}}) {
     for (size_t zero_stage : {0, 1}) {
-      INFO(tensor << " tensor x " << pipeline << " pipeline, " << ranks << " ranks, ZeRO-"
-                  << zero_stage);
-      const ThreeDTrainer::Flags flags = flags_for(tensor, pipeline, zero_stage);
+      INFO(tensor << " tensor x " << context << " context x " << pipeline << " pipeline, " << ranks
+                  << " ranks, ZeRO-" << zero_stage);
+      ThreeDTrainer::Flags flags = flags_for(tensor, pipeline, zero_stage);
+      flags.context.size = context;
       require_culprits_named<ThreeDTrainer>(
           config, ranks,
-          [&](const ProcessGrid& grid) { return Stage(config, grid, flags.pipeline).layout; },
+          [&](const ProcessGrid& grid) {
+            return Layout(config.model, grid.size(grid.replicas()),
+                          Stage(config, grid, flags.pipeline).layout.part());
+          },
           flags);
     }
   }

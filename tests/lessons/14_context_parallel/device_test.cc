@@ -22,7 +22,7 @@ void check_on_device(DeviceType device, Communicator& all, MemorySource* registe
   const Record oracle = record_oracle(on_device(config, DeviceType::cpu));
   for (Slicing slices : {Slicing::zigzag, Slicing::contiguous}) {
     check_run_and_traffic<ContextParallelTrainer>(oracle, config, all, registered,
-                                                  {.slices = slices});
+                                                  {.context = {.slices = slices}});
   }
 }
 

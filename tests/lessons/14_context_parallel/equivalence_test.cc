@@ -28,12 +28,13 @@ const Slicing kSlicings[] = {Slicing::zigzag, Slicing::contiguous};
 constexpr size_t kAll = 0;
 
 Flags flags_for(size_t context_size, Slicing slices) {
-  return {.context_parallel_size = context_size, .slices = slices, .bucket_bytes = 20000};
+  return {.context = {.size = context_size, .slices = slices}, .bucket_bytes = 20000};
 }
 
 void require_run(const Record& oracle, const RunConfig& config, size_t ranks, const Flags& flags) {
-  INFO(name_of(config.dtype) << ", " << ranks << " ranks, "
-                             << (flags.slices == Slicing::zigzag ? "zigzag" : "contiguous"));
+  INFO(
+      name_of(config.dtype) << ", " << ranks << " ranks, "
+                            << (flags.context.slices == Slicing::zigzag ? "zigzag" : "contiguous"));
   require_split_run<ContextParallelTrainer>(oracle, config, ranks, flags);
 }
 
@@ -100,7 +101,7 @@ TEST_CASE("buckets, overlap and the path of the data change no bit") {
 
 TEST_CASE("one rank a sequence: the bits of lesson 02") {
   require_same_bits<DdpTrainer, ContextParallelTrainer>(DType::fp32, 2, Accumulation::rows, {},
-                                                        {.context_parallel_size = 1});
+                                                        {.context = {.size = 1}});
 }
 
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
@@ -154,7 +155,7 @@ TEST_CASE("training begins with the weights of a file") {
 }
 
 TEST_CASE("ranks that do not divide are refused") {
-  CHECK_THROWS_WITH(ContextParallelTrainer::arrange({.context_parallel_size = 3}, 4, 0),
+  CHECK_THROWS_WITH(ContextParallelTrainer::arrange({.context = {.size = 3}}, 4, 0),
                     "--context-parallel-size 3 does not divide 4 ranks; 6 ranks would do");
 }
 

@@ -1,8 +1,11 @@
-// The gradients of a small model with experts, by finite differences: of the losses of the tokens,
-// of the balance loss and of the z-loss, with tokens dropped and without.
+// The gradients of a small model with experts, by finite differences and as PyTorch computes them
+// (tests/golden/make_expert_golden.py): of the losses of the tokens, of the balance loss and of the
+// z-loss, with tokens dropped and without.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numeric>
 
+#include "common/io/safetensors.h"
 #include "common/model/gpt2.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
@@ -11,29 +14,16 @@
 namespace ladder {
 namespace {
 
-constexpr size_t kBatch = 2, kTokens = 5;
-constexpr double kTokenWeight = 0.1;
-
-// A model of two blocks, the second with experts, and everything to run it.
+// A model of two blocks, the second with experts, and everything to run it on one micro-batch.
+// The router's factors multiply what a token adds to its losses.
 struct SmallModel {
-  SmallModel(size_t chosen, double capacity_factor, RouterFactors router_factors)
-      : factors(router_factors), config(config_with(chosen)) {
-    experts.emplace(memory, memory, layout, DType::fp64, kBatch, kTokens,
+  SmallModel(const Gpt2Config& sizes, size_t batch, size_t num_tokens, double capacity_factor,
+             double weight, RouterFactors router_factors)
+      : config(sizes), rows{batch, num_tokens}, token_weight(weight), factors(router_factors) {
+    experts.emplace(memory, memory, layout, DType::fp64, batch, num_tokens,
                     ExpertLayer::Options{.capacity_factor = capacity_factor, .factors = factors});
     model.emplace(layout, parameters, gradients, TensorParallel{}, RecomputePlan{},
                   ContextParallel{}, &*experts);
-    // Larger than a model begins with, so that no choice is near another and every part of the
-    // gradient counts.
-    fill_normal(stream, parameters, 1, 0, 0.3);
-    for (size_t i = 0; i < kBatch * kTokens; ++i) {
-      tokens.view().as<int32_t>()[i] = static_cast<int32_t>(i * 5 % 7);
-      targets.view().as<int32_t>()[i] = static_cast<int32_t>(i * 3 % 7);
-    }
-  }
-  static Gpt2Config config_with(size_t chosen) {
-    Gpt2Config config = {2, 2, 6, 7, kTokens};
-    config.experts = {.num_experts = 4, .per_token = chosen, .every = 2};
-    return config;
   }
 
   // Computes the gradients, and returns the sum whose gradients they are.
@@ -41,29 +31,35 @@ struct SmallModel {
     fill(stream, gradients, 0);
     experts->clear(stream);
     model->forward(stream, activations, workspace, {tokens});
-    model->classify(stream, activations, workspace, targets, kTokenWeight);
+    model->classify(stream, activations, workspace, targets, token_weight);
     model->backward(stream, activations, workspace, {tokens});
-    double sum = 0;
-    for (size_t i = 0; i < kBatch * kTokens; ++i) {
-      sum += kTokenWeight * workspace.losses(activations).as<double>()[i];
+    loss = 0;
+    for (size_t i = 0; i < rows.num_elements(); ++i) {
+      loss += token_weight * workspace.losses(activations).as<double>()[i];
     }
     load = experts->loads(stream).at(1);
-    return sum + factors.balance * load.balance + factors.z * load.z;
+    return loss + factors.balance * load.balance + factors.z * load.z;
+  }
+  double num_dropped() const {
+    return std::accumulate(load.dropped.begin(), load.dropped.end(), 0.0);
   }
 
-  RouterFactors factors;
   Gpt2Config config;
+  Shape rows;
+  double token_weight;
+  RouterFactors factors;
   Memory memory{DeviceType::cpu, "device", 0};
   Stream stream{DeviceType::cpu};
   Layout layout{config, 1};
   Tensor parameters{memory, Category::parameters, DType::fp64, {layout.num_elements()}};
   Tensor gradients{memory, Category::gradients, DType::fp64, {layout.num_elements()}};
-  Tensor tokens{memory, Category::workspace, DType::int32, {kBatch, kTokens}};
-  Tensor targets{memory, Category::workspace, DType::int32, {kBatch, kTokens}};
-  Activations activations{memory, layout, DType::fp64, kBatch, kTokens};
-  ModelWorkspace workspace{memory, layout, DType::fp64, kBatch, kTokens};
+  Tensor tokens{memory, Category::workspace, DType::int32, rows};
+  Tensor targets{memory, Category::workspace, DType::int32, rows};
+  Activations activations{memory, layout, DType::fp64, rows[0], rows[1]};
+  ModelWorkspace workspace{memory, layout, DType::fp64, rows[0], rows[1]};
   std::optional<ExpertLayer> experts;
   std::optional<Gpt2> model;
+  double loss = 0;  // of the tokens
   ExpertLayer::Load load;
 };
 
@@ -71,11 +67,19 @@ TEST_CASE("gradients of every unit by finite differences") {
   const size_t chosen = GENERATE(1, 2, 4);
   const double capacity_factor = GENERATE(0.0, 0.7);
   CAPTURE(chosen, capacity_factor);
-  SmallModel small(chosen, capacity_factor, {.balance = 0.05, .z = 0.02});
+  constexpr size_t kBatch = 2, kTokens = 5;
+  Gpt2Config config = {2, 2, 6, 7, kTokens};
+  config.experts = {.num_experts = 4, .per_token = chosen, .every = 2};
+  SmallModel small(config, kBatch, kTokens, capacity_factor, 0.1, {.balance = 0.05, .z = 0.02});
+  // Larger than a model begins with, so that no choice is near another and every part of the
+  // gradient counts.
+  fill_normal(small.stream, small.parameters, 1, 0, 0.3);
+  for (size_t i = 0; i < kBatch * kTokens; ++i) {
+    small.tokens.view().as<int32_t>()[i] = static_cast<int32_t>(i * 5 % 7);
+    small.targets.view().as<int32_t>()[i] = static_cast<int32_t>(i * 3 % 7);
+  }
   small.run();
-  double num_dropped = 0;
-  for (double n : small.load.dropped) num_dropped += n;
-  CHECK((num_dropped > 0) == (capacity_factor > 0));
+  CHECK((small.num_dropped() > 0) == (capacity_factor > 0));
 
   double* const parameters = small.parameters.view().as<double>();
   const double* const computed = small.gradients.view().as<double>();
@@ -102,6 +106,84 @@ TEST_CASE("gradients of every unit by finite differences") {
       REQUIRE(std::abs(gradients[unit.offset + i] - numeric) <= 1e-7 * std::max(1.0, largest));
     }
   }
+}
+
+class Golden {
+ public:
+  std::vector<double> values(const std::string& name) const {
+    const SafetensorsEntry* entry = reader_.find(name);
+    REQUIRE(entry != nullptr);
+    std::vector<double> values(entry->num_elements());
+    reader_.read(*entry, {values.data(), DType::fp64, DeviceType::cpu, {values.size()}});
+    return values;
+  }
+  double number(const std::string& name) const { return values(name).at(0); }
+  size_t setting(const std::string& name) const {
+    return static_cast<size_t>(number("settings." + name));
+  }
+  Shape shape(const std::string& name) const {
+    const std::vector<size_t>& sizes = reader_.find(name)->shape;
+    return {sizes.at(0), sizes.at(1)};
+  }
+
+ private:
+  SafetensorsReader reader_{"tests/golden/gpt2_experts.safetensors"};
+};
+
+// Calls body(parameter, where its elements begin in a flat buffer).
+template <class Body>
+void for_parameters(const Layout& layout, Body body) {
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& p : unit.parameters) body(p, unit.offset + p.offset);
+  }
+}
+
+void load_tokens(const Tensor& tokens, const std::vector<double>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    tokens.view().as<int32_t>()[i] = static_cast<int32_t>(values[i]);
+  }
+}
+
+// 1e-11 of the largest element: both sides round at 2^-53 in sums of at most a few hundred terms
+// and some 60 operations in a row, which makes 1e-12.
+TEST_CASE("losses and gradients as PyTorch computes them") {
+  const Golden golden;
+  const auto [name, chosen, capacity_factor] = GENERATE(table<std::string, size_t, double>(
+      {{"k1", 1, 0.0}, {"k1_capacity", 1, 1.0}, {"k2", 2, 0.0}, {"k2_capacity", 2, 1.0}}));
+  CAPTURE(name);
+  Gpt2Config config = {golden.setting("layers"), golden.setting("heads"), golden.setting("hidden"),
+                       golden.setting("vocab"), golden.setting("sequence_length")};
+  config.experts = {
+      .num_experts = golden.setting("experts"), .per_token = chosen, .every = config.num_layers};
+  const Shape rows = golden.shape("tokens");
+  const double num_tokens = static_cast<double>(rows.num_elements());
+  SmallModel small(config, rows[0], rows[1], capacity_factor, 1 / num_tokens,
+                   {.balance = golden.number("settings.balance_coefficient") / num_tokens,
+                    .z = golden.number("settings.z_coefficient") / num_tokens});
+  load_tokens(small.tokens, golden.values("tokens"));
+  load_tokens(small.targets, golden.values("targets"));
+  for_parameters(small.layout, [&](const Parameter& p, size_t begin) {
+    const std::vector<double> values = golden.values("param." + p.name);
+    std::ranges::copy(values, small.parameters.view().as<double>() + begin);
+  });
+  small.run();
+
+  const auto near = [](double value) { return Approx(value).epsilon(0).margin(1e-11 * value); };
+  CHECK(small.loss == near(golden.number(name + ".loss")));
+  CHECK(small.load.balance / num_tokens == near(golden.number(name + ".balance")));
+  CHECK(small.load.z / num_tokens == near(golden.number(name + ".z")));
+  CHECK(small.num_dropped() == golden.number(name + ".dropped"));
+  for_parameters(small.layout, [&](const Parameter& p, size_t begin) {
+    const std::vector<double> expected = golden.values(name + ".grad." + p.name);
+    double largest = 0, worst = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double computed = small.gradients.view().as<double>()[begin + i];
+      largest = std::max(largest, std::abs(expected[i]));
+      worst = std::max(worst, std::abs(computed - expected[i]));
+    }
+    INFO(p.name);
+    CHECK(worst <= 1e-11 * largest);
+  });
 }
 
 }  // namespace
