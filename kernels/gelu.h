@@ -17,7 +17,8 @@ inline constexpr double kGeluCubic = 0.044715;
 // have the same shape, whatever it is.
 void gelu_forward(Stream& stream, TensorView out, ConstTensorView in);
 
-// din = dout * (the derivative at `in`). The arguments have the same shape. din may be dout.
+// din = dout * (the derivative at `in`). The arguments have the same shape. din may be dout,
+// and it may be in.
 void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView in);
 
 // What each kernel computes and moves (Cost in kernel.h).

@@ -52,6 +52,9 @@ GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
     groups_[axis] = group_on(axis, world, grid);
   }
   pipeline_gradients_ = group_on(Axis::pipeline, world, grid);
+  for (size_t link = 0; link < grid.pipeline_links; ++link) {
+    pipeline_links_.push_back(group_on(Axis::pipeline, world, grid));
+  }
   groups_[Axis::embedding] = group_on(Axis::embedding, world, grid);
 
   const TensorView area = world.staging_area();

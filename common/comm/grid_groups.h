@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "common/comm/communicator.h"
 #include "common/grid/process_grid.h"
@@ -11,7 +12,8 @@
 namespace ladder {
 
 // GridGroups has one communicator for each axis of the grid. The pipeline has two, so that
-// activations never wait for gradients, which travel the other way. Each communicator has its own
+// activations never wait for gradients, which travel the other way; or as many as the grid has links
+// (ProcessGrid::pipeline_links). Each communicator has its own
 // order of calls, its own worker thread and, on a device, its own stream, so operations on
 // different axes run at the same time. The ledger of `world` counts them all, by axis; a group of
 // one rank counts nothing.
@@ -31,6 +33,8 @@ class GridGroups {
   Communicator& operator[](Axis axis) { return *groups_.at(axis); }
   // Returns the pipeline's other group, which is for gradients.
   Communicator& pipeline_gradients() { return *pipeline_gradients_; }
+  // Returns the pipeline's group for a link, one of ProcessGrid::pipeline_links.
+  Communicator& pipeline_link(size_t link) { return *pipeline_links_.at(link); }
 
   // Returns how many elements a staging area for all axes needs (staging.h). Every axis on which
   // ranks sum gets a part of its own, since the axes work at the same time.
@@ -39,6 +43,7 @@ class GridGroups {
  private:
   std::map<Axis, std::unique_ptr<Communicator>> groups_;
   std::unique_ptr<Communicator> pipeline_gradients_;
+  std::vector<std::unique_ptr<Communicator>> pipeline_links_;
 };
 
 }  // namespace ladder

@@ -39,6 +39,9 @@ struct ProcessGrid {
   size_t pipeline_size = 1, data_size = 1, context_size = 1, tensor_size = 1;
   size_t rank = 0;
   size_t expert_size = 1;  // divides data_size
+  // How many more groups the pipeline has, for schedules whose messages go both ways
+  // (common/schedule/schedule.h, link_of).
+  size_t pipeline_links = 0;
 
   size_t world_size() const;
   // Returns the number of ranks in a group along the axis.

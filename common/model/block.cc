@@ -114,4 +114,41 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                      w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
 }
 
+void block_backward_input(Stream& stream, TensorView d_residual, const UnitView& g,
+                          const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
+                          const BlockWorkspace& workspace, const TensorParallel& tensor,
+                          const ContextParallel& context) {
+  const TensorView narrow = workspace.narrow, wide = workspace.wide;
+  const TensorView logsumexp = a[A::logsumexp];
+  check(d_residual.shape() == narrow.shape(), "block_backward_input: not all rows");
+  copy(stream, a[A::out], d_residual);  // the next block has read it in its own backward
+  linear_backward_input(stream, wide, d_residual, w[P::mlp_proj_weight]);
+  gelu_backward(stream, a[A::fc], wide, a[A::fc]);
+  linear_backward_input(stream, narrow, a[A::fc], w[P::fc_weight]);
+  tensor.enter_backward(stream, narrow).wait(stream);
+  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], narrow, a[A::middle],
+                     w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
+
+  copy(stream, a[A::middle], d_residual);
+  const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
+  const TensorView dattention = narrow.elements(0, a[A::attention].shape());
+  linear_backward_input(stream, dattention, d_residual, w[P::attn_proj_weight]);
+  context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
+                   by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
+                   logsumexp, by_sequence(a[A::qkv], logsumexp));
+  copy(stream, a[A::qkv], dqkv);
+  linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
+  tensor.enter_backward(stream, narrow).wait(stream);
+  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], narrow, in,
+                     w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
+}
+
+void block_backward_weight(Stream& stream, const UnitView& g, const BlockActivations& a) {
+  linear_backward_weight(stream, g[P::mlp_proj_weight], g[P::mlp_proj_bias], a[A::out], a[A::gelu]);
+  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], a[A::fc], a[A::ln_2]);
+  linear_backward_weight(stream, g[P::attn_proj_weight], g[P::attn_proj_bias], a[A::middle],
+                         a[A::attention]);
+  linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], a[A::qkv], a[A::ln_1]);
+}
+
 }  // namespace ladder

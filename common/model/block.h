@@ -98,4 +98,18 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradi
                     const TensorParallel& tensor, const ContextParallel& context,
                     bool has_mlp = true);
 
+// Does the same in two halves, with the same bits. The first half turns d_residual into the
+// gradient with respect to the block's input, which the block before waits for, and adds the
+// gradients of the layernorms' parameters. The second half, which may run any time later, adds
+// those of the linear layers. For it the first half writes the gradients of the linear layers'
+// outputs over activations that backward has used up: `out`, `fc`, `middle` and `qkv`. So the
+// halves need no memory of their own, but a micro-batch's activations stay in use until the second
+// half. [Qi23] REQUIRES: this rank has all rows of the residual stream.
+void block_backward_input(Stream& stream, TensorView d_residual, const UnitView& gradients,
+                          const BlockActivations& activations, ConstTensorView in,
+                          const ConstUnitView& weights, const BlockWorkspace& workspace,
+                          const TensorParallel& tensor, const ContextParallel& context);
+void block_backward_weight(Stream& stream, const UnitView& gradients,
+                           const BlockActivations& activations);
+
 }  // namespace ladder

@@ -62,6 +62,10 @@ Gpt2::Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradient
       evaluation_(evaluation_walk(layout)) {
   check(mixture != nullptr || !layout.has(OperationKind::experts),
         "Gpt2: nothing runs the experts");
+  const bool recomputes =
+      std::ranges::any_of(training_, [](const Use& use) { return use.pass == Pass::recompute; });
+  if (!recomputes && !layout.has(OperationKind::experts))
+    halves_ = in_two_halves(layout, training_);
 }
 
 template <class Body>
@@ -153,11 +157,16 @@ void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& 
 }
 
 void Gpt2::backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                    const TokenViews& tokens, const Hooks& hooks) const {
+                    const TokenViews& tokens, const Hooks& hooks, BackwardHalf half) const {
   check(activations.plan() == plan_, "Gpt2: the activations have another plan than the model");
-  const Range range("backward");
-  for (const Use& use : training_) {
-    if (use.pass != Pass::recompute && use.pass != Pass::backward) continue;
+  const bool is_whole = half == BackwardHalf::both;
+  check(is_whole || !halves_.empty(), "Gpt2: no halves of backward where blocks recompute");
+  const Pass pass = is_whole                      ? Pass::backward
+                    : half == BackwardHalf::input ? Pass::backward_input
+                                                  : Pass::backward_weight;
+  const Range range(name_of(pass));
+  for (const Use& use : is_whole ? training_ : halves_) {
+    if (use.pass != Pass::recompute && use.pass != pass) continue;
     run(stream, use, hooks, [&](const Operation& operation) {
       if (use.pass == Pass::recompute) {
         recompute_operation(stream, operation, activations, workspace, use, hooks);
@@ -165,6 +174,10 @@ void Gpt2::backward(Stream& stream, const Activations& activations, const ModelW
         backward_operation(stream, operation, activations, workspace, tokens, use, hooks);
       }
     });
+  }
+  // The embeddings' gradient is that of the residual stream after them.
+  if (half == BackwardHalf::input) {
+    copy(stream, activations.input(), workspace.d_residual(activations));
   }
 }
 
@@ -180,7 +193,8 @@ void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const
 void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
                               const ModelWorkspace& workspace, const TokenViews& tokens,
                               const Use& use, const Hooks& hooks) const {
-  const TensorView d_residual = workspace.d_residual(a);
+  const TensorView d_residual =
+      use.pass == Pass::backward_weight ? a.input() : workspace.d_residual(a);
   switch (operation.kind) {
     case OperationKind::token_embedding: {
       const ConstTensorView d_all =
@@ -198,9 +212,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
       return;
     }
     case OperationKind::block:
-      return block_backward(stream, d_residual, gradient(use, hooks), a.block(operation.index),
-                            a.block_input(operation.index), weights(use, hooks), workspace.block(a),
-                            tensor_, context_, operation.has_mlp);
+      return backward_block(stream, operation, a, workspace, use, hooks);
     case OperationKind::router:
     case OperationKind::experts:
       return mixture_->backward(stream, operation, workspace.block(a).narrow, d_residual,
@@ -215,6 +227,24 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
     case OperationKind::classifier:
       return;  // classify() has already added its gradients
   }
+}
+
+void Gpt2::backward_block(Stream& stream, const Operation& operation, const Activations& a,
+                          const ModelWorkspace& workspace, const Use& use,
+                          const Hooks& hooks) const {
+  const BlockActivations block = a.block(operation.index);
+  if (use.pass == Pass::backward_weight) {
+    return block_backward_weight(stream, gradient(use, hooks), block);
+  }
+  const TensorView d_residual = workspace.d_residual(a), in = a.block_input(operation.index);
+  const UnitView gradients = gradient(use, hooks);
+  const ConstUnitView read = weights(use, hooks);
+  const BlockWorkspace scratch = workspace.block(a);
+  if (use.pass == Pass::backward) {
+    return block_backward(stream, d_residual, gradients, block, in, read, scratch, tensor_,
+                          context_, operation.has_mlp);
+  }
+  block_backward_input(stream, d_residual, gradients, block, in, read, scratch, tensor_, context_);
 }
 
 void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,

@@ -20,6 +20,9 @@ struct TokenViews {
   ConstTensorView positions;  // (T) int32: their places in a sequence; empty: 0, 1, ...
 };
 
+// What of backward to run: all of it, or one of its halves (block.h).
+enum class BackwardHalf { both, input, weight };
+
 // Gpt2 runs the operations of a layout: all of the model, or the part of a pipeline stage. It owns
 // no memory: the buffers and the layout must outlive it. All calls are asynchronous on the stream.
 //
@@ -56,8 +59,14 @@ class Gpt2 {
   // the classifier it comes after classify. In any other part workspace.d_residual() must be the
   // gradient with respect to activations.output(). It becomes the gradient with respect to
   // activations.input(). What blocks have dropped is computed again on the way.
+  //
+  // Backward may also run in two halves: `input` does all that d_residual needs, and `weight`, any
+  // time later, adds the gradients that are left to add. In between the activations belong to the
+  // micro-batch; `input` overwrites some of them. REQUIRES, for halves: nothing is dropped, and
+  // this rank has all rows of the residual stream.
   void backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
-                const TokenViews& tokens, const Hooks& hooks = {}) const;
+                const TokenViews& tokens, const Hooks& hooks = {},
+                BackwardHalf half = BackwardHalf::both) const;
 
   // Computes only the losses (R) of `workspace`. It comes after forward, in a part with the
   // classifier.
@@ -88,6 +97,8 @@ class Gpt2 {
   void backward_operation(Stream& stream, const Operation& operation,
                           const Activations& activations, const ModelWorkspace& workspace,
                           const TokenViews& tokens, const Use& use, const Hooks& hooks) const;
+  void backward_block(Stream& stream, const Operation& operation, const Activations& activations,
+                      const ModelWorkspace& workspace, const Use& use, const Hooks& hooks) const;
 
   const Layout& layout_;
   ConstTensorView parameters_;
@@ -97,6 +108,7 @@ class Gpt2 {
   ContextParallel context_;
   Mixture* mixture_;
   std::vector<Use> training_, evaluation_;  // the walks of one micro-batch
+  std::vector<Use> halves_;  // training_ with backward in two halves; empty if it recomputes
 };
 
 }  // namespace ladder

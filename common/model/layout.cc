@@ -59,9 +59,7 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
   check(part.expert_size == 1 || (part.tensor_size == 1 && world_size % part.expert_size == 0 &&
                                   config_.experts.num_experts % part.expert_size == 0),
         "Layout: experts that do not divide");
-  const auto is_here = [&](size_t operation) {
-    return part_.first <= operation && operation < part_.end;
-  };
+  const auto is_here = [&](size_t operation) { return part_.has(operation); };
   std::vector<size_t> local(model.units.size());  // the index in units_ of each unit of the model
   for (size_t index = 0; index < model.units.size(); ++index) {
     const std::vector<size_t> uses = operations_that_use(model, index);
@@ -76,7 +74,8 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
       parameter.counted = !unit.is_copy && (parameter.split || part.tensor_rank == 0);
     }
   }
-  for (size_t i = part_.first; i < part_.end; ++i) {
+  for (size_t i = 0; i < model.operations.size(); ++i) {
+    if (!part_.has(i)) continue;
     Operation operation = model.operations[i];
     operation.unit = local[operation.unit];
     const bool is_of_block =

@@ -16,6 +16,11 @@ struct ModelPart {
   static constexpr size_t kToTheEnd = ~size_t{0};
   // A pipeline stage has operations [first, end) of the model (ModelDescription::operations).
   size_t first = 0, end = kToTheEnd;
+  // If it has several chunks, [first, end) is the first one, and these are the others, in order.
+  struct Chunk {
+    size_t first = 0, end = 0;
+  };
+  std::vector<Chunk> more_chunks = {};
   // With tensor parallelism a rank has slice `tensor_rank` of every tensor that is split.
   size_t tensor_rank = 0, tensor_size = 1;
   // With sequence parallelism these ranks also split the residual stream by tokens.
@@ -26,6 +31,10 @@ struct ModelPart {
   // of every block.
   size_t expert_rank = 0, expert_size = 1;
 
+  bool has(size_t operation) const {
+    const auto is_in = [&](const Chunk& c) { return c.first <= operation && operation < c.end; };
+    return is_in({first, end}) || std::any_of(more_chunks.begin(), more_chunks.end(), is_in);
+  }
   // Returns which of a micro-batch's rows (tokens) this rank has of the residual stream.
   RowSplit residual() const {
     return splits_tokens ? RowSplit{tensor_rank, tensor_size} : RowSplit{};

@@ -35,6 +35,10 @@ std::string_view name_of(Pass pass) {
       return "recompute";
     case Pass::backward:
       return "backward";
+    case Pass::backward_input:
+      return "backward_input";
+    case Pass::backward_weight:
+      return "backward_weight";
   }
   return "?";
 }
@@ -76,6 +80,32 @@ std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan) 
     use.gradient_is_final = is_final[use.unit] = true;
   }
   return walk;
+}
+
+std::vector<Use> in_two_halves(const Layout& layout, const std::vector<Use>& walk) {
+  std::vector<Use> first, second;
+  for (Use use : walk) {
+    check(use.pass != Pass::recompute, "in_two_halves: the walk recomputes");
+    if (use.pass != Pass::backward) {
+      first.push_back(use);
+      continue;
+    }
+    const OperationKind kind = layout.operations()[use.operation].kind;
+    const bool is_block = kind == OperationKind::block;
+    const bool has_second = is_block || kind == OperationKind::token_embedding ||
+                            kind == OperationKind::position_embedding;
+    if (has_second) {
+      Use half = use;
+      half.pass = Pass::backward_weight;
+      half.reads_weights = false;
+      second.push_back(half);
+      use.gradient_is_final = false;
+    }
+    use.pass = Pass::backward_input;
+    if (is_block || !has_second) first.push_back(use);
+  }
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
 }
 
 SlotPlan plan_slots(const Layout& layout, const std::vector<bool>& has_slot_of_its_own,

@@ -13,8 +13,9 @@ namespace ladder {
 
 // The pass in which a unit is used. The classifier computes the logits, the loss and the gradients
 // of both its inputs together, so it is a pass of its own, between forward and backward. Recompute
-// computes again what a transformer block has dropped (recompute.h).
-enum class Pass { forward, classifier, recompute, backward };
+// computes again what a transformer block has dropped (recompute.h). backward_input and
+// backward_weight are the halves of backward, if it runs in two.
+enum class Pass { forward, classifier, recompute, backward, backward_input, backward_weight };
 std::string_view name_of(Pass pass);
 
 // One use of a unit: the operation of the layout that uses it, the pass, and what the operation
@@ -40,6 +41,12 @@ struct Use {
 // that its gradient is final. (A pipeline stage may run other micro-batches between forward and
 // backward of this one.)
 std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan = {});
+
+// Returns the same walk with backward in two halves: all backward_input uses, which lead to the
+// gradient of this part's input, and then all backward_weight uses. A layernorm's parameters get
+// their gradient in the first half, embeddings and linear layers in the second one.
+// REQUIRES: the walk recomputes nothing.
+std::vector<Use> in_two_halves(const Layout& layout, const std::vector<Use>& walk);
 
 // A plan of slots. A slot is memory that holds one unit at a time; the plan says which slot each
 // unit uses.

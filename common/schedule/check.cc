@@ -11,40 +11,59 @@
 namespace ladder {
 namespace {
 
-// Returns what stage s of p stages does with a micro-batch, in order.
-StageSchedule chain_of(size_t s, size_t p) {
+// Returns what is done with a micro-batch at a part of the model, in order. `splits`: backward runs
+// in two halves.
+StageSchedule chain_of(const ChunkPlacement& placement, size_t part, bool splits) {
+  const bool is_first = part == 0, is_last = part + 1 == placement.num_parts();
+  const size_t before = is_first ? 0 : placement.place_of(part - 1).stage;
+  const size_t after = is_last ? 0 : placement.place_of(part + 1).stage;
   StageSchedule chain;
-  if (s > 0) chain.push_back({.kind = ActionKind::recv_activation, .peer = s - 1});
-  chain.push_back({.kind = ActionKind::forward});
-  if (s + 1 < p) {
-    chain.push_back({.kind = ActionKind::send_activation, .peer = s + 1});
-    chain.push_back({.kind = ActionKind::recv_gradient, .peer = s + 1});
-  }
-  chain.push_back({.kind = ActionKind::backward});
-  if (s > 0) chain.push_back({.kind = ActionKind::send_gradient, .peer = s - 1});
+  const auto add = [&](bool exists, ActionKind kind, size_t peer) {
+    if (!exists) return;
+    chain.push_back({.kind = kind, .peer = peer, .chunk = placement.place_of(part).chunk});
+  };
+  add(!is_first, ActionKind::recv_activation, before);
+  add(true, ActionKind::forward, 0);
+  add(!is_last, ActionKind::send_activation, after);
+  add(!is_last, ActionKind::recv_gradient, after);
+  add(true, splits ? ActionKind::backward_input : ActionKind::backward, 0);
+  add(!is_first, ActionKind::send_gradient, before);
+  add(splits, ActionKind::backward_weight, 0);
   return chain;
+}
+
+// A micro-batch at a part of the model, as in "chunk 1 of micro-batch 3".
+std::string describe_holder(const Action& holder) {
+  return holder.chunk == 0 ? concat("micro-batch ", holder.micro_batch)
+                           : concat("chunk ", holder.chunk, " of micro-batch ", holder.micro_batch);
 }
 
 // Checks the actions of one stage, one after the other.
 class StageChecker {
  public:
-  StageChecker(size_t stage, const Schedule& schedule, size_t num_micro_batches,
-               size_t max_in_flight, std::vector<std::string>& problems)
+  StageChecker(size_t stage, const Schedule& schedule, const ChunkPlacement& placement,
+               size_t num_micro_batches, size_t max_in_flight, std::vector<std::string>& problems)
       : stage_(stage),
-        num_stages_(schedule.size()),
+        placement_(placement),
         actions_(schedule[stage]),
         max_in_flight_(max_in_flight),
-        chain_(chain_of(stage, schedule.size())),
-        progress_(num_micro_batches),
+        num_micro_batches_(num_micro_batches),
         holder_(num_slots(actions_)),
-        problems_(problems) {}
+        problems_(problems) {
+    for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
+      const Progress begin = {.chain = chain_of(placement, part_of(chunk), false)};
+      progress_.emplace_back(num_micro_batches, begin);
+    }
+  }
 
   void run() {
     for (const Action& action : actions_) {
       if (action.kind == ActionKind::reduce_embedding) {
         check_reduction(action);
-      } else if (action.micro_batch >= progress_.size()) {
-        report(action, concat("the step has ", counted(progress_.size(), "micro-batch")));
+      } else if (action.micro_batch >= num_micro_batches_) {
+        report(action, concat("the step has ", counted(num_micro_batches_, "micro-batch")));
+      } else if (action.chunk >= progress_.size()) {
+        report(action, concat("the stage has ", counted(progress_.size(), "chunk")));
       } else if (is_due(action)) {
         check_slot(action);
         check_gradient_buffer(action);
@@ -55,10 +74,16 @@ class StageChecker {
 
  private:
   struct Progress {
+    StageSchedule chain;
     size_t done = 0;  // how many actions of the chain have been done
     size_t slot = 0;
     bool is_broken = false;
   };
+
+  size_t part_of(size_t chunk) const { return placement_.part_at(stage_, chunk); }
+  Progress& progress_of(const Action& action) {
+    return progress_[action.chunk][action.micro_batch];
+  }
 
   void report(const Action& action, const std::string& why) {
     problems_.push_back(concat("stage ", stage_, ", ", describe(action), ": ", why));
@@ -68,13 +93,17 @@ class StageChecker {
   // is not, it adds a fault. Later actions of that micro-batch are passed over, since they would
   // only repeat the fault.
   bool is_due(const Action& action) {
-    Progress& progress = progress_[action.micro_batch];
+    Progress& progress = progress_of(action);
     if (progress.is_broken) return false;
-    if (progress.done == chain_.size()) {
+    if (progress.done == progress.chain.size()) {
       report(action, "the micro-batch is done");
       return false;
     }
-    Action due = chain_[progress.done];
+    if (action.kind == ActionKind::backward_input &&
+        progress.chain[progress.done].kind == ActionKind::backward) {
+      progress.chain = chain_of(placement_, part_of(action.chunk), true);
+    }
+    Action due = progress.chain[progress.done];
     due.micro_batch = action.micro_batch;
     if (action.kind != due.kind ||
         ((is_send(due.kind) || is_recv(due.kind)) && action.peer != due.peer)) {
@@ -87,11 +116,11 @@ class StageChecker {
   }
 
   void check_slot(const Action& action) {
-    Progress& progress = progress_[action.micro_batch];
-    std::optional<size_t>& holder = holder_[action.slot];
-    if (action.kind == chain_.front().kind) {
-      if (holder) report(action, concat("slot ", action.slot, " holds micro-batch ", *holder));
-      holder = action.micro_batch;
+    Progress& progress = progress_of(action);
+    std::optional<Action>& holder = holder_[action.slot];
+    if (action.kind == progress.chain.front().kind) {
+      if (holder) report(action, concat("slot ", action.slot, " holds ", describe_holder(*holder)));
+      holder = action;
       progress.slot = action.slot;
       if (++num_in_flight_ > max_in_flight_) {
         report(action, concat(num_in_flight_, " are in flight, allowed are ", max_in_flight_));
@@ -99,47 +128,53 @@ class StageChecker {
     } else if (action.slot != progress.slot) {
       report(action, concat("slot ", action.slot, ", but it is in slot ", progress.slot));
     }
-    if (action.kind == ActionKind::backward) {
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) {
       holder_[progress.slot].reset();
       --num_in_flight_;
     }
   }
 
-  // A micro-batch's gradient enters the buffer at recv_gradient, or at backward on the last stage.
-  // It leaves the buffer when it is sent, or at backward on the first stage.
+  // A micro-batch's gradient enters the buffer at recv_gradient, or at backward of the last part.
+  // It leaves the buffer when it is sent, or at backward of the first part.
   void check_gradient_buffer(const Action& action) {
-    const bool is_last = stage_ + 1 == num_stages_;
-    const bool fills = action.kind == (is_last ? ActionKind::backward : ActionKind::recv_gradient);
-    const bool uses_up =
-        action.kind == (stage_ == 0 ? ActionKind::backward : ActionKind::send_gradient);
+    const size_t part = part_of(action.chunk);
+    const bool is_last = part + 1 == placement_.num_parts(), makes = makes_gradient(action.kind);
+    const bool fills = is_last ? makes : action.kind == ActionKind::recv_gradient;
+    const bool uses_up = part == 0 ? makes : action.kind == ActionKind::send_gradient;
     if (fills && gradient_) {
-      report(action, concat("the gradient buffer still holds micro-batch ", *gradient_));
+      report(action, concat("the gradient buffer still holds ", describe_holder(*gradient_)));
     }
-    if (fills) gradient_ = action.micro_batch;
+    if (fills) gradient_ = action;
     if (uses_up) gradient_.reset();
   }
 
   void check_reduction(const Action& action) {
-    const bool is_end = stage_ == 0 || stage_ + 1 == num_stages_;
-    const size_t other_end = stage_ == 0 ? num_stages_ - 1 : 0;
-    if (num_stages_ == 1 || !is_end || action.peer != other_end) {
+    if (!sums_embedding() || action.peer != (stage_ == 0 ? last_stage() : 0)) {
       report(action, "it is between the first and the last stage");
     } else if (&action != &actions_.back()) {
       report(action, "it is not the last action");
     }
   }
 
+  size_t last_stage() const { return placement_.place_of(placement_.num_parts() - 1).stage; }
+  // Returns whether this stage has the first or the last part, and another stage the other one.
+  bool sums_embedding() const {
+    return last_stage() != 0 && (stage_ == 0 || stage_ == last_stage());
+  }
+
   void check_end() {
-    for (size_t k = 0; k < progress_.size(); ++k) {
-      if (progress_[k].is_broken || progress_[k].done == chain_.size()) continue;
-      Action due = chain_[progress_[k].done];
-      due.micro_batch = k;
-      report(due, "it is missing");
+    for (const std::vector<Progress>& micro_batches : progress_) {
+      for (size_t k = 0; k < micro_batches.size(); ++k) {
+        const auto& [chain, done, slot, is_broken] = micro_batches[k];
+        if (is_broken || done == chain.size()) continue;
+        Action due = chain[done];
+        due.micro_batch = k;
+        report(due, "it is missing");
+      }
     }
-    const bool is_end = stage_ == 0 || stage_ + 1 == num_stages_;
     const bool has_reduction =
         !actions_.empty() && actions_.back().kind == ActionKind::reduce_embedding;
-    if (num_stages_ > 1 && is_end && !has_reduction) {
+    if (sums_embedding() && !has_reduction) {
       problems_.push_back(concat("stage ", stage_, ": reduce_embedding at the end is missing"));
     }
     if (num_slots(actions_) > max_in_flight_) {
@@ -148,37 +183,59 @@ class StageChecker {
     }
   }
 
-  size_t stage_, num_stages_;
+  size_t stage_;
+  ChunkPlacement placement_;
   const StageSchedule& actions_;
-  size_t max_in_flight_;
-  StageSchedule chain_;
-  std::vector<Progress> progress_;             // by micro-batch
-  std::vector<std::optional<size_t>> holder_;  // by slot: the micro-batch in it
-  std::optional<size_t> gradient_;             // the micro-batch whose gradient is in the buffer
+  size_t max_in_flight_, num_micro_batches_;
+  std::vector<std::vector<Progress>> progress_;  // by chunk and micro-batch
+  std::vector<std::optional<Action>> holder_;    // by slot: the action that has put something in
+  std::optional<Action> gradient_;               // the action that has filled the gradient buffer
   size_t num_in_flight_ = 0;
   std::vector<std::string>& problems_;
 };
 
-// For each sender, receiver and kind of send: the micro-batches in the order of their messages.
-using Messages = std::map<std::tuple<size_t, size_t, ActionKind>, std::vector<size_t>>;
+// What a message carries: the chunk of the part that it leaves (activations) or reaches
+// (gradients), and the micro-batch.
+using Content = std::pair<size_t, size_t>;
+// For each sender, receiver and kind of send: the contents in the order of the messages.
+using Messages = std::map<std::tuple<size_t, size_t, ActionKind>, std::vector<Content>>;
+
+std::string text_of(const Content& content) {
+  return describe_holder({.micro_batch = content.second, .chunk = content.first});
+}
 
 ActionKind send_of(ActionKind recv) {
   return recv == ActionKind::recv_activation ? ActionKind::send_activation
                                              : ActionKind::send_gradient;
 }
 
-void check_messages(const Schedule& schedule, std::vector<std::string>& problems) {
+// Returns the chunk of the part before the boundary that a message of stage s crosses.
+size_t chunk_before(const ChunkPlacement& placement, size_t s, const Action& message) {
+  const bool is_before =
+      message.kind == ActionKind::send_activation || message.kind == ActionKind::recv_gradient;
+  const size_t part = placement.part_at(s, message.chunk);
+  return is_before || part == 0 ? message.chunk : placement.place_of(part - 1).chunk;
+}
+
+}  // namespace
+
+// simulate() checks messages from a stage to itself.
+std::vector<std::string> check_messages(const Schedule& schedule, const ChunkPlacement& placement) {
+  std::vector<std::string> problems;
   Messages sent, received;
   for (size_t s = 0; s < schedule.size(); ++s) {
-    for (const auto& [kind, micro_batch, slot, peer] : schedule[s]) {
-      if (is_send(kind)) sent[{s, peer, kind}].push_back(micro_batch);
-      if (is_recv(kind)) received[{peer, s, send_of(kind)}].push_back(micro_batch);
+    for (const Action& action : schedule[s]) {
+      const auto& [kind, micro_batch, slot, peer, chunk] = action;
+      if (peer == s || !(is_send(kind) || is_recv(kind))) continue;
+      const Content content = {chunk_before(placement, s, action), micro_batch};
+      if (is_send(kind)) sent[{s, peer, kind}].push_back(content);
+      if (is_recv(kind)) received[{peer, s, send_of(kind)}].push_back(content);
     }
   }
-  for (const auto& [key, micro_batches] : received) sent[key];  // so that `sent` has all keys
+  for (const auto& [key, contents] : received) sent[key];  // so that `sent` has all keys
   for (const auto& [key, ours] : sent) {
     const auto& [from, to, kind] = key;
-    const std::vector<size_t>& theirs = received[key];
+    const std::vector<Content>& theirs = received[key];
     const std::string between = concat("stage ", from, " to ", to, ", ", name_of(kind), ": ");
     if (ours.size() != theirs.size()) {
       problems.push_back(
@@ -187,27 +244,45 @@ void check_messages(const Schedule& schedule, std::vector<std::string>& problems
     const auto [a, b] = std::ranges::mismatch(ours, theirs);
     if (a != ours.end() && b != theirs.end()) {
       problems.push_back(
-          concat(between, "micro-batch ", *a, " is sent where ", *b, " is received"));
+          concat(between, text_of(*a), " is sent where ", text_of(*b), " is received"));
     }
   }
+  return problems;
 }
 
-}  // namespace
+namespace {
 
-std::vector<std::string> check_schedule(const Schedule& schedule, size_t num_micro_batches,
-                                        const std::vector<size_t>& max_in_flight) {
+std::vector<std::string> check_with(Links links, const Schedule& schedule,
+                                    const ChunkPlacement& placement, size_t num_micro_batches,
+                                    const std::vector<size_t>& max_in_flight) {
   check(max_in_flight.size() == schedule.size(), "check_schedule: one bound a stage");
+  check(placement.num_stages == schedule.size(), "check_schedule: another number of stages");
   std::vector<std::string> problems;
   for (size_t s = 0; s < schedule.size(); ++s) {
-    StageChecker(s, schedule, num_micro_batches, max_in_flight[s], problems).run();
+    StageChecker(s, schedule, placement, num_micro_batches, max_in_flight[s], problems).run();
   }
-  check_messages(schedule, problems);
+  const std::vector<std::string> of_messages = check_messages(schedule, placement);
+  problems.insert(problems.end(), of_messages.begin(), of_messages.end());
   try {
-    simulate(schedule, uniform_costs(1, 1));
+    simulate(schedule, uniform_costs(1, 1), links);
   } catch (const Error& error) {
     problems.push_back(error.what());
   }
   return problems;
+}
+
+}  // namespace
+
+std::vector<std::string> check_schedule(const Schedule& schedule, const ChunkPlacement& placement,
+                                        size_t num_micro_batches,
+                                        const std::vector<size_t>& max_in_flight) {
+  return check_with(Links::many, schedule, placement, num_micro_batches, max_in_flight);
+}
+
+std::vector<std::string> check_schedule(const Schedule& schedule, size_t num_micro_batches,
+                                        const std::vector<size_t>& max_in_flight) {
+  return check_with(Links::few, schedule, {.num_stages = schedule.size()}, num_micro_batches,
+                    max_in_flight);
 }
 
 }  // namespace ladder

@@ -50,7 +50,8 @@ std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages
 
 double part_flops(const ModelDescription& model, const ModelPart& part) {
   double flops = 0;
-  for (size_t i = part.first; i < std::min(part.end, model.operations.size()); ++i) {
+  for (size_t i = 0; i < model.operations.size(); ++i) {
+    if (!part.has(i)) continue;
     flops += 3 * model.operations[i].forward_flops;
   }
   return flops;

@@ -1,5 +1,6 @@
 // Draws a pipeline schedule in time: a line for each stage, and on it a box for each forward and
-// backward. Everything else, messages too, is idle time. Times may be simulated or measured.
+// backward, or half of backward. Everything else, messages too, is idle time. Times may be
+// simulated or measured.
 #pragma once
 
 #include <string>
@@ -9,16 +10,20 @@
 namespace ladder {
 
 // Draws in ASCII for the terminal. A forward is its micro-batch's number and blanks, a backward the
-// same in brackets, idle time is dots. A unit of time is so wide that numbers fit: 4 stages and 8
-// micro-batches take 90 columns if the bubble is small. If stages differ so much that lines would
-// get too long, boxes that are too short for their number are filled with 'f' or 'b'. A line ends
-// with the stage's share of idle time. The last line explains the signs and gives the bubble.
-// REQUIRES: the timeline is the schedule's and not empty.
+// same in brackets, the weights' half of backward the same in parentheses, idle time is dots. If
+// stages have several chunks, a letter after the number names the chunk: a, b, c. A unit of time is
+// so wide that numbers fit: 4 stages and 8 micro-batches take 90 columns if the bubble is small. If
+// stages differ so much that lines would get too long, boxes that are too short for their number
+// are filled with 'f' or 'b'. A line ends with the stage's share of idle time. The last line
+// explains the signs and gives the bubble. REQUIRES: the timeline is the schedule's and not empty.
 std::string draw_text(const Schedule& schedule, const Timeline& timeline);
 
 // Draws a standalone SVG. Its title has `name`, the numbers of stages and micro-batches, and the
-// bubble. Boxes that are too narrow have no number. REQUIRES: the timeline is the schedule's and
-// not empty; `name` has none of XML's special characters.
-std::string draw_svg(const std::string& name, const Schedule& schedule, const Timeline& timeline);
+// bubble. Boxes that are too narrow have no number, and those of later chunks are pale. The picture
+// is as wide as `duration`, or as the timeline if that is 0, so that several pictures can have one
+// scale. REQUIRES: the timeline is the schedule's and not empty; `name` has none of XML's special
+// characters.
+std::string draw_svg(const std::string& name, const Schedule& schedule, const Timeline& timeline,
+                     double duration = 0);
 
 }  // namespace ladder

@@ -14,6 +14,11 @@ namespace ladder {
 //                    there, and leaves its output and what backward needs.
 // backward           turns the gradient of the stage's output into that of its input, and adds the
 //                    gradients of the parameters. Afterwards the slot is free.
+// backward_input     does the first half of backward, for which the stage before waits: the
+// gradient
+//                    of the input. It leaves in the slot what the other half needs.
+// backward_weight    does the other half: it adds the gradients of the weights, which nobody waits
+//                    for before the optimizer's step. Afterwards the slot is free. [Qi23]
 // send_activation    sends the stage's output to the next stage, in the background
 // recv_activation    receives the stage's input into the slot
 // send_gradient      sends the gradient of the stage's input to the stage before, in the background
@@ -21,14 +26,14 @@ namespace ladder {
 // reduce_embedding   sums the gradients of the two copies of the token embedding, which the first
 //                    and the last stage hold. It is the last action of both.
 //
-// Other schedules could be added as follows. Zero-bubble schedules [Qi23] split backward into two
-// kinds: the gradient of the input, which the stage before waits for, and that of the parameters,
-// which fills bubbles and frees the slot. Interleaved schedules [Narayanan21 2.2] have several
-// chunks of the model on a stage: an action would name its chunk, and the last stage would send to
-// the first, which is why a message names its peer.
+// A stage may hold several chunks of the model (placement.h). Then an action names its chunk, and
+// what is said of a stage's input and output above is said of the chunk's. Where two chunks that
+// follow each other are on one stage, a message goes from the stage to itself: it is a copy.
 enum class ActionKind {
   forward,
   backward,
+  backward_input,
+  backward_weight,
   send_activation,
   recv_activation,
   send_gradient,
@@ -41,8 +46,9 @@ std::string_view name_of(ActionKind kind);
 struct Action {
   ActionKind kind = ActionKind::forward;
   size_t micro_batch = 0;
-  size_t slot = 0;  // the memory of the stage that holds the micro-batch's activations
-  size_t peer = 0;  // the other stage of a message or of reduce_embedding
+  size_t slot = 0;   // the memory of the stage that holds the micro-batch's activations
+  size_t peer = 0;   // the other stage of a message or of reduce_embedding
+  size_t chunk = 0;  // counts the chunks of the stage
 
   bool operator==(const Action&) const = default;
 };
@@ -53,11 +59,26 @@ using Schedule = std::vector<StageSchedule>;  // by stage
 // Sends run in the background and receives block; simulate.h says what each of them waits for.
 bool is_send(ActionKind kind);
 bool is_recv(ActionKind kind);
+// Returns whether the kind is a message with a gradient, in either direction.
+bool moves_gradient(ActionKind kind);
+// Returns whether the kind is forward, backward or one of backward's halves.
+bool is_work(ActionKind kind);
+// Returns whether the kind turns the gradient of the output into that of the input.
+bool makes_gradient(ActionKind kind);
 
-// Describes an action for messages, as in "recv_gradient of micro-batch 3 from stage 1".
+// Returns the link that a message between two stages takes, one of kNumLinks. Activations have
+// other links than gradients, messages to later stages have others than those to earlier stages,
+// and so have messages from even and from odd stages. So a stage never sends and receives on one
+// link.
+inline constexpr size_t kNumLinks = 8;
+size_t link_of(size_t stage, const Action& message);
+
+// Describes an action for messages, as in "recv_gradient of micro-batch 3 from stage 1". It names
+// the chunk unless that is the first one.
 std::string describe(const Action& action);
 
-// Returns for how many micro-batches' activations the stage must have memory.
+// Returns for how many micro-batches' activations the stage must have memory. Each chunk of a
+// micro-batch counts.
 size_t num_slots(const StageSchedule& stage);
 
 }  // namespace ladder

@@ -1,8 +1,11 @@
 #include "common/schedule/simulate.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <limits>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "kernels/runtime/check.h"
@@ -15,17 +18,27 @@ struct Channel {
   double free_at = 0;              // the time at which the last completed action ended
 };
 
+// Channels from this one on are for gradients.
+constexpr size_t kGradientChannels = kNumLinks / 2;
+
 struct Stage {
   size_t next = 0;   // the next action
   double clock = 0;  // the time at which the stage can begin it
-  Channel activations, gradients;
+  std::array<Channel, kNumLinks> channels;
+  // The messages to itself that it has not received: kind of the send, micro-batch, sending chunk.
+  std::set<std::tuple<ActionKind, size_t, size_t>> kept;
 
-  Channel& channel_of(ActionKind kind) {
-    const bool is_gradient = kind == ActionKind::send_gradient || kind == ActionKind::recv_gradient;
-    return is_gradient ? gradients : activations;
+  bool is_quiet(size_t first_channel = 0) const {
+    return std::all_of(channels.begin() + static_cast<ptrdiff_t>(first_channel), channels.end(),
+                       [](const Channel& channel) { return channel.outstanding.empty(); });
   }
-  bool has_sent_all() const {
-    return activations.outstanding.empty() && gradients.outstanding.empty();
+  // Returns the time at which all channels from this one on have completed what they have done.
+  double quiet_at(size_t first_channel = 0) const {
+    double time = 0;
+    for (size_t i = first_channel; i < kNumLinks; ++i) {
+      time = std::max(time, channels[i].free_at);
+    }
+    return time;
   }
 };
 
@@ -34,21 +47,23 @@ struct Stage {
 // order of the visits.
 class Simulation {
  public:
-  Simulation(const Schedule& schedule, const Costs& costs)
-      : schedule_(schedule), costs_(costs), stages_(schedule.size()) {
+  Simulation(const Schedule& schedule, const Costs& costs, Links links)
+      : schedule_(schedule),
+        costs_(costs),
+        has_few_links_(links == Links::few),
+        stages_(schedule.size()) {
     for (const StageSchedule& stage : schedule) timeline_.emplace_back(stage.size());
   }
 
   Timeline run() {
     for (bool moved = true; std::exchange(moved, false);) {
       for (size_t s = 0; s < stages_.size(); ++s) {
-        while (transfer(s, ActionKind::send_activation) || transfer(s, ActionKind::send_gradient) ||
-               advance(s)) {
-          moved = true;
-        }
+        while (transfer_any(s) || advance(s)) moved = true;
       }
     }
-    const auto is_done = [&](size_t s) { return !next_action(s) && stages_[s].has_sent_all(); };
+    const auto is_done = [&](size_t s) {
+      return !next_action(s) && stages_[s].is_quiet() && stages_[s].kept.empty();
+    };
     for (size_t s = 0; s < stages_.size(); ++s) {
       if (!is_done(s)) throw Error(deadlock());
     }
@@ -68,51 +83,98 @@ class Simulation {
     Stage& stage = stages_[s];
     switch (action->kind) {
       case ActionKind::forward:
+      case ActionKind::backward_weight:
         return compute(s, stage.clock);
       case ActionKind::backward:
-        return stage.gradients.outstanding.empty() &&
-               compute(s, std::max(stage.clock, stage.gradients.free_at));
+      case ActionKind::backward_input:
+        return has_gradient_buffer(stage) && compute(s, gradient_buffer_at(stage));
       case ActionKind::reduce_embedding:
         return reduce(s, *action);
       default:
-        return begin_message(s, *action);
+        return action->peer == s ? keep_message(s, *action) : begin_message(s, *action);
     }
+  }
+
+  // Return whether the gradient buffer may be overwritten, and from when on.
+  bool has_gradient_buffer(const Stage& stage) const {
+    return !has_few_links_ || stage.is_quiet(kGradientChannels);
+  }
+  double gradient_buffer_at(const Stage& stage) const {
+    return has_few_links_ ? std::max(stage.clock, stage.quiet_at(kGradientChannels)) : stage.clock;
+  }
+
+  size_t channel_of(size_t s, const Action& message) const {
+    const size_t link = link_of(s, message);
+    return has_few_links_ ? link / kGradientChannels * kGradientChannels : link;
   }
 
   bool compute(size_t s, double begin) {
     Stage& stage = stages_[s];
-    stage.clock = begin + costs_(s, schedule_[s][stage.next].kind);
+    stage.clock = begin + costs_(s, schedule_[s][stage.next]);
     timeline_[s][stage.next++] = {begin, stage.clock};
     return true;
   }
 
-  bool begin_message(size_t s, const Action& action) {
-    check_peer(s, action);
+  // Sends a message to the stage itself, or receives it.
+  bool keep_message(size_t s, const Action& action) {
     Stage& stage = stages_[s];
-    std::deque<size_t>& outstanding = stage.channel_of(action.kind).outstanding;
+    if (is_send(action.kind)) {
+      stage.kept.insert({action.kind, action.micro_batch, action.chunk});
+    } else {
+      const bool is_gradient = moves_gradient(action.kind);
+      const ActionKind send = is_gradient ? ActionKind::send_gradient : ActionKind::send_activation;
+      const size_t sender = is_gradient ? action.chunk + 1 : action.chunk - 1;
+      if (is_gradient && !has_gradient_buffer(stage)) return false;
+      if (stage.kept.erase({send, action.micro_batch, sender}) == 0) return false;
+      if (is_gradient) stage.clock = gradient_buffer_at(stage);
+    }
+    timeline_[s][stage.next++] = {stage.clock, stage.clock};
+    return true;
+  }
+
+  bool begin_message(size_t s, const Action& action) {
+    check_peer(action.peer < stages_.size(), s, action);
+    Stage& stage = stages_[s];
+    Channel& channel = stage.channels[channel_of(s, action)];
+    std::deque<size_t>& outstanding = channel.outstanding;
     if (!outstanding.empty() && outstanding.back() == stage.next) return false;  // already begun
+    if (action.kind == ActionKind::recv_gradient && !has_gradient_buffer(stage)) return false;
+    if (action.kind == ActionKind::send_gradient && !has_few_links_) {
+      if (!outstanding.empty()) return false;
+      stage.clock = std::max(stage.clock, channel.free_at);
+    }
     outstanding.push_back(stage.next);
     timeline_[s][stage.next].begin = stage.clock;
     if (is_send(action.kind)) ++stage.next;
     return true;
   }
 
-  // Completes the message at the head of one of stage s's channels, if it is a send of this kind
-  // and its receive is at the head of the peer's.
-  bool transfer(size_t s, ActionKind kind) {
-    Channel& from = stages_[s].channel_of(kind);
+  bool transfer_any(size_t s) {
+    for (size_t channel = 0; channel < kNumLinks; ++channel) {
+      if (transfer(s, channel)) return true;
+    }
+    return false;
+  }
+
+  // Completes the message at the head of a channel of stage s, if it is a send and its receive is
+  // at the head of the peer's.
+  bool transfer(size_t s, size_t channel) {
+    Channel& from = stages_[s].channels[channel];
     if (from.outstanding.empty()) return false;
     const size_t sent = from.outstanding.front();
     const Action& send = schedule_[s][sent];
-    Channel& to = stages_[send.peer].channel_of(kind);
-    if (send.kind != kind || to.outstanding.empty()) return false;
+    Channel& to = stages_[send.peer].channels[channel];
+    if (!is_send(send.kind) || to.outstanding.empty()) return false;
     const size_t received = to.outstanding.front();
     const Action& recv = schedule_[send.peer][received];
     if (!is_recv(recv.kind) || recv.peer != s) return false;
     Span& send_span = timeline_[s][sent];
     Span& recv_span = timeline_[send.peer][received];
-    const double begin = std::max({send_span.begin, from.free_at, recv_span.begin, to.free_at});
-    send_span.end = recv_span.end = from.free_at = to.free_at = begin + costs_(s, kind);
+    const double room_at =
+        moves_gradient(recv.kind) ? gradient_buffer_at(stages_[send.peer]) : recv_span.begin;
+    const double begin =
+        std::max({send_span.begin, from.free_at, recv_span.begin, to.free_at, room_at});
+    send_span.end = recv_span.end = from.free_at = to.free_at = begin + costs_(s, send);
     from.outstanding.pop_front();
     to.outstanding.pop_front();
     stages_[send.peer].clock = recv_span.end;
@@ -121,25 +183,23 @@ class Simulation {
   }
 
   bool reduce(size_t s, const Action& action) {
-    check_peer(s, action);
+    check_peer(action.peer < stages_.size() && action.peer != s, s, action);
     Stage &stage = stages_[s], &other = stages_[action.peer];
     const Action* const peer_action = next_action(action.peer);
     if (peer_action == nullptr || peer_action->kind != action.kind || peer_action->peer != s ||
-        !stage.has_sent_all() || !other.has_sent_all()) {
+        !stage.is_quiet() || !other.is_quiet()) {
       return false;
     }
-    const double begin =
-        std::max({stage.clock, stage.activations.free_at, stage.gradients.free_at, other.clock,
-                  other.activations.free_at, other.gradients.free_at});
-    const double end = begin + std::max(costs_(s, action.kind), costs_(action.peer, action.kind));
+    const double begin = std::max({stage.clock, stage.quiet_at(), other.clock, other.quiet_at()});
+    const double end = begin + std::max(costs_(s, action), costs_(action.peer, *peer_action));
     timeline_[s][stage.next++] = {stage.clock, end};
     timeline_[action.peer][other.next++] = {other.clock, end};
     stage.clock = other.clock = end;
     return true;
   }
 
-  void check_peer(size_t s, const Action& action) const {
-    if (action.peer < stages_.size() && action.peer != s) return;
+  void check_peer(bool is_right, size_t s, const Action& action) const {
+    if (is_right) return;
     throw Error(concat("stage ", s, " of ", stages_.size(), ": ", describe(action),
                        ", which is no other stage"));
   }
@@ -151,9 +211,13 @@ class Simulation {
       text +=
           concat(s == 0 ? "stage " : "; stage ", s, action != nullptr ? " waits in " : " is done",
                  action != nullptr ? describe(*action) : "");
-      for (const Channel* channel : {&stages_[s].activations, &stages_[s].gradients}) {
-        if (channel->outstanding.empty()) continue;
-        const Action& head = schedule_[s][channel->outstanding.front()];
+      for (const auto& [kind, micro_batch, chunk] : stages_[s].kept) {
+        const Action send = {.kind = kind, .micro_batch = micro_batch, .peer = s, .chunk = chunk};
+        text += concat(", ", describe(send), " is not received");
+      }
+      for (const Channel& channel : stages_[s].channels) {
+        if (channel.outstanding.empty()) continue;
+        const Action& head = schedule_[s][channel.outstanding.front()];
         if (is_send(head.kind)) text += concat(", ", describe(head), " is not received");
       }
     }
@@ -162,6 +226,7 @@ class Simulation {
 
   const Schedule& schedule_;
   const Costs& costs_;
+  bool has_few_links_;
   std::vector<Stage> stages_;
   Timeline timeline_;
 };
@@ -169,14 +234,23 @@ class Simulation {
 }  // namespace
 
 Costs uniform_costs(double forward, double backward, double message) {
-  return [=](size_t, ActionKind kind) {
-    if (kind == ActionKind::forward) return forward;
-    return kind == ActionKind::backward ? backward : message;
+  return [=](size_t, const Action& action) {
+    switch (action.kind) {
+      case ActionKind::forward:
+        return forward;
+      case ActionKind::backward:
+        return backward;
+      case ActionKind::backward_input:
+      case ActionKind::backward_weight:
+        return backward / 2;
+      default:
+        return message;
+    }
   };
 }
 
-Timeline simulate(const Schedule& schedule, const Costs& costs) {
-  return Simulation(schedule, costs).run();
+Timeline simulate(const Schedule& schedule, const Costs& costs, Links links) {
+  return Simulation(schedule, costs, links).run();
 }
 
 Span extent_of(const Timeline& timeline) {
@@ -196,9 +270,7 @@ Bubble bubble_of(const Schedule& schedule, const Timeline& timeline) {
   for (size_t s = 0; s < schedule.size(); ++s) {
     double busy = 0;
     for (size_t i = 0; i < schedule[s].size(); ++i) {
-      const ActionKind kind = schedule[s][i].kind;
-      const bool is_work = kind == ActionKind::forward || kind == ActionKind::backward;
-      if (is_work) busy += timeline[s][i].length();
+      if (is_work(schedule[s][i].kind)) busy += timeline[s][i].length();
     }
     // Rounding may make `busy` a little more than the total; the share must not become negative.
     bubble.idle.push_back(total > 0 ? std::max(0.0, 1 - busy / total) : 0);

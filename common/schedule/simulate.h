@@ -1,15 +1,13 @@
 // Computes when everything in a pipeline schedule happens. It is a model of what the executor does.
 //
 // A stage runs its actions in order. forward, backward and receives block it; a send is started and
-// goes on in the background. A stage has two channels, one for activations and one for gradients.
-// Each channel runs its sends and receives in order: one begins when the last one has completed. A
-// message is transferred when both its send and its receive have begun; both complete together.
-// Nothing is buffered on the way: MPI may make any send wait for its receiver, and does so for
-// large messages, so a schedule must not rely on buffers.
-//
-// A stage has one gradient buffer, so backward begins only when the stage's sends of gradients have
-// completed. (recv_gradient waits for them too, being on their channel.) reduce_embedding begins
-// when both its stages have come to it and their sends have completed, and blocks both stages.
+// goes on in the background. A stage has several channels (Links). Each channel runs its sends and
+// receives in order: one begins when the last one has completed. A message is transferred when both
+// its send and its receive have begun; both complete together. Nothing is buffered on the way: MPI
+// may make any send wait for its receiver, and does so for large messages, so a schedule must not
+// rely on buffers. A message from a stage to itself takes no time, and must be sent before it is
+// received. reduce_embedding begins when both its stages have come to it and their sends have
+// completed, and blocks both stages.
 #pragma once
 
 #include <functional>
@@ -19,11 +17,21 @@
 
 namespace ladder {
 
+// The channels of a stage, and the buffers from which it sends gradients.
+// few   One channel for activations and one for gradients, and one gradient buffer. So backward,
+//       backward_input and recv_gradient begin only when the sends of gradients have completed.
+//       This is enough if activations only go to later stages and gradients only to earlier ones.
+// many  A channel for each link_of(). Where stages form a ring, all of them may send and receive at
+//       the same time. Gradients leave through a buffer of their channel, so send_gradient begins
+//       only when the last send of its channel has completed; until then the stage waits.
+enum class Links { few, many };
+
 // Returns how long an action of `stage` takes by itself, in any unit of time. A message takes as
 // long as its send; the function is not called for receives. reduce_embedding takes the longer of
 // the two stages' times.
-using Costs = std::function<double(size_t stage, ActionKind kind)>;
-// Returns costs that are the same on all stages. reduce_embedding takes as long as a message.
+using Costs = std::function<double(size_t stage, const Action& action)>;
+// Returns costs that are the same on all stages. Each half of backward takes half of its time, and
+// reduce_embedding takes as long as a message.
 Costs uniform_costs(double forward, double backward, double message = 0);
 
 // The time from an action's beginning to its completion. A message, or reduce_embedding, begins
@@ -37,13 +45,14 @@ using Timeline = std::vector<std::vector<Span>>;
 
 // Returns the timeline of the schedule. If no stage can go on (also because of a send that nobody
 // receives), it throws an Error that says what every stage waits for. It also throws an Error if
-// the peer of an action is not another stage.
-Timeline simulate(const Schedule& schedule, const Costs& costs);
+// the peer of an action is no stage.
+Timeline simulate(const Schedule& schedule, const Costs& costs, Links links = Links::few);
 
 // Returns the span from the first beginning to the last end.
 Span extent_of(const Timeline& timeline);
 
 // The bubble is the share of time, from 0 to 1, in which stages run neither forward nor backward.
+// (Each half of backward counts as backward.)
 // With p equal stages, m micro-batches and free messages, that of GPipe and 1F1B is
 // (p - 1) / (m + p - 1). Some papers divide by the time of work instead of all time; then it is
 // (p - 1) / m.

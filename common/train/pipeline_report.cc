@@ -14,20 +14,31 @@ namespace {
 
 // Returns the timeline if all stages cost the same, backward costs twice a forward, and messages
 // cost nothing.
-Timeline ideal_timeline(const Schedule& schedule) {
-  return simulate(schedule, uniform_costs(1, 2));
+Timeline ideal_timeline(const PipelinePlan& plan) {
+  return simulate(plan.schedule, uniform_costs(1, 2), plan.links);
 }
 
 }  // namespace
 
 std::string units_text(const Layout& layout) {
-  const auto name = [&](const Operation& operation) { return layout.unit(operation.unit).name; };
-  // The classifier has no unit of its own.
-  const bool classifies = layout.has(OperationKind::classifier);
-  const std::vector<Operation>& operations = layout.operations();
-  const std::string first = name(operations.front());
-  const std::string last = name(operations[operations.size() - (classifies ? 2 : 1)]);
-  return concat(first, first == last ? "" : " to " + last, classifies ? " and classifier" : "");
+  std::string text;
+  size_t begin = 0;  // of a chunk, among the operations of the layout
+  const auto add_chunk = [&](size_t count) {
+    const Operation* const operations = &layout.operations()[begin];
+    const auto name = [&](size_t i) { return layout.unit(operations[i].unit).name; };
+    // The classifier has no unit of its own.
+    const bool classifies = operations[count - 1].kind == OperationKind::classifier;
+    const std::string first = name(0), last = name(count - (classifies ? 2 : 1));
+    text += concat(begin == 0 ? "" : ", ", first, first == last ? "" : " to " + last,
+                   classifies ? " and classifier" : "");
+    begin += count;
+  };
+  const std::vector<ModelPart::Chunk>& others = layout.part().more_chunks;
+  size_t num_others = 0;
+  for (const ModelPart::Chunk& chunk : others) num_others += chunk.end - chunk.first;
+  add_chunk(layout.operations().size() - num_others);
+  for (const ModelPart::Chunk& chunk : others) add_chunk(chunk.end - chunk.first);
+  return text;
 }
 
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
@@ -41,7 +52,7 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
                    units_text(Layout(model, 1, plan.parts[stage])).c_str(),
                    100 * flops[stage] / total, num_slots(plan.schedule[stage]));
   }
-  const Timeline timeline = ideal_timeline(plan.schedule);
+  const Timeline timeline = ideal_timeline(plan);
   text +=
       format("  balance  %.3f (mean / largest); %s: bubble %.1f %% if all stages cost the same\n",
              balance(flops), plan.name.c_str(), 100 * bubble_of(plan.schedule, timeline).overall);
@@ -51,7 +62,7 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
 }
 
 std::string drawing_of(const PipelinePlan& plan) {
-  return draw_svg(plan.name, plan.schedule, ideal_timeline(plan.schedule));
+  return draw_svg(plan.name, plan.schedule, ideal_timeline(plan));
 }
 
 void write_drawing(const std::string& path, const PipelinePlan& plan) {
@@ -96,20 +107,26 @@ std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& 
 std::string bubble_text(const PipelinePlan& plan, const std::vector<StageTimes>& times) {
   double busy = 0, longest = 0;
   for (const StageTimes& stage : times) {
-    busy += stage.forward + stage.backward;
+    busy += stage.forward + stage.backward + stage.weight;
     longest = std::max(longest, stage.all);
   }
   if (longest == 0) return {};
-  const Costs measured = [&](size_t stage, ActionKind kind) {
-    return kind == ActionKind::forward    ? times[stage].forward
-           : kind == ActionKind::backward ? times[stage].backward
-                                          : 0;
+  const Costs measured = [&](size_t stage, const Action& action) {
+    switch (action.kind) {
+      case ActionKind::forward:
+        return times[stage].forward;
+      case ActionKind::backward:
+      case ActionKind::backward_input:
+        return times[stage].backward;
+      case ActionKind::backward_weight:
+        return times[stage].weight;
+      default:
+        return 0.0;
+    }
   };
-  const Costs equal = [](size_t, ActionKind kind) {
-    return kind == ActionKind::forward ? 1.0 : kind == ActionKind::backward ? 2.0 : 0.0;
-  };
+  const Costs equal = uniform_costs(1, 2);
   const auto percent_of = [&](const Costs& costs) {
-    return 100 * bubble_of(plan.schedule, simulate(plan.schedule, costs)).overall;
+    return 100 * bubble_of(plan.schedule, simulate(plan.schedule, costs, plan.links)).overall;
   };
   return format(
       "\n  bubble of %s: %.1f %% of the wall time; %.1f %% by the schedule with the times of\n"

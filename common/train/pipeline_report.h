@@ -6,20 +6,22 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/schedule/schedule.h"
+#include "common/schedule/simulate.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
 
-// The plan of a pipeline: the units of each stage, what each stage does and when, and the name of
+// The plan of a pipeline: the operations of each stage, what each stage does and when, and the name of
 // the schedule.
 struct PipelinePlan {
   std::vector<ModelPart> parts;
   Schedule schedule;
   std::string name;
+  Links links = Links::few;
 };
 
-// Names the units of a stage, as in "h.3 to ln_f and classifier".
+// Names the units of a stage, as in "h.3 to ln_f and classifier", or in "wte to h.0, h.4" if it has
+// two chunks.
 std::string units_text(const Layout& layout);
 
 // Returns lines for the header: the stages with their shares of the matrix products, their balance
@@ -39,10 +41,11 @@ void write_drawing(const std::string& path, const PipelinePlan& plan);
 TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
                                 const StageSchedule& schedule, bool in_shards);
 
-// The seconds that a stage spent in forward and in backward. `all` is the time from the beginning
-// of its first action to the end of its last one.
+// The seconds that a stage spent in forward, in backward (or in its first half), and in the second
+// half of backward. `all` is the time from the beginning of its first action to the end of its last
+// one.
 struct StageTimes {
-  double forward = 0, backward = 0, all = 0;
+  double forward = 0, backward = 0, weight = 0, all = 0;
 };
 
 // Returns the times of all stages, given this stage's own. Collective over the stages.

@@ -44,6 +44,9 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
       model_.backward(is_last_backward ? step.last_backward : Hooks(), slot);
       times_.backward += seconds_since(begin);
       return;
+    case ActionKind::backward_input:
+    case ActionKind::backward_weight:
+      fail("Pipeline: it runs backward as a whole");
     case ActionKind::send_gradient:
       gradient_sent_ = send(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
       return;

@@ -86,9 +86,10 @@ void check_resumes_bitwise(const Layout& layout, const Flags& flags = {}) {
 
 TEST_CASE("every lesson resumes with the bits of the run that never stopped") {
   check_resumes_bitwise(kSingle);
-  for (const char* lesson : {"02_ddp", "03_zero1", "04_zero2", "05_zero3", "06_offload",
-                             "07_tensor_parallel", "08_pipeline_parallel", "10_mixed_precision",
-                             "13_sequence_parallel", "14_context_parallel"}) {
+  for (const char* lesson :
+       {"02_ddp", "03_zero1", "04_zero2", "05_zero3", "06_offload", "07_tensor_parallel",
+        "08_pipeline_parallel", "10_mixed_precision", "13_sequence_parallel", "14_context_parallel",
+        "16_pipeline_schedules"}) {
     check_resumes_bitwise({lesson, 2});
   }
   check_resumes_bitwise(kThreeD);
@@ -144,6 +145,7 @@ TEST_CASE("any layout goes on with the checkpoint of any other") {
                                        {"07_tensor_parallel", 4},
                                        {"13_sequence_parallel", 2},
                                        {"14_context_parallel", 4, {"--context-parallel-size", "2"}},
+                                       {"16_pipeline_schedules", 2, {"--schedule", "zb-v"}},
                                        kSingle,
                                        {"10_mixed_precision", 2, {"--zero-stage", "1"}}};
   // The learning rate is the same in all steps, so --steps decides nothing else.

@@ -34,7 +34,7 @@ TEST_CASE("every lesson starts from a dump, with shorter sequences") {
   for (const std::string lesson :
        {"02_ddp", "03_zero1", "04_zero2", "05_zero3", "06_offload", "07_tensor_parallel",
         "08_pipeline_parallel", "09_3d_parallel", "10_mixed_precision", "13_sequence_parallel",
-        "14_context_parallel"}) {
+        "14_context_parallel", "16_pipeline_schedules"}) {
     CAPTURE(lesson);
     Flags command = Flags{lesson_path(lesson)} + from_dump +
                     Flags{"--dump", lesson, "--export", lesson + "_out"};

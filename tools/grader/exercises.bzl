@@ -65,6 +65,9 @@ EXERCISES = {
     "15_expert_parallel": {
         "//lessons/15_expert_parallel:routing.cc": ["assign_slots", "order_arrivals"],
     },
+    "16_pipeline_schedules": {
+        "//lessons/16_pipeline_schedules:schedules.cc": ["zb_h1_work"],
+    },
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },

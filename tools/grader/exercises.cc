@@ -168,7 +168,7 @@ std::vector<Check> pipeline() {
                  "Stage i of p holds at most p - i micro-batches: it uses so many slots, "
                  "one after the other."),
       bytes_sent(1, many, "An activation goes down once, its gradient up once."),
-      bubble(2,
+      bubble(2, "bubble of 1F1B",
              "A stage runs ahead by as many forwards as there are stages after it; then forward "
              "and backward take turns. The bubble is (p-1)/(m+p-1)."),
       gradients(1, "GPipe and naive still work", {2, "--micro-batch-size 3 --schedule gpipe"},
@@ -238,6 +238,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"13_sequence_parallel", sequence_parallel},
     {"14_context_parallel", context_parallel},
     {"15_expert_parallel", experts},
+    {"16_pipeline_schedules", pipeline_schedules},
     {"17_elastic", elastic},
 };
 

@@ -94,6 +94,23 @@ std::vector<Check> experts() {
   };
 }
 
+std::vector<Check> pipeline_schedules() {
+  const Training two = {2, "--micro-batch-size 3"}, many = {4, "--micro-batch-size 1"};
+  return {
+      gradients(3, "ZB-H1: gradients on 2 stages, 4 micro-batches", two,
+                "Each micro-batch has a forward, a half for the input and a half for the weights, "
+                "in this order. Messages, copies and slots are added for you."),
+      gradients(2, "fewer micro-batches than stages", {4, "--micro-batch-size 6"},
+                "With m < p there are m of each kind, and no more."),
+      bytes_held(2, many,
+                 "A stage holds at most p micro-batches. It frees a slot with the half for the "
+                 "weights, so the first of those comes before forward p."),
+      bubble(3, "bubble of ZB-H1",
+             "As in 1F1B a stage runs p - s forwards first. It puts off as many halves for the "
+             "weights as there are stages before it, and does them at the end."),
+  };
+}
+
 std::vector<Check> elastic() {
   const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
     return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",

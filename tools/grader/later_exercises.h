@@ -12,6 +12,7 @@ std::vector<Check> compression();
 std::vector<Check> sequence_parallel();
 std::vector<Check> context_parallel();
 std::vector<Check> experts();
+std::vector<Check> pipeline_schedules();
 std::vector<Check> elastic();
 
 }  // namespace ladder

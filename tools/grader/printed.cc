@@ -70,7 +70,7 @@ Check ring_cost(int points, RingCost cost, const std::string& hint) {
   return {points, name, look, hint};
 }
 
-Check bubble(int points, const std::string& hint) {
+Check bubble(int points, const std::string& name, const std::string& hint) {
   const std::string flags =
       " --model nano --layers 4 --steps 1 --sample 0 --evaluate-every 0 --micro-batch-size 2";
   const auto look = [=](Grading& grading) -> std::string {
@@ -84,7 +84,7 @@ Check bubble(int points, const std::string& hint) {
     const std::string ours = printed(Whose::learner), theirs = printed(Whose::lesson);
     return ours == theirs ? "" : concat("4 stages, 8 micro-batches: ", ours, ", not ", theirs);
   };
-  return {points, "bubble of 1F1B", look, hint};
+  return {points, name, look, hint};
 }
 
 namespace {

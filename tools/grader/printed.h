@@ -15,8 +15,9 @@ Check right_sums(int points, const std::string& collective, const std::string& h
 enum class RingCost { numbers_sent, rounds };
 Check ring_cost(int points, RingCost cost, const std::string& hint);
 
-// Lesson 08 prints the bubble of a schedule with equal stages: of 1F1B the lesson's own?
-Check bubble(int points, const std::string& hint);
+// Lessons 08 and 16 print the bubble of a schedule with equal stages: is it the lesson's own, with
+// the schedule that the lesson has without --schedule? `name`: "bubble of 1F1B".
+Check bubble(int points, const std::string& name, const std::string& hint);
 
 // Lesson 10 has the loss scale of the lesson's own program in every step, and skips the same steps.
 // `flags`: of fp16 training on one rank.

@@ -1,7 +1,10 @@
 #include "tools/pictures/pictures.h"
 
+#include "common/schedule/build.h"
+#include "common/schedule/draw.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
+#include "lessons/16_pipeline_schedules/schedules.h"
 #include "tools/pictures/block_split.h"
 #include "tools/pictures/course_map.h"
 #include "tools/pictures/memory_bars.h"
@@ -24,6 +27,17 @@ std::string schedule_of(ScheduleKind kind, size_t num_micro_batches) {
                      .name = std::string(name_of(kind))});
 }
 
+// The same of lesson 16, at the scale of lesson 08's 1F1B.
+std::string schedule_of(Order order, size_t num_chunks) {
+  constexpr size_t kMicroBatches = 8;
+  const ChunkPlacement at = placement_of(order, kStages, num_chunks);
+  const Schedule schedule = complete(make_work(order, at, kMicroBatches), at, true);
+  const double part = 1 / static_cast<double>(at.num_chunks);  // of a stage's time
+  return draw_svg(std::string(name_of(order)), schedule,
+                  simulate(schedule, uniform_costs(part, 2 * part), Links::many),
+                  3 * (kMicroBatches + kStages - 1));
+}
+
 }  // namespace
 
 std::vector<Picture> all_pictures(const std::string& root) {
@@ -43,6 +57,9 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "schedule_naive.svg", schedule_of(ScheduleKind::naive, 2)},
       {folder + "schedule_gpipe.svg", schedule_of(ScheduleKind::gpipe, 8)},
       {folder + "schedule_1f1b.svg", schedule_of(ScheduleKind::one_f_one_b, 8)},
+      {folder + "schedule_interleaved.svg", schedule_of(Order::interleaved, 2)},
+      {folder + "schedule_zb_h1.svg", schedule_of(Order::zb_h1, 1)},
+      {folder + "schedule_zb_v.svg", schedule_of(Order::zb_v, 2)},
       {folder + "rank_grid.svg", draw_grid({.pipeline_size = 2, .data_size = 2, .tensor_size = 2})},
       {folder + "recompute_bars.svg", recompute_bars()},
       {folder + "sequence_bars.svg", sequence_bars()},

@@ -132,7 +132,8 @@ TEST_CASE("activations and workspace take what the READMEs' formulas say") {
   if (config.num_heads % n != 0) return;
   // A whole model, and its two stages: the first has a block, the second the others.
   const ModelPart part = GENERATE(ModelPart{}, ModelPart{.end = 3}, ModelPart{.first = 3});
-  const Layout layout(config, 1, {part.first, part.end, n - 1, n});
+  const Layout layout(
+      config, 1, {.first = part.first, .end = part.end, .tensor_rank = n - 1, .tensor_size = n});
   const size_t r = batch * tokens, c = config.hidden, nh = config.num_heads / n;
   const size_t l = part.first == 3 ? config.num_layers - 1 : part.end == 3 ? 1 : config.num_layers;
   const size_t last = part.end == 3 ? 0 : 1;
@@ -205,6 +206,23 @@ TEST_CASE("a part holds the units that its operations use") {
   CHECK(last.operations().front().index == 0);
   CHECK(last.operations().back().unit == 0);
   CHECK_THROWS_AS(Layout(kOdd, 1, {.first = 7}), Error);
+}
+
+TEST_CASE("a part of several chunks holds each unit once") {
+  const auto names = [](const Layout& layout) {
+    std::string text;
+    for (const Unit& unit : layout.units()) text += concat(text.empty() ? "" : " ", unit.name);
+    return text;
+  };
+  const Layout ends(kOdd, 1, {.first = 0, .end = 2, .more_chunks = {{4, 7}}});
+  CHECK(names(ends) == "wte wpe h.2 ln_f");
+  CHECK(ends.operations().size() == 5);
+  CHECK(ends.operations().back().unit == 0);
+  CHECK(ends.shared_units().empty());  // both uses of wte are here
+  const Layout others(kOdd, 1, {.first = 0, .end = 1, .more_chunks = {{2, 3}, {4, 5}}});
+  CHECK(names(others) == "wte h.0 h.2");
+  CHECK(others.count(OperationKind::block) == 2);
+  CHECK(others.shared_units() == std::vector<size_t>{0});
 }
 
 TEST_CASE("of tensors that tensor parallelism splits a rank holds its slice") {

@@ -46,6 +46,20 @@ TEST_CASE("stages walk through their own operations") {
         "wte backward !, ln_f backward rg!, h.1 backward rg!");
 }
 
+TEST_CASE("in two halves, backward first goes all the way to the input") {
+  const Layout whole(kConfig, 1), last(kConfig, 1, {.first = 3});
+  CHECK(text_of(whole, in_two_halves(whole, training_walk(whole))) ==
+        "wte forward r, wpe forward r, h.0 forward r, h.1 forward r, ln_f forward r, "
+        "wte classifier rg, "
+        "ln_f backward_input rg!, h.1 backward_input rg, h.0 backward_input rg, "
+        "h.1 backward_weight g!, h.0 backward_weight g!, wpe backward_weight g!, "
+        "wte backward_weight g!");
+  CHECK(text_of(last, in_two_halves(last, training_walk(last))) ==
+        "h.1 forward r, ln_f forward r, wte classifier rg, "
+        "wte backward_input !, ln_f backward_input rg!, h.1 backward_input rg, "
+        "h.1 backward_weight g!");
+}
+
 TEST_CASE("a classifier with a weight of its own needs another description and nothing else") {
   ModelDescription model = describe(kConfig);
   model.units.push_back({"lm_head", {{.name = "lm_head.weight", .shape = {5, 4}}}});

@@ -44,7 +44,7 @@ TEST_CASE("a dropped or repeated action is found") {
           "micro-batch 2 from stage 0");
     CHECK(problems[1] == "stage 0 to 1, send_activation: 4 are sent and 3 received");
     CHECK(problems[2] ==
-          "stage 0 to 1, send_activation: micro-batch 2 is sent where 3 is received");
+          "stage 0 to 1, send_activation: micro-batch 2 is sent where micro-batch 3 is received");
     CHECK_THAT(problems[3], Contains("deadlock"));
   }
   SECTION("all sends to a stage") {
@@ -85,7 +85,7 @@ TEST_CASE("a wrong order is found") {
     schedule = schedule_of(
         {"F1 F0 F2 B0 F3 B1 B2 B3", "F0 F1 B0 F2 B1 F3 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"});
     CHECK(problems_of(schedule) ==
-          "stage 0 to 1, send_activation: micro-batch 1 is sent where 0 is received\n");
+          "stage 0 to 1, send_activation: micro-batch 1 is sent where micro-batch 0 is received\n");
   }
   SECTION("of messages of both directions: a deadlock") {
     schedule[0] = schedule_of({"F0 B0 F1 B1 F2 B2 F3 B3", "", ""})[0];
@@ -216,6 +216,20 @@ TEST_CASE("no action can be dropped, repeated or changed unseen") {
     }
   }
   CHECK(num_changes > 1000);
+}
+
+TEST_CASE("in two halves, a slot is free only after the half for the weights") {
+  Schedule schedule = {{{forward, 0, 0},
+                        {backward_input, 0, 0},
+                        {backward_weight, 0, 0},
+                        {forward, 1, 0},
+                        {backward, 1, 0}}};
+  CHECK(check_schedule(schedule, 2, {1}).empty());  // one split, the other not
+  std::swap(schedule[0][2], schedule[0][3]);
+  const std::vector<std::string> problems = check_schedule(schedule, 2, {1});
+  REQUIRE(problems.size() >= 2);
+  CHECK(problems[0] == "stage 0, forward of micro-batch 1: slot 0 holds micro-batch 0");
+  CHECK(problems[1] == "stage 0, forward of micro-batch 1: 2 are in flight, allowed are 1");
 }
 
 TEST_CASE("as many bounds as stages are needed") {

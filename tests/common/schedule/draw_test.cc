@@ -52,8 +52,8 @@ TEST_CASE("numbers have the room that the longest one needs") {
 
 TEST_CASE("boxes too short for their number are marked, and the row does not grow without bound") {
   const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
-  const auto costs = [](size_t stage, ActionKind kind) {
-    if (kind != ActionKind::forward && kind != ActionKind::backward) return 0.0;
+  const auto costs = [](size_t stage, const Action& action) {
+    if (!is_work(action.kind)) return 0.0;
     return stage == 0 ? 1e-6 : 1.0;
   };
   // Four times the columns that the eight numbers need on average, over the time of two stages.
@@ -90,8 +90,8 @@ TEST_CASE("the SVG has a box for each forward and backward, all stages, and says
 
 TEST_CASE("the SVG leaves out numbers that do not fit") {
   const Schedule schedule = schedule_of({"F0 F1 B0 B1", "F0 B0 F1 B1"});
-  const auto costs = [](size_t stage, ActionKind kind) {
-    if (kind != ActionKind::forward && kind != ActionKind::backward) return 0.0;
+  const auto costs = [](size_t stage, const Action& action) {
+    if (!is_work(action.kind)) return 0.0;
     return stage == 0 ? 1e-3 : 1.0;
   };
   const std::string svg = draw_svg("uneven", schedule, simulate(schedule, costs));

@@ -84,8 +84,8 @@ TEST_CASE("messages to several stages share the channel, messages from several c
 
 TEST_CASE("backward waits until the gradient that is still being sent has left the buffer") {
   const Schedule schedule = schedule_of({"F0 F1 F2 F3 B0 B1 B2 B3", "F0 B0 F1 B1 F2 B2 F3 B3"});
-  const auto slow_first = [](size_t stage, ActionKind kind) {
-    if (kind != forward && kind != backward) return 0.0;
+  const auto slow_first = [](size_t stage, const Action& action) {
+    if (!is_work(action.kind)) return 0.0;
     return stage == 0 ? 10.0 : 1.0;
   };
   const Timeline timeline = simulate(schedule, slow_first);
@@ -97,9 +97,9 @@ TEST_CASE("backward waits until the gradient that is still being sent has left t
 
 TEST_CASE("the sum of the embedding holds up both stages until both are there") {
   const Schedule schedule = schedule_of({"F0 B0", "F0 B0"});
-  const auto costs = [](size_t stage, ActionKind kind) {
-    if (kind == reduce_embedding) return stage == 0 ? 3.0 : 4.0;
-    return kind == send_gradient ? 7.0 : 1.0;
+  const auto costs = [](size_t stage, const Action& action) {
+    if (action.kind == reduce_embedding) return stage == 0 ? 3.0 : 4.0;
+    return action.kind == send_gradient ? 7.0 : 1.0;
   };
   const Timeline timeline = simulate(schedule, costs);
   check_span(schedule, timeline, 0, backward, 0, 11, 12);
@@ -201,13 +201,76 @@ TEST_CASE("what never gets an answer is a deadlock") {
 
 TEST_CASE("a peer that is no other stage is an error") {
   const auto [kind, peer] = GENERATE(table<ActionKind, size_t>({
-      {send_activation, 0},
+      {send_activation, 2},
       {recv_gradient, 2},
       {reduce_embedding, 0},
       {reduce_embedding, 2},
   }));
   const Schedule schedule = {{{kind, 0, 0, peer}}, {}};
   CHECK_THAT(message_of(schedule), Contains("stage 0 of 2") && Contains("no other stage"));
+}
+
+TEST_CASE("a message from a stage to itself takes no time, and is sent before it is received") {
+  const Schedule good = {{{forward, 0, 0, 0, 0},
+                          {send_activation, 0, 0, 0, 0},
+                          {recv_activation, 0, 1, 0, 1},
+                          {forward, 0, 1, 0, 1}}};
+  CHECK(extent_of(simulate(good, uniform_costs(1, 2, 5))).end == 2);
+  Schedule bad = good;
+  SECTION("received first") {
+    std::swap(bad[0][1], bad[0][2]);
+    CHECK_THAT(message_of(bad), Contains("stage 0 waits in recv_activation of chunk 1"));
+  }
+  SECTION("sent to the same chunk") {
+    bad[0][2].chunk = 0;
+    CHECK_THAT(message_of(bad), Contains("deadlock"));
+  }
+  SECTION("never received") {
+    bad[0].erase(bad[0].begin() + 2);
+    CHECK_THAT(message_of(bad),
+               Contains("send_activation of micro-batch 0 to stage 0 is not received"));
+  }
+}
+
+// Two stages that send to each other first and receive then. With a channel each for the two
+// directions both receives find their message.
+TEST_CASE("messages of a kind go both ways at once") {
+  const Schedule schedule = {{{send_activation, 0, 0, 1, 0}, {recv_activation, 1, 1, 1, 1}},
+                             {{send_activation, 1, 0, 0, 0}, {recv_activation, 0, 1, 0, 1}}};
+  CHECK(extent_of(simulate(schedule, uniform_costs(1, 2, 5), Links::many)).end == 5);
+}
+
+TEST_CASE("the weights' half of backward does not wait for the gradient that is being sent") {
+  const Schedule schedule = {{{recv_gradient, 0, 0, 1}},
+                             {{backward_input, 0, 0},
+                              {send_gradient, 0, 0, 0},
+                              {backward_weight, 0, 0},
+                              {backward_input, 1, 1}}};
+  CHECK(simulate(schedule, uniform_costs(1, 2, 5))[1][2].end == 2);
+  CHECK(simulate(schedule, uniform_costs(1, 2, 5))[1][3].begin == 6);
+  CHECK(simulate(schedule, uniform_costs(1, 2, 5), Links::many)[1][3].begin == 2);
+}
+
+// Each of three stages sends a gradient on and then receives one.
+TEST_CASE("a ring needs outgoing buffers, and a link for even and for odd stages") {
+  Schedule schedule(3);
+  for (size_t s = 0; s < 3; ++s) {
+    const size_t before = (s + 2) % 3, after = (s + 1) % 3;
+    schedule[s] = {{send_gradient, s, 0, before}, {recv_gradient, after, 0, after}};
+  }
+  CHECK_THROWS_AS(simulate(schedule, uniform_costs(1, 2)), Error);
+  CHECK(extent_of(simulate(schedule, uniform_costs(1, 2, 5), Links::many)).end == 5);
+  std::swap(schedule[0][0], schedule[0][1]);
+  CHECK(extent_of(simulate(schedule, uniform_costs(1, 2, 5), Links::many)).end == 10);
+}
+
+TEST_CASE("a link has room for one gradient, and another one waits") {
+  const Schedule schedule = {
+      {{backward_input, 0, 0}, {recv_gradient, 0, 0, 1}, {recv_gradient, 1, 0, 1}},
+      {{send_gradient, 0, 0, 0}, {send_gradient, 1, 0, 0}, {backward_weight, 0, 0}}};
+  const Timeline timeline = simulate(schedule, uniform_costs(1, 6, 5), Links::many);
+  CHECK(timeline[1][0].end == 8);
+  CHECK(timeline[1][2].begin == 8);
 }
 
 TEST_CASE("an empty timeline has no extent") {

@@ -120,8 +120,8 @@ TEST_CASE("with equal stages and free messages the bubble is the papers'") {
 }
 
 TEST_CASE("stages of any cost and slow messages cannot make a schedule stop") {
-  const auto costs = [](size_t stage, ActionKind kind) {
-    return static_cast<double>((stage * 7 + static_cast<size_t>(kind) * 5) % 11);
+  const auto costs = [](size_t stage, const Action& action) {
+    return static_cast<double>((stage * 7 + static_cast<size_t>(action.kind) * 5) % 11);
   };
   for_each_size([&](size_t p, size_t m) {
     for (ScheduleKind kind : kKinds) REQUIRE_NOTHROW(simulate(make_schedule(kind, p, m), costs));

@@ -1,0 +1,189 @@
+#include "common/schedule/greedy.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+namespace ladder {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Choice {
+  Action action;
+  double begin = kNever;
+};
+
+class Greedy {
+ public:
+  Greedy(const ScheduleProblem& problem, const GreedyRule& rule)
+      : problem_(problem),
+        rule_(rule),
+        at_(problem.placement),
+        work_(at_.num_stages),
+        clock_(at_.num_stages),
+        in_flight_(at_.num_stages) {
+    const std::vector<double> never(problem.num_micro_batches, kNever);
+    input_at_.assign(at_.num_parts(), never);
+    gradient_at_.assign(at_.num_parts(), never);
+    next_.assign(at_.num_parts(), {});
+    input_at_[0].assign(problem.num_micro_batches, 0);
+    inputs_.resize(at_.num_stages * at_.num_stages);
+    gradients_.resize(at_.num_stages * at_.num_stages);
+  }
+
+  // The action that begins first is done first: so when a stage chooses, it knows of everything
+  // that could begin earlier.
+  Schedule run() {
+    const size_t per_micro_batch = at_.num_parts() * (rule_.splits ? 3 : 2);
+    for (size_t done = 0; done < problem_.num_micro_batches * per_micro_batch; ++done) {
+      Choice first;
+      size_t stage = 0;
+      for (size_t s = 0; s < at_.num_stages; ++s) {
+        const Choice choice = choose(s);
+        if (choice.begin >= first.begin) continue;
+        first = choice;
+        stage = s;
+      }
+      if (first.begin == kNever) return {};
+      perform(stage, first);
+    }
+    return std::move(work_);
+  }
+
+ private:
+  struct Next {
+    size_t forward = 0, input = 0, weight = 0;  // the micro-batches that are next
+  };
+
+  size_t limit_of(size_t s) const {
+    const size_t memory = problem_.max_slots[s];
+    if (rule_.warm_up == 0) return memory;
+    const size_t wanted = (rule_.warm_up * (at_.num_stages - s) + rule_.extra) * at_.num_chunks;
+    return std::min(memory, std::max(wanted, at_.num_chunks));
+  }
+
+  // A slot stays free for each later chunk of the stage: a micro-batch that has begun can end.
+  bool has_slot(size_t s, size_t chunk) const {
+    return in_flight_[s] + at_.num_chunks - chunk <= limit_of(s);
+  }
+
+  // Messages from one stage to another arrive in the order of sending. `boxes` are those for inputs
+  // or those for gradients.
+  using Boxes = std::vector<std::deque<Action>>;
+  std::deque<Action>& box(Boxes& boxes, size_t from, size_t to) const {
+    return boxes[from * at_.num_stages + to];
+  }
+  // Returns whether the message from part `from`, on which work at stage s depends, is the next one
+  // to be received.
+  bool comes_next(Boxes& boxes, size_t from, size_t s, size_t micro_batch, size_t chunk) const {
+    const size_t sender = at_.place_of(from).stage;
+    if (sender == s) return true;
+    const std::deque<Action>& waiting = box(boxes, sender, s);
+    return !waiting.empty() && waiting.front().micro_batch == micro_batch &&
+           waiting.front().chunk == chunk;
+  }
+
+  void consider(Choice& best, size_t s, double ready, ActionKind kind, size_t micro_batch,
+                size_t chunk) const {
+    const double begin = std::max(clock_[s], ready);
+    if (begin >= best.begin) return;
+    best = {{.kind = kind, .micro_batch = micro_batch, .chunk = chunk}, begin};
+  }
+
+  Choice choose(size_t s) {
+    Choice forward, backward, weight;
+    for (size_t chunk = at_.num_chunks; chunk-- > 0;) {  // later chunks first
+      const size_t part = at_.part_at(s, chunk), m = problem_.num_micro_batches;
+      const Next& next = next_[part];
+      if (next.forward < m && has_slot(s, chunk) &&
+          (part == 0 || comes_next(inputs_, part - 1, s, next.forward, chunk))) {
+        consider(forward, s, input_at_[part][next.forward], ActionKind::forward, next.forward,
+                 chunk);
+      }
+      if (next.input < m &&
+          (part + 1 == at_.num_parts() || comes_next(gradients_, part + 1, s, next.input, chunk))) {
+        consider(backward, s, gradient_at_[part][next.input],
+                 rule_.splits ? ActionKind::backward_input : ActionKind::backward, next.input,
+                 chunk);
+      }
+      if (rule_.splits && next.weight < next.input) {
+        consider(weight, s, 0, ActionKind::backward_weight, next.weight, chunk);
+      }
+    }
+    const bool takes_forward =
+        rule_.prefers_forward ? forward.begin <= backward.begin : forward.begin < backward.begin;
+    const Choice& best = takes_forward ? forward : backward;
+    const double half = time_of(s, weight);
+    return best.begin > weight.begin + rule_.patience * half ? weight : best;
+  }
+
+  double time_of(size_t s, const Choice& choice) const {
+    const PartTimes& part = problem_.times[at_.part_at(s, choice.action.chunk)];
+    switch (choice.action.kind) {
+      case ActionKind::forward:
+        return part.forward;
+      case ActionKind::backward:
+        return part.input + part.weight;
+      case ActionKind::backward_input:
+        return part.input;
+      default:
+        return part.weight;
+    }
+  }
+
+  // Sends what is made at `end` on stage s to a part. Returns when it can be used there.
+  double send(Boxes& boxes, size_t s, size_t part, size_t micro_batch, double end) {
+    const ChunkPlace place = at_.place_of(part);
+    if (place.stage == s) return end;
+    box(boxes, s, place.stage).push_back({.micro_batch = micro_batch, .chunk = place.chunk});
+    return end + problem_.message;
+  }
+  void receive(Boxes& boxes, size_t from, size_t s) {
+    const size_t sender = at_.place_of(from).stage;
+    if (sender != s) box(boxes, sender, s).pop_front();
+  }
+
+  void perform(size_t s, const Choice& choice) {
+    const auto& [kind, k, slot, peer, chunk] = choice.action;
+    const size_t part = at_.part_at(s, chunk);
+    const double end = clock_[s] = choice.begin + time_of(s, choice);
+    work_[s].push_back(choice.action);
+    if (kind == ActionKind::forward) {
+      ++next_[part].forward;
+      ++in_flight_[s];
+      if (part > 0) receive(inputs_, part - 1, s);
+      if (part + 1 == at_.num_parts()) {
+        gradient_at_[part][k] = end;
+      } else {
+        input_at_[part + 1][k] = send(inputs_, s, part + 1, k, end);
+      }
+    } else if (makes_gradient(kind)) {
+      ++next_[part].input;
+      if (part + 1 < at_.num_parts()) receive(gradients_, part + 1, s);
+      if (part > 0) gradient_at_[part - 1][k] = send(gradients_, s, part - 1, k, end);
+    }
+    if (kind == ActionKind::backward || kind == ActionKind::backward_weight) {
+      ++next_[part].weight;
+      --in_flight_[s];
+    }
+  }
+
+  const ScheduleProblem& problem_;
+  const GreedyRule& rule_;
+  const ChunkPlacement& at_;
+  Schedule work_;
+  std::vector<double> clock_;                                // by stage
+  std::vector<size_t> in_flight_;                            // by stage
+  std::vector<std::vector<double>> input_at_, gradient_at_;  // by part and micro-batch
+  std::vector<Next> next_;                                   // by part
+  Boxes inputs_, gradients_;                                 // by sender and receiver
+};
+
+}  // namespace
+
+Schedule greedy_work(const ScheduleProblem& problem, const GreedyRule& rule) {
+  return Greedy(problem, rule).run();
+}
+
+}  // namespace ladder

@@ -1,0 +1,106 @@
+#include "common/schedule/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <utility>
+
+#include "common/schedule/check.h"
+#include "common/schedule/greedy.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<GreedyRule> all_rules() {
+  std::vector<GreedyRule> rules;
+  for (bool prefers_forward : {false, true}) {
+    for (size_t warm_up = 0; warm_up <= 2; ++warm_up) {
+      for (size_t extra = 0; extra < (warm_up == 0 ? 1 : 2); ++extra) {
+        rules.push_back({.splits = false,
+                         .prefers_forward = prefers_forward,
+                         .warm_up = warm_up,
+                         .extra = extra});
+        for (double patience : {0.0, 0.5, 1.0}) {
+          rules.push_back({true, patience, prefers_forward, warm_up, extra});
+        }
+      }
+    }
+  }
+  return rules;
+}
+
+bool is_same_row(const Action& a, const Action& b) {
+  return a.chunk == b.chunk && (a.kind == b.kind || a.micro_batch == b.micro_batch);
+}
+
+// Moves the action at `from` to `to`. Returns whether that kept the order within each row: of a
+// kind of work on a chunk, and of the work for a micro-batch on a chunk.
+bool move_action(StageSchedule& stage, size_t from, size_t to) {
+  const Action action = stage[from];
+  const size_t first = std::min(from, to), last = std::max(from, to);
+  for (size_t i = first; i <= last; ++i) {
+    if (i != from && is_same_row(stage[i], action)) return false;
+  }
+  const auto begin = stage.begin();
+  const auto at = [&](size_t i) { return begin + static_cast<ptrdiff_t>(i); };
+  if (from < to) {
+    std::rotate(at(from), at(from) + 1, at(to) + 1);
+  } else {
+    std::rotate(at(to), at(from), at(from) + 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+double time_of(const ScheduleProblem& problem, const Schedule& work) {
+  const Schedule schedule = complete(work, problem.placement, false);
+  for (size_t s = 0; s < schedule.size(); ++s) {
+    if (num_slots(schedule[s]) > problem.max_slots[s]) return kInfinity;
+  }
+  if (!check_messages(schedule, problem.placement).empty()) return kInfinity;
+  const Costs costs = costs_of(problem.placement, problem.times, problem.message);
+  try {
+    return extent_of(simulate(schedule, costs, Links::many)).length();
+  } catch (const Error&) {
+    return kInfinity;  // stages wait for each other
+  }
+}
+
+Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
+                   size_t max_trials) {
+  check(problem.max_slots.size() == problem.placement.num_stages, "find_work: slots by stage");
+  Schedule best;
+  std::pair<double, size_t> lowest = {kInfinity, 0};  // time, slots
+  const auto consider = [&](Schedule work) {
+    const double time = work.empty() ? kInfinity : time_of(problem, work);
+    if (time == kInfinity || time > lowest.first) return;
+    size_t slots = 0;
+    for (const StageSchedule& stage : complete(work, problem.placement, false)) {
+      slots += num_slots(stage);
+    }
+    if (std::pair(time, slots) > lowest) return;
+    best = std::move(work);
+    lowest = {time, slots};
+  };
+  for (const GreedyRule& rule : all_rules()) consider(greedy_work(problem, rule));
+  for (const Schedule& work : known) consider(work);
+  if (best.empty()) return best;
+  std::mt19937 random(1);
+  const auto draw = [&](size_t count) { return static_cast<size_t>(random() % count); };
+  for (size_t trial = 0; trial < max_trials; ++trial) {
+    Schedule work = best;
+    StageSchedule& stage = work[draw(work.size())];
+    const size_t from = draw(stage.size()), reach = 1 + draw(6);
+    const size_t to =
+        draw(2) == 0 ? from - std::min(from, reach) : std::min(stage.size() - 1, from + reach);
+    // Lists that are as good are taken too: they may lead to better ones.
+    if (from != to && move_action(stage, from, to)) consider(std::move(work));
+  }
+  return best;
+}
+
+}  // namespace ladder

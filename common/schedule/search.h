@@ -1,0 +1,35 @@
+// Looks for a fast pipeline schedule, given how long everything takes and how much memory there is.
+#pragma once
+
+#include <vector>
+
+#include "common/schedule/build.h"
+
+namespace ladder {
+
+// What a schedule is looked for.
+struct ScheduleProblem {
+  ChunkPlacement placement;
+  size_t num_micro_batches = 1;
+  std::vector<PartTimes> times;   // by part of the model
+  double message = 0;             // the time of a message
+  std::vector<size_t> max_slots;  // by stage: the micro-batches in flight for which there is memory
+};
+
+// Returns how long a step takes with this work; infinity if its stages wait for each other for
+// ever, if messages are not received in the order of sending, or if it needs more slots than there
+// are.
+double time_of(const ScheduleProblem& problem, const Schedule& work);
+
+// Returns the fastest work that it finds, and among those that are equally fast the one with fewest
+// slots: no slower than any of `known` that fits into the memory.
+// First it makes lists by itself, each by a rule: a stage does what it can do earliest, and halves
+// for the weights where it would wait otherwise. Then it moves single actions of the best list
+// forward or back, as long as that makes it faster. For each chunk, each kind of work goes through
+// the micro-batches in order. The result depends on the arguments alone. The work is empty if
+// nothing fits, which needs fewer slots than chunks on some stage. `max_trials`: the lists that it
+// tries in the second part.
+Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
+                   size_t max_trials);
+
+}  // namespace ladder
