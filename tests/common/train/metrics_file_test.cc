@@ -74,9 +74,10 @@ TEST_CASE("metrics: what each step has communicated, by axis") {
   const TrafficKey world = {Purpose::gradient, Collective::all_reduce};
   const TrafficKey tensor = {Purpose::gradient, Collective::all_reduce, Axis::tensor};
   MetricsFile file(folder / "metrics");
-  file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory, {{world, {2, 100, 0.25, 0.125}}});
+  file.write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory,
+             {{world, {2, 100, 0, 0.25, 0.125}}});
   file.write({2, {}, 1, 1, std::nullopt, std::nullopt}, memory,
-             {{world, {5, 250, 0.75, 0.25}}, {tensor, {1, 8}}});
+             {{world, {5, 250, 0, 0.75, 0.25}}, {tensor, {1, 8}}});
   file.finish();
   const std::vector<std::string> lines = lines_of(folder / "metrics");
   REQUIRE(lines.size() == 2);

@@ -80,10 +80,10 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   prediction.step[tensor] = {2, 4000};
   prediction.step[sent] = {1, 500};
   // Moved by all ranks of a collective's group: 2 (N-1) times the payload; by this one's sends.
-  const TrafficEntries communicated = {{gradient, {10, 80'000, 0.01, 0.01, {14 * 80'000}}},
-                                       {tensor, {20, 40'000, 0.02, 0.02, {6 * 40'000}}},
-                                       {sent, {10, 6000, 0.03, 0.03, {6000}}},
-                                       {tied, {10, 1000, 0.04, 0.04, {2 * 1000}}}};
+  const TrafficEntries communicated = {{gradient, {10, 80'000, 0, 0.01, 0.01, {14 * 80'000}}},
+                                       {tensor, {20, 40'000, 0, 0.02, 0.02, {6 * 40'000}}},
+                                       {sent, {10, 6000, 0, 0.03, 0.03, {6000}}},
+                                       {tied, {10, 1000, 0, 0.04, 0.04, {2 * 1000}}}};
   const auto table = [&](const TrafficEntries& entries) {
     return communication_table(prediction, entries, grid, 10, 1, {8});
   };
@@ -104,7 +104,7 @@ TEST_CASE("the communication table has a line for each axis, with the bytes of i
   };
   CHECK(end_of("communication, a step") == end_of("tensor activation"));
 
-  const TrafficEntries hidden = {{gradient, {10, 80'000, 0.05, 0.01, {14 * 80'000}}}};
+  const TrafficEntries hidden = {{gradient, {10, 80'000, 0, 0.05, 0.01, {14 * 80'000}}}};
   CHECK_THAT(line_with(table(hidden), {"gradient all_reduce"}),
              Contains(" 1.00 ") && Contains(" 4.00"));
   // What was predicted and never came has a line too; control traffic nobody predicts.
@@ -195,8 +195,8 @@ TEST_CASE("the communication table shows what has moved, not what the calls say"
   prediction.step[sent] = {2, 500};
   const auto table = [&](size_t moved_by_all, size_t moved_by_this_rank, bool by_formula = false) {
     return communication_table(prediction,
-                               {{gradient, {10, 10'000, 0, 0, {moved_by_all}, by_formula}},
-                                {sent, {20, 5000, 0, 0, {moved_by_this_rank}, by_formula}}},
+                               {{gradient, {10, 10'000, 0, 0, 0, {moved_by_all}, by_formula}},
+                                {sent, {20, 5000, 0, 0, 0, {moved_by_this_rank}, by_formula}}},
                                grid, 10, 1, {3});
   };
   // 2 x 2/3 of 1000 bytes, which is no whole number.
