@@ -56,14 +56,14 @@ TEST_CASE("16: auto keeps to the memory, and says how little is too little") {
                      "auto",
                      "--device-memory"};
   const ProcessResult refused = run_ranks(2, run + Flags{"100KiB"});
-  check_one_error(refused, {"--device-memory 100 KiB", "no schedule", "smallest that works"});
+  check_user_error(refused, {"--device-memory 100 KiB", "no schedule", "smallest that works"});
   // What it names is enough, and a byte less is not.
   const std::string text = refused.err;
   const std::string before = "smallest that works is ";
   const std::string bytes = text.substr(text.find(before) + before.size());
   const size_t least = std::stoul(bytes);
   require_success(run_ranks(2, run + Flags{std::to_string(least)}));
-  check_one_error(run_ranks(2, run + Flags{std::to_string(least - 1)}), {"no schedule"});
+  check_user_error(run_ranks(2, run + Flags{std::to_string(least - 1)}), {"no schedule"});
 }
 
 TEST_CASE("16: lesson 01's numbers, however ranks communicate") {

@@ -45,7 +45,7 @@ TEST_CASE("costs: memory and bytes of two ranks are those of the READMEs' formul
   require_success(result);
   CAPTURE(result.out);
   const auto rows = rows_of(result.out);
-  REQUIRE(rows.size() == 1 + 12);  // and the heads of the columns
+  REQUIRE(rows.size() == 1 + 13);  // and the heads of the columns
   // P s is 34,688 x 4 bytes = 135.5 KiB, and nothing is padded. Each rank has M = 2 micro-batches.
   const auto check = [&](const std::string& lesson, const Cells& memory, const std::string& host,
                          const std::string& sent) {
@@ -63,6 +63,7 @@ TEST_CASE("costs: memory and bytes of two ranks are those of the READMEs' formul
   check("04_zero2", {"136", "68", "136"}, "0", "203");            // (M + 1) (N-1)/N P s
   check("06_offload", {"136", "0", "0"}, "271", "203");           // masters too on the host
   check("10_mixed_precision", {"68", "136", "406"}, "0", "136");  // 2 and 4 and 12 bytes
+  CHECK(rows.at("14_context_parallel")[0] == "136");
   const Cells& all = rows.at("06_offload, all");
   CHECK(Cells(all.begin(), all.begin() + 3) == Cells{"0", "0", "0"});
   CHECK(rows.at("05_zero3")[0] == "68");

@@ -60,7 +60,9 @@ TEST_CASE("every element of the model has one owner") {
   for (size_t stage = 0; stage < cut.size(); ++stage) {
     const size_t end = stage + 1 < cut.size() ? cut[stage + 1] : ModelPart::kToTheEnd;
     for (size_t t = 0; t < tensor; ++t) {
-      const Layout layout(kConfig, data, {cut[stage], end, t, tensor});
+      const ModelPart part = {
+          .first = cut[stage], .end = end, .tensor_rank = t, .tensor_size = tensor};
+      const Layout layout(kConfig, data, part);
       for (size_t rank = 0; rank < data; ++rank) {
         count(owned, owned_slices(layout, rank, buffer_of(layout, is_sharded)));
       }
