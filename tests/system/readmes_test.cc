@@ -65,7 +65,7 @@ bool is_cut_short(Flags& flags) {
 std::optional<std::string> exact_part(const std::string& line, bool cut_short) {
   static const std::regex kFirstStep(R"(^step +1/\d+  (loss .*?)  [0-9,]+ tokens/s.*)"),
       kTimes(R"( +\d+\.\d\d +\d+\.\d\d( .*)?$)"), kStep("^step "), kNan("-nan"),
-      kOther(R"(of the wall time|measured here|share the cores)");
+      kOther(R"(of the wall time|measured here|share the cores|--times )");
   std::smatch match;
   if (std::regex_match(line, match, kFirstStep))
     return std::regex_replace(match.str(1), kNan, "nan");
