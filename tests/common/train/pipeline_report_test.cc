@@ -25,12 +25,12 @@ TEST_CASE("the bubble by the clock, by the measured times, and of equal stages")
              Contains("gpipe: 33.3 % of the wall time; 33.3 % by the schedule") &&
                  Contains("33.3 % with equal stages"));
   // The slowest stage's time counts: 12 of 2 x 12 seconds.
-  CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 12}}), Contains("50.0 % of the wall time"));
-  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 12}, even}), Contains("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 0, 12}}), Contains("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 0, 12}, even}), Contains("50.0 % of the wall time"));
   // The second stage takes twice as long, so an action of its forward 2, of its backward 4: its
   // last forward ends at 5, its backwards at 9 and 13, those of the first at 11 and 15. Of 2 x 15
   // seconds 6 and 12 are busy.
-  const std::vector<StageTimes> uneven = {{2, 4, 15}, {4, 8, 20}};
+  const std::vector<StageTimes> uneven = {{2, 4, 0, 15}, {4, 8, 0, 20}};
   CHECK_THAT(bubble_text(two_stages(), uneven),
              Contains("55.0 % of the wall time; 40.0 % by the schedule"));
   CHECK_THAT(bubble_text(two_stages(), uneven), Contains("33.3 % with equal stages"));
@@ -47,12 +47,13 @@ TEST_CASE("nothing is said of a bubble that was not measured") {
 TEST_CASE("every stage hears of every stage's times") {
   const auto ranks = testing::make_communicator(testing::world(), nullptr, {});
   const double own = static_cast<double>(ranks->rank() + 1);
-  const auto times = times_of_stages(*ranks, {own, 10 * own, 100 * own});
+  const auto times = times_of_stages(*ranks, {own, 10 * own, 1000 * own, 100 * own});
   REQUIRE(times.size() == 3);
   for (size_t stage = 0; stage < times.size(); ++stage) {
     const double expected = static_cast<double>(stage + 1);
     CHECK(times[stage].forward == expected);
     CHECK(times[stage].backward == 10 * expected);
+    CHECK(times[stage].weight == 1000 * expected);
     CHECK(times[stage].all == 100 * expected);
   }
 }
