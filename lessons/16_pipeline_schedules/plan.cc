@@ -155,13 +155,13 @@ Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacem
   return found;
 }
 
-// Tries one chunk on a stage, and several, looped and in a V, and takes the fastest list.
+// Tries one chunk on a stage, and two, looped and in a V, and takes the fastest list. With --chunks
+// it tries so many only.
 ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags) {
   const size_t p = grid.pipeline_size, most = most_stages(describe(config.model)) / p;
   std::optional<Found> best;
   size_t least = ~size_t{0};
-  for (size_t chunks = flags.chunks == 0 ? 1 : flags.chunks;
-       chunks <= std::max<size_t>(flags.chunks, 2); ++chunks) {
+  for (size_t chunks : flags.chunks == 0 ? std::vector<size_t>{1, 2} : std::vector{flags.chunks}) {
     if (flags.chunks == 0 &&
         (chunks > std::max<size_t>(most, 1) ||
          (!flags.stage_layers.empty() && flags.stage_layers.size() != p * chunks))) {

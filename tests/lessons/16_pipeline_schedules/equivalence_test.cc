@@ -176,5 +176,15 @@ TEST_CASE("training begins with the weights of a file") {
   require_weights_from_file<ScheduleTrainer>(config_of(DType::fp32, 3), 4, {.order = Order::zb_v});
 }
 
+TEST_CASE("the search keeps to the chunks that are asked for") {
+  const auto chunks_of = [](size_t chunks) {
+    return plan_chunks(split_config(DType::fp32, 2), {.pipeline_size = 2},
+                       {.order = std::nullopt, .chunks = chunks})
+        .placement.num_chunks;
+  };
+  CHECK(chunks_of(0) == 2);
+  CHECK(chunks_of(1) == 1);
+}
+
 }  // namespace
 }  // namespace ladder
