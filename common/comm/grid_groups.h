@@ -12,11 +12,10 @@
 namespace ladder {
 
 // GridGroups has one communicator for each axis of the grid. The pipeline has two, so that
-// activations never wait for gradients, which travel the other way; or as many as the grid has links
-// (ProcessGrid::pipeline_links). Each communicator has its own
-// order of calls, its own worker thread and, on a device, its own stream, so operations on
-// different axes run at the same time. The ledger of `world` counts them all, by axis; a group of
-// one rank counts nothing.
+// activations never wait for gradients, which travel the other way, and one for each of the grid's
+// links (ProcessGrid::pipeline_links). Each communicator has its own order of calls, its own worker
+// thread and, on a device, its own stream, so operations on different axes run at the same time.
+// The ledger of `world` counts them all, by axis; a group of one rank counts nothing.
 class GridGroups {
  public:
   // Makes the groups. If `world` has a staging area (use_staging()), the area is divided among the

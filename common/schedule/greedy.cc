@@ -21,6 +21,7 @@ class Greedy {
         rule_(rule),
         at_(problem.placement),
         work_(at_.num_stages),
+        cost_of_(costs_of(at_, problem.times, problem.message)),
         clock_(at_.num_stages),
         in_flight_(at_.num_stages) {
     const std::vector<double> never(problem.num_micro_batches, kNever);
@@ -114,22 +115,8 @@ class Greedy {
     const bool takes_forward =
         rule_.prefers_forward ? forward.begin <= backward.begin : forward.begin < backward.begin;
     const Choice& best = takes_forward ? forward : backward;
-    const double half = time_of(s, weight);
+    const double half = cost_of_(s, weight.action);
     return best.begin > weight.begin + rule_.patience * half ? weight : best;
-  }
-
-  double time_of(size_t s, const Choice& choice) const {
-    const PartTimes& part = problem_.times[at_.part_at(s, choice.action.chunk)];
-    switch (choice.action.kind) {
-      case ActionKind::forward:
-        return part.forward;
-      case ActionKind::backward:
-        return part.input + part.weight;
-      case ActionKind::backward_input:
-        return part.input;
-      default:
-        return part.weight;
-    }
   }
 
   // Sends what is made at `end` on stage s to a part. Returns when it can be used there.
@@ -147,7 +134,7 @@ class Greedy {
   void perform(size_t s, const Choice& choice) {
     const auto& [kind, k, slot, peer, chunk] = choice.action;
     const size_t part = at_.part_at(s, chunk);
-    const double end = clock_[s] = choice.begin + time_of(s, choice);
+    const double end = clock_[s] = choice.begin + cost_of_(s, choice.action);
     work_[s].push_back(choice.action);
     if (kind == ActionKind::forward) {
       ++next_[part].forward;
@@ -173,6 +160,7 @@ class Greedy {
   const GreedyRule& rule_;
   const ChunkPlacement& at_;
   Schedule work_;
+  Costs cost_of_;
   std::vector<double> clock_;                                // by stage
   std::vector<size_t> in_flight_;                            // by stage
   std::vector<std::vector<double>> input_at_, gradient_at_;  // by part and micro-batch

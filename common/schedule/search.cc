@@ -54,37 +54,43 @@ bool move_action(StageSchedule& stage, size_t from, size_t to) {
   return true;
 }
 
+// What lists are compared by, in this order: the time, and the slots of all stages.
+using Price = std::pair<double, size_t>;
+
+Price price_of(const ScheduleProblem& problem, const Schedule& work) {
+  const Schedule schedule = complete(work, problem.placement, false);
+  size_t slots = 0;
+  for (size_t s = 0; s < schedule.size(); ++s) {
+    const size_t own = num_slots(schedule[s]);
+    if (own > problem.max_slots[s]) return {kInfinity, 0};
+    slots += own;
+  }
+  if (!check_messages(schedule, problem.placement).empty()) return {kInfinity, 0};
+  const Costs costs = costs_of(problem.placement, problem.times, problem.message);
+  try {
+    return {extent_of(simulate(schedule, costs, Links::many)).length(), slots};
+  } catch (const Error&) {
+    return {kInfinity, 0};  // stages wait for each other
+  }
+}
+
 }  // namespace
 
 double time_of(const ScheduleProblem& problem, const Schedule& work) {
-  const Schedule schedule = complete(work, problem.placement, false);
-  for (size_t s = 0; s < schedule.size(); ++s) {
-    if (num_slots(schedule[s]) > problem.max_slots[s]) return kInfinity;
-  }
-  if (!check_messages(schedule, problem.placement).empty()) return kInfinity;
-  const Costs costs = costs_of(problem.placement, problem.times, problem.message);
-  try {
-    return extent_of(simulate(schedule, costs, Links::many)).length();
-  } catch (const Error&) {
-    return kInfinity;  // stages wait for each other
-  }
+  return price_of(problem, work).first;
 }
 
 Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
                    size_t max_trials) {
   check(problem.max_slots.size() == problem.placement.num_stages, "find_work: slots by stage");
   Schedule best;
-  std::pair<double, size_t> lowest = {kInfinity, 0};  // time, slots
+  Price lowest = {kInfinity, 0};
   const auto consider = [&](Schedule work) {
-    const double time = work.empty() ? kInfinity : time_of(problem, work);
-    if (time == kInfinity || time > lowest.first) return;
-    size_t slots = 0;
-    for (const StageSchedule& stage : complete(work, problem.placement, false)) {
-      slots += num_slots(stage);
-    }
-    if (std::pair(time, slots) > lowest) return;
+    if (work.empty()) return;
+    const Price price = price_of(problem, work);
+    if (price.first == kInfinity || price > lowest) return;
     best = std::move(work);
-    lowest = {time, slots};
+    lowest = price;
   };
   for (const GreedyRule& rule : all_rules()) consider(greedy_work(problem, rule));
   for (const Schedule& work : known) consider(work);

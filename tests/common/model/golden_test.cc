@@ -3,6 +3,7 @@
 #include <map>
 
 #include "tests/common/model/scratch_units.h"
+#include "tests/golden/golden_file.h"
 
 namespace ladder::testing {
 namespace {
@@ -12,21 +13,10 @@ using Record = std::map<std::string, Values>;
 
 constexpr int kSteps = 3;
 
-class Golden {
+class Golden : public GoldenFile {
  public:
-  Golden() : reader_("tests/golden/gpt2_small.safetensors") {}
+  Golden() : GoldenFile("tests/golden/gpt2_small.safetensors") {}
 
-  Values values(const std::string& name) const {
-    const SafetensorsEntry* entry = reader_.find(name);
-    REQUIRE(entry != nullptr);
-    Values values(entry->num_elements());
-    reader_.read(*entry, view_of(values));
-    return values;
-  }
-  double number(const std::string& name) const { return values(name).at(0); }
-  size_t setting(const std::string& name) const {
-    return static_cast<size_t>(number("settings." + name));
-  }
   Gpt2Config config() const {
     return {setting("layers"), setting("heads"), setting("hidden"), setting("vocab"),
             setting("sequence_length")};
@@ -42,11 +32,11 @@ class Golden {
             .grad_scale = clip_factor(clip, norm),
             .step = step};
   }
-  size_t batch() const { return reader_.find("step1.tokens")->shape[0]; }
-  size_t time() const { return reader_.find("step1.tokens")->shape[1]; }
+  size_t batch() const { return reader().find("step1.tokens")->shape[0]; }
+  size_t time() const { return reader().find("step1.tokens")->shape[1]; }
   Record record() const {
     Record record;
-    for (const SafetensorsEntry& entry : reader_.entries()) {
+    for (const SafetensorsEntry& entry : reader().entries()) {
       if (entry.name.starts_with("step")) record[entry.name] = values(entry.name);
     }
     for (int step = 1; step <= kSteps; ++step) {
@@ -56,9 +46,6 @@ class Golden {
     }
     return record;
   }
-
- private:
-  SafetensorsReader reader_;
 };
 
 struct Way {

@@ -3,9 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
-#include "lessons/14_context_parallel/trainer.h"
+#include "tests/lessons/14_context_parallel/runs.h"
 #include "tests/lessons/copies.h"
-#include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
 
 namespace ladder {
@@ -16,26 +15,11 @@ using Flags = ContextParallelTrainer::Flags;
 
 static_assert(Trainer<ContextParallelTrainer>);
 
-RunConfig odd_config(DType dtype, size_t micro_batch_size, size_t length = 19) {
-  RunConfig config = equivalence_config(dtype, micro_batch_size);
-  config.model.sequence_length = length;
-  return config;
-}
-
-const Slicing kSlicings[] = {Slicing::zigzag, Slicing::contiguous};
-
 // All ranks of a group share each sequence: the last of several groups may be a smaller one.
 constexpr size_t kAll = 0;
 
 Flags flags_for(size_t context_size, Slicing slices) {
   return {.context = {.size = context_size, .slices = slices}, .bucket_bytes = 20000};
-}
-
-void require_run(const Record& oracle, const RunConfig& config, size_t ranks, const Flags& flags) {
-  INFO(
-      name_of(config.dtype) << ", " << ranks << " ranks, "
-                            << (flags.context.slices == Slicing::zigzag ? "zigzag" : "contiguous"));
-  require_split_run<ContextParallelTrainer>(oracle, config, ranks, flags);
 }
 
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {

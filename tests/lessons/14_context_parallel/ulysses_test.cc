@@ -2,8 +2,7 @@
 // lengths that do not divide among them.
 #include <catch2/catch.hpp>
 
-#include "lessons/14_context_parallel/trainer.h"
-#include "tests/lessons/split.h"
+#include "tests/lessons/14_context_parallel/runs.h"
 
 namespace ladder {
 namespace {
@@ -13,14 +12,11 @@ using Flags = ContextParallelTrainer::Flags;
 
 constexpr size_t kHeads = 4;
 
-RunConfig odd_config(DType dtype, size_t micro_batch_size, size_t length = 19) {
-  RunConfig config = equivalence_config(dtype, micro_batch_size);
+RunConfig heads_config(DType dtype, size_t micro_batch_size, size_t length = 19) {
+  RunConfig config = odd_config(dtype, micro_batch_size, length);
   config.model.num_heads = kHeads;
-  config.model.sequence_length = length;
   return config;
 }
-
-const Slicing kSlicings[] = {Slicing::contiguous, Slicing::zigzag};
 
 Flags flags_for(size_t context_size, Slicing slices = Slicing::contiguous) {
   return {.context = {.size = context_size,
@@ -29,28 +25,21 @@ Flags flags_for(size_t context_size, Slicing slices = Slicing::contiguous) {
           .bucket_bytes = 20000};
 }
 
-void require_run(const Record& oracle, const RunConfig& config, size_t ranks, const Flags& flags) {
-  INFO(
-      name_of(config.dtype) << ", " << ranks << " ranks, "
-                            << (flags.context.slices == Slicing::zigzag ? "zigzag" : "contiguous"));
-  require_split_run<ContextParallelTrainer>(oracle, config, ranks, flags);
-}
-
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
   for (DType dtype : {DType::fp64, DType::fp32}) {
-    const Record oracle = record_oracle(odd_config(dtype, 24));
+    const Record oracle = record_oracle(heads_config(dtype, 24));
     for (Slicing slices : kSlicings) {
       for (size_t ranks : {1, 2, 4}) {
-        require_run(oracle, odd_config(dtype, 12), ranks, flags_for(ranks, slices));
+        require_run(oracle, heads_config(dtype, 12), ranks, flags_for(ranks, slices));
       }
     }
   }
 }
 
 TEST_CASE("with data parallelism, and with accumulation") {
-  const Record oracle = record_oracle(odd_config(DType::fp64, 24));
+  const Record oracle = record_oracle(heads_config(DType::fp64, 24));
   for (const auto& [ranks, context_size] : {std::pair(4, 2), std::pair(8, 4), std::pair(8, 2)}) {
-    require_run(oracle, odd_config(DType::fp64, 3), static_cast<size_t>(ranks),
+    require_run(oracle, heads_config(DType::fp64, 3), static_cast<size_t>(ranks),
                 flags_for(static_cast<size_t>(context_size), Slicing::zigzag));
   }
 }
@@ -58,16 +47,16 @@ TEST_CASE("with data parallelism, and with accumulation") {
 TEST_CASE("ranks with one token, slices without any, and lengths that divide") {
   for (size_t length : {4, 5, 7, 16}) {
     INFO(length << " tokens");
-    const Record oracle = record_oracle(odd_config(DType::fp64, 24, length));
+    const Record oracle = record_oracle(heads_config(DType::fp64, 24, length));
     for (Slicing slices : kSlicings) {
-      require_run(oracle, odd_config(DType::fp64, 12, length), 4, flags_for(4, slices));
+      require_run(oracle, heads_config(DType::fp64, 12, length), 4, flags_for(4, slices));
     }
   }
 }
 
 TEST_CASE("what is computed again is exchanged again, and what waits on the host comes back") {
   // Of four blocks two wait on the host.
-  RunConfig config = odd_config(DType::fp64, 12);
+  RunConfig config = heads_config(DType::fp64, 12);
   config.model.num_layers = 4;
   const Record oracle = record_oracle(config);
   for (const char* mode : {"none", "attention", "block", "every-2"}) {
@@ -81,8 +70,8 @@ TEST_CASE("what is computed again is exchanged again, and what waits on the host
 }
 
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
-  const Record exact = record_oracle(odd_config(DType::fp64, 24));
-  const RunConfig config = odd_config(DType::bf16, 6);
+  const Record exact = record_oracle(heads_config(DType::fp64, 24));
+  const RunConfig config = heads_config(DType::bf16, 6);
   for (size_t ranks : {2, 4}) {
     INFO(ranks << " ranks");
     Groups groups(ranks);
@@ -93,12 +82,12 @@ TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
 }
 
 TEST_CASE("the negative control: ranks that exchange nothing are found out") {
-  require_negative_control<ContextParallelTrainer>(odd_config(DType::fp64, 24), {.context_size = 2},
-                                                   flags_for(2));
+  require_negative_control<ContextParallelTrainer>(heads_config(DType::fp64, 24),
+                                                   {.context_size = 2}, flags_for(2));
 }
 
 TEST_CASE("bytes and memory are as the README says") {
-  const RunConfig config = odd_config(DType::fp32, 6);
+  const RunConfig config = heads_config(DType::fp32, 6);
   const size_t b = 6, t = 19, m = 24 / b, c = 32, l = 2, s = sizeof(float);
   for (size_t n : {2, 4}) {
     size_t all = 0;
@@ -136,7 +125,7 @@ TEST_CASE("slices are contiguous unless they are asked to be a zigzag") {
 
 TEST_CASE("heads that do not divide are refused") {
   const auto refused = [](size_t context_size, size_t data_size) {
-    return predict<ContextParallelTrainer>(odd_config(DType::fp32, 6),
+    return predict<ContextParallelTrainer>(heads_config(DType::fp32, 6),
                                            {.data_size = data_size, .context_size = context_size},
                                            flags_for(context_size));
   };

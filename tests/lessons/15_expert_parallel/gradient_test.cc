@@ -5,11 +5,11 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/io/safetensors.h"
 #include "common/model/gpt2.h"
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
 #include "lessons/15_expert_parallel/expert_layer.h"
+#include "tests/golden/golden_file.h"
 
 namespace ladder {
 namespace {
@@ -108,36 +108,6 @@ TEST_CASE("gradients of every unit by finite differences") {
   }
 }
 
-class Golden {
- public:
-  std::vector<double> values(const std::string& name) const {
-    const SafetensorsEntry* entry = reader_.find(name);
-    REQUIRE(entry != nullptr);
-    std::vector<double> values(entry->num_elements());
-    reader_.read(*entry, {values.data(), DType::fp64, DeviceType::cpu, {values.size()}});
-    return values;
-  }
-  double number(const std::string& name) const { return values(name).at(0); }
-  size_t setting(const std::string& name) const {
-    return static_cast<size_t>(number("settings." + name));
-  }
-  Shape shape(const std::string& name) const {
-    const std::vector<size_t>& sizes = reader_.find(name)->shape;
-    return {sizes.at(0), sizes.at(1)};
-  }
-
- private:
-  SafetensorsReader reader_{"tests/golden/gpt2_experts.safetensors"};
-};
-
-// Calls body(parameter, where its elements begin in a flat buffer).
-template <class Body>
-void for_parameters(const Layout& layout, Body body) {
-  for (const Unit& unit : layout.units()) {
-    for (const Parameter& p : unit.parameters) body(p, unit.offset + p.offset);
-  }
-}
-
 void load_tokens(const Tensor& tokens, const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     tokens.view().as<int32_t>()[i] = static_cast<int32_t>(values[i]);
@@ -147,7 +117,7 @@ void load_tokens(const Tensor& tokens, const std::vector<double>& values) {
 // 1e-11 of the largest element: both sides round at 2^-53 in sums of at most a few hundred terms
 // and some 60 operations in a row, which makes 1e-12.
 TEST_CASE("losses and gradients as PyTorch computes them") {
-  const Golden golden;
+  const testing::GoldenFile golden("tests/golden/gpt2_experts.safetensors");
   const auto [name, chosen, capacity_factor] = GENERATE(table<std::string, size_t, double>(
       {{"k1", 1, 0.0}, {"k1_capacity", 1, 1.0}, {"k2", 2, 0.0}, {"k2_capacity", 2, 1.0}}));
   CAPTURE(name);
@@ -155,17 +125,19 @@ TEST_CASE("losses and gradients as PyTorch computes them") {
                        golden.setting("vocab"), golden.setting("sequence_length")};
   config.experts = {
       .num_experts = golden.setting("experts"), .per_token = chosen, .every = config.num_layers};
-  const Shape rows = golden.shape("tokens");
+  const std::vector<size_t>& sizes = golden.reader().find("tokens")->shape;
+  const Shape rows = {sizes.at(0), sizes.at(1)};
   const double num_tokens = static_cast<double>(rows.num_elements());
   SmallModel small(config, rows[0], rows[1], capacity_factor, 1 / num_tokens,
                    {.balance = golden.number("settings.balance_coefficient") / num_tokens,
                     .z = golden.number("settings.z_coefficient") / num_tokens});
   load_tokens(small.tokens, golden.values("tokens"));
   load_tokens(small.targets, golden.values("targets"));
-  for_parameters(small.layout, [&](const Parameter& p, size_t begin) {
-    const std::vector<double> values = golden.values("param." + p.name);
-    std::ranges::copy(values, small.parameters.view().as<double>() + begin);
-  });
+  for_parameters_in(small.layout, 0, small.layout.num_elements(),
+                    [&](const Parameter& p, size_t begin, size_t, size_t) {
+                      const std::vector<double> values = golden.values("param." + p.name);
+                      std::ranges::copy(values, small.parameters.view().as<double>() + begin);
+                    });
   small.run();
 
   const auto near = [](double value) { return Approx(value).epsilon(0).margin(1e-11 * value); };
@@ -173,17 +145,18 @@ TEST_CASE("losses and gradients as PyTorch computes them") {
   CHECK(small.load.balance / num_tokens == near(golden.number(name + ".balance")));
   CHECK(small.load.z / num_tokens == near(golden.number(name + ".z")));
   CHECK(small.num_dropped() == golden.number(name + ".dropped"));
-  for_parameters(small.layout, [&](const Parameter& p, size_t begin) {
-    const std::vector<double> expected = golden.values(name + ".grad." + p.name);
-    double largest = 0, worst = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      const double computed = small.gradients.view().as<double>()[begin + i];
-      largest = std::max(largest, std::abs(expected[i]));
-      worst = std::max(worst, std::abs(computed - expected[i]));
-    }
-    INFO(p.name);
-    CHECK(worst <= 1e-11 * largest);
-  });
+  for_parameters_in(small.layout, 0, small.layout.num_elements(),
+                    [&](const Parameter& p, size_t begin, size_t, size_t) {
+                      const std::vector<double> expected = golden.values(name + ".grad." + p.name);
+                      double largest = 0, worst = 0;
+                      for (size_t i = 0; i < expected.size(); ++i) {
+                        const double computed = small.gradients.view().as<double>()[begin + i];
+                        largest = std::max(largest, std::abs(expected[i]));
+                        worst = std::max(worst, std::abs(computed - expected[i]));
+                      }
+                      INFO(p.name);
+                      CHECK(worst <= 1e-11 * largest);
+                    });
 }
 
 }  // namespace
