@@ -24,37 +24,9 @@
 #include <type_traits>
 
 #include "kernels/runtime/arguments.h"
+#include "kernels/runtime/cost.h"
 
 namespace ladder {
-
-// What a call of a kernel computes and moves. It depends on shapes and dtypes, not on the device.
-struct Cost {
-  double product_flops = 0;  // multiplications and additions of matrix products
-  double other_flops = 0;    // all other operations; a function such as exp counts as one
-  double bytes_read = 0, bytes_written = 0;  // the bytes of the arguments, each counted once
-
-  double bytes() const { return bytes_read + bytes_written; }
-  Cost& operator+=(const Cost& other) {
-    product_flops += other.product_flops;
-    other_flops += other.other_flops;
-    bytes_read += other.bytes_read;
-    bytes_written += other.bytes_written;
-    return *this;
-  }
-};
-
-// Returns the cost of reading and writing these views once, with `flops` operations.
-inline Cost moving_cost(double flops, std::initializer_list<ConstTensorView> read,
-                        std::initializer_list<ConstTensorView> written) {
-  Cost cost = {.other_flops = flops};
-  for (const ConstTensorView& view : read) cost.bytes_read += static_cast<double>(view.num_bytes());
-  for (const ConstTensorView& view : written) {
-    cost.bytes_written += static_cast<double>(view.num_bytes());
-  }
-  return cost;
-}
-
-inline double number_of(size_t count) { return static_cast<double>(count); }
 
 // Calls the body for the stream's device. Nothing else chooses between the bodies of a kernel.
 template <class... Arguments>
