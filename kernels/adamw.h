@@ -79,7 +79,8 @@ inline void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorVi
   expect("exp_avg_sq", exp_avg_sq, param.shape());
   expect("grad", grad, param.shape());
   check(step.step >= 1, "adamw: step is 1-based");
-  run_body(cpu::adamw, cuda::adamw, stream, param, exp_avg, exp_avg_sq, grad, step);
+  run_body(expect, adamw_cost(param), cpu::adamw, cuda::adamw, stream, param, exp_avg, exp_avg_sq,
+           grad, step);
 }
 
 }  // namespace ladder

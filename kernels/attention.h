@@ -79,7 +79,8 @@ inline void attention_forward(Stream& stream, TensorView out, TensorView logsume
   const Shape& shape = out.shape();
   expect.accumulated("logsumexp", logsumexp, attention_rows("attention_forward", shape, logsumexp));
   expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
-  run_body(cpu::attention_forward, cuda::attention_forward, stream, out, logsumexp, qkv);
+  run_body(expect, attention_forward_cost(out, logsumexp, qkv), cpu::attention_forward,
+           cuda::attention_forward, stream, out, logsumexp, qkv);
 }
 
 inline void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot,
@@ -93,7 +94,8 @@ inline void attention_backward(Stream& stream, TensorView dqkv, TensorView row_d
   expect("dqkv", dqkv, {shape[0], shape[1], 3 * shape[2]});
   expect("dout", dout, shape);
   expect("qkv", qkv, {shape[0], shape[1], 3 * shape[2]});
-  run_body(cpu::attention_backward, cuda::attention_backward, stream, dqkv, row_dot, dout, out,
+  run_body(expect, attention_backward_cost(dqkv, dout, out, logsumexp, qkv),
+           cpu::attention_backward, cuda::attention_backward, stream, dqkv, row_dot, dout, out,
            logsumexp, qkv);
 }
 

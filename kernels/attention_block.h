@@ -99,7 +99,8 @@ inline void attention_block_forward(Stream& stream, TensorView out, TensorView l
   expect.accumulated("out", out, shape);
   expect.accumulated("logsumexp", logsumexp, attention_rows(kernel, shape, logsumexp));
   check_attention_block(expect, kernel, shape, kv, block);
-  run_body(cpu::attention_block_forward, cuda::attention_block_forward, stream, out, logsumexp, qkv,
+  run_body(expect, attention_block_forward_cost(out, logsumexp, qkv, kv, block),
+           cpu::attention_block_forward, cuda::attention_block_forward, stream, out, logsumexp, qkv,
            kv, block);
 }
 
@@ -117,7 +118,8 @@ inline void attention_block_backward(Stream& stream, TensorView dq, TensorView d
   expect.accumulated("dkv", dkv, kv.shape());
   expect.accumulated("logsumexp", logsumexp, rows);
   expect.accumulated("row_dot", row_dot, rows);
-  run_body(cpu::attention_block_backward, cuda::attention_block_backward, stream, dq, dkv, row_dot,
+  run_body(expect, attention_block_backward_cost(dq, dkv, row_dot, dout, logsumexp, qkv, kv, block),
+           cpu::attention_block_backward, cuda::attention_block_backward, stream, dq, dkv, row_dot,
            dout, logsumexp, qkv, kv, block);
 }
 

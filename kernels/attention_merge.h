@@ -53,8 +53,9 @@ inline void attention_merge(Stream& stream, TensorView out, TensorView logsumexp
   expect("partial_out", partial_out, out.shape());
   expect("partial_logsumexp", partial_logsumexp, rows);
   check(first <= rows[2] && count <= rows[2] - first, "attention_merge: queries out of range");
-  run_body(cpu::attention_merge, cuda::attention_merge, stream, out, logsumexp, partial_out,
-           partial_logsumexp, first, count);
+  run_body(expect, attention_merge_cost(out, logsumexp), cpu::attention_merge,
+           cuda::attention_merge, stream, out, logsumexp, partial_out, partial_logsumexp, first,
+           count);
 }
 
 inline void attention_row_dot(Stream& stream, TensorView row_dot, ConstTensorView dout,
@@ -63,7 +64,8 @@ inline void attention_row_dot(Stream& stream, TensorView row_dot, ConstTensorVie
   expect("out", out, dout.shape());
   expect.accumulated("row_dot", row_dot,
                      attention_rows("attention_row_dot", dout.shape(), row_dot));
-  run_body(cpu::attention_row_dot, cuda::attention_row_dot, stream, row_dot, dout, out);
+  run_body(expect, attention_row_dot_cost(row_dot, dout), cpu::attention_row_dot,
+           cuda::attention_row_dot, stream, row_dot, dout, out);
 }
 
 }  // namespace ladder

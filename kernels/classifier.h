@@ -18,8 +18,7 @@ void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView logits)
 
 // Overwrites logits (R, V) with exp(logits - maximum).
 //   sum (R) out: the sum of each row; targets (R) int32 in; `first` is the token of column 0
-//   target_logit (R) out: logits[r, targets[r] - first] - maximum[r], with the logit from before;
-//   or 0 if targets[r] is outside [first, first + V), because another rank has that logit
+//   target_logit (R) out: the old logits[r, targets[r] - first] - maximum[r]; 0 if it is not here
 void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
                           TensorView target_logit, ConstTensorView targets, ConstTensorView maximum,
                           size_t first);
@@ -38,7 +37,6 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
 
 // The three steps for rows that hold the whole vocabulary. losses and dlogits are as in step 3.
 //   logits (R, V) in, undefined afterwards, may be dlogits; statistics (3 R) workspace
-// On a GPU one kernel reads a row for the maximum and the sum, and again for the gradient.
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView statistics, ConstTensorView targets, double loss_scale);
 
@@ -57,7 +55,6 @@ inline Cost cross_entropy_cost(ConstTensorView losses, ConstTensorView dlogits,
 inline Cost cross_entropy_loss_cost(ConstTensorView losses) {
   return moving_cost(2 * number_of(losses.num_elements()), {losses, losses}, {losses});
 }
-
 inline Cost softmax_cross_entropy_cost(ConstTensorView losses, ConstTensorView dlogits,
                                        ConstTensorView logits) {
   return moving_cost(6 * number_of(logits.num_elements()), {logits, losses}, {dlogits, losses});
@@ -85,7 +82,8 @@ inline void softmax_maximum(Stream& stream, TensorView maximum, ConstTensorView 
                              ArgumentCheck::kAccumulation, Rows::apart);
   expect("maximum", maximum, {logits.shape()[0]});
   check(logits.shape()[1] > 0, "softmax_maximum: no columns");
-  run_body(cpu::softmax_maximum, cuda::softmax_maximum, stream, maximum, logits);
+  run_body(expect, softmax_maximum_cost(maximum, logits), cpu::softmax_maximum,
+           cuda::softmax_maximum, stream, maximum, logits);
 }
 
 inline void softmax_exponentials(Stream& stream, TensorView logits, TensorView sum,
@@ -98,14 +96,13 @@ inline void softmax_exponentials(Stream& stream, TensorView logits, TensorView s
   expect("target_logit", target_logit, rows);
   expect("targets", targets, DType::int32, rows);
   expect("maximum", maximum, rows);
-  run_body(cpu::softmax_exponentials, cuda::softmax_exponentials, stream, logits, sum, target_logit,
-           targets, maximum, first);
+  run_body(expect, softmax_exponentials_cost(logits, sum), cpu::softmax_exponentials,
+           cuda::softmax_exponentials, stream, logits, sum, target_logit, targets, maximum, first);
 }
 
-inline void check_gradient(const ArgumentCheck& expect, const ConstTensorView& dlogits,
-                           const ConstTensorView& logits) {
-  if (logits.dtype() != DType::fp32) return expect("dlogits", dlogits, logits.shape());
-  expect("dlogits", dlogits, {DType::fp32, DType::bf16, DType::fp16}, logits.shape());
+inline void check_gradient(const ArgumentCheck& expect, ConstTensorView out, ConstTensorView in) {
+  if (in.dtype() != DType::fp32) return expect("dlogits", out, in.shape());
+  expect("dlogits", out, {DType::fp32, DType::bf16, DType::fp16}, in.shape());
 }
 
 inline void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
@@ -120,8 +117,9 @@ inline void cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
   expect("sum", sum, rows);
   expect("target_logit", target_logit, rows);
   expect("targets", targets, DType::int32, rows);
-  run_body(cpu::cross_entropy, cuda::cross_entropy, stream, losses, dlogits, exponentials, sum,
-           target_logit, targets, first, loss_scale);
+  run_body(expect, cross_entropy_cost(losses, dlogits, exponentials), cpu::cross_entropy,
+           cuda::cross_entropy, stream, losses, dlogits, exponentials, sum, target_logit, targets,
+           first, loss_scale);
 }
 
 inline void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
@@ -130,7 +128,8 @@ inline void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorVie
                              ArgumentCheck::kAccumulation);
   expect("sum", sum, losses.shape());
   expect("target_logit", target_logit, losses.shape());
-  run_body(cpu::cross_entropy_loss, cuda::cross_entropy_loss, stream, losses, sum, target_logit);
+  run_body(expect, cross_entropy_loss_cost(losses), cpu::cross_entropy_loss,
+           cuda::cross_entropy_loss, stream, losses, sum, target_logit);
 }
 
 inline void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits,
@@ -143,8 +142,9 @@ inline void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView 
   check_gradient(expect, dlogits, logits);
   expect("statistics", statistics, {3 * rows});
   expect("targets", targets, DType::int32, {rows});
-  run_body(cpu::softmax_cross_entropy, cuda::softmax_cross_entropy, stream, losses, dlogits, logits,
-           statistics, targets, loss_scale);
+  run_body(expect, softmax_cross_entropy_cost(losses, dlogits, logits), cpu::softmax_cross_entropy,
+           cuda::softmax_cross_entropy, stream, losses, dlogits, logits, statistics, targets,
+           loss_scale);
 }
 
 }  // namespace ladder

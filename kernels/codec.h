@@ -119,7 +119,8 @@ inline void encode(Stream& stream, TensorView encoded, TensorView held, ConstTen
   if (rounding.stochastic && bits_of(codec.format) != 8) {
     fail(concat("encode: ", name_of(codec.format), " cannot be rounded stochastically"));
   }
-  run_body(cpu::encode, cuda::encode, stream, encoded, held, in, codec, rounding);
+  run_body(expect, encode_cost(encoded, held, in), cpu::encode, cuda::encode, stream, encoded, held,
+           in, codec, rounding);
 }
 
 inline void decode_sum(Stream& stream, TensorView out, ConstTensorView encoded, Codec codec) {
@@ -130,7 +131,8 @@ inline void decode_sum(Stream& stream, TensorView out, ConstTensorView encoded, 
                words = is_matrix ? encoded.shape()[1] : 0;
   const size_t needed = encoded_words(codec, out.num_elements());
   expect("encoded", encoded, DType::int32, {std::max<size_t>(rows, 1), std::max(words, needed)});
-  run_body(cpu::decode_sum, cuda::decode_sum, stream, out, encoded, codec);
+  run_body(expect, decode_sum_cost(out, encoded), cpu::decode_sum, cuda::decode_sum, stream, out,
+           encoded, codec);
 }
 
 }  // namespace ladder

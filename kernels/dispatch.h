@@ -72,14 +72,16 @@ inline void gather_rows(Stream& stream, TensorView out, ConstTensorView in, Cons
   const ArgumentCheck expect("gather_rows", stream, "out", out, 2);
   expect("in", in, {extent_of(in, 0), out.shape()[1]});
   expect("index", index, DType::int32, {out.shape()[0]});
-  run_body(cpu::gather_rows, cuda::gather_rows, stream, out, in, index);
+  run_body(expect, gather_rows_cost(out, index), cpu::gather_rows, cuda::gather_rows, stream, out,
+           in, index);
 }
 
 inline void sum_slots(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView slots) {
   const ArgumentCheck expect("sum_slots", stream, "out", out, 2);
   expect("in", in, {extent_of(in, 0), out.shape()[1]});
   expect("slots", slots, DType::int32, {out.shape()[0], extent_of(slots, 1)});
-  run_body(cpu::sum_slots, cuda::sum_slots, stream, out, in, slots);
+  run_body(expect, sum_slots_cost(out, in, slots), cpu::sum_slots, cuda::sum_slots, stream, out, in,
+           slots);
 }
 
 inline void combine_forward(Stream& stream, TensorView out, ConstTensorView residual,
@@ -90,7 +92,8 @@ inline void combine_forward(Stream& stream, TensorView out, ConstTensorView resi
   expect("in", in, {extent_of(in, 0), out.shape()[1]});
   expect("slots", slots, DType::int32, choices);
   expect.accumulated("weights", weights, choices);
-  run_body(cpu::combine_forward, cuda::combine_forward, stream, out, residual, in, slots, weights);
+  run_body(expect, combine_forward_cost(out, in, slots, weights), cpu::combine_forward,
+           cuda::combine_forward, stream, out, residual, in, slots, weights);
 }
 
 inline void combine_backward(Stream& stream, TensorView din, TensorView dweights,
@@ -103,8 +106,8 @@ inline void combine_backward(Stream& stream, TensorView din, TensorView dweights
   expect("slots", slots, DType::int32, choices);
   expect.accumulated("weights", weights, choices);
   expect.accumulated("dweights", dweights, choices);
-  run_body(cpu::combine_backward, cuda::combine_backward, stream, din, dweights, dout, in, slots,
-           weights);
+  run_body(expect, combine_backward_cost(din, dout, slots, weights), cpu::combine_backward,
+           cuda::combine_backward, stream, din, dweights, dout, in, slots, weights);
 }
 
 }  // namespace ladder

@@ -59,33 +59,34 @@ decltype(ladder::fill_normal) fill_normal;
 
 inline void fill(Stream& stream, TensorView out, double value) {
   const ArgumentCheck expect("fill", stream, "out", out, 0);
-  run_body(cpu::fill, cuda::fill, stream, out, value);
+  run_body(expect, fill_cost(out), cpu::fill, cuda::fill, stream, out, value);
 }
 
 inline void add(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b) {
   const ArgumentCheck expect("add", stream, "out", out, 0);
   expect("a", a, out.shape());
   expect("b", b, out.shape());
-  run_body(cpu::add, cuda::add, stream, out, a, b);
+  run_body(expect, add_cost(out), cpu::add, cuda::add, stream, out, a, b);
 }
 
 inline void scale(Stream& stream, TensorView out, ConstTensorView in, double factor) {
   const ArgumentCheck expect("scale", stream, "out", out, 0);
   expect("in", in, out.shape());
-  run_body(cpu::scale, cuda::scale, stream, out, in, factor);
+  run_body(expect, scale_cost(out), cpu::scale, cuda::scale, stream, out, in, factor);
 }
 
 inline void cast(Stream& stream, TensorView out, ConstTensorView in) {
   const ArgumentCheck expect_out("cast", stream, "out", out, 0);
   const ArgumentCheck expect_in("cast", stream, "in", in, 0);
   expect_in("in", in, out.shape());
-  run_body(cpu::cast, cuda::cast, stream, out, in);
+  run_body(expect_out, cast_cost(out, in), cpu::cast, cuda::cast, stream, out, in);
 }
 
 inline void fill_normal(Stream& stream, TensorView out, uint64_t key, uint64_t first,
                         double deviation) {
   const ArgumentCheck expect("fill_normal", stream, "out", out, 0);
-  run_body(cpu::fill_normal, cuda::fill_normal, stream, out, key, first, deviation);
+  run_body(expect, fill_normal_cost(out), cpu::fill_normal, cuda::fill_normal, stream, out, key,
+           first, deviation);
 }
 
 }  // namespace ladder

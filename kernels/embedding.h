@@ -88,7 +88,8 @@ inline void embedding_forward(Stream& stream, TensorView out, ConstTensorView to
   const ArgumentCheck expect("embedding_forward", stream, "out", out, 3);
   expect("tokens", tokens, DType::int32, {out.shape()[0], out.shape()[1]});
   expect("table", table, table_shape(table, out));
-  run_body(cpu::embedding_forward, cuda::embedding_forward, stream, out, tokens, table, first);
+  run_body(expect, embedding_forward_cost(out, tokens), cpu::embedding_forward,
+           cuda::embedding_forward, stream, out, tokens, table, first);
 }
 
 inline void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
@@ -96,7 +97,8 @@ inline void embedding_backward(Stream& stream, TensorView dtable, ConstTensorVie
   const ArgumentCheck expect("embedding_backward", stream, "dout", dout, 3);
   expect.accumulated("dtable", dtable, table_shape(dtable, dout));
   expect("tokens", tokens, DType::int32, {dout.shape()[0], dout.shape()[1]});
-  run_body(cpu::embedding_backward, cuda::embedding_backward, stream, dtable, tokens, dout, first);
+  run_body(expect, embedding_backward_cost(dtable, tokens, dout), cpu::embedding_backward,
+           cuda::embedding_backward, stream, dtable, tokens, dout, first);
 }
 
 inline void position_forward(Stream& stream, TensorView out, ConstTensorView in,
@@ -105,7 +107,8 @@ inline void position_forward(Stream& stream, TensorView out, ConstTensorView in,
   expect("in", in, out.shape());
   expect("table", table, table_shape(table, out));
   check_positions(expect, "position_forward", "table", table, out, positions);
-  run_body(cpu::position_forward, cuda::position_forward, stream, out, in, table, positions);
+  run_body(expect, position_forward_cost(out, table), cpu::position_forward, cuda::position_forward,
+           stream, out, in, table, positions);
 }
 
 inline void position_backward(Stream& stream, TensorView dtable, ConstTensorView dout,
@@ -113,7 +116,8 @@ inline void position_backward(Stream& stream, TensorView dtable, ConstTensorView
   const ArgumentCheck expect("position_backward", stream, "dout", dout, 3);
   expect.accumulated("dtable", dtable, table_shape(dtable, dout));
   check_positions(expect, "position_backward", "dtable", dtable, dout, positions);
-  run_body(cpu::position_backward, cuda::position_backward, stream, dtable, dout, positions);
+  run_body(expect, position_backward_cost(dtable, dout), cpu::position_backward,
+           cuda::position_backward, stream, dtable, dout, positions);
 }
 
 }  // namespace ladder

@@ -8,7 +8,7 @@
 // gelu_backward.
 #pragma once
 
-#include "kernels/kernel.h"
+#include "kernels/matmul.h"
 
 namespace ladder {
 
@@ -23,6 +23,27 @@ void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTe
 // din (M, N) = dout (M, K) b^T * (the derivative of GELU at `before` (M, N)), with b (N, K)
 void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,
                           ConstTensorView before);
+
+// What each kernel computes and moves (Cost in kernel.h). What follows the product costs no bytes
+// of its own, since it has the result in registers.
+inline Cost fused_cost(Cost product, double flops, ConstTensorView also_moved) {
+  product.other_flops += flops;
+  product.bytes_read += number_of(also_moved.num_bytes());
+  return product;
+}
+inline Cost matmul_bias_cost(ConstTensorView out, ConstTensorView a, ConstTensorView b,
+                             ConstTensorView bias) {
+  return fused_cost(matmul_cost(out, a, b), number_of(out.num_elements()), bias);
+}
+inline Cost matmul_bias_gelu_cost(ConstTensorView out, ConstTensorView before, ConstTensorView a,
+                                  ConstTensorView b) {
+  return fused_cost(matmul_cost(out, a, b), 2 * number_of(out.num_elements()), before);
+}
+inline Cost matmul_gelu_backward_cost(ConstTensorView din, ConstTensorView dout, ConstTensorView b,
+                                      ConstTensorView before) {
+  return fused_cost(matmul_cost(din, dout, b, {.transpose_b = true}),
+                    2 * number_of(din.num_elements()), before);
+}
 
 // The bodies for each device, and the entries, which check the arguments and call a body.
 namespace cpu {
@@ -44,7 +65,8 @@ inline void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, Const
   expect("b", b, {a.shape()[1], n});
   expect("bias", bias, {n});
   expect("out", out, {a.shape()[0], n});
-  run_body(cpu::matmul_bias, cuda::matmul_bias, stream, out, a, b, bias);
+  run_body(expect, matmul_bias_cost(out, a, b, bias), cpu::matmul_bias, cuda::matmul_bias, stream,
+           out, a, b, bias);
 }
 
 inline void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
@@ -55,7 +77,8 @@ inline void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, 
   expect("bias", bias, {n});
   expect("before", before, {a.shape()[0], n});
   expect("out", out, {a.shape()[0], n});
-  run_body(cpu::matmul_bias_gelu, cuda::matmul_bias_gelu, stream, out, before, a, b, bias);
+  run_body(expect, matmul_bias_gelu_cost(out, before, a, b), cpu::matmul_bias_gelu,
+           cuda::matmul_bias_gelu, stream, out, before, a, b, bias);
 }
 
 inline void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,
@@ -66,7 +89,8 @@ inline void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView
   expect("b", b, {n, k});
   expect("before", before, {m, n});
   expect("din", din, {m, n});
-  run_body(cpu::matmul_gelu_backward, cuda::matmul_gelu_backward, stream, din, dout, b, before);
+  run_body(expect, matmul_gelu_backward_cost(din, dout, b, before), cpu::matmul_gelu_backward,
+           cuda::matmul_gelu_backward, stream, din, dout, b, before);
 }
 
 }  // namespace ladder

@@ -43,7 +43,7 @@ decltype(ladder::gelu_backward) gelu_backward;
 inline void gelu_forward(Stream& stream, TensorView out, ConstTensorView in) {
   const ArgumentCheck expect("gelu_forward", stream, "out", out, 0);
   expect("in", in, out.shape());
-  run_body(cpu::gelu_forward, cuda::gelu_forward, stream, out, in);
+  run_body(expect, gelu_forward_cost(out), cpu::gelu_forward, cuda::gelu_forward, stream, out, in);
 }
 
 inline void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,
@@ -51,7 +51,8 @@ inline void gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,
   const ArgumentCheck expect("gelu_backward", stream, "din", din, 0);
   expect("dout", dout, din.shape());
   expect("in", in, din.shape());
-  run_body(cpu::gelu_backward, cuda::gelu_backward, stream, din, dout, in);
+  run_body(expect, gelu_backward_cost(din), cpu::gelu_backward, cuda::gelu_backward, stream, din,
+           dout, in);
 }
 
 }  // namespace ladder

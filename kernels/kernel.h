@@ -28,10 +28,16 @@
 
 namespace ladder {
 
-// Calls the body for the stream's device. Nothing else chooses between the bodies of a kernel.
+// Calls the body for the stream's device. Nothing else chooses between the bodies of a kernel. In a
+// simulation no body runs, and time passes according to the cost. `expect` has checked the
+// arguments.
 template <class... Arguments>
-void run_body(void (*cpu)(Stream&, Arguments...), void (*cuda)(Stream&, Arguments...),
-              Stream& stream, std::type_identity_t<Arguments>... arguments) {
+void run_body(const ArgumentCheck& expect, const Cost& cost, void (*cpu)(Stream&, Arguments...),
+              void (*cuda)(Stream&, Arguments...), Stream& stream,
+              std::type_identity_t<Arguments>... arguments) {
+  if (Simulation* const simulation = stream.simulation()) {
+    return simulation->launch(stream.simulated(), {expect.kernel(), expect.dtype(), cost});
+  }
   (stream.device() == DeviceType::cpu ? cpu : cuda)(stream, arguments...);
 }
 

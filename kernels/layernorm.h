@@ -59,8 +59,8 @@ inline void layernorm_forward(Stream& stream, TensorView out, TensorView mean, T
   expect("in", in, {rows, n});
   expect("weight", weight, {n});
   expect("bias", bias, {n});
-  run_body(cpu::layernorm_forward, cuda::layernorm_forward, stream, out, mean, rstd, in, weight,
-           bias);
+  run_body(expect, layernorm_forward_cost(out, mean, weight), cpu::layernorm_forward,
+           cuda::layernorm_forward, stream, out, mean, rstd, in, weight, bias);
 }
 
 inline void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, TensorView dbias,
@@ -75,8 +75,8 @@ inline void layernorm_backward(Stream& stream, TensorView din, TensorView dweigh
   expect("weight", weight, {n});
   expect.accumulated("mean", mean, {rows});
   expect.accumulated("rstd", rstd, {rows});
-  run_body(cpu::layernorm_backward, cuda::layernorm_backward, stream, din, dweight, dbias, dout, in,
-           weight, mean, rstd);
+  run_body(expect, layernorm_backward_cost(din, dweight, weight, mean), cpu::layernorm_backward,
+           cuda::layernorm_backward, stream, din, dweight, dbias, dout, in, weight, mean, rstd);
 }
 
 }  // namespace ladder

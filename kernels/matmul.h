@@ -99,19 +99,21 @@ inline void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTenso
   expect("b", b, options.transpose_b ? Shape{n, k} : Shape{k, n});
   expect("out", out, {a.dtype(), accumulation_dtype(a.dtype())}, {m, n});
   check(m > 0 && n > 0 && k > 0, "matmul: an extent is zero");
-  run_body(cpu::matmul, cuda::matmul, stream, out, a, b, options);
+  run_body(expect, matmul_cost(out, a, b, options), cpu::matmul, cuda::matmul, stream, out, a, b,
+           options);
 }
 
 inline void add_bias(Stream& stream, TensorView out, ConstTensorView bias) {
   const ArgumentCheck expect("add_bias", stream, "out", out, 2);
   expect("bias", bias, {out.shape()[1]});
-  run_body(cpu::add_bias, cuda::add_bias, stream, out, bias);
+  run_body(expect, add_bias_cost(out, bias), cpu::add_bias, cuda::add_bias, stream, out, bias);
 }
 
 inline void bias_backward(Stream& stream, TensorView dbias, ConstTensorView dout) {
   const ArgumentCheck expect("bias_backward", stream, "dout", dout, 2);
   expect.accumulated("dbias", dbias, {dout.shape()[1]});
-  run_body(cpu::bias_backward, cuda::bias_backward, stream, dbias, dout);
+  run_body(expect, bias_backward_cost(dbias, dout), cpu::bias_backward, cuda::bias_backward, stream,
+           dbias, dout);
 }
 
 inline void set_tf32(bool on) { cuda::set_tf32(on); }

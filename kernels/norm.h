@@ -41,23 +41,25 @@ decltype(ladder::squared_norm) squared_norm;
 decltype(ladder::sum) sum;
 }  // namespace cuda
 
-inline void check_sum(const char* kernel, const Stream& stream, const ConstTensorView& out,
-                      const ConstTensorView& workspace, const ConstTensorView& in) {
+inline ArgumentCheck check_sum(const char* kernel, const Stream& stream, const ConstTensorView& out,
+                               const ConstTensorView& workspace, const ConstTensorView& in) {
   const ArgumentCheck expect(kernel, stream, "in", in, 1, ArgumentCheck::kAccumulation);
   expect("out", out, DType::fp64, {1});
   const size_t needed = sum_workspace_elements(in.num_elements());
   const size_t given = workspace.shape().num_dims() == 1 ? workspace.shape()[0] : 0;
   expect("workspace", workspace, DType::fp64, {std::max(needed, given)});
+  return expect;
 }
 
 inline void squared_norm(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
-  check_sum("squared_norm", stream, out, workspace, in);
-  run_body(cpu::squared_norm, cuda::squared_norm, stream, out, workspace, in);
+  const ArgumentCheck expect = check_sum("squared_norm", stream, out, workspace, in);
+  run_body(expect, squared_norm_cost(in), cpu::squared_norm, cuda::squared_norm, stream, out,
+           workspace, in);
 }
 
 inline void sum(Stream& stream, TensorView out, TensorView workspace, ConstTensorView in) {
-  check_sum("sum", stream, out, workspace, in);
-  run_body(cpu::sum, cuda::sum, stream, out, workspace, in);
+  const ArgumentCheck expect = check_sum("sum", stream, out, workspace, in);
+  run_body(expect, sum_cost(in), cpu::sum, cuda::sum, stream, out, workspace, in);
 }
 
 }  // namespace ladder

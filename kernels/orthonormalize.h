@@ -46,7 +46,8 @@ inline void orthonormalize(Stream& stream, TensorView matrix) {
     fail(concat("orthonormalize: argument `matrix` has ", matrix.shape()[0], " rows of ",
                 matrix.shape()[1], " elements, which cannot all be orthogonal"));
   }
-  run_body(cpu::orthonormalize, cuda::orthonormalize, stream, matrix);
+  run_body(expect, orthonormalize_cost(matrix), cpu::orthonormalize, cuda::orthonormalize, stream,
+           matrix);
 }
 
 }  // namespace ladder

@@ -32,7 +32,8 @@ inline void add_residual(Stream& stream, TensorView out, ConstTensorView residua
   expect("residual", residual, out.shape());
   expect("update", update, out.shape());
   expect("bias", bias, {out.shape()[1]});
-  run_body(cpu::add_residual, cuda::add_residual, stream, out, residual, update, bias);
+  run_body(expect, add_residual_cost(out, bias), cpu::add_residual, cuda::add_residual, stream, out,
+           residual, update, bias);
 }
 
 }  // namespace ladder

@@ -87,7 +87,8 @@ inline void router_forward(Stream& stream, TensorView probabilities, TensorView 
   expect("experts", experts, DType::int32, {rows, chosen});
   check(chosen > 0 && chosen <= probabilities.shape()[1],
         "router_forward: a token cannot go to so many experts");
-  run_body(cpu::router_forward, cuda::router_forward, stream, probabilities, logsumexp, experts,
+  run_body(expect, router_forward_cost(probabilities, logsumexp, experts, weights),
+           cpu::router_forward, cuda::router_forward, stream, probabilities, logsumexp, experts,
            weights);
 }
 
@@ -106,7 +107,9 @@ inline void router_backward(Stream& stream, TensorView dlogits, ConstTensorView 
   expect.accumulated("dweights", dweights, {rows, chosen});
   expect.accumulated("fractions", fractions, {batch, num_experts});
   check(batch > 0 && rows % batch == 0, "router_backward: sequences of different lengths");
-  run_body(cpu::router_backward, cuda::router_backward, stream, dlogits, probabilities, logsumexp,
+  run_body(expect,
+           router_backward_cost(dlogits, probabilities, logsumexp, experts, weights, fractions),
+           cpu::router_backward, cuda::router_backward, stream, dlogits, probabilities, logsumexp,
            experts, weights, dweights, fractions, factors);
 }
 
@@ -120,7 +123,8 @@ inline void router_statistics(Stream& stream, TensorView statistics, ConstTensor
   expect("logsumexp", logsumexp, {rows});
   expect("fractions", fractions, {batch, num_experts});
   check(batch > 0 && rows % batch == 0, "router_statistics: sequences of different lengths");
-  run_body(cpu::router_statistics, cuda::router_statistics, stream, statistics, probabilities,
+  run_body(expect, router_statistics_cost(statistics, probabilities, logsumexp, fractions),
+           cpu::router_statistics, cuda::router_statistics, stream, statistics, probabilities,
            logsumexp, fractions);
 }
 

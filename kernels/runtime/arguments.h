@@ -52,6 +52,10 @@ class ArgumentCheck {
     check_argument(kernel_, argument, view, device_, view.dtype(), shape, rows_);
   }
 
+  const char* kernel() const { return kernel_; }
+  // The dtype of the leading argument.
+  DType dtype() const { return dtype_; }
+
  private:
   [[noreturn]] void fail_dtype(const char* argument, DType dtype,
                                std::initializer_list<DType> expected) const {

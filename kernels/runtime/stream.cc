@@ -37,7 +37,8 @@ bool has_passed(cudaError_t status, const char* call) {
 }  // namespace
 
 Stream::Stream(DeviceType device, StreamPriority priority) : device_(device) {
-  if (device == DeviceType::cpu) return;
+  if (simulation_ != nullptr) simulated_ = simulation_->add_stream(device);
+  if (simulation_ != nullptr || device == DeviceType::cpu) return;
   int lowest = 0, highest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
              "cudaDeviceGetStreamPriorityRange");
@@ -48,25 +49,35 @@ Stream::Stream(DeviceType device, StreamPriority priority) : device_(device) {
 
 Stream::~Stream() {
   kept_.clear();
+  if (simulation_ != nullptr) simulation_->remove_stream(simulated_);
   if (native_ != nullptr) cudaStreamDestroy(native_);
 }
 
 void Stream::synchronize() {
+  if (simulation_ != nullptr) return simulation_->synchronize(simulated_);
   if (native_ == nullptr) return;
   wait_with_checks([this] { return has_passed(cudaStreamQuery(native_), "cudaStreamQuery"); },
                    [this] { cuda_check(cudaStreamSynchronize(native_), "cudaStreamSynchronize"); });
 }
 
 void Stream::wait(const Event& event) {
+  if (simulation_ != nullptr) return simulation_->wait(simulated_, event.mark_);
   if (native_ == nullptr) return;  // the CPU has passed every mark
   cuda_check(cudaStreamWaitEvent(native_, event.native_, 0), "cudaStreamWaitEvent");
 }
 
 Event::~Event() {
+  if (simulation_ != nullptr) simulation_->release(mark_);
   if (native_ != nullptr) cudaEventDestroy(native_);
 }
 
 void Event::record(Stream& stream) {
+  if (Simulation* const simulation = stream.simulation()) {
+    if (simulation_ != nullptr) simulation_->release(mark_);
+    simulation_ = simulation;
+    mark_ = simulation->record(stream.simulated());
+    return;
+  }
   time_ = Clock::now();
   if (stream.device() == DeviceType::cpu) return;
   if (native_ == nullptr) {
@@ -76,12 +87,16 @@ void Event::record(Stream& stream) {
 }
 
 void Event::synchronize() {
+  if (simulation_ != nullptr) return simulation_->synchronize_mark(mark_);
   if (native_ == nullptr) return;
   wait_with_checks([this] { return has_passed(cudaEventQuery(native_), "cudaEventQuery"); },
                    [this] { cuda_check(cudaEventSynchronize(native_), "cudaEventSynchronize"); });
 }
 
 double Event::elapsed_ms(const Event& begin, const Event& end) {
+  if (Simulation* const simulation = begin.simulation_) {
+    return 1e3 * seconds_between(simulation->time_of(begin.mark_), simulation->time_of(end.mark_));
+  }
   if (begin.native_ == nullptr) {
     return std::chrono::duration<double, std::milli>(end.time_ - begin.time_).count();
   }
@@ -94,6 +109,10 @@ double Event::elapsed_ms(const Event& begin, const Event& end) {
 void copy(Stream& stream, TensorView destination, ConstTensorView source) {
   check_argument("copy", "destination", destination, destination.device(), source.dtype(),
                  source.shape());
+  if (Simulation* const simulation = stream.simulation()) {
+    return simulation->copy(stream.simulated(), destination.device(), source.device(),
+                            source.num_bytes());
+  }
   if (stream.device() != DeviceType::cpu) {
     cuda_check(cudaMemcpyAsync(destination.data(), source.data(), source.num_bytes(),
                                kind_of(destination.device(), source.device()), stream.native()),

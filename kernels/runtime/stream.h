@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/runtime/clock.h"
+#include "kernels/runtime/simulation.h"
 #include "kernels/runtime/tensor.h"
 
 // CUDA's handles (cudaStream_t, cudaEvent_t), without its headers.
@@ -41,6 +42,9 @@ class Stream {
   DeviceType device() const { return device_; }
   // Returns CUDA's stream, for the bodies of kernels. It is null on the CPU.
   CUstream_st* native() const { return native_; }
+  // Returns the simulation that this stream belongs to, or null, and the stream's number there.
+  Simulation* simulation() const { return simulation_; }
+  Simulation::StreamId simulated() const { return simulated_; }
   // Returns when everything queued so far has run. Throws an Error if some of it has failed, and
   // what a WaitCheck throws (device_wait.h).
   void synchronize();
@@ -59,6 +63,8 @@ class Stream {
  private:
   DeviceType device_;
   CUstream_st* native_ = nullptr;
+  Simulation* simulation_ = Simulation::current();
+  Simulation::StreamId simulated_ = 0;
   StreamObserver* observer_ = nullptr;
   std::vector<std::shared_ptr<void>> kept_;
 };
@@ -85,6 +91,9 @@ class Event {
   friend class Stream;
   Time time_;                     // the time of the mark, on the CPU
   CUevent_st* native_ = nullptr;  // CUDA's event, made by the first record()
+  // The mark in a simulation.
+  Simulation* simulation_ = nullptr;
+  Simulation::MarkId mark_ = Simulation::kNoMark;
 };
 
 // Sets destination[i] = source[i]. It copies within a device, and between a device and the host;

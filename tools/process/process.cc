@@ -66,7 +66,7 @@ void become(const std::vector<std::string>& argv, const ProcessOptions& options,
 
 // Reads both streams, whichever has something, until both are closed. False when `deadline` came
 // first: a pipe that nobody reads fills up and stops its writer, so neither may wait for the other.
-bool drain(const Pipe& out, const Pipe& err, Clock::time_point deadline, ProcessResult& result) {
+bool drain(const Pipe& out, const Pipe& err, Time deadline, ProcessResult& result) {
   std::array<pollfd, 2> streams = {pollfd{out.read_end, POLLIN, 0},
                                    pollfd{err.read_end, POLLIN, 0}};
   const std::array<std::string*, 2> texts = {&result.out, &result.err};
@@ -108,7 +108,7 @@ int start_error(Pipe& started) {
 ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOptions& options) {
   check(!argv.empty(), "run_process: no program");
   Pipe out, err, started;
-  const Clock::time_point deadline = Clock::now() + options.time_limit;
+  const Time deadline = Clock::now() + options.time_limit;
   const pid_t child = fork();
   if (child < 0) fail(concat("fork: ", std::strerror(errno)));
   if (child == 0) {
