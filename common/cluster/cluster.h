@@ -1,0 +1,109 @@
+// Clusters: what their devices, links and hosts can do, in numbers. notes/clusters.md says how to
+// write a file of one, what each number means, and where the numbers of known devices come from.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/grid/traffic.h"
+#include "kernels/runtime/dtype.h"
+
+namespace ladder {
+
+// What moves bytes, in each of its directions at once.
+struct Link {
+  double bandwidth = 0;   // bytes a second and direction, as its data sheet says
+  double efficiency = 0;  // the part of that which large messages reach
+  double latency = 0;     // seconds from one end to the other, for a message at full bandwidth
+
+  double rate() const { return bandwidth * efficiency; }
+};
+
+// One measurement: how long a kernel takes on each of `busy_ranks` ranks of a node that call it at
+// the same time. The work is given by m, n, k of a matrix product, else by the bytes it moves.
+struct KernelPoint {
+  DType dtype = DType::fp32;
+  size_t busy_ranks = 1;
+  size_t m = 0, n = 0, k = 0;
+  double bytes = 0;
+  double seconds = 0;
+};
+struct MeasuredKernel {
+  std::string name;  // as in KernelCall
+  std::vector<KernelPoint> points;
+};
+
+// One measurement: how long a collective of so many payload bytes takes `num_ranks` ranks of a
+// node.
+struct CollectivePoint {
+  Collective collective;
+  size_t num_ranks = 0;
+  double bytes = 0;
+  double seconds = 0;
+};
+
+// `num_nodes` equal nodes with `devices_per_node` devices each. A rank has one device. Ranks fill
+// the nodes in order. Seconds, bytes, and operations or bytes a second.
+struct Cluster {
+  std::string name;     // "a100-80x8x64", or the path of its file
+  std::string device;   // "NVIDIA A100 SXM 80 GB"
+  bool is_cpu = false;  // the ranks of a node share its cores, and the device is the host
+  size_t devices_per_node = 1, num_nodes = 1;
+
+  // A device. On a CPU the rates are those of a node, which its busy ranks share.
+  size_t device_memory = 0;                  // bytes that a rank can allocate
+  size_t multiprocessors = 1;                // they share out the tiles of a product
+  std::array<double, 5> product_flops = {};  // greatest rate by DType; 0: it has none
+  double vector_flops = 0;                   // of all other operations, in fp32
+  double memory_bandwidth = 0;               // reading and writing together
+  double launch_seconds = 0;                 // of the host, for each call of a kernel
+  double least_kernel_seconds = 0;           // on the device, for a kernel without work
+  // The parts of these rates that well-made kernels reach on large shapes.
+  double product_efficiency = 0, attention_forward_efficiency = 0,
+         attention_backward_efficiency = 0;
+  double memory_efficiency = 0;
+
+  // Between the devices of a node. Shared: all of them together have one link's bandwidth.
+  Link node_link;
+  bool node_link_shared = false;
+  // From node to node: each of a node's `nics_per_node` adapters is such a link.
+  Link network;
+  size_t nics_per_node = 1;
+  double collective_seconds = 0;  // what a call of a collective takes before its first byte moves
+  // The part of a device's compute that a collective takes while it runs.
+  double node_compute_share = 0, network_compute_share = 0;
+
+  // The host of a node, which its devices share, and the link of each device to it.
+  Link host_link;
+  size_t host_memory = 0;
+  double host_memory_bandwidth = 0, host_flops = 0;
+
+  // What was measured, sorted by name; it wins over the formulas. Empty: formulas alone.
+  std::vector<MeasuredKernel> kernels;
+  std::vector<CollectivePoint> collectives;
+
+  size_t num_devices() const { return devices_per_node * num_nodes; }
+  size_t node_of(size_t rank) const { return rank / devices_per_node; }
+};
+
+// Returns the cluster that `name_or_file` says: a path with a slash or ending in .json, or
+//   DEVICE[xDEVICES[xNODES]][@NETWORK]   "h100", "h100x8", "a100-80x8x64", "h100x8x64@ib-8x400g"
+// NETWORK is KIND-[NICSx]RATEg, with the KIND ib (InfiniBand) or eth (Ethernet, TCP), the NICs of a
+// node (1) and the rate of each in Gbit/s: "eth-10g", "ib-8x400g". Without it, the device's file
+// says which network nodes of such devices usually have.
+//
+// Throws a UserError of one line if the device or the network is unknown (naming those that are
+// known), or if a file cannot be read, has a key that is unknown or missing, a value of another
+// type, or a rate that is not positive.
+Cluster read_cluster(const std::string& name_or_file);
+
+// Returns the devices that names may begin with, sorted.
+std::vector<std::string> known_devices();
+
+// Throws a UserError if the cluster has fewer devices than ranks.
+void check_devices(const Cluster& cluster, size_t num_ranks);
+
+}  // namespace ladder

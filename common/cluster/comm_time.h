@@ -1,0 +1,45 @@
+// How long communication takes on a cluster. No function here allocates, except place_of().
+#pragma once
+
+#include <span>
+
+#include "common/cluster/cluster.h"
+
+namespace ladder {
+
+// How the ranks of a group lie on the nodes.
+struct GroupPlace {
+  size_t num_ranks = 1;
+  size_t num_nodes = 1;       // that have ranks of the group
+  size_t ranks_per_node = 1;  // of the group, on the node that has most of them
+  // Groups of a node that communicate at the same time and so share its network adapters: if
+  // tensor=8 fills the nodes, 8 groups of the data axis.
+  size_t groups_per_node = 1;
+};
+
+// Returns how the group of these world ranks lies. REQUIRES: ranks of the cluster, each once.
+GroupPlace place_of(const Cluster& cluster, std::span<const size_t> world_ranks,
+                    size_t groups_per_node = 1);
+
+// Returns the seconds of a collective from the last rank's call to the end, if nothing else uses
+// the links but the other groups of GroupPlace. The payload is the bytes of the full vector
+// (wire_bytes() in common/grid/traffic.h). 0 for a group of one rank.
+//
+// A ring needs 2 (N-1) rounds for all_reduce and N-1 for reduce_scatter, all_gather, broadcast and
+// reduce; a tree, for all_reduce, broadcast and reduce, has twice or once the depth of the tree. In
+// a ring over M nodes, as NCCL builds it, data enters and leaves each node once, so M of N hops
+// pass through the network, and the slower of node link and network sets the rate. In a tree ranks
+// of a node are a chain, and nodes a binary tree. Messages go at full bandwidth, or with less
+// latency at a part of it, whatever is faster. In all_to_all each rank sends to each other rank.
+// A barrier is an all_reduce without bytes.
+// REQUIRES: neither send nor recv, which are message_seconds().
+double collective_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
+                          double payload_bytes);
+
+// Returns the seconds of a message from one rank to another one, on links that nothing else uses.
+double message_seconds(const Cluster& cluster, size_t from_rank, size_t to_rank, double bytes);
+
+// Returns the seconds of a copy between a device and its host, in either direction.
+double copy_seconds(const Cluster& cluster, double bytes);
+
+}  // namespace ladder
