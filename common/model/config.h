@@ -41,13 +41,15 @@ struct Gpt2Preset {
   size_t sample_tokens;  // how many tokens a run samples at its end
 };
 
-inline constexpr std::array<Gpt2Preset, 6> kGpt2Presets = {{
+inline constexpr std::array<Gpt2Preset, 8> kGpt2Presets = {{
     {"nano", {2, 2, 32, 256, 32}, 2e-3, 256},
     {"tiny", {4, 4, 128, 256, 128}, 2e-3, 256},
     {"gpt2", {12, 12, 768, 50257, 1024}, 6e-4, 32},
     {"gpt2-medium", {24, 16, 1024, 50257, 1024}, 3e-4, 32},
     {"gpt2-large", {36, 20, 1280, 50257, 1024}, 2.5e-4, 32},
     {"gpt2-xl", {48, 25, 1600, 50257, 1024}, 2e-4, 32},
+    {"70b", {80, 64, 8192, 50257, 4096}, 1.5e-4, 32},
+    {"gpt3-175b", {96, 96, 12288, 50257, 2048}, 6e-5, 32},
 }};
 
 // Returns the preset called `name`. Throws a UserError that lists the names if there is none.

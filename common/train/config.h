@@ -43,6 +43,7 @@ struct RunConfig {
 
   DType dtype = DType::fp32;
   DeviceType device = DeviceType::cpu;
+  std::string simulated;  // describes the cluster that the device is simulated on; empty = none
   int threads = 1;
   size_t device_memory = 0, host_memory = 0;  // the most bytes that a rank may use; 0 = no limit
   RecomputeMode recompute;                    // what backward computes again instead of keeping it

@@ -50,14 +50,20 @@ TensorView BatchLoader::positions() const {
   return part_.is_whole() ? TensorView() : positions_.view().rows(0, part_.positions.size());
 }
 
-void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {
-  copied_->synchronize();
+// Fills the host's tensors.
+void BatchLoader::fill(Split split, int64_t step, size_t first_sequence) {
   fill_batch(context_.corpus, split, context_.config.seed, static_cast<uint64_t>(step),
              first_sequence, host_tokens_, host_targets_);
+  if (part_.is_whole()) return;
+  gather(host_tokens_, part_.positions);
+  gather(host_targets_, part_.positions);
+  std::ranges::copy(part_.positions, host_positions_.view().as<int32_t>());
+}
+
+void BatchLoader::load(Split split, int64_t step, size_t first_sequence) {
+  copied_->synchronize();
+  if (Simulation::current() == nullptr) fill(split, step, first_sequence);
   if (!part_.is_whole()) {
-    gather(host_tokens_, part_.positions);
-    gather(host_targets_, part_.positions);
-    std::ranges::copy(part_.positions, host_positions_.view().as<int32_t>());
     copy(context_.stream, positions(), host_positions_.view().rows(0, part_.positions.size()));
   }
   copy(context_.stream, tokens(), front_of(host_tokens_));

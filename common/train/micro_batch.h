@@ -44,6 +44,7 @@ class BatchLoader {
  private:
   // Returns this rank's tokens (B, T), which are at the front of the memory.
   TensorView front_of(const Tensor& tokens) const;
+  void fill(Split split, int64_t step, size_t first_sequence);
 
   TrainerContext context_;
   SequencePart part_;

@@ -4,9 +4,11 @@
 #include <limits>
 #include <optional>
 
+#include "common/cluster/cluster.h"
 #include "common/train/command_line.h"
 #include "common/train/memory_flags.h"
 #include "common/train/validators.h"
+#include "common/virtual/cluster_times.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
@@ -15,6 +17,7 @@ namespace ladder {
 struct Options::Raw {
   RunConfig config;
   ConnectionFlags connection;
+  VirtualFlags virtual_flags;
   std::string dtype = "fp32", device = "auto";
   std::optional<size_t> layers, heads, hidden, vocab, sequence_length, micro_batch_size, sample;
   std::optional<double> learning_rate, min_learning_rate;
@@ -33,7 +36,7 @@ void Options::Raw::add_model_flags(CLI::App& app) {
     return app.add_option(name, value, text)->group("Model");
   };
   add("--model", config.model_name,
-      "Preset: nano, tiny, gpt2, gpt2-medium, gpt2-large, gpt2-xl [tiny]");
+      "Preset: nano, tiny, gpt2, gpt2-medium, gpt2-large, gpt2-xl, 70b, gpt3-175b [tiny]");
   add("--layers", layers, "Transformer blocks [preset]")->check(whole(1, 10'000));
   add("--heads", heads, "Attention heads [preset]")->check(whole(1, 10'000));
   add("--hidden", hidden, "Hidden size, a multiple of the heads [preset]")
@@ -140,7 +143,7 @@ void Options::Raw::add_machine_flags(CLI::App& app) {
     return app.add_option(name, value, text)->group("Machine");
   };
   add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
-  add("--device", device, "auto, cpu, emulator, cuda [auto]");
+  add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]");
   add("--threads", threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
 }
 
@@ -189,10 +192,16 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
                   .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length)};
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype, lesson_);
-  config.device = device_named(raw.device);
+  config.device =
+      is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
   raw.connection.check(config.device);
   config.threads =
       raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(node_size)));
+  if (is_virtual() && raw.sample.value_or(0) > 0) {
+    throw UserError(
+        "--sample: the virtual device computes no values; leave it out, or take a real "
+        "device");
+  }
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
 
   const size_t global = config.global_batch_size;
@@ -238,6 +247,7 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   raw_->add_machine_flags(app_);
   add_memory_flags(app_, raw_->config);
   if (distributed) raw_->connection.add_to(app_);
+  raw_->virtual_flags.add_to(app_, distributed);
   add_flags(app_);
 }
 Options::~Options() = default;
@@ -248,8 +258,13 @@ bool Options::parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     return false;
   }
+  raw_->virtual_flags.check(is_virtual());
   return true;
 }
+
+bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice; }
+
+const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }
 
 std::string Options::help() { return app_.help(); }
 

@@ -11,6 +11,7 @@
 #include "common/train/config.h"
 #include "common/train/connection_flags.h"
 #include "common/train/lesson_info.h"
+#include "common/train/virtual_flags.h"
 
 namespace ladder {
 
@@ -33,6 +34,9 @@ class Options {
   RunConfig resolve(const ProcessGrid& grid, size_t node_size = 1) const;
   // Returns how ranks communicate. REQUIRES: parse().
   const ConnectionFlags& connection() const;
+  // Return whether the device is virtual, and what is simulated then. REQUIRES: parse().
+  bool is_virtual() const;
+  const VirtualFlags& virtual_flags() const;
 
   // Returns all flags. They have their values after parse().
   CLI::App& app() { return app_; }

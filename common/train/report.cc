@@ -69,8 +69,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                  counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",
                  with_commas(config.tokens_per_step()),
                  config.tokens_per_step() == 1 ? " token a step\n" : " tokens a step\n");
-  text += concat("  device   ", description_of(config.device), ", ", name_of(config.dtype), ", ",
-                 counted(config.threads, "thread"), "\n");
+  const bool is_real = config.simulated.empty();
+  text +=
+      concat("  device   ", is_real ? description_of(config.device) : config.simulated, ", ",
+             name_of(config.dtype), is_real ? ", " + counted(config.threads, "thread") : "", "\n");
   if (grid.world_size() > 1) {
     const bool shares_batch = grid.data_size == grid.world_size();
     text += concat("  ranks    ", grid.world_size(),

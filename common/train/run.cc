@@ -6,6 +6,7 @@
 #include "common/train/options.h"
 #include "common/train/prediction.h"
 #include "common/train/training_run.h"
+#include "common/train/virtual_run.h"
 
 namespace ladder {
 
@@ -18,6 +19,7 @@ int run(const Program& program, int argc, const char* const* argv) {
       return;
     }
     require_same_flags(job, options.app());
+    if (options.is_virtual()) return run_virtual(program, options, job);
     const ProcessGrid grid = program.arrange
                                  ? program.arrange(job.size(), job.rank())
                                  : ProcessGrid{.data_size = job.size(), .rank = job.rank()};
