@@ -79,19 +79,32 @@ void Engine::abandon() {
 }
 
 std::string Engine::deadlock() const {
-  std::string text = "a deadlock: no rank can go on";
-  size_t num_named = 0, num_more = 0;
+  constexpr size_t kMostNamed = 8;
+  std::vector<std::string> facts;
+  for (const GroupState& state : groups_) {
+    for (const auto& [key, open] : state.open) facts.push_back(open_text(state, key.first, open));
+  }
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     const std::string at = devices_.stands_at(rank);
-    if (at.empty() && ranks_[rank].fiber->has_ended()) continue;
-    if (num_named == 8) {
-      ++num_more;
-      continue;
-    }
-    ++num_named;
-    text += concat("; rank ", rank, at.empty() ? " waits for its own work" : " waits in " + at);
+    if (!at.empty()) facts.push_back(concat("rank ", rank, " stands at ", at));
   }
-  return num_more == 0 ? text : concat(text, "; and ", num_more, " more");
+  std::string text = "a deadlock: no rank can go on";
+  for (size_t i = 0; i < std::min(facts.size(), kMostNamed); ++i) text += "; " + facts[i];
+  if (facts.size() <= kMostNamed) return text;
+  return concat(text, "; and ", facts.size() - kMostNamed, " more");
+}
+
+// Says who is missing, as in "rank 1 has not called pipeline recv from rank 0".
+std::string Engine::open_text(const GroupState& state, uint64_t channel, const Open& open) {
+  const std::vector<size_t>& ranks = state.group.ranks;
+  const std::string& name = state.names[static_cast<size_t>(open.collective)];
+  if (channel == kAll) {
+    return concat(open.missing, " of ", ranks.size(), " ranks have not called ", name, ", as rank ",
+                  open.first, " has");
+  }
+  const size_t from = ranks[(channel - 1) / ranks.size()], to = ranks[(channel - 1) % ranks.size()];
+  return concat("rank ", open.first == from ? to : from, " has not called the other side of ", name,
+                " from rank ", from, " to rank ", to);
 }
 
 Time Engine::now() { return time_at(ranks_[running_].host); }

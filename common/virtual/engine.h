@@ -87,6 +87,7 @@ class Engine final : public Simulation {
   void resume(size_t rank);
   void abandon();
   std::string deadlock() const;
+  static std::string open_text(const GroupState& state, uint64_t channel, const Open& open);
   Open open(GroupState& state, Collective collective, size_t from, size_t to, size_t bytes,
             size_t missing);
 

@@ -1,0 +1,96 @@
+// Lessons on the virtual device, as a user runs them: a cluster that is not there.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+#include "tests/system/mpirun.h"
+#include "tools/process/scratch.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+ProcessResult run_virtual(const std::string& lesson, const Flags& flags) {
+  return run_process(Flags{lesson_path(lesson), "--device", "virtual"} + flags, {});
+}
+
+struct Case {
+  std::string lesson;
+  Flags flags;
+};
+
+TEST_CASE("Every lesson takes its steps on a virtual cluster, with the memory that is predicted") {
+  const auto one = GENERATE(
+      Case{"01_single_gpu", {"--cluster", "h100"}}, Case{"01_single_gpu", {"--cluster", "laptop"}},
+      Case{"02_ddp", {"--cluster", "h100x8"}}, Case{"03_zero1", {"--cluster", "a100-80x4x2"}},
+      Case{"04_zero2", {"--cluster", "a100-40x8"}}, Case{"05_zero3", {"--cluster", "h100x8"}},
+      Case{"06_offload", {"--cluster", "rtx3090x2", "--offload", "optimizer"}},
+      Case{"07_tensor_parallel", {"--cluster", "h100x4"}},
+      Case{"08_pipeline_parallel", {"--cluster", "h100x4"}},
+      Case{"09_3d_parallel",
+           {"--cluster", "h100x8", "--tensor-parallel-size", "2", "--pipeline-parallel-size", "2",
+            "--zero-stage", "1"}},
+      Case{"10_mixed_precision", {"--cluster", "h100x8", "--dtype", "bf16"}},
+      Case{"12_gradient_compression", {"--cluster", "h100x8"}},
+      Case{"13_sequence_parallel", {"--cluster", "h100x4"}},
+      Case{"14_context_parallel", {"--cluster", "h100x4"}},
+      Case{"16_pipeline_schedules", {"--cluster", "h100x4", "--schedule", "zb-h1"}});
+  const ProcessResult result = run_virtual(one.lesson, one.flags);
+  CAPTURE(one.lesson, result.out, result.err);
+  REQUIRE(result.status == 0);
+  CHECK(result.err.empty());
+  CHECK_THAT(result.out, Contains("simulated step") && Contains("no value"));
+  CHECK_THAT(result.out, !Contains("differs"));
+  CHECK(run_virtual(one.lesson, one.flags).out == result.out);
+}
+
+TEST_CASE("A model that does not fit ends with the table of what is needed") {
+  const ProcessResult result =
+      run_virtual("02_ddp", {"--cluster", "rtx3090x2", "--model", "gpt2-xl"});
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, Contains("rank 0: device memory") && Contains("no room"));
+}
+
+TEST_CASE("A trace has the kernels and messages of all ranks") {
+  const Scratch folder;
+  const ProcessResult result =
+      run_process(Flags{lesson_path("02_ddp"), "--device", "virtual", "--cluster", "h100x2",
+                        "--trace", "t.json", "--breakdown"},
+                  {.folder = folder.path()});
+  CAPTURE(result.out, result.err);
+  REQUIRE(result.status == 0);
+  CHECK_THAT(result.out, Contains("attention_backward"));
+  const std::string trace = read_text(folder.path() / "t.json");
+  CHECK_THAT(trace, Contains("rank 1") && Contains("attention_forward") && Contains("all_reduce"));
+}
+
+TEST_CASE("What cannot be simulated is refused in one line") {
+  const auto check_line = [](const Flags& flags, const std::string& mention) {
+    const ProcessResult result = run_virtual("02_ddp", flags);
+    CAPTURE(flags, result.out, result.err);
+    CHECK(result.status == 2);
+    CHECK_THAT(result.err, Contains(mention));
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  };
+  const Flags cluster = {"--cluster", "h100x8"};
+  check_line({}, "--cluster");
+  check_line({"--cluster", "h999"}, "h999");
+  check_line(cluster + Flags{"--ranks", "9"}, "9");
+  check_line(cluster + Flags{"--ranks", "0"}, "--ranks");
+  check_line(cluster + Flags{"--global-batch-size", "3"}, "--global-batch-size 3");
+  for (const std::string flag : {"--dump", "--checkpoint", "--metrics", "--tensorboard"}) {
+    check_line(cluster + Flags{flag, "x"}, flag);
+  }
+  check_line(cluster + Flags{"--sample", "5"}, "--sample");
+}
+
+TEST_CASE("Flags of the virtual device are refused on a real one") {
+  const ProcessResult result =
+      run_process({lesson_path("02_ddp"), "--cluster", "h100x8", "--steps", "1"}, {});
+  CHECK(result.status == 2);
+  CHECK_THAT(result.err, Contains("--cluster: needs --device virtual"));
+}
+
+}  // namespace
+}  // namespace ladder
