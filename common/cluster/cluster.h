@@ -23,17 +23,18 @@ struct Link {
 };
 
 // One measurement: how long a kernel takes on each of `busy_ranks` ranks of a node that call it at
-// the same time. The work is given by m, n, k of a matrix product, else by the bytes it moves.
+// the same time. Its work are the extents of its matrix product, else the FLOPs of its products if
+// it has any, else the bytes it moves, as Cost counts them (kernels/runtime/cost.h).
 struct KernelPoint {
   DType dtype = DType::fp32;
   size_t busy_ranks = 1;
   size_t m = 0, n = 0, k = 0;
-  double bytes = 0;
+  double work = 0;  // FLOPs or bytes; 0 if there are extents
   double seconds = 0;
 };
 struct MeasuredKernel {
-  std::string name;  // as in KernelCall
-  std::vector<KernelPoint> points;
+  std::string name;                 // as in KernelCall
+  std::vector<KernelPoint> points;  // by dtype, busy_ranks and work, in this order
 };
 
 // One measurement: how long a collective of so many payload bytes takes `num_ranks` ranks of a
@@ -61,9 +62,9 @@ struct Cluster {
   double memory_bandwidth = 0;               // reading and writing together
   double launch_seconds = 0;                 // of the host, for each call of a kernel
   double least_kernel_seconds = 0;           // on the device, for a kernel without work
-  // The parts of these rates that well-made kernels reach on large shapes.
-  double product_efficiency = 0, attention_forward_efficiency = 0,
-         attention_backward_efficiency = 0;
+  // The parts of these rates that kernels reach on large shapes; of products by DType.
+  std::array<double, 5> product_efficiency = {};
+  double attention_forward_efficiency = 0, attention_backward_efficiency = 0;
   double memory_efficiency = 0;
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.
@@ -72,14 +73,14 @@ struct Cluster {
   // From node to node: each of a node's `nics_per_node` adapters is such a link.
   Link network;
   size_t nics_per_node = 1;
-  double collective_seconds = 0;  // what a call of a collective takes before its first byte moves
+  double call_seconds = 0;  // what a collective or a message takes before its first byte moves
   // The part of a device's compute that a collective takes while it runs.
   double node_compute_share = 0, network_compute_share = 0;
 
   // The host of a node, which its devices share, and the link of each device to it.
   Link host_link;
   size_t host_memory = 0;
-  double host_memory_bandwidth = 0, host_flops = 0;
+  double host_memory_bandwidth = 0, host_memory_efficiency = 0, host_flops = 0;
 
   // What was measured, sorted by name; it wins over the formulas. Empty: formulas alone.
   std::vector<MeasuredKernel> kernels;

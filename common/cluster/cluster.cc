@@ -1,0 +1,161 @@
+#include "common/cluster/cluster.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "common/cluster/cluster_file.h"
+#include "common/io/json_file.h"
+#include "common/io/printable.h"
+
+extern "C" {
+// From clusters.s.
+extern const char clusters_json_begin[];
+extern const uint64_t clusters_json_bytes;
+}
+
+namespace ladder {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMostFileBytes = 10'000'000;
+constexpr std::string_view kNetworks = "networks";
+
+// Returns all known devices and networks, each an object.
+const Json& known() {
+  static const Json json =
+      parse_json_object({clusters_json_begin, clusters_json_bytes}, "the known clusters");
+  return json;
+}
+
+// Removes a whole number from 1 to a million from the front of the text.
+std::optional<size_t> take_count(std::string_view& text) {
+  size_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || count == 0 || count > 1'000'000) return {};
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return count;
+}
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Sets the network KIND-[NICSx]RATEg.
+void join_network(Cluster& cluster, const std::string& name, const std::string& place) {
+  const Json& networks = known().at(kNetworks);
+  std::string kinds;
+  for (const auto& [kind, values] : networks.items()) {
+    kinds += (kinds.empty() ? "" : " or ") + kind;
+    std::string_view rest = name;
+    if (!take(rest, kind) || !take(rest, "-")) continue;
+    const std::optional<size_t> first = take_count(rest);
+    const bool has_nics = first && take(rest, "x");
+    const std::optional<size_t> rate = has_nics ? take_count(rest) : first;
+    if (!rate || rest != "g") break;
+    const ClusterFileContext context = {.place = concat(place, ": ", kind),
+                                        .sources_required = true};
+    cluster.nics_per_node = has_nics ? *first : 1;
+    cluster.network = {.bandwidth = static_cast<double>(*rate) * 1e9 / 8,
+                       .efficiency = parse_number(values, "efficiency", context),
+                       .latency = parse_number(values, "latency", context)};
+    return;
+  }
+  throw UserError(concat(place, ": unknown network ", quoted_name(name), "; expected ", kinds,
+                         ", the adapters of a node and the Gbit/s of each, as in eth-10g or "
+                         "ib-8x400g"));
+}
+
+Cluster known_device(const std::string& device, const std::string& place) {
+  if (!known().contains(device) || device == kNetworks) {
+    std::string names;
+    for (const std::string& name : known_devices()) names += (names.empty() ? "" : ", ") + name;
+    throw UserError(concat(place, ": unknown device ", quoted_name(device), "; known are ", names,
+                           "; a path has a slash or ends in .json"));
+  }
+  const auto join = [&](Cluster& cluster, const std::string& network) {
+    join_network(cluster, network, place);
+  };
+  return parse_cluster(known().at(device),
+                       {.place = device, .sources_required = true, .join = join});
+}
+
+// Removes the known device that a name begins with and returns it. If there is none, removes all.
+std::string take_device(std::string_view& name) {
+  for (const std::string& device : known_devices()) {
+    if (!name.starts_with(device)) continue;
+    const std::string_view rest = name.substr(device.size());
+    if (!rest.empty() && rest[0] != 'x') continue;
+    name = rest;
+    return device;
+  }
+  return std::string(std::exchange(name, {}));
+}
+
+Cluster named_cluster(const std::string& name) {
+  const std::string place = concat("cluster ", quoted_name(name));
+  std::string_view rest = name;
+  std::optional<std::string> network;
+  if (const size_t at = rest.find('@'); at != std::string_view::npos) {
+    network = std::string(rest.substr(at + 1));
+    rest = rest.substr(0, at);
+  }
+  const std::string device = take_device(rest);
+  Cluster cluster = known_device(device, place);
+  for (size_t* size : {&cluster.devices_per_node, &cluster.num_nodes}) {
+    if (rest.empty()) continue;
+    const std::optional<size_t> count = take(rest, "x") ? take_count(rest) : std::nullopt;
+    if (!count) rest = "?";
+    *size = count.value_or(1);
+  }
+  if (!rest.empty()) {
+    throw UserError(concat(place, ": expected DEVICE[xDEVICES[xNODES]][@NETWORK], as in ", device,
+                           "x8x4 or ", device, "x8x4@ib-8x400g"));
+  }
+  if (network) join_network(cluster, *network, place);
+  return cluster;
+}
+
+}  // namespace
+
+std::vector<std::string> known_devices() {
+  std::vector<std::string> names;
+  for (const auto& [name, values] : known().items()) {
+    if (name != kNetworks) names.push_back(name);
+  }
+  return names;
+}
+
+Cluster read_cluster(const std::string& name_or_file) {
+  const std::string& name = name_or_file;
+  const bool is_file = name.find('/') != std::string::npos || name.ends_with(".json");
+  Cluster cluster;
+  if (is_file) {
+    const auto like = [&](const std::string& device) { return known_device(device, name); };
+    const auto join = [&](Cluster& joined, const std::string& network) {
+      join_network(joined, network, name);
+    };
+    cluster = parse_cluster(read_json_object(name, kMostFileBytes),
+                            {.place = name, .like = like, .join = join});
+  } else {
+    cluster = named_cluster(name);
+  }
+  if (cluster.is_cpu) cluster.device_memory = cluster.host_memory / cluster.devices_per_node;
+  cluster.name = name;
+  return cluster;
+}
+
+void check_devices(const Cluster& cluster, size_t num_ranks) {
+  if (num_ranks <= cluster.num_devices()) return;
+  throw UserError(concat("cluster ", quoted_name(cluster.name), " has ",
+                         counted(cluster.num_devices(), "device"), ", fewer than the ",
+                         counted(num_ranks, "rank")));
+}
+
+}  // namespace ladder

@@ -1,0 +1,197 @@
+#include "common/cluster/cluster_file.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
+
+#include "common/cluster/cluster_json.h"
+
+namespace ladder {
+namespace {
+
+using Json = nlohmann::json;
+
+// Which files must have a key, or may have it.
+enum class Needed { always, gpu, optional };
+
+struct Field {
+  const char* key;
+  Range range;
+  Needed needed;
+  void (*set)(Cluster&, double);
+};
+
+template <DType dtype>
+void set_flops(Cluster& cluster, double number) {
+  cluster.product_flops[static_cast<size_t>(dtype)] = number;
+}
+
+// All keys with numbers. A later one may change what an earlier one has set.
+constexpr Field kFields[] = {
+    {"devices_per_node", Range::count, Needed::optional,
+     [](Cluster& c, double v) { c.devices_per_node = whole(v); }},
+    {"nodes", Range::count, Needed::optional, [](Cluster& c, double v) { c.num_nodes = whole(v); }},
+    {"device_memory_bytes", Range::count, Needed::gpu,
+     [](Cluster& c, double v) { c.device_memory = whole(v); }},
+    {"multiprocessors", Range::count, Needed::gpu,
+     [](Cluster& c, double v) { c.multiprocessors = whole(v); }},
+    {"fp32_product_flops", Range::rate, Needed::always, set_flops<DType::fp32>},
+    {"fp64_product_flops", Range::rate, Needed::optional, set_flops<DType::fp64>},
+    {"bf16_product_flops", Range::rate, Needed::optional, set_flops<DType::bf16>},
+    {"fp16_product_flops", Range::rate, Needed::optional, set_flops<DType::fp16>},
+    {"product_efficiency", Range::part, Needed::always,
+     [](Cluster& c, double v) { c.product_efficiency.fill(v); }},
+    {"fp32_product_efficiency", Range::part, Needed::optional,
+     [](Cluster& c, double v) {
+       c.product_efficiency[static_cast<size_t>(DType::fp32)] = v;
+       c.product_efficiency[static_cast<size_t>(DType::fp64)] = v;
+     }},
+    {"attention_forward_efficiency", Range::part, Needed::always,
+     [](Cluster& c, double v) { c.attention_forward_efficiency = v; }},
+    {"attention_backward_efficiency", Range::part, Needed::always,
+     [](Cluster& c, double v) { c.attention_backward_efficiency = v; }},
+    {"vector_flops", Range::rate, Needed::always, [](Cluster& c, double v) { c.vector_flops = v; }},
+    {"memory_bandwidth", Range::rate, Needed::always,
+     [](Cluster& c, double v) { c.memory_bandwidth = v; }},
+    {"memory_efficiency", Range::part, Needed::always,
+     [](Cluster& c, double v) { c.memory_efficiency = v; }},
+    {"launch_seconds", Range::seconds, Needed::always,
+     [](Cluster& c, double v) { c.launch_seconds = v; }},
+    {"least_kernel_seconds", Range::seconds, Needed::always,
+     [](Cluster& c, double v) { c.least_kernel_seconds = v; }},
+    {"node_link_bandwidth", Range::rate, Needed::always,
+     [](Cluster& c, double v) { c.node_link.bandwidth = v; }},
+    {"node_link_efficiency", Range::part, Needed::always,
+     [](Cluster& c, double v) { c.node_link.efficiency = v; }},
+    {"node_link_latency", Range::seconds, Needed::always,
+     [](Cluster& c, double v) { c.node_link.latency = v; }},
+    {"network_efficiency", Range::part, Needed::optional,
+     [](Cluster& c, double v) { c.network.efficiency = v; }},
+    {"network_latency", Range::seconds, Needed::optional,
+     [](Cluster& c, double v) { c.network.latency = v; }},
+    {"call_seconds", Range::seconds, Needed::always,
+     [](Cluster& c, double v) { c.call_seconds = v; }},
+    {"node_compute_share", Range::share, Needed::always,
+     [](Cluster& c, double v) { c.node_compute_share = v; }},
+    {"network_compute_share", Range::share, Needed::always,
+     [](Cluster& c, double v) { c.network_compute_share = v; }},
+    {"host_link_bandwidth", Range::rate, Needed::gpu,
+     [](Cluster& c, double v) { c.host_link.bandwidth = v; }},
+    {"host_link_efficiency", Range::part, Needed::gpu,
+     [](Cluster& c, double v) { c.host_link.efficiency = v; }},
+    {"host_link_latency", Range::seconds, Needed::gpu,
+     [](Cluster& c, double v) { c.host_link.latency = v; }},
+    {"host_memory_bytes", Range::count, Needed::always,
+     [](Cluster& c, double v) { c.host_memory = whole(v); }},
+    {"host_memory_bandwidth", Range::rate, Needed::gpu,
+     [](Cluster& c, double v) { c.host_memory_bandwidth = v; }},
+    {"host_memory_efficiency", Range::part, Needed::gpu,
+     [](Cluster& c, double v) { c.host_memory_efficiency = v; }},
+    {"host_flops", Range::rate, Needed::gpu, [](Cluster& c, double v) { c.host_flops = v; }},
+};
+
+// The keys with other values than numbers.
+constexpr const char* kOtherKeys[] = {"like",    "device",  "kind",       "node_link_shared",
+                                      "network", "kernels", "collectives"};
+
+KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
+  check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
+             context);
+  constexpr std::array kDTypes = {DType::fp32, DType::fp64, DType::int32, DType::bf16, DType::fp16};
+  KernelPoint point = {.dtype = choice_of(json, "dtype", kDTypes, context)};
+  point.busy_ranks = whole(number_in(json, "busy_ranks", Range::count, context));
+  point.seconds = number_in(json, "seconds", Range::rate, context);
+  const bool extents = json.contains("m"), flops = json.contains("flops");
+  if (extents + flops + json.contains("bytes") != 1) {
+    refuse(context, "kernels", "expected m, n, k or flops or bytes in each, got ", shown(json));
+  }
+  if (extents) {
+    point.m = whole(number_in(json, "m", Range::count, context));
+    point.n = whole(number_in(json, "n", Range::count, context));
+    point.k = whole(number_in(json, "k", Range::count, context));
+  } else {
+    point.work = number_in(json, flops ? "flops" : "bytes", Range::rate, context);
+  }
+  return point;
+}
+
+void parse_points(Cluster& cluster, const Json& json, ClusterFileContext context) {
+  context.sources_required = false;  // they have been measured together
+  for (const Json& object : objects_of(json, "kernels", context)) {
+    const std::string name = text_of(object, "name", context);
+    auto kernel = std::ranges::lower_bound(cluster.kernels, name, {}, &MeasuredKernel::name);
+    if (kernel == cluster.kernels.end() || kernel->name != name) {
+      kernel = cluster.kernels.insert(kernel, {.name = name, .points = {}});
+    }
+    kernel->points.push_back(kernel_point(object, context));
+  }
+  for (MeasuredKernel& kernel : cluster.kernels) {
+    std::ranges::sort(kernel.points, {}, [](const KernelPoint& p) {
+      return std::tuple(p.dtype, p.busy_ranks, p.work, p.m, p.n, p.k);
+    });
+  }
+  constexpr std::array kCollectives = {Collective::all_reduce, Collective::reduce_scatter,
+                                       Collective::all_gather, Collective::broadcast,
+                                       Collective::reduce,     Collective::all_to_all,
+                                       Collective::barrier};
+  for (const Json& object : objects_of(json, "collectives", context)) {
+    check_keys(object, {"name", "ranks", "bytes", "seconds"}, context);
+    cluster.collectives.push_back(
+        {.collective = choice_of(object, "name", kCollectives, context),
+         .num_ranks = whole(number_in(object, "ranks", Range::count, context)),
+         .bytes = number_in(object, "bytes", Range::rate, context),
+         .seconds = number_in(object, "seconds", Range::rate, context)});
+  }
+  std::ranges::sort(cluster.collectives, {}, [](const CollectivePoint& p) {
+    return std::tuple(p.collective, p.num_ranks, p.bytes);
+  });
+}
+
+// On a CPU the device is the host.
+void share_host(Cluster& cluster) {
+  cluster.host_memory_bandwidth = cluster.memory_bandwidth;
+  cluster.host_memory_efficiency = cluster.memory_efficiency;
+  cluster.host_flops = cluster.vector_flops;
+  // A copy reads and writes.
+  cluster.host_link = {.bandwidth = cluster.memory_bandwidth / 2,
+                       .efficiency = cluster.memory_efficiency};
+}
+
+}  // namespace
+
+Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
+  std::set<std::string> known(std::begin(kOtherKeys), std::end(kOtherKeys));
+  for (const Field& field : kFields) known.insert(field.key);
+  check_keys(json, known, context);
+  const bool inherits = json.contains("like");
+  Cluster cluster = inherits ? context.like(text_of(json, "like", context)) : Cluster{};
+  if (!inherits || json.contains("device")) cluster.device = text_of(json, "device", context);
+  if (!inherits || json.contains("kind")) {
+    const std::string kind = text_of(json, "kind", context);
+    if (kind != "cpu" && kind != "gpu") refuse(context, "kind", "expected cpu or gpu");
+    if (inherits && cluster.is_cpu != (kind == "cpu"))
+      refuse(context, "kind", "is not that of like");
+    cluster.is_cpu = kind == "cpu";
+  }
+  if (!inherits || json.contains("network")) {
+    context.join(cluster, text_of(json, "network", context));
+  }
+  for (const auto& [key, range, needed, set] : kFields) {
+    const bool present = json.contains(key);
+    if (present && needed == Needed::gpu && cluster.is_cpu)
+      refuse(context, key, "is for GPUs only");
+    const bool must = needed == Needed::always || (needed == Needed::gpu && !cluster.is_cpu);
+    if (present || (must && !inherits)) set(cluster, number_in(json, key, range, context));
+  }
+  if (json.contains("node_link_shared")) {
+    const Json& shared = json.at("node_link_shared");
+    if (!shared.is_boolean()) refuse(context, "node_link_shared", "expected true or false");
+    cluster.node_link_shared = shared.get<bool>();
+  }
+  parse_points(cluster, json, context);
+  if (cluster.is_cpu) share_host(cluster);
+  return cluster;
+}
+
+}  // namespace ladder

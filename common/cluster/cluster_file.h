@@ -1,0 +1,30 @@
+// Reads what a file says of a cluster. notes/clusters.md describes the format.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "common/cluster/cluster.h"
+
+namespace ladder {
+
+// What a file needs from outside.
+struct ClusterFileContext {
+  std::string place = {};                                       // the file, for messages
+  bool sources_required = false;                                // each number must have its source
+  std::function<Cluster(const std::string&)> like = {};         // returns a known device for "like"
+  std::function<void(Cluster&, const std::string&)> join = {};  // sets the network by its name
+};
+
+// Returns the cluster that a file's JSON object describes. `name` is not set. Throws a UserError of
+// one line, which begins with the place, if a key is unknown or missing, or a value is not what it
+// has to be.
+Cluster parse_cluster(const nlohmann::json& json, const ClusterFileContext& context);
+
+// Returns the number of json[key], which is a number or {"value": number, "source": text}. Throws a
+// UserError if it is missing or something else.
+double parse_number(const nlohmann::json& json, const std::string& key,
+                    const ClusterFileContext& context);
+
+}  // namespace ladder

@@ -1,0 +1,90 @@
+#include "common/cluster/cluster_json.h"
+
+#include <algorithm>
+
+namespace ladder {
+namespace {
+
+const char* expected(Range range) {
+  switch (range) {
+    case Range::rate:
+      return "a number above 0";
+    case Range::seconds:
+      return "seconds, 0 or more";
+    case Range::part:
+      return "a number above 0, at most 1";
+    case Range::share:
+      return "a number from 0, below 1";
+    case Range::count:
+      return "a whole number from 1";
+  }
+  return "?";
+}
+
+bool is_in(Range range, double number) {
+  switch (range) {
+    case Range::rate:
+      return number > 0 && number < 1e30;
+    case Range::seconds:
+      return number >= 0 && number < 1e6;
+    case Range::part:
+      return number > 0 && number <= 1;
+    case Range::share:
+      return number >= 0 && number < 1;
+    case Range::count:
+      return number >= 1 && number < 1e18 && number == static_cast<double>(whole(number));
+  }
+  return false;
+}
+
+}  // namespace
+
+double number_in(const Json& json, const char* key, Range range,
+                 const ClusterFileContext& context) {
+  const double number = parse_number(json, key, context);
+  if (!is_in(range, number)) {
+    refuse(context, key, "expected ", expected(range), ", got ", shown(json.at(key)));
+  }
+  return number;
+}
+
+std::string text_of(const Json& json, const char* key, const ClusterFileContext& context) {
+  if (!json.contains(key)) refuse(context, key, "is missing");
+  const Json& value = json.at(key);
+  const bool has_value = value.is_object() && value.contains("value");
+  const Json& text = has_value ? value.at("value") : value;
+  if (!text.is_string()) refuse(context, key, "expected a text, got ", shown(value));
+  return text.get<std::string>();
+}
+
+void check_keys(const Json& json, const std::set<std::string>& known,
+                const ClusterFileContext& context) {
+  for (const auto& [key, value] : json.items()) {
+    if (!known.contains(key)) refuse(context, key, "is no known key");
+  }
+}
+
+std::span<const Json> objects_of(const Json& json, const char* key,
+                                 const ClusterFileContext& context) {
+  if (!json.contains(key)) return {};
+  const Json& array = json.at(key);
+  const bool right = array.is_array() && std::ranges::all_of(array, &Json::is_object);
+  if (!right) refuse(context, key, "expected an array of objects");
+  return array.get_ref<const Json::array_t&>();
+}
+
+double parse_number(const Json& json, const std::string& key, const ClusterFileContext& context) {
+  if (!json.contains(key)) refuse(context, key, "is missing");
+  const Json& value = json.at(key);
+  if (value.is_number() && !context.sources_required) return value.get<double>();
+  const bool right = value.is_object() && value.size() == 2 && value.contains("value") &&
+                     value.contains("source") && value.at("value").is_number() &&
+                     value.at("source").is_string() && value.at("source") != "";
+  if (!right) {
+    refuse(context, key, "expected a number or {\"value\": number, \"source\": text}, got ",
+           shown(value));
+  }
+  return value.at("value").get<double>();
+}
+
+}  // namespace ladder

@@ -1,0 +1,163 @@
+#include "common/cluster/comm_time.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+// A small message may be sent in a way with less latency and less bandwidth, as NCCL's protocol LL
+// does: 0.6 instead of 3.4 us by NVLink and 2.7 instead of 14 by network, at a quarter of the
+// bandwidth. [NCCL, src/graph/tuning.cc]
+constexpr double kSmallLatency = 0.18, kSmallBandwidth = 0.25;
+// The part of the bandwidth that a tree reaches. [the same]
+constexpr double kTreePart = 0.9;
+
+double number(size_t count) { return static_cast<double>(count); }
+
+// Returns the seconds for bytes at a rate after a latency, in the faster of both ways.
+double seconds_of(double latency, double bytes, double rate) {
+  return std::min(latency + bytes / rate,
+                  kSmallLatency * latency + bytes / (kSmallBandwidth * rate));
+}
+
+// Returns the rate at which each device of a group sends to others of its node.
+double node_rate(const Cluster& cluster, const GroupPlace& place) {
+  const double rate = cluster.node_link.rate();
+  if (!cluster.node_link_shared) return rate;
+  return rate / number(place.ranks_per_node * place.groups_per_node);
+}
+
+// Returns the rate at which a group sends from one of its nodes to others. A rank uses one adapter.
+double network_rate(const Cluster& cluster, const GroupPlace& place) {
+  const double nics = number(cluster.nics_per_node);
+  const double used = std::min(number(place.ranks_per_node), nics);
+  return cluster.network.rate() * std::min(used, nics / number(place.groups_per_node));
+}
+
+// Returns the rate of a ring or a tree, in which each byte leaves a node once.
+double stream_rate(const Cluster& cluster, const GroupPlace& place) {
+  if (place.num_nodes == 1) return node_rate(cluster, place);
+  const double network = network_rate(cluster, place);
+  return place.ranks_per_node > 1 ? std::min(node_rate(cluster, place), network) : network;
+}
+
+// Returns the latency of so many hops in nodes and between them.
+double hops(const Cluster& cluster, size_t in_nodes, size_t between) {
+  return number(in_nodes) * cluster.node_link.latency + number(between) * cluster.network.latency;
+}
+
+// Returns the seconds of one or two rounds of a ring, reduce_scatter and all_gather.
+double ring_seconds(const Cluster& cluster, const GroupPlace& place, double rounds, double bytes) {
+  const size_t num = place.num_ranks, nodes = place.num_nodes;
+  const double latency = rounds * hops(cluster, num - nodes, nodes - 1);
+  return seconds_of(latency, rounds * bytes, stream_rate(cluster, place));
+}
+
+// Returns the seconds of one or two ways through a tree, to the root and back.
+double tree_seconds(const Cluster& cluster, const GroupPlace& place, double ways, double bytes) {
+  const size_t depth = std::bit_width(place.num_nodes - 1);
+  const double latency = ways * hops(cluster, place.ranks_per_node - 1, depth);
+  return seconds_of(latency, ways * bytes, kTreePart * stream_rate(cluster, place));
+}
+
+// Each rank sends a part to every other one: those of its node by the link, the others by the
+// network, both at the same time.
+double all_to_all_seconds(const Cluster& cluster, const GroupPlace& place, double bytes) {
+  const double part = bytes / number(place.num_ranks);
+  const size_t near = place.ranks_per_node - 1, far = place.num_ranks - place.ranks_per_node;
+  const double in_node =
+      seconds_of(hops(cluster, near, 0), number(near) * part, node_rate(cluster, place));
+  if (far == 0) return in_node;
+  const double leaving = number(place.ranks_per_node * far) * part;
+  return std::max(in_node,
+                  seconds_of(hops(cluster, 0, far), leaving, network_rate(cluster, place)));
+}
+
+// Returns the seconds by the points that were measured, or 0 if there are none: proportional to the
+// bytes between a point and the next.
+double measured_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
+                        double bytes) {
+  const CollectivePoint* low = nullptr;
+  for (const CollectivePoint& p : cluster.collectives) {
+    if (p.collective != collective || p.num_ranks != place.num_ranks) continue;
+    if (p.bytes >= bytes) {
+      if (!low) return p.seconds;
+      const double part = (bytes - low->bytes) / (p.bytes - low->bytes);
+      return low->seconds + part * (p.seconds - low->seconds);
+    }
+    low = &p;
+  }
+  return low ? low->seconds * bytes / low->bytes : 0;
+}
+
+double formula_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
+                       double bytes) {
+  const double others = number(place.num_ranks - 1) / number(place.num_ranks) * bytes;
+  switch (collective) {
+    case Collective::all_reduce:
+      return std::min(ring_seconds(cluster, place, 2, others),
+                      tree_seconds(cluster, place, 2, bytes));
+    case Collective::reduce_scatter:
+    case Collective::all_gather:
+      return ring_seconds(cluster, place, 1, others);
+    case Collective::broadcast:
+    case Collective::reduce:
+      return std::min(ring_seconds(cluster, place, 1, bytes),
+                      tree_seconds(cluster, place, 1, bytes));
+    case Collective::all_to_all:
+      return all_to_all_seconds(cluster, place, bytes);
+    case Collective::barrier:
+      return formula_seconds(cluster, Collective::all_reduce, place, 0);
+    case Collective::send:
+    case Collective::recv:
+      break;
+  }
+  fail("collective_seconds: a message is no collective");
+}
+
+}  // namespace
+
+GroupPlace place_of(const Cluster& cluster, std::span<const size_t> world_ranks,
+                    size_t groups_per_node) {
+  std::vector<size_t> nodes;
+  for (size_t rank : world_ranks) nodes.push_back(cluster.node_of(rank));
+  std::ranges::sort(nodes);
+  GroupPlace place = {.num_ranks = nodes.size(),
+                      .num_nodes = 0,
+                      .ranks_per_node = 0,
+                      .groups_per_node = groups_per_node};
+  for (auto begin = nodes.begin(); begin != nodes.end();) {
+    const auto end = std::upper_bound(begin, nodes.end(), *begin);
+    place.ranks_per_node = std::max(place.ranks_per_node, static_cast<size_t>(end - begin));
+    ++place.num_nodes;
+    begin = end;
+  }
+  return place;
+}
+
+double collective_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
+                          double payload_bytes) {
+  if (place.num_ranks <= 1) return 0;
+  if (!cluster.collectives.empty() && place.num_nodes == 1) {
+    const double seconds = measured_seconds(cluster, collective, place, payload_bytes);
+    if (seconds > 0) return seconds;
+  }
+  return cluster.call_seconds + formula_seconds(cluster, collective, place, payload_bytes);
+}
+
+double message_seconds(const Cluster& cluster, size_t from_rank, size_t to_rank, double bytes) {
+  const bool near = cluster.node_of(from_rank) == cluster.node_of(to_rank);
+  const Link& link = near ? cluster.node_link : cluster.network;
+  return cluster.call_seconds + seconds_of(link.latency, bytes, link.rate());
+}
+
+double copy_seconds(const Cluster& cluster, double bytes) {
+  return cluster.host_link.latency + bytes / cluster.host_link.rate();
+}
+
+}  // namespace ladder
