@@ -120,7 +120,7 @@ TEST_CASE("Ranks send along the pipeline, and a group is of its own axis") {
       pipeline->recv(stream, bytes(4), 0, {}).wait(stream);
     }
     stream.synchronize();
-    CHECK(host_time() == (rank % 2 == 0 ? 4.25 : 7.5));
+    CHECK(host_time() == (rank % 2 == 0 ? 4.25 : 7.25));
   });
 }
 
