@@ -21,9 +21,6 @@
 namespace ladder {
 namespace {
 
-// The first step begins with empty queues, so the second one is reported.
-constexpr int kSteps = 2;
-
 ProcessGrid grid_of(const Program& program, size_t num_ranks, size_t rank) {
   return program.arrange ? program.arrange(num_ranks, rank)
                          : ProcessGrid{.data_size = num_ranks, .rank = rank};
@@ -43,50 +40,57 @@ struct Rank {
   std::optional<Trace> trace;
 };
 
-class VirtualRun {
- public:
-  VirtualRun(const Program& program, const RunConfig& config, const Cluster& cluster,
-             size_t num_ranks)
-      : program_(program),
-        config_(config),
-        corpus_(open_corpus(config)),
-        times_(cluster, num_ranks),
-        engine_(times_, num_ranks),
-        breakdown_(num_ranks) {
-    for (size_t rank = 0; rank < num_ranks; ++rank) {
-      ranks_.push_back(std::make_unique<Rank>(config, grid_of(program, num_ranks, rank)));
-    }
-    engine_.set_observer([this](const Span& span) { observe(span); });
-  }
+}  // namespace
 
-  std::string header(const std::string& communication) const;
-  void run();
-  std::string report(bool breakdown) const;
-  void write_trace() const;
+struct VirtualRun::State {
+  State(const Program& program_, const RunConfig& config_, const Cluster& cluster, size_t num_ranks)
+      : program(program_),
+        config(config_),
+        corpus(open_corpus(config)),
+        times(cluster, num_ranks),
+        engine(times, num_ranks),
+        breakdown(num_ranks) {}
 
- private:
   void run_rank(size_t number);
-  void take_steps(Rank& rank, const TrainerContext& context, const Communicator& world);
+  void take_step(Rank& rank, const TrainerContext& context, const Communicator& world);
   void observe(const Span& span);
-  const Rank& fullest() const;
+  SimulatedStep result() const;
 
-  const Program& program_;
-  const RunConfig& config_;
-  Corpus corpus_;
-  ClusterTimes times_;
-  Engine engine_;
-  Breakdown breakdown_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
-  size_t out_of_memory_ = 0;  // the rank that has none left
+  const Program& program;
+  RunConfig config;
+  Corpus corpus;
+  ClusterTimes times;
+  Engine engine;
+  Breakdown breakdown;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  SimulatedStep step;
+  size_t out_of_memory = 0;  // the rank that has none left
 };
 
-std::string VirtualRun::header(const std::string& communication) const {
+VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cluster& cluster,
+                       size_t num_ranks) {
+  check_devices(cluster, num_ranks);
+  state_ = std::make_unique<State>(program, config, cluster, num_ranks);
+  State& s = *state_;
+  s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
+  if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
+  s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)];
+  for (size_t rank = 0; rank < num_ranks; ++rank) {
+    s.ranks.push_back(std::make_unique<Rank>(s.config, grid_of(program, num_ranks, rank)));
+  }
+  s.engine.set_observer([&s](const Span& span) { s.observe(span); });
+}
+
+VirtualRun::~VirtualRun() = default;
+
+std::string VirtualRun::header() const {
+  const State& s = *state_;
   // The stages of a pipeline differ in what they need, and little else does.
   NeededMemory needed;
-  const ProcessGrid& grid = ranks_.front()->grid;
+  const ProcessGrid& grid = s.ranks.front()->grid;
   for (size_t stage = 0; stage < grid.pipeline_size; ++stage) {
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
-    const Prediction prediction = predict(program_, config_, ranks_[rank]->grid);
+    const Prediction prediction = predict(s.program, s.config, s.ranks[rank]->grid);
     if (prediction.device.total() > needed.device.total()) {
       needed.device = prediction.device;
       needed.device_rank = rank;
@@ -96,64 +100,62 @@ std::string VirtualRun::header(const std::string& communication) const {
       needed.host_rank = rank;
     }
   }
-  return header_text(program_.lesson, config_, grid, corpus_, needed, communication) +
-         (program_.describe ? program_.describe(config_, grid) : "");
+  return header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
+         (s.program.describe ? s.program.describe(s.config, grid) : "");
 }
 
-void VirtualRun::run() {
+SimulatedStep VirtualRun::run() {
+  State& s = *state_;
   try {
-    engine_.run([this](size_t number) { run_rank(number); });
+    s.engine.run([&s](size_t number) { s.run_rank(number); });
   } catch (const OutOfMemory& error) {
-    const Prediction prediction = predict(program_, config_, ranks_[out_of_memory_]->grid);
-    throw Error(concat("rank ", out_of_memory_, ": ", error.what(), "\n",
-                       out_of_memory_text(error, config_, prediction)));
+    const Prediction prediction = predict(s.program, s.config, s.ranks[s.out_of_memory]->grid);
+    throw Error(concat("rank ", s.out_of_memory, ": ", error.what(), "\n",
+                       out_of_memory_text(error, s.config, prediction)));
   }
+  return s.step = s.result();
 }
 
-void VirtualRun::run_rank(size_t number) {
-  Rank& rank = *ranks_[number];
-  Stream stream(config_.device);
-  Communicator world(std::make_unique<SimulatedTransport>(engine_, rank.grid, config_.device));
+void VirtualRun::State::run_rank(size_t number) {
+  Rank& rank = *ranks[number];
+  Stream stream(config.device);
+  Communicator world(std::make_unique<SimulatedTransport>(engine, rank.grid, config.device));
   std::optional<GridGroups> groups;
-  if (program_.arrange) groups.emplace(world, rank.grid);
+  if (program.arrange) groups.emplace(world, rank.grid);
   const RankContext context = {rank.grid, world, groups ? &*groups : nullptr, &no_memory()};
-  const FullTensors full_tensors(rank.host, describe(config_.model), config_.accumulation(), world);
-  take_steps(rank,
-             {.config = config_,
-              .corpus = corpus_,
-              .device_memory = rank.device,
-              .host_memory = rank.host,
-              .stream = stream,
-              .ranks = &context},
-             world);
+  const FullTensors full_tensors(rank.host, describe(config.model), config.accumulation(), world);
+  take_step(rank,
+            {.config = config,
+             .corpus = corpus,
+             .device_memory = rank.device,
+             .host_memory = rank.host,
+             .stream = stream,
+             .ranks = &context},
+            world);
 }
 
-void VirtualRun::take_steps(Rank& rank, const TrainerContext& context, const Communicator& world) {
+void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
+                                  const Communicator& world) {
   const size_t number = rank.grid.rank;
   try {
-    const TrainerCalls trainer = program_.make(context);
-    for (int step = 1; step <= kSteps; ++step) {
-      const Time begin = Clock::now();
-      const double flops = engine_.product_flops(number);
-      if (step == kSteps) {
-        breakdown_.begin(number, seconds_between(Time(), begin));
-        if (!config_.trace.empty()) rank.trace.emplace();
-      }
-      trainer.step();
-      context.stream.synchronize();
-      rank.step_seconds = seconds_since(begin);
-      rank.product_flops = engine_.product_flops(number) - flops;
-    }
+    const TrainerCalls trainer = program.make(context);
+    const Time begin = Clock::now();
+    breakdown.begin(number, seconds_between(Time(), begin));
+    if (!config.trace.empty()) rank.trace.emplace();
+    trainer.step();
+    context.stream.synchronize();
+    rank.step_seconds = seconds_since(begin);
+    rank.product_flops = engine.product_flops(number);
     rank.traffic = world.ledger().entries();
   } catch (const OutOfMemory&) {
-    out_of_memory_ = number;
+    out_of_memory = number;
     throw;
   }
 }
 
-void VirtualRun::observe(const Span& span) {
-  breakdown_.add(span);
-  Rank& rank = *ranks_[span.rank];
+void VirtualRun::State::observe(const Span& span) {
+  breakdown.add(span);
+  Rank& rank = *ranks[span.rank];
   if (!rank.trace) return;
   const auto at = [](double seconds) {
     return Time(std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds)));
@@ -163,45 +165,52 @@ void VirtualRun::observe(const Span& span) {
                   at(span.begin), at(span.end));
 }
 
-const Rank& VirtualRun::fullest() const {
-  return **std::ranges::max_element(ranks_, {},
-                                    [](const auto& rank) { return rank->device.peak().total(); });
+SimulatedStep VirtualRun::State::result() const {
+  SimulatedStep taken;
+  double flops = 0;
+  for (const auto& rank : ranks) {
+    taken.seconds = std::max(taken.seconds, rank->step_seconds);
+    flops += rank->product_flops;
+    const bool is_fuller =
+        rank->device.peak().total() > ranks[taken.fullest]->device.peak().total();
+    if (is_fuller) taken.fullest = rank->grid.rank;
+  }
+  taken.device = ranks[taken.fullest]->device.peak();
+  taken.host = ranks[taken.fullest]->host.peak();
+  taken.tokens_per_second = tokens_per_second(config, 1e3 * taken.seconds);
+  const auto utilization = flops_utilization(config, ranks.size(), taken.tokens_per_second);
+  taken.model_utilization = utilization.value_or(0);
+  const double peak = config.peak_flops * static_cast<double>(ranks.size());
+  taken.hardware_utilization = flops / (peak * taken.seconds);
+  return taken;
 }
 
 std::string VirtualRun::report(bool breakdown) const {
-  double seconds = 0, flops = 0;
-  for (const auto& rank : ranks_) {
-    seconds = std::max(seconds, rank->step_seconds);
-    flops += rank->product_flops;
-  }
-  const double rate = tokens_per_second(config_, 1e3 * seconds);
-  const double peak = config_.peak_flops * static_cast<double>(ranks_.size());
+  const State& s = *state_;
   std::string text = format("\n  simulated step %.3f ms, %s tokens/s, MFU %.1f %%, HFU %.1f %%\n",
-                            1e3 * seconds, with_commas(static_cast<uint64_t>(rate)).c_str(),
-                            100 * flops_utilization(config_, ranks_.size(), rate).value_or(0),
-                            100 * flops / (peak * seconds));
+                            1e3 * s.step.seconds,
+                            with_commas(static_cast<uint64_t>(s.step.tokens_per_second)).c_str(),
+                            100 * s.step.model_utilization, 100 * s.step.hardware_utilization);
   text += "  Times are the cluster's model, not measured. Losses and norms have no value here.\n";
-  text += breakdown_.kinds_text(seconds);
-  if (breakdown) text += breakdown_.names_text(seconds);
-  const Rank& rank = fullest();
+  text += s.breakdown.kinds_text(s.step.seconds);
+  if (breakdown) text += s.breakdown.names_text(s.step.seconds);
+  const Rank& rank = *s.ranks[s.step.fullest];
   if (rank.grid.rank != 0) text += concat("\n  rank ", rank.grid.rank, ", which needs the most:\n");
-  const Prediction prediction = predict(program_, config_, rank.grid);
+  const Prediction prediction = predict(s.program, s.config, rank.grid);
   return text + memory_table(prediction, rank.device, rank.host) +
-         communication_table(prediction, rank.traffic, rank.grid, kSteps, 0, {});
+         communication_table(prediction, rank.traffic, rank.grid, 1, 0, {});
 }
 
 void VirtualRun::write_trace() const {
-  PartialFile file(config_.trace);
+  PartialFile file(state_->config.trace);
   const char* before = "{\"traceEvents\": [\n";
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    file.write(before + ranks_[rank]->trace->json(rank));
+  for (const auto& rank : state_->ranks) {
+    file.write(before + rank->trace->json(rank->grid.rank));
     before = ",\n";
   }
   file.write("\n]}\n");
   file.commit();
 }
-
-}  // namespace
 
 void run_virtual(const Program& program, const Options& options, const Job& job) {
   if (job.size() > 1) {
@@ -214,12 +223,8 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   RunConfig config = options.resolve(grid_of(program, num_ranks, 0));
   VirtualFlags::refuse_values(config);
   if (program.adjust) program.adjust(config);
-  config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
-  if (config.device_memory == 0) config.device_memory = cluster.device_memory;
-  config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)];
-  config.sample_tokens = 0;
   VirtualRun run(program, config, cluster, num_ranks);
-  print(run.header("simulated"));
+  print(run.header());
   run.run();
   if (!config.trace.empty()) run.write_trace();
   print(run.report(flags.breakdown));

@@ -1,18 +1,56 @@
-// A run of a lesson's trainer on the virtual device: all ranks in this process, on a simulated
+// A step of a lesson's trainer on the virtual device: all ranks in this process, on a simulated
 // clock.
 #pragma once
 
+#include <memory>
+#include <string>
+
+#include "common/cluster/cluster.h"
 #include "common/comm/job.h"
 #include "common/train/options.h"
 #include "common/train/program.h"
 
 namespace ladder {
 
-// Runs two steps of the program on the cluster that the flags name, as every rank of it would, and
-// prints the tables of a run for the second step: its time, memory, communication. Nothing is
-// computed. Memory is what the trainers allocate; times are the cluster's (common/virtual). Throws
-// UserError if the flags do not go together, and an Error if memory would run out or ranks wait for
-// each other for ever.
+// A step as it would be on a cluster.
+struct SimulatedStep {
+  double seconds = 0;
+  double tokens_per_second = 0;
+  // The operations of matrix products, as a fraction of what all devices can do in this time: those
+  // of the model's formula (flops_per_token()), and those that were called, with what is computed
+  // again.
+  double model_utilization = 0, hardware_utilization = 0;
+  size_t fullest = 0;      // the rank that needs most device memory
+  MemoryUse device, host;  // its peaks
+};
+
+// A VirtualRun lets every rank of a program take a step on a simulated cluster. Nothing is
+// computed. Memory is what the trainers allocate; times are the cluster's (common/virtual).
+class VirtualRun {
+ public:
+  // Throws UserError if the cluster is too small. REQUIRES: the program's adjust() has seen
+  // `config`; the program and the cluster outlive this object.
+  VirtualRun(const Program& program, const RunConfig& config, const Cluster& cluster,
+             size_t num_ranks);
+  ~VirtualRun();
+
+  // Returns the lines before training, with the memory that is predicted.
+  std::string header() const;
+  // Takes the step. Throws an Error if memory runs out, with a table of what is needed, or if ranks
+  // wait for each other for ever. Call it once.
+  SimulatedStep run();
+  // Returns the tables of the step, and that of all operations if `breakdown`. REQUIRES: run().
+  std::string report(bool breakdown) const;
+  // Writes --trace. REQUIRES: run().
+  void write_trace() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Runs what the flags say, and prints the header and the report. Throws UserError if flags do not
+// go together.
 void run_virtual(const Program& program, const Options& options, const Job& job);
 
 }  // namespace ladder
