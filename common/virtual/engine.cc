@@ -97,7 +97,7 @@ std::string Engine::deadlock() const {
 // Says who is missing, as in "rank 1 has not called pipeline recv from rank 0".
 std::string Engine::open_text(const GroupState& state, uint64_t channel, const Open& open) {
   const std::vector<size_t>& ranks = state.group.ranks;
-  const std::string& name = state.names[static_cast<size_t>(open.collective)];
+  const char* const name = state.names[static_cast<size_t>(open.collective)];
   if (channel == kAll) {
     return concat(open.missing, " of ", ranks.size(), " ranks have not called ", name, ", as rank ",
                   open.first, " has");
@@ -184,8 +184,10 @@ Engine::GroupId Engine::group(const std::string& key, const std::function<Group(
     state.group = make();
     state.port = model_.port_between(state.group.ranks);
     for (size_t collective = 0; collective < kNumCollectives; ++collective) {
-      state.names.push_back(concat(state.group.name, state.group.name.empty() ? "" : " ",
-                                   name_of(static_cast<Collective>(collective))));
+      // Groups along the same axis share their names.
+      const std::string name = concat(state.group.name, state.group.name.empty() ? "" : " ",
+                                      name_of(static_cast<Collective>(collective)));
+      state.names[collective] = names_.insert(name).first->c_str();
     }
   }
   return found->second;
@@ -225,7 +227,7 @@ Engine::Open Engine::open(GroupState& state, Collective collective, size_t from,
   const Port port = message ? model_.port_between({ranks[from], ranks[to]}) : state.port;
   // A message has one name on both sides, and belongs to the one who sends.
   const Collective named = message ? Collective::send : collective;
-  const char* const name = state.names[static_cast<size_t>(named)].c_str();
+  const char* const name = state.names[static_cast<size_t>(named)];
   return {devices_.make_meeting(name, port, seconds, missing), missing, collective, bytes,
           running_};
 }

@@ -1,11 +1,13 @@
 // Runs a program's ranks in one process, on simulated time.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,7 +79,7 @@ class Engine final : public Simulation {
   struct GroupState {
     Group group;
     Port port;
-    std::vector<std::string> names;                    // of each collective
+    std::array<const char*, kNumCollectives> names{};  // of each collective
     std::map<uint64_t, size_t> num_calls;              // by channel and rank
     std::map<std::pair<uint64_t, size_t>, Open> open;  // by channel and number
   };
@@ -96,6 +98,7 @@ class Engine final : public Simulation {
   std::vector<Rank> ranks_;
   std::vector<DeviceType> device_of_;  // of each stream
   std::map<std::string, GroupId> ids_;
+  std::set<std::string> names_;  // of operations
   std::deque<GroupState> groups_;
   std::deque<size_t> ready_;  // ranks that can go on
   size_t running_ = 0;
