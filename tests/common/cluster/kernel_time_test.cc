@@ -118,7 +118,8 @@ TEST_CASE("time grows with the extents") {
 }
 
 // Products that others measured, in TFLOP/s.
-//   Fitted: the first two, with product_efficiency.
+//   Fitted: the first two with product_efficiency; the part of a tile's write that does not overlap
+//   with products is chosen with the next three and GPT-2, below, in view.
 //   Best shapes of stas00/ml-engineering, compute/accelerator, the maximum achievable matmul FLOPS.
 //   RTX 3060: zzc0721/torch-performance-test-data issue 131; the largest is fitted.
 TEST_CASE("products that others measured") {
