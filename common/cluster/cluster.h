@@ -33,14 +33,14 @@ struct KernelPoint {
   double seconds = 0;
 };
 struct MeasuredKernel {
-  std::string name;                 // as in KernelCall
-  std::vector<KernelPoint> points;  // by dtype, busy_ranks and work, in this order
+  std::string name = {};                 // as in KernelCall
+  std::vector<KernelPoint> points = {};  // by dtype, busy_ranks and work, in this order
 };
 
 // One measurement: how long a collective of so many payload bytes takes `num_ranks` ranks of a
 // node.
 struct CollectivePoint {
-  Collective collective;
+  Collective collective = Collective::all_reduce;
   size_t num_ranks = 0;
   double bytes = 0;
   double seconds = 0;
@@ -49,9 +49,9 @@ struct CollectivePoint {
 // `num_nodes` equal nodes with `devices_per_node` devices each. A rank has one device. Ranks fill
 // the nodes in order. Seconds, bytes, and operations or bytes a second.
 struct Cluster {
-  std::string name;     // "a100-80x8x64", or the path of its file
-  std::string device;   // "NVIDIA A100 SXM 80 GB"
-  bool is_cpu = false;  // the ranks of a node share its cores, and the device is the host
+  std::string name = {};    // "a100-80x8x64", or the path of its file
+  std::string device = {};  // "NVIDIA A100 SXM 80 GB"
+  bool is_cpu = false;      // the ranks of a node share its cores, and the device is the host
   size_t devices_per_node = 1, num_nodes = 1;
 
   // A device. On a CPU the rates are those of a node, which its busy ranks share.
@@ -68,23 +68,23 @@ struct Cluster {
   double memory_efficiency = 0;
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.
-  Link node_link;
+  Link node_link = {};
   bool node_link_shared = false;
   // From node to node: each of a node's `nics_per_node` adapters is such a link.
-  Link network;
+  Link network = {};
   size_t nics_per_node = 1;
   double call_seconds = 0;  // what a collective or a message takes before its first byte moves
   // The part of a device's compute that a collective takes while it runs.
   double node_compute_share = 0, network_compute_share = 0;
 
   // The host of a node, which its devices share, and the link of each device to it.
-  Link host_link;
+  Link host_link = {};
   size_t host_memory = 0;
   double host_memory_bandwidth = 0, host_memory_efficiency = 0, host_flops = 0;
 
   // What was measured, sorted by name; it wins over the formulas. Empty: formulas alone.
-  std::vector<MeasuredKernel> kernels;
-  std::vector<CollectivePoint> collectives;
+  std::vector<MeasuredKernel> kernels = {};
+  std::vector<CollectivePoint> collectives = {};
 
   size_t num_devices() const { return devices_per_node * num_nodes; }
   size_t node_of(size_t rank) const { return rank / devices_per_node; }

@@ -10,19 +10,22 @@
 namespace ladder {
 namespace {
 
-// A small message may be sent in a way with less latency and less bandwidth, as NCCL's protocol LL
-// does: 0.6 instead of 3.4 us by NVLink and 2.7 instead of 14 by network, at a quarter of the
-// bandwidth. [NCCL, src/graph/tuning.cc]
-constexpr double kSmallLatency = 0.18, kSmallBandwidth = 0.25;
-// The part of the bandwidth that a tree reaches. [the same]
-constexpr double kTreePart = 0.9;
+// What follows is from NCCL's own model of its algorithms, src/graph/tuning.cc.
+// A small message may be sent in a way with less latency and less bandwidth (the protocol LL): in a
+// node 0.6 instead of 3.4 us; between nodes 5 instead of 14 us, and 1.8 times as much in the nodes.
+constexpr double kSmallLatency = 0.18, kSmallLatencyBetween = 0.35, kSmallBandwidth = 0.25;
+// A tree reaches this part of the bandwidth. Its messages are pieces of 256 KB, which make each of
+// its hops longer by the first constant in a node and by the second one between nodes.
+constexpr double kTreePart = 0.9, kPieceSeconds = 22e-6, kPieceSecondsBetween = 44e-6;
 
 double number(size_t count) { return static_cast<double>(count); }
 
-// Returns the seconds for bytes at a rate after a latency, in the faster of both ways.
-double seconds_of(double latency, double bytes, double rate) {
-  return std::min(latency + bytes / rate,
-                  kSmallLatency * latency + bytes / (kSmallBandwidth * rate));
+// Returns the seconds for bytes at a rate after a latency: the less of the way for large messages,
+// to whose latency `pieces` is added, and of the way for small ones.
+double seconds_of(double latency, double bytes, double rate, bool between, double pieces = 0) {
+  const double small = between ? kSmallLatencyBetween : kSmallLatency;
+  return std::min(latency + pieces + bytes / rate,
+                  small * latency + bytes / (kSmallBandwidth * rate));
 }
 
 // Returns the rate at which each device of a group sends to others of its node.
@@ -55,14 +58,15 @@ double hops(const Cluster& cluster, size_t in_nodes, size_t between) {
 double ring_seconds(const Cluster& cluster, const GroupPlace& place, double rounds, double bytes) {
   const size_t num = place.num_ranks, nodes = place.num_nodes;
   const double latency = rounds * hops(cluster, num - nodes, nodes - 1);
-  return seconds_of(latency, rounds * bytes, stream_rate(cluster, place));
+  return seconds_of(latency, rounds * bytes, stream_rate(cluster, place), nodes > 1);
 }
 
 // Returns the seconds of one or two ways through a tree, to the root and back.
 double tree_seconds(const Cluster& cluster, const GroupPlace& place, double ways, double bytes) {
-  const size_t depth = std::bit_width(place.num_nodes - 1);
-  const double latency = ways * hops(cluster, place.ranks_per_node - 1, depth);
-  return seconds_of(latency, ways * bytes, kTreePart * stream_rate(cluster, place));
+  const size_t chain = place.ranks_per_node - 1, depth = std::bit_width(place.num_nodes - 1);
+  const double pieces = number(chain) * kPieceSeconds + number(depth) * kPieceSecondsBetween;
+  return seconds_of(ways * hops(cluster, chain, depth), ways * bytes,
+                    kTreePart * stream_rate(cluster, place), place.num_nodes > 1, ways * pieces);
 }
 
 // Each rank sends a part to every other one: those of its node by the link, the others by the
@@ -71,11 +75,11 @@ double all_to_all_seconds(const Cluster& cluster, const GroupPlace& place, doubl
   const double part = bytes / number(place.num_ranks);
   const size_t near = place.ranks_per_node - 1, far = place.num_ranks - place.ranks_per_node;
   const double in_node =
-      seconds_of(hops(cluster, near, 0), number(near) * part, node_rate(cluster, place));
+      seconds_of(hops(cluster, near, 0), number(near) * part, node_rate(cluster, place), false);
   if (far == 0) return in_node;
   const double leaving = number(place.ranks_per_node * far) * part;
   return std::max(in_node,
-                  seconds_of(hops(cluster, 0, far), leaving, network_rate(cluster, place)));
+                  seconds_of(hops(cluster, 0, far), leaving, network_rate(cluster, place), true));
 }
 
 // Returns the seconds by the points that were measured, or 0 if there are none: proportional to the
@@ -153,7 +157,7 @@ double collective_seconds(const Cluster& cluster, Collective collective, const G
 double message_seconds(const Cluster& cluster, size_t from_rank, size_t to_rank, double bytes) {
   const bool near = cluster.node_of(from_rank) == cluster.node_of(to_rank);
   const Link& link = near ? cluster.node_link : cluster.network;
-  return cluster.call_seconds + seconds_of(link.latency, bytes, link.rate());
+  return cluster.call_seconds + seconds_of(link.latency, bytes, link.rate(), !near);
 }
 
 double copy_seconds(const Cluster& cluster, double bytes) {

@@ -25,14 +25,15 @@ GroupPlace place_of(const Cluster& cluster, std::span<const size_t> world_ranks,
 // the links but the other groups of GroupPlace. The payload is the bytes of the full vector
 // (wire_bytes() in common/grid/traffic.h). 0 for a group of one rank.
 //
-// A ring needs 2 (N-1) rounds for all_reduce and N-1 for reduce_scatter, all_gather, broadcast and
-// reduce; a tree, for all_reduce, broadcast and reduce, has twice or once the depth of the tree. In
-// a ring over M nodes, as NCCL builds it, data enters and leaves each node once, so M of N hops
-// pass through the network, and the slower of node link and network sets the rate. In a tree ranks
-// of a node are a chain, and nodes a binary tree. Messages go at full bandwidth, or with less
-// latency at a part of it, whatever is faster. In all_to_all each rank sends to each other rank.
-// A barrier is an all_reduce without bytes.
-// REQUIRES: neither send nor recv, which are message_seconds().
+// A ring has 2 (N-1) hops for an all_reduce, and N-1 for reduce_scatter, all_gather, broadcast and
+// reduce. In a ring over M nodes, as NCCL builds it, data leaves each node once: M-1 of N-1 hops
+// pass through the network, and the slower of node link and network sets the rate. A tree, in which
+// the ranks of a node are a chain and the nodes a binary tree, has fewer hops; it is for
+// all_reduce, broadcast and reduce. Small messages may have less latency and less bandwidth. The
+// fastest of all these is taken. In all_to_all each rank sends to each other one. A barrier is an
+// all_reduce without bytes. If the cluster has points measured for this collective on as many ranks
+// of one node, they are interpolated instead. REQUIRES: neither send nor recv, which are
+// message_seconds().
 double collective_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
                           double payload_bytes);
 

