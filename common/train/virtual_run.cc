@@ -75,6 +75,9 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
   s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)];
+  // Ranks share a machine's cores.
+  if (cluster.is_cpu)
+    s.config.peak_flops /= number_of(std::min(num_ranks, cluster.devices_per_node));
   for (size_t rank = 0; rank < num_ranks; ++rank) {
     s.ranks.push_back(std::make_unique<Rank>(s.config, grid_of(program, num_ranks, rank)));
   }
@@ -191,7 +194,12 @@ std::string VirtualRun::report(bool breakdown) const {
                             1e3 * s.step.seconds,
                             with_commas(static_cast<uint64_t>(s.step.tokens_per_second)).c_str(),
                             100 * s.step.model_utilization, 100 * s.step.hardware_utilization);
-  text += "  Times are the cluster's model, not measured. Losses and norms have no value here.\n";
+  text +=
+      "  Times are the cluster's model, not measured. Losses and norms have no value here. MFU "
+      "counts\n"
+      "  the model's formula, 6 N + 12 L C T for a token; HFU counts the products that were "
+      "called,\n"
+      "  recomputed ones too, and only those pairs of tokens that attention looks at.\n";
   text += s.breakdown.kinds_text(s.step.seconds);
   if (breakdown) text += s.breakdown.names_text(s.step.seconds);
   const Rank& rank = *s.ranks[s.step.fullest];
