@@ -16,6 +16,7 @@
 #include "common/train/report.h"
 #include "common/train/trace.h"
 #include "common/virtual/cluster_times.h"
+#include "common/virtual/lazy_memory.h"
 #include "common/virtual/transport.h"
 
 namespace ladder {
@@ -28,10 +29,10 @@ ProcessGrid grid_of(const Program& program, size_t num_ranks, size_t rank) {
 
 // What is known of one rank.
 struct Rank {
-  Rank(const RunConfig& config, const ProcessGrid& grid_)
+  Rank(const RunConfig& config, const ProcessGrid& grid_, MemorySource& host_memory)
       : grid(grid_),
         device(config.device, "device", config.device_memory, no_memory()),
-        host(DeviceType::cpu, "host", config.host_memory, no_memory()) {}
+        host(DeviceType::cpu, "host", config.host_memory, host_memory) {}
 
   ProcessGrid grid;
   Memory device, host;
@@ -62,6 +63,7 @@ struct VirtualRun::State {
   ClusterTimes times;
   Engine engine;
   Breakdown breakdown;
+  LazyMemory host_memory;
   std::vector<std::unique_ptr<Rank>> ranks;
   SimulatedStep step;
   size_t out_of_memory = 0;  // the rank that has none left
@@ -79,7 +81,8 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   if (cluster.is_cpu)
     s.config.peak_flops /= number_of(std::min(num_ranks, cluster.devices_per_node));
   for (size_t rank = 0; rank < num_ranks; ++rank) {
-    s.ranks.push_back(std::make_unique<Rank>(s.config, grid_of(program, num_ranks, rank)));
+    s.ranks.push_back(
+        std::make_unique<Rank>(s.config, grid_of(program, num_ranks, rank), s.host_memory));
   }
   s.engine.set_observer([&s](const Span& span) { s.observe(span); });
 }
@@ -150,6 +153,7 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
     rank.step_seconds = seconds_since(begin);
     rank.product_flops = engine.product_flops(number);
     rank.traffic = world.ledger().entries();
+    for (auto& [key, traffic] : rank.traffic) traffic.by_formula = true;  // nothing has moved
   } catch (const OutOfMemory&) {
     out_of_memory = number;
     throw;

@@ -132,6 +132,8 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
   copy(stream, rows_of(host_experts_, r, chosen_), experts);
   stream.synchronize();  // the host needs the choices, and its buffers have been copied by now
 
+  const bool is_simulated = Simulation::current() != nullptr;
+  if (is_simulated) choose_in_turn(elements<int32_t>(host_experts_, num_choices), e);
   const TensorView fractions = rows_of(host_fractions_, sizes.batch, e);
   b.routing = assign_slots(elements<int32_t>(host_slots_, num_choices),
                            elements<int32_t>(host_rows_, host_rows_.shape()[0]), fractions,
@@ -141,6 +143,9 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
   const TensorView own = counts.rows(ranks_.rank(), 1);
   std::copy(b.routing.kept.begin(), b.routing.kept.end(), own.as<int32_t>());
   ranks_.all_gather(stream, counts, own, {.purpose = Purpose::activation}).wait(stream);
+  for (size_t rank = 0; is_simulated && rank < ranks_.size(); ++rank) {  // all choose alike
+    std::copy(b.routing.kept.begin(), b.routing.kept.end(), counts.rows(rank, 1).as<int32_t>());
+  }
   b.arrival = order_arrivals(elements<int32_t>(host_grouped_, host_grouped_.shape()[0]),
                              elements<int32_t>(host_arrived_, host_arrived_.shape()[0]),
                              elements<const int32_t>(host_counts_, counts.num_elements()),

@@ -12,6 +12,12 @@ size_t expert_capacity(size_t tokens, size_t chosen, size_t num_experts, double 
   return static_cast<size_t>(std::ceil(factor * share));
 }
 
+void choose_in_turn(std::span<int32_t> experts, size_t num_experts) {
+  for (size_t i = 0; i < experts.size(); ++i) {
+    experts[i] = static_cast<int32_t>(i % num_experts);
+  }
+}
+
 size_t Routing::num_slots() const { return std::accumulate(kept.begin(), kept.end(), size_t{0}); }
 
 Routing assign_slots(std::span<int32_t> slots, std::span<int32_t> rows, TensorView fractions,

@@ -22,6 +22,10 @@ struct RoutingSizes {
 // [Fedus21 Switch, equation 3]
 size_t expert_capacity(size_t tokens, size_t chosen, size_t num_experts, double factor);
 
+// Sets choice i to expert i modulo E: what tokens choose on the virtual device, which computes no
+// probabilities.
+void choose_in_turn(std::span<int32_t> experts, size_t num_experts);
+
 struct Routing {
   std::vector<size_t> kept, dropped;  // by expert: its choices that have a slot, and those that
                                       // have none
