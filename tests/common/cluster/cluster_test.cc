@@ -1,8 +1,9 @@
 #include "common/cluster/cluster.h"
 
 #include <catch2/catch.hpp>
-#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "common/cluster/cluster_file.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -229,6 +230,15 @@ TEST_CASE("a wrong file is refused in one line") {
   CHECK(changed("ib-2x100g", "ib").starts_with("unknown network \"ib\"; expected eth or ib"));
   CHECK(refusal(R"({"like": "h1000"})").starts_with("unknown device \"h1000\"; known are a100-40"));
   CHECK(refusal(R"({"like": "h100", "kind": "cpu"})") == "\"kind\": is not that of like");
+}
+
+TEST_CASE("where sources are required, a number alone is refused") {
+  const auto join = [](Cluster&, const std::string&) {};
+  const nlohmann::json json = nlohmann::json::parse(kGpuFile);
+  CHECK(parse_cluster(json, {.place = "c", .join = join}).multiprocessors == 10);
+  CHECK_THROWS_WITH(
+      parse_cluster(json, {.place = "c", .sources_required = true, .join = join}),
+      "c: \"devices_per_node\": expected {\"value\": number, \"source\": text}, got 4");
 }
 
 TEST_CASE("wrong measurements are refused") {
