@@ -251,6 +251,13 @@ TEST_CASE("wrong measurements are refused") {
   CHECK(changed("\"k\": 10, ", "") == "\"k\": is missing");
   CHECK(changed("\"bytes\": 100, ", "")
             .starts_with("\"kernels\": expected m, n, k or flops or bytes in each, got {"));
+  CHECK(changed("\"bytes\": 50", "\"bytes\": 100") ==
+        "\"kernels\": two points of \"gelu_forward\" have the same work");
+  CHECK(changed("\"bytes\": 50", "\"flops\": 50") ==
+        "\"kernels\": \"gelu_forward\" has points in flops and points in bytes");
+  const std::string point = R"({"name": "all_reduce", "ranks": 2, "bytes": 8, "seconds": 1e-6})";
+  CHECK(changed(point, point + ", " + point) ==
+        "\"collectives\": two points have the same name, ranks and bytes");
   CHECK(changed("\"dtype\": \"fp32\"", "\"dtype\": \"fp8\"") == "\"dtype\": \"fp8\" is none");
   CHECK(changed("\"seconds\": 0.1", "\"seconds\": 0") ==
         "\"seconds\": expected a number above 0, got 0");
