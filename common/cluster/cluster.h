@@ -23,15 +23,17 @@ struct Link {
 };
 
 // One measurement: how long a kernel takes on each of `busy_ranks` ranks of a node that call it at
-// the same time. Its work are the extents of its matrix product, else the FLOPs of its products if
-// it has any, else the bytes it moves, as Cost counts them (kernels/runtime/cost.h).
+// the same time. Its work is given by the extents of its matrix product, by the FLOPs of its
+// products or by the bytes that it moves, as Cost counts them (kernels/runtime/cost.h).
 struct KernelPoint {
   DType dtype = DType::fp32;
   size_t busy_ranks = 1;
   size_t m = 0, n = 0, k = 0;
-  double work = 0;  // FLOPs or bytes; 0 if there are extents
+  double work = 0;        // 0 if there are extents
+  bool in_flops = false;  // whether that are FLOPs, and not bytes
   double seconds = 0;
 };
+// A kernel's points. Those with work have it all in FLOPs or all in bytes, and no two are alike.
 struct MeasuredKernel {
   std::string name = {};                 // as in KernelCall
   std::vector<KernelPoint> points = {};  // by dtype, busy_ranks and work, in this order

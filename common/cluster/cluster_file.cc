@@ -112,12 +112,31 @@ KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
     point.k = whole(number_in(json, "k", Range::count, context));
   } else {
     point.work = number_in(json, flops ? "flops" : "bytes", Range::rate, context);
+    point.in_flops = flops;
   }
   return point;
 }
 
-void parse_points(Cluster& cluster, const Json& json, ClusterFileContext context) {
-  context.sources_required = false;  // they have been measured together
+// Sorts the points of a kernel and throws if they do not fit together.
+void order(MeasuredKernel& kernel, const ClusterFileContext& context) {
+  auto& [name, points] = kernel;
+  const auto key = [](const KernelPoint& p) {
+    return std::tuple(p.dtype, p.busy_ranks, p.work, p.m, p.n, p.k);
+  };
+  std::ranges::sort(points, {}, key);
+  if (std::ranges::adjacent_find(points, {}, key) != points.end()) {
+    refuse(context, "kernels", "two points of ", quoted_name(name), " have the same work");
+  }
+  const auto num = [&](bool in_flops) {
+    return std::ranges::count_if(
+        points, [&](const auto& p) { return p.work > 0 && p.in_flops == in_flops; });
+  };
+  if (num(true) > 0 && num(false) > 0) {
+    refuse(context, "kernels", quoted_name(name), " has points in flops and points in bytes");
+  }
+}
+
+void parse_kernels(Cluster& cluster, const Json& json, const ClusterFileContext& context) {
   for (const Json& object : objects_of(json, "kernels", context)) {
     const std::string name = text_of(object, "name", context);
     auto kernel = std::ranges::lower_bound(cluster.kernels, name, {}, &MeasuredKernel::name);
@@ -126,11 +145,10 @@ void parse_points(Cluster& cluster, const Json& json, ClusterFileContext context
     }
     kernel->points.push_back(kernel_point(object, context));
   }
-  for (MeasuredKernel& kernel : cluster.kernels) {
-    std::ranges::sort(kernel.points, {}, [](const KernelPoint& p) {
-      return std::tuple(p.dtype, p.busy_ranks, p.work, p.m, p.n, p.k);
-    });
-  }
+  for (MeasuredKernel& kernel : cluster.kernels) order(kernel, context);
+}
+
+void parse_collectives(Cluster& cluster, const Json& json, const ClusterFileContext& context) {
   constexpr std::array kCollectives = {Collective::all_reduce, Collective::reduce_scatter,
                                        Collective::all_gather, Collective::broadcast,
                                        Collective::reduce,     Collective::all_to_all,
@@ -143,9 +161,13 @@ void parse_points(Cluster& cluster, const Json& json, ClusterFileContext context
          .bytes = number_in(object, "bytes", Range::rate, context),
          .seconds = number_in(object, "seconds", Range::rate, context)});
   }
-  std::ranges::sort(cluster.collectives, {}, [](const CollectivePoint& p) {
+  const auto key = [](const CollectivePoint& p) {
     return std::tuple(p.collective, p.num_ranks, p.bytes);
-  });
+  };
+  std::ranges::sort(cluster.collectives, {}, key);
+  if (std::ranges::adjacent_find(cluster.collectives, {}, key) != cluster.collectives.end()) {
+    refuse(context, "collectives", "two points have the same name, ranks and bytes");
+  }
 }
 
 // On a CPU the device is the host.
@@ -189,7 +211,10 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
     if (!shared.is_boolean()) refuse(context, "node_link_shared", "expected true or false");
     cluster.node_link_shared = shared.get<bool>();
   }
-  parse_points(cluster, json, context);
+  ClusterFileContext measured = context;
+  measured.sources_required = false;  // all of them were measured together
+  parse_kernels(cluster, json, measured);
+  parse_collectives(cluster, json, measured);
   if (cluster.is_cpu) share_host(cluster);
   return cluster;
 }

@@ -81,8 +81,8 @@ double parse_number(const Json& json, const std::string& key, const ClusterFileC
                      value.contains("source") && value.at("value").is_number() &&
                      value.at("source").is_string() && value.at("source") != "";
   if (!right) {
-    refuse(context, key, "expected a number or {\"value\": number, \"source\": text}, got ",
-           shown(value));
+    refuse(context, key, "expected ", context.sources_required ? "" : "a number or ",
+           "{\"value\": number, \"source\": text}, got ", shown(value));
   }
   return value.at("value").get<double>();
 }

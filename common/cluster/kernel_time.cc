@@ -161,11 +161,12 @@ double product_by_points(std::span<const KernelPoint> points, const Cost& cost) 
 
 // Returns seconds by work between points, in logarithms: a straight line through the two nearest
 // ones. Outside of all points time grows with the work at most.
-double seconds_by_work(std::span<const KernelPoint> points, double work) {
-  const auto after = std::ranges::find_if(
-      points, [&](const KernelPoint& p) { return p.work > 0 && p.work >= work; });
+double seconds_by_work(std::span<const KernelPoint> points, const Cost& cost) {
   const auto first = std::ranges::find_if(points, [](const auto& p) { return p.work > 0; });
   if (first == points.end()) return 0;
+  const double work = first->in_flops ? cost.product_flops : cost.bytes();
+  const auto after =
+      std::find_if(first, points.end(), [&](const auto& p) { return p.work >= work; });
   if (points.end() - first == 1) return first->seconds * work / first->work;
   const auto high = std::clamp(after, first + 1, points.end() - 1), low = high - 1;
   double slope = std::log(high->seconds / low->seconds) / std::log(high->work / low->work);
@@ -181,8 +182,7 @@ double measured_seconds(const MeasuredKernel& kernel, const KernelCall& call, si
     const double seconds = product_by_points(points, call.cost);
     if (seconds > 0) return seconds;
   }
-  return seconds_by_work(points,
-                         call.cost.product_flops > 0 ? call.cost.product_flops : call.cost.bytes());
+  return seconds_by_work(points, call.cost);
 }
 
 double measured_seconds(const Cluster& cluster, const KernelCall& call, size_t busy_ranks) {

@@ -1,8 +1,9 @@
 #include "common/cluster/cluster.h"
 
 #include <catch2/catch.hpp>
-#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "common/cluster/cluster_file.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -231,6 +232,15 @@ TEST_CASE("a wrong file is refused in one line") {
   CHECK(refusal(R"({"like": "h100", "kind": "cpu"})") == "\"kind\": is not that of like");
 }
 
+TEST_CASE("where sources are required, a number alone is refused") {
+  const auto join = [](Cluster&, const std::string&) {};
+  const nlohmann::json json = nlohmann::json::parse(kGpuFile);
+  CHECK(parse_cluster(json, {.place = "c", .join = join}).multiprocessors == 10);
+  CHECK_THROWS_WITH(
+      parse_cluster(json, {.place = "c", .sources_required = true, .join = join}),
+      "c: \"devices_per_node\": expected {\"value\": number, \"source\": text}, got 4");
+}
+
 TEST_CASE("wrong measurements are refused") {
   const auto changed = [](const std::string& before, const std::string& after) {
     return refusal(with(kGpuFile, before, after));
@@ -241,6 +251,13 @@ TEST_CASE("wrong measurements are refused") {
   CHECK(changed("\"k\": 10, ", "") == "\"k\": is missing");
   CHECK(changed("\"bytes\": 100, ", "")
             .starts_with("\"kernels\": expected m, n, k or flops or bytes in each, got {"));
+  CHECK(changed("\"bytes\": 50", "\"bytes\": 100") ==
+        "\"kernels\": two points of \"gelu_forward\" have the same work");
+  CHECK(changed("\"bytes\": 50", "\"flops\": 50") ==
+        "\"kernels\": \"gelu_forward\" has points in flops and points in bytes");
+  const std::string point = R"({"name": "all_reduce", "ranks": 2, "bytes": 8, "seconds": 1e-6})";
+  CHECK(changed(point, point + ", " + point) ==
+        "\"collectives\": two points have the same name, ranks and bytes");
   CHECK(changed("\"dtype\": \"fp32\"", "\"dtype\": \"fp8\"") == "\"dtype\": \"fp8\" is none");
   CHECK(changed("\"seconds\": 0.1", "\"seconds\": 0") ==
         "\"seconds\": expected a number above 0, got 0");

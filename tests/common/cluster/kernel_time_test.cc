@@ -180,15 +180,16 @@ Cluster measured() {
   Cluster cluster = small_gpu();
   cluster.is_cpu = true;
   const DType fp32 = DType::fp32;
-  cluster.kernels = {{.name = "attention_forward", .points = {{.work = 1e6, .seconds = 1}}},
-                     {.name = "gelu_forward",
-                      .points = {{.work = 100, .seconds = 1e-3},
-                                 {.work = 10000, .seconds = 4e-3},
-                                 {.work = 20000, .seconds = 16e-3},
-                                 {.dtype = fp32, .busy_ranks = 2, .work = 100, .seconds = 5e-3}}},
-                     {.name = "matmul",
-                      .points = {{.m = 64, .n = 64, .k = 64, .seconds = 1e-3},
-                                 {.m = 64, .n = 64, .k = 1024, .seconds = 8e-3}}}};
+  cluster.kernels = {
+      {.name = "attention_forward", .points = {{.work = 1e6, .in_flops = true, .seconds = 1}}},
+      {.name = "gelu_forward",
+       .points = {{.work = 100, .seconds = 1e-3},
+                  {.work = 10000, .seconds = 4e-3},
+                  {.work = 20000, .seconds = 16e-3},
+                  {.dtype = fp32, .busy_ranks = 2, .work = 100, .seconds = 5e-3}}},
+      {.name = "matmul",
+       .points = {{.m = 64, .n = 64, .k = 64, .seconds = 1e-3},
+                  {.m = 64, .n = 64, .k = 1024, .seconds = 8e-3}}}};
   return cluster;
 }
 
