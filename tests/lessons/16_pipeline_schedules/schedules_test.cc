@@ -145,6 +145,31 @@ TEST_CASE("stages of any cost and slow messages cannot make a schedule stop") {
       [&](const Size& size) { REQUIRE_NOTHROW(simulate(schedule_of(size), costs, Links::many)); });
 }
 
+// The most micro-batches that a stage has between the beginning of the half for the input and the
+// end of that for the weights, each chunk counted.
+size_t most_in_halves(const StageSchedule& stage) {
+  size_t now = 0, most = 0;
+  for (const Action& action : stage) {
+    if (action.kind == backward_input) most = std::max(most, ++now);
+    if (action.kind == backward_weight) --now;
+  }
+  return most;
+}
+
+// This is why --recompute is refused with them: what the first half computes again has to be held
+// until the second one.
+TEST_CASE("the last stage has nearly all its micro-batches between the halves of backward") {
+  for (size_t p = 2; p <= 8; ++p) {
+    for (size_t m = 2 * p; m <= 32; m += 5) {
+      CAPTURE(p, m);
+      const Size h1 = {Order::zb_h1, placement_of(Order::zb_h1, p, 1), m};
+      CHECK(most_in_halves(schedule_of(h1).back()) == p);  // of p slots
+      const Size v = {Order::zb_v, placement_of(Order::zb_v, p, 2), m};
+      CHECK(most_in_halves(schedule_of(v).back()) == 2 * p - 1);  // of 2 p
+    }
+  }
+}
+
 // Changes one action of a schedule. Returns false if it changed nothing.
 bool damage(Schedule& schedule, std::mt19937& random) {
   const auto draw = [&](size_t count) { return static_cast<size_t>(random() % count); };
