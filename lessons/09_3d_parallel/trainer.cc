@@ -40,13 +40,16 @@ ChunkPlan checked_plan(const RunConfig& config, const ProcessGrid& grid, const T
     check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
   }
   const auto bytes = [&](const ChunkPlan& plan, size_t stage, size_t num_slots) {
+    size_t most = 0;
     ProcessGrid there = grid;
-    there.rank = 0;  // on the other axes the first rank has most rows and tokens
-    there.rank = there.rank_at(Axis::pipeline, stage);
-    Rehearsal rehearsal(config, there);
-    const ChunkStage at = stage_at(config, there, plan, flags);
-    const RankMemory memory(rehearsal.context(), at, flags, num_slots);
-    return rehearsal.device_peak().total();
+    for (there.rank = 0; there.rank < grid.world_size(); ++there.rank) {
+      if (there.place(Axis::pipeline) != stage || there.place(Axis::data) != 0) continue;
+      Rehearsal rehearsal(config, there);
+      const ChunkStage at = stage_at(config, there, plan, flags);
+      const RankMemory memory(rehearsal.context(), at, flags, num_slots);
+      most = std::max(most, rehearsal.device_peak().total());
+    }
+    return most;
   };
   return plan_chunks(config, grid, flags.pipeline, bytes);
 }
