@@ -108,7 +108,7 @@ TEST_CASE("09: auto keeps to the memory of a rank, and says how little is too li
   const size_t least = std::stoul(refused.err.substr(refused.err.find(before) + before.size()));
   const ProcessResult result = run_ranks(8, run + Flags{std::to_string(least)});
   require_success(result);
-  CHECK_THAT(result.out, Contains("bubble of auto") && !Contains("differs"));
+  CHECK_THAT(result.out, Contains("auto: bubble") && !Contains("differs"));
   check_user_error(run_ranks(8, run + Flags{std::to_string(least - 1)}), {"no schedule"});
 }
 
