@@ -102,6 +102,26 @@ TEST_CASE("with enough micro-batches the bubbles are the papers'") {
   CHECK(bubble(Order::zb_v, 2) == 1.5);
 }
 
+// The numbers of the README's first exercise.
+TEST_CASE("with messages of a quarter of a forward ZB-H1 is faster than ZB-V") {
+  const size_t p = 8, m = 16;
+  const auto time = [&](Order order, double message) {
+    const ChunkPlacement at = placement_of(order, p, 2);
+    const double part = 1.0 / static_cast<double>(at.num_chunks);
+    const std::vector<PartTimes> times(at.num_parts(), {part, part, part});
+    const Schedule schedule = complete(make_work(order, at, m), at, false);
+    return extent_of(simulate(schedule, costs_of(at, times, message), Links::many)).length();
+  };
+  CHECK(time(Order::one_f_one_b, 0) == 69);
+  CHECK(time(Order::interleaved, 0) == 58.5);
+  CHECK(time(Order::zb_h1, 0) == 55);
+  CHECK(time(Order::zb_v, 0) == 51.5);
+  CHECK(time(Order::one_f_one_b, 0.25) == 79.75);
+  CHECK(time(Order::interleaved, 0.25) == 76);
+  CHECK(time(Order::zb_h1, 0.25) == 65.75);
+  CHECK(time(Order::zb_v, 0.25) == 68.5);
+}
+
 TEST_CASE("1F1B is lesson 08's") {
   for (size_t p = 1; p <= 8; ++p) {
     for (size_t m = 1; m <= 32; ++m) {
