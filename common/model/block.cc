@@ -118,37 +118,51 @@ void block_backward_input(Stream& stream, TensorView d_residual, const UnitView&
                           const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
                           const BlockWorkspace& workspace, const TensorParallel& tensor,
                           const ContextParallel& context) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide;
+  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const TensorView d_norm = tensor.own_rows(narrow, d_residual.shape()[0]);
   const TensorView logsumexp = a[A::logsumexp];
-  check(d_residual.shape() == narrow.shape(), "block_backward_input: not all rows");
   copy(stream, a[A::out], d_residual);  // the next block has read it in its own backward
-  linear_backward_input(stream, wide, d_residual, w[P::mlp_proj_weight]);
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
+  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
   gelu_backward(stream, a[A::fc], wide, a[A::fc]);
   linear_backward_input(stream, narrow, a[A::fc], w[P::fc_weight]);
   tensor.enter_backward(stream, narrow).wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], narrow, a[A::middle],
+  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_norm, a[A::middle],
                      w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
   copy(stream, a[A::middle], d_residual);
   const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
-  linear_backward_input(stream, dattention, d_residual, w[P::attn_proj_weight]);
+  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room);
+  linear_backward_input(stream, dattention, d_middle, w[P::attn_proj_weight]);
   context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
                    by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
                    logsumexp, by_sequence(a[A::qkv], logsumexp));
   copy(stream, a[A::qkv], dqkv);
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
   tensor.enter_backward(stream, narrow).wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], narrow, in,
+  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_norm, in,
                      w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
 }
 
-void block_backward_weight(Stream& stream, const UnitView& g, const BlockActivations& a) {
-  linear_backward_weight(stream, g[P::mlp_proj_weight], g[P::mlp_proj_bias], a[A::out], a[A::gelu]);
-  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], a[A::fc], a[A::ln_2]);
-  linear_backward_weight(stream, g[P::attn_proj_weight], g[P::attn_proj_bias], a[A::middle],
-                         a[A::attention]);
-  linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], a[A::qkv], a[A::ln_1]);
+void block_backward_weight(Stream& stream, const UnitView& g, const BlockActivations& a,
+                           const BlockWorkspace& workspace, const TensorParallel& tensor) {
+  // A layer whose weight is split by rows: its bias is added to the rows of this rank alone.
+  const auto add_leaving = [&](P::Index weight, P::Index bias, A::Index d_out, A::Index in) {
+    const ConstTensorView d_all = tensor.leave_backward(stream, a[d_out], workspace.gathered);
+    linear_backward_weight(stream, g[weight], {}, d_all, a[in]);
+    bias_backward(stream, g[bias], a[d_out]);
+  };
+  // A layer whose weight is split by columns.
+  const auto add_entering = [&](P::Index weight, P::Index bias, A::Index d_out, A::Index in) {
+    TensorParallel::Coming rows = tensor.enter_again(stream, a[in], workspace.gathered);
+    rows.work.wait(stream);
+    linear_backward_weight(stream, g[weight], g[bias], a[d_out], rows.rows);
+  };
+  add_leaving(P::mlp_proj_weight, P::mlp_proj_bias, A::out, A::gelu);
+  add_entering(P::fc_weight, P::fc_bias, A::fc, A::ln_2);
+  add_leaving(P::attn_proj_weight, P::attn_proj_bias, A::middle, A::attention);
+  add_entering(P::attn_weight, P::attn_bias, A::qkv, A::ln_1);
 }
 
 }  // namespace ladder

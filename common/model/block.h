@@ -104,12 +104,14 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& gradi
 // those of the linear layers. For it the first half writes the gradients of the linear layers'
 // outputs over activations that backward has used up: `out`, `fc`, `middle` and `qkv`. So the
 // halves need no memory of their own, but a micro-batch's activations stay in use until the second
-// half. [Qi23] REQUIRES: this rank has all rows of the residual stream.
+// half. If ranks split the rows of the residual stream, both halves gather the rows of the two
+// gradients that are split, since there is no room to keep them. [Qi23]
 void block_backward_input(Stream& stream, TensorView d_residual, const UnitView& gradients,
                           const BlockActivations& activations, ConstTensorView in,
                           const ConstUnitView& weights, const BlockWorkspace& workspace,
                           const TensorParallel& tensor, const ContextParallel& context);
 void block_backward_weight(Stream& stream, const UnitView& gradients,
-                           const BlockActivations& activations);
+                           const BlockActivations& activations, const BlockWorkspace& workspace,
+                           const TensorParallel& tensor);
 
 }  // namespace ladder

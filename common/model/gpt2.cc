@@ -234,7 +234,7 @@ void Gpt2::backward_block(Stream& stream, const Operation& operation, const Acti
                           const Hooks& hooks) const {
   const BlockActivations block = a.block(operation.index);
   if (use.pass == Pass::backward_weight) {
-    return block_backward_weight(stream, gradient(use, hooks), block);
+    return block_backward_weight(stream, gradient(use, hooks), block, workspace.block(a), tensor_);
   }
   const TensorView d_residual = workspace.d_residual(a), in = a.block_input(operation.index);
   const UnitView gradients = gradient(use, hooks);

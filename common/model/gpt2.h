@@ -62,8 +62,7 @@ class Gpt2 {
   //
   // Backward may also run in two halves: `input` does all that d_residual needs, and `weight`, any
   // time later, adds the gradients that are left to add. In between the activations belong to the
-  // micro-batch; `input` overwrites some of them. REQUIRES, for halves: nothing is dropped, and
-  // this rank has all rows of the residual stream.
+  // micro-batch; `input` overwrites some of them. REQUIRES, for halves: nothing is dropped.
   void backward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 const TokenViews& tokens, const Hooks& hooks = {},
                 BackwardHalf half = BackwardHalf::both) const;

@@ -23,6 +23,7 @@ struct ChunkPlacement {
   size_t num_stages = 1, num_chunks = 1;  // num_chunks: of each stage
   bool is_v = false;
 
+  bool operator==(const ChunkPlacement&) const = default;
   size_t num_parts() const { return num_stages * num_chunks; }
   // Returns the part that is chunk `chunk` of the stage.
   size_t part_at(size_t stage, size_t chunk) const {

@@ -92,7 +92,9 @@ Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& 
     best = std::move(work);
     lowest = price;
   };
-  for (const GreedyRule& rule : all_rules()) consider(greedy_work(problem, rule));
+  for (const GreedyRule& rule : all_rules()) {
+    if (problem.splits || !rule.splits) consider(greedy_work(problem, rule));
+  }
   for (const Schedule& work : known) consider(work);
   if (best.empty()) return best;
   std::mt19937 random(1);
@@ -107,6 +109,15 @@ Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& 
     if (from != to && move_action(stage, from, to)) consider(std::move(work));
   }
   return best;
+}
+
+const Schedule& FoundWork::find(const ScheduleProblem& problem, const std::vector<Schedule>& known,
+                                size_t max_trials) {
+  for (const auto& [searched, work] : found_) {
+    if (searched == problem) return work;
+  }
+  found_.emplace_back(problem, find_work(problem, known, max_trials));
+  return found_.back().second;
 }
 
 }  // namespace ladder

@@ -1,6 +1,8 @@
 // Looks for a fast pipeline schedule, given how long everything takes and how much memory there is.
 #pragma once
 
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "common/schedule/build.h"
@@ -14,6 +16,9 @@ struct ScheduleProblem {
   std::vector<PartTimes> times;   // by part of the model
   double message = 0;             // the time of a message
   std::vector<size_t> max_slots;  // by stage: the micro-batches in flight for which there is memory
+  bool splits = true;             // whether backward may run in two halves
+
+  bool operator==(const ScheduleProblem&) const = default;
 };
 
 // Returns how long a step takes with this work; infinity if its stages wait for each other for
@@ -23,6 +28,7 @@ double time_of(const ScheduleProblem& problem, const Schedule& work);
 
 // Returns the fastest work that it finds, and among those that are equally fast the one with fewest
 // slots: no slower than any of `known` that fits into the memory.
+// REQUIRES: without problem.splits none of `known` has halves.
 // First it makes lists by itself, each by a rule: a stage does what it can do earliest, and halves
 // for the weights where it would wait otherwise. Then it moves single actions of the best list
 // forward or back, as long as that makes it faster. For each chunk, each kind of work goes through
@@ -31,5 +37,17 @@ double time_of(const ScheduleProblem& problem, const Schedule& work);
 // tries in the second part.
 Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
                    size_t max_trials);
+
+// FoundWork remembers what was found, so that no problem is searched twice.
+class FoundWork {
+ public:
+  // Returns find_work() of the arguments. REQUIRES: the same problem always comes with the same
+  // `known` and `max_trials`.
+  const Schedule& find(const ScheduleProblem& problem, const std::vector<Schedule>& known,
+                       size_t max_trials);
+
+ private:
+  std::deque<std::pair<ScheduleProblem, Schedule>> found_;
+};
 
 }  // namespace ladder

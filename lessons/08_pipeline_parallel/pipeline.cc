@@ -6,11 +6,7 @@ namespace ladder {
 
 void Pipeline::run(const Step& step) {
   const auto begin = Clock::now();
-  size_t last_backward = 0;
-  for (size_t i = 0; i < schedule_.size(); ++i) {
-    if (schedule_[i].kind == ActionKind::backward) last_backward = i;
-  }
-  for (size_t i = 0; i < schedule_.size(); ++i) run_action(schedule_[i], step, i == last_backward);
+  for (const Action& action : schedule_) run_action(action, step);
   activation_sent_.wait(context_.stream);
   gradient_sent_.wait(context_.stream);
   times_.all += seconds_since(begin);
@@ -18,7 +14,7 @@ void Pipeline::run(const Step& step) {
   is_first_step_ = false;
 }
 
-void Pipeline::run_action(const Action& action, const Step& step, bool is_last_backward) {
+void Pipeline::run_action(const Action& action, const Step& step) {
   Stream& stream = context_.stream;
   const size_t slot = action.slot;
   const auto begin = Clock::now();
@@ -27,7 +23,7 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
       return recv(groups_[Axis::pipeline], model_.input(slot), action.peer);
     case ActionKind::forward: {
       const size_t before = action.micro_batch * context_.config.micro_batch_size;
-      forward(Split::train, step.number, step.first_sequence + before, slot);
+      forward(Split::train, step.number, before, slot);
       if (layout_.has(OperationKind::classifier)) model_.classify(step.token_weight, {}, slot);
       times_.forward += seconds_since(begin);
       return;
@@ -41,7 +37,7 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
       return recv(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
     case ActionKind::backward:
       gradient_sent_.wait(stream);
-      model_.backward(is_last_backward ? step.last_backward : Hooks(), slot);
+      model_.backward({}, slot);
       times_.backward += seconds_since(begin);
       return;
     case ActionKind::backward_input:
@@ -53,7 +49,8 @@ void Pipeline::run_action(const Action& action, const Step& step, bool is_last_b
     case ActionKind::reduce_embedding:
       for (size_t unit : layout_.shared_units()) {
         groups_[Axis::embedding]
-            .all_reduce(stream, step.shared_gradient(unit), {.purpose = Purpose::gradient})
+            .all_reduce(stream, unit_in_flat(layout_, unit, step.gradients),
+                        {.purpose = Purpose::gradient})
             .wait(stream);
       }
       return;
@@ -68,12 +65,12 @@ void Pipeline::forward(Split split, int64_t step, size_t first_sequence, size_t 
   model_.forward({}, slot);
 }
 
-void Pipeline::evaluate(size_t batch, size_t first_sequence, size_t num_sequences) {
+void Pipeline::evaluate(size_t batch, size_t num_sequences) {
   Communicator& stages = groups_[Axis::pipeline];
   const size_t micro_batch_size = context_.config.micro_batch_size;
   for (size_t done = 0; done < num_sequences; done += micro_batch_size) {
     if (stages.rank() > 0) recv(stages, model_.input(0), stages.rank() - 1);
-    forward(Split::validation, static_cast<int64_t>(batch), first_sequence + done, 0);
+    forward(Split::validation, static_cast<int64_t>(batch), done, 0);
     if (stages.rank() + 1 < stages.size()) {
       send(stages, model_.output(0), stages.rank() + 1).wait(context_.stream);
     } else {

@@ -25,23 +25,20 @@ class Pipeline {
   // What run() needs to know of a step besides the schedule.
   struct Step {
     int64_t number;
-    size_t first_sequence;  // the first sequence of the global batch that this pipeline runs
-    double token_weight;    // the weight of one token's loss
-    Hooks last_backward;    // for the last micro-batch's backward, in which gradients become final
-    // Returns the gradient of a unit that the first and the last stage hold, which they sum.
-    std::function<TensorView(size_t unit)> shared_gradient;
+    double token_weight;   // the weight of one token's loss
+    TensorView gradients;  // the flat buffer: the first and the last stage sum units that both hold
   };
   // Runs all actions of the schedule. It adds the gradients of all micro-batches to the gradients
   // and, on the last stage, their losses to the model's total.
   void run(const Step& step);
   // Runs sequences of the validation split forward, and adds their losses on the last stage.
-  void evaluate(size_t batch, size_t first_sequence, size_t num_sequences);
+  void evaluate(size_t batch, size_t num_sequences);
 
   // Returns this stage's times, summed over all steps since the second one.
   const StageTimes& times() const { return times_; }
 
  private:
-  void run_action(const Action& action, const Step& step, bool is_last_backward);
+  void run_action(const Action& action, const Step& step);
   void forward(Split split, int64_t step, size_t first_sequence, size_t slot);
   void recv(Communicator& group, TensorView buffer, size_t from);
   Work send(Communicator& group, ConstTensorView buffer, size_t to);

@@ -34,8 +34,8 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
   for (const ModelPart& part : plan.parts)
     check_recompute(config.recompute, Layout(model, 1, part).count(OperationKind::block));
   const bool shares_units = !Layout(model, 1, plan.parts.back()).shared_units().empty();
-  plan.schedule = make_schedule(flags.schedule, grid.pipeline_size,
-                                config.num_micro_batches(grid.data_size), shares_units);
+  plan.schedule =
+      make_schedule(flags.schedule, grid.pipeline_size, config.num_micro_batches(1), shares_units);
   plan.name = name_of(flags.schedule);
   return plan;
 }
@@ -43,11 +43,7 @@ PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
 Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags)
     : plan(plan_pipeline(config, grid, flags)),
       index(grid.place(Axis::pipeline)),
-      layout(config.model, grid.data_size,
-             {.first = plan.parts[index].first,
-              .end = plan.parts[index].end,
-              .tensor_rank = grid.place(Axis::tensor),
-              .tensor_size = grid.tensor_size}) {}
+      layout(config.model, 1, plan.parts[index]) {}
 
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags) {

@@ -26,14 +26,8 @@ StepResult PipelineTrainer::step() {
   const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state_.step;
   fill(context_.stream, state_.gradients, 0);
-  const auto gradient = [&](size_t unit) {
-    return unit_in_flat(stage_.layout, unit, state_.gradients.view());
-  };
-  pipeline_.run({.number = state_.step,
-                 .first_sequence = 0,
-                 .token_weight = 1 / num_tokens,
-                 .last_backward = {},
-                 .shared_gradient = gradient});
+  pipeline_.run(
+      {.number = state_.step, .token_weight = 1 / num_tokens, .gradients = state_.gradients});
   const double loss = sum_over(world, model_.total_loss()) / num_tokens;  // only the last has any
   const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);
@@ -45,7 +39,7 @@ double PipelineTrainer::evaluate(size_t num_batches) {
   const RunConfig& config = context_.config;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
-    pipeline_.evaluate(batch, 0, config.global_batch_size);
+    pipeline_.evaluate(batch, config.global_batch_size);
     total += sum_over(context_.ranks->world, model_.total_loss());
   }
   return total / static_cast<double>(num_batches * config.tokens_per_step());

@@ -1,5 +1,6 @@
 #include "lessons/09_3d_parallel/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "common/train/prediction.h"
@@ -17,23 +18,59 @@ namespace {
 // Returns the run as it is along the other axes: the tokens that a rank of the context axis has of
 // each sequence are all there are.
 RunConfig with_tokens_of(size_t context_rank, RunConfig config, const ProcessGrid& grid,
-                         const ThreeDTrainer::Flags& flags) {
+                         const ThreeDFlags& flags) {
   config.model.sequence_length = flags.context.plan(config, grid).num_tokens(context_rank);
   return config;
 }
 
-Stage checked_stage(const RunConfig& config, const ProcessGrid& grid,
-                    const ThreeDTrainer::Flags& flags) {
+// Returns what a rank has of the plan.
+ChunkStage stage_at(const RunConfig& config, const ProcessGrid& grid, const ChunkPlan& plan,
+                    const ThreeDFlags& flags) {
+  const size_t stage = grid.place(Axis::pipeline);
+  const ModelPart split = {.tensor_rank = grid.place(Axis::tensor),
+                           .tensor_size = grid.tensor_size,
+                           .splits_tokens = flags.sequence_parallel};
+  return {plan, stage, plan.layouts(config.model, stage, split, grid.size(grid.replicas()))};
+}
+
+ChunkPlan checked_plan(const RunConfig& config, const ProcessGrid& grid, const ThreeDFlags& flags) {
   check_slices(config.model, grid.tensor_size);
-  Stage stage(config, grid, flags.pipeline);
   const size_t last = grid.context_size - 1;  // it has the fewest tokens
   if (flags.sequence_parallel) {
     check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
   }
-  ModelPart part = stage.layout.part();
-  part.splits_tokens = flags.sequence_parallel;
-  stage.layout = Layout(config.model, grid.size(grid.replicas()), part);
-  return stage;
+  const auto bytes = [&](const ChunkPlan& plan, size_t stage, size_t num_slots) {
+    size_t most = 0;
+    ProcessGrid there = grid;
+    for (there.rank = 0; there.rank < grid.world_size(); ++there.rank) {
+      if (there.place(Axis::pipeline) != stage || there.place(Axis::data) != 0) continue;
+      Rehearsal rehearsal(config, there);
+      const ChunkStage at = stage_at(config, there, plan, flags);
+      const RankMemory memory(rehearsal.context(), at, flags, num_slots);
+      most = std::max(most, rehearsal.device_peak().total());
+    }
+    return most;
+  };
+  return plan_chunks(config, grid, flags.pipeline, bytes);
+}
+
+// Returns what a rank communicates for the activations of one chunk, besides the messages between
+// stages. `own` is the run with this rank's tokens.
+TrafficEntries chunk_traffic(const RunConfig& config, const RunConfig& own, const ProcessGrid& grid,
+                             const ChunkStage& stage, const Layout& chunk,
+                             const ThreeDFlags& flags) {
+  const size_t num_micro_batches = config.num_micro_batches(grid.data_size);
+  const bool in_halves =
+      std::ranges::count(stage.schedule(), ActionKind::backward_weight, &Action::kind) > 0;
+  TrafficEntries traffic =
+      ring_traffic(config, chunk, flags.context.plan(config, grid), grid, stage.num_slots());
+  if (flags.sequence_parallel) {
+    traffic.merge(sequence_traffic(own, chunk, num_micro_batches, stage.num_slots(), in_halves));
+  } else if (grid.tensor_size > 1) {
+    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
+        tensor_traffic(own, chunk, num_micro_batches, stage.num_slots());
+  }
+  return traffic;
 }
 
 // Calls body(axis, name, column width) for the axes of the grid. Most grids have no context axis.
@@ -46,13 +83,13 @@ void for_axes(const ProcessGrid& grid, Body body) {
   }
 }
 
-TensorParallel points_on(Communicator& ranks, const ThreeDTrainer::Flags& flags) {
+TensorParallel points_on(Communicator& ranks, const ThreeDFlags& flags) {
   return flags.sequence_parallel ? sequence_parallel_on(ranks) : tensor_parallel_on(ranks);
 }
 
 }  // namespace
 
-void ThreeDTrainer::Flags::add_to(CLI::App& app) {
+void ThreeDFlags::add_to(CLI::App& app) {
   const char* const group = "3D parallel";
   app.add_option("--tensor-parallel-size", tensor_parallel_size,
                  "Ranks that split every large weight [1]")
@@ -86,33 +123,33 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
           .data_size = num_ranks / replica,
           .context_size = context,
           .tensor_size = tensor,
-          .rank = rank};
+          .rank = rank,
+          .pipeline_links = num_links(flags.pipeline)};
 }
 
 TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
                                       const Flags& flags) {
-  const Stage stage = checked_stage(config, grid, flags);
+  const ChunkStage stage = stage_at(config, grid, checked_plan(config, grid, flags), flags);
+  const Layout& layout = stage.layouts.stage;
   const RunConfig own = with_tokens_of(grid.place(Axis::context), config, grid, flags);
-  const size_t num_micro_batches = config.num_micro_batches(grid.data_size);
-  TrafficEntries traffic =
-      pipeline_traffic(own, stage.layout, stage.schedule(), flags.zero.stage == 1);
-  traffic.merge(ring_traffic(config, stage.layout, flags.context.plan(config, grid), grid,
-                             stage.num_slots()));
+  TrafficEntries traffic = stage.traffic(own, flags.zero.stage == 1);
   if (grid.size(grid.replicas()) > 1) {
-    traffic.merge(zero_traffic(flags.zero, stage.layout, grid.replicas(), config.accumulation(),
-                               config.dtype));
+    traffic.merge(
+        zero_traffic(flags.zero, layout, grid.replicas(), config.accumulation(), config.dtype));
   }
-  if (grid.tensor_size > 1 && flags.sequence_parallel) {
-    traffic.merge(sequence_traffic(own, stage.layout, num_micro_batches, stage.num_slots()));
-  } else if (grid.tensor_size > 1) {
-    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(own, stage.layout, num_micro_batches, stage.num_slots());
+  if (flags.sequence_parallel) traffic.merge(partial_gradient_traffic(config, layout));
+  for (const Layout& chunk : stage.layouts.chunks) {
+    for (const auto& [key, of_chunk] : chunk_traffic(config, own, grid, stage, chunk, flags)) {
+      traffic[key] += of_chunk;
+    }
   }
   return traffic;
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
+  const ChunkPlan plan = checked_plan(config, grid, flags);
+  if (!flags.pipeline.draw.empty()) write_drawing(flags.pipeline.draw, plan.pipeline);
   std::string sizes, heads;
   for_axes(grid, [&](Axis axis, const std::string& name, int width) {
     sizes += concat(sizes.empty() ? "" : " x ", grid.size(axis), " ", name);
@@ -127,59 +164,66 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
     for_axes(at, [&](Axis axis, const std::string&, int width) {
       text += format(" %*zu", width, at.place(axis));
     });
-    const Layout layout = checked_stage(config, at, flags).layout;
+    const Layout layout = stage_at(config, at, plan, flags).layouts.stage;
     text += format("  %-27s %13s %12s\n", units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
   }
-  const std::string stages = describe_pipeline(config, grid, flags.pipeline);
-  return grid.pipeline_size == 1 ? text : text + stages;
+  return grid.pipeline_size == 1 ? text : text + stages_text(config, plan.pipeline);
 }
+
+RankMemory::RankMemory(const TrainerContext& context, const ChunkStage& stage,
+                       const ThreeDFlags& flags, size_t num_slots)
+    : tokens(context, flags.context),
+      state(context, stage.layouts.stage, context.ranks->replicas().rank(),
+            zero_places(flags.zero, context.ranks->registered)),
+      model(context, stage.layouts, state, stage.sends(),
+            {.num_slots = num_slots,
+             .tensor = points_on(context.ranks->on(Axis::tensor), flags),
+             .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
+             .part = tokens.part(),
+             .context = tokens.attention()}) {}
 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
-      stage_(checked_stage(context.config, context.ranks->grid, flags)),
-      tokens_(context, flags.context),
-      state_(context, stage_.layout, context.ranks->replicas().rank(),
-             zero_places(flags.zero, context.ranks->registered)),
-      model_(context, stage_.layout, state_.parameters, state_.gradients,
-             {.num_slots = stage_.num_slots(),
-              .tensor = points_on(context.ranks->on(Axis::tensor), flags),
-              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
-              .part = tokens_.part(),
-              .context = tokens_.attention()}),
-      pipeline_(context, stage_.layout, model_, stage_.schedule()),
+      stage_(stage_at(context.config, context.ranks->grid,
+                      checked_plan(context.config, context.ranks->grid, flags), flags)),
+      memory_(context, stage_, flags, stage_.num_slots()),
+      pipeline_(context, stage_, memory_.model),
       share_(context.config, context.ranks->on(Axis::data)),
-      sync_(make_zero_sync(flags.zero, state_, context.ranks->replicas())) {}
+      sync_(make_zero_sync(flags.zero, memory_.state, context.ranks->replicas())) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;
   const auto& [grid, world, groups, registered] = *context_.ranks;
+  ModelState& state = memory_.state;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
-  ++state_.step;
-  fill(context_.stream, state_.gradients, 0);
+  ++state.step;
+  fill(context_.stream, state.gradients, 0);
+  const Hooks hooks = sync_->hooks();
   const auto summed = [&](size_t unit) {
     sync_->wait();  // the sum over replicas comes first, because it overlaps with backward
     return sync_->summed(unit);
   };
-  pipeline_.run({.number = state_.step,
+  pipeline_.run({.number = state.step,
                  .first_sequence = share_.first(),
                  .token_weight = 1 / num_tokens,
-                 .last_backward = sync_->hooks(),
+                 .gradient_is_final =
+                     [&](size_t unit) { hooks.done({.unit = unit, .gradient_is_final = true}); },
                  .shared_gradient = summed});
   sync_->wait();
-  if (stage_.layout.part().splits_tokens) {
-    sum_partial_gradients(context_.stream, stage_.layout, state_.gradients,
+  if (state.layout().part().splits_tokens) {
+    sum_partial_gradients(context_.stream, state.layout(), state.gradients,
                           (*groups)[Axis::tensor]);
   }
   // Only ranks of the last stage have losses, and all ranks of a tensor group have the same ones.
   // So one rank of each group counts.
-  const double own_loss = model_.total_loss();
+  const double own_loss = memory_.model.total_loss();
   const double loss = sum_over(world, grid.place(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
   // Every parameter counts once: shards over the replicas, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
-  const double norm = std::sqrt(sum_over(world, state_.squared_norm()));
-  const AdamWStep step = state_.optimizer.next_step(norm);
+  const double norm = std::sqrt(sum_over(world, state.squared_norm()));
+  const AdamWStep step = state.optimizer.next_step(norm);
   sync_->update(step);
   return {loss, norm, step.learning_rate};
 }
@@ -189,7 +233,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
     pipeline_.evaluate(batch, share_.first(), share_.num_sequences());
-    const double own = model_.total_loss();
+    const double own = memory_.model.total_loss();
     const bool counts = context_.ranks->grid.place(Axis::tensor) == 0;
     total += sum_over(context_.ranks->world, counts ? own : 0);
   }
@@ -198,17 +242,14 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *context_.ranks->groups;
-  check_copies(state_, context_.ranks->world,
+  check_copies(memory_.state, context_.ranks->world,
                {{context_.ranks->replicas()},
                 {groups[Axis::tensor], [](const Unit&, const Parameter& p) { return !p.split; }},
                 copies_of_shared_units(groups[Axis::embedding])});
 }
 
 std::string ThreeDTrainer::report() {
-  const ProcessGrid& grid = context_.ranks->grid;
-  if (grid.pipeline_size == 1) return {};
-  Communicator& stages = context_.ranks->on(Axis::pipeline);
-  return bubble_text(stage_.plan, times_of_stages(stages, pipeline_.times()));
+  return context_.ranks->grid.pipeline_size == 1 ? std::string() : pipeline_.report();
 }
 
 }  // namespace ladder

@@ -5,33 +5,45 @@
 
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/zero_flags.h"
-#include "lessons/08_pipeline_parallel/pipeline.h"
-#include "lessons/08_pipeline_parallel/plan.h"
 #include "lessons/14_context_parallel/context_share.h"
+#include "lessons/16_pipeline_schedules/executor.h"
+#include "lessons/16_pipeline_schedules/plan.h"
 
 namespace ladder {
 
+struct ThreeDFlags {
+  size_t tensor_parallel_size = 1;
+  bool sequence_parallel = false;
+  ContextFlags context = {};
+  ScheduleFlags pipeline = {.order = Order::one_f_one_b};
+  ZeroFlags zero = {};
+  void add_to(CLI::App& app);
+  std::vector<NamedFile> outputs() const { return pipeline.outputs(); }
+};
+
+// What a rank of the grid allocates, with so many slots.
+struct RankMemory {
+  RankMemory(const TrainerContext& context, const ChunkStage& stage, const ThreeDFlags& flags,
+             size_t num_slots);
+  ContextShare tokens;  // this rank's tokens of each sequence
+  ModelState state;
+  ChunkRunner model;
+};
+
 // In ThreeDTrainer ranks form a grid. The ranks of a tensor group, which have consecutive numbers,
 // split every large weight of one pipeline stage. The ranks of a pipeline group have the stages of
-// one model. The ranks of a data group have the same part of the model and share the global batch,
-// with lesson 02's buckets or lesson 03's shards. With --sequence-parallel a tensor group splits
-// the tokens, too, as in lesson 13. With --context-parallel-size the ranks of a context group have
-// the same part of the model and share each sequence, as in lesson 14. [Narayanan21]
+// one model, and follow one of lesson 16's schedules. The ranks of a data group have the same part
+// of the model and share the global batch, with lesson 02's buckets or lesson 03's shards. With
+// --sequence-parallel a tensor group splits the tokens, too, as in lesson 13. With
+// --context-parallel-size the ranks of a context group have the same part of the model and share
+// each sequence, as in lesson 14. [Narayanan21]
 class ThreeDTrainer {
  public:
   static constexpr LessonInfo kLesson = {
       "09_3d_parallel", "Trains a GPT-2 with data, pipeline and tensor parallelism at once."};
   static constexpr bool kDistributed = true;
 
-  struct Flags {
-    size_t tensor_parallel_size = 1;
-    bool sequence_parallel = false;
-    ContextFlags context = {};
-    PipelineFlags pipeline;
-    ZeroFlags zero;
-    void add_to(CLI::App& app);
-    std::vector<NamedFile> outputs() const { return pipeline.outputs(); }
-  };
+  using Flags = ThreeDFlags;
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   // Returns what a step communicates: that of the lessons it combines, each on its axis. The
@@ -42,7 +54,7 @@ class ThreeDTrainer {
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 
   ThreeDTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
+  ModelState& state() { return memory_.state; }
   StepResult step();
   double evaluate(size_t num_batches);
   // Throws an Error unless parameters that several ranks hold are the same on all of them.
@@ -52,11 +64,9 @@ class ThreeDTrainer {
 
  private:
   TrainerContext context_;
-  Stage stage_;
-  ContextShare tokens_;  // this rank's tokens of each sequence
-  ModelState state_;
-  ModelRunner model_;
-  Pipeline pipeline_;
+  ChunkStage stage_;
+  RankMemory memory_;
+  ChunkPipeline pipeline_;
   DataParallel share_;  // the part of the global batch that this pipeline runs
   std::unique_ptr<GradientSync> sync_;
 };

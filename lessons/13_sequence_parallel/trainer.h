@@ -26,7 +26,8 @@ class SequenceParallelTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return TensorParallelTrainer::arrange(flags.tensor, num_ranks, rank);
   }
-  // Returns what a step communicates: sequence_traffic() of the whole model.
+  // Returns what a step communicates: sequence_traffic() of the whole model, and
+  // partial_gradient_traffic().
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 

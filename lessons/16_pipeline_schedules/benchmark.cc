@@ -2,10 +2,13 @@
 //   bazel build //lessons/16_pipeline_schedules:benchmark
 //   tools/mpirun -n 2 bazel-bin/lessons/16_pipeline_schedules/benchmark --tokens 256 --batch 8
 //
-// Every rank has one thread, and a micro-batch is one sequence. Both trainers exist at once and
-// take turns, so that other programs on the machine disturb both alike. It prints medians over the
-// rounds, and what the simulator predicts with the times that were measured.
+// Every rank has one thread, and a micro-batch is one sequence. All trainers exist at once and take
+// turns in each round, so that other programs on the machine disturb them alike. It prints medians
+// over the rounds, and the bubbles: as measured, and as the simulator predicts them with the times
+// that were measured. With fewer cores than ranks none of this says anything.
+#include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +20,13 @@
 namespace ladder {
 namespace {
 
-void compare(RankBenchmark& ground, Order order) {
+struct Contestant {
+  std::string name;
+  std::unique_ptr<ScheduleTrainer> trainer;
+  std::vector<double> ms, ratios;
+};
+
+void measure(RankBenchmark& ground, const std::vector<std::string>& names) {
   RunConfig config = ground.config();
   config.micro_batch_size = 1;
   const TrainerContext base = ground.context();
@@ -28,34 +37,49 @@ void compare(RankBenchmark& ground, Order order) {
   const TrainerContext context = {config,           base.corpus, base.device_memory,
                                   base.host_memory, base.stream, &ranks};
   PipelineTrainer before(context, {});
-  ScheduleTrainer after(context, {.order = order});
   before.state().initialize();
-  after.state().initialize();
-  std::vector<double> before_ms, after_ms, ratios;
+  std::vector<double> before_ms;
+  std::vector<Contestant> contestants;
+  for (Order order : kOrders) {
+    const std::string name(name_of(order));
+    if (std::ranges::find(names, name) == names.end()) continue;
+    const ScheduleFlags flags = {.order = order};
+    contestants.push_back({name, std::make_unique<ScheduleTrainer>(context, flags), {}, {}});
+    contestants.back().trainer->state().initialize();
+  }
   for (size_t round = 0; round <= ground.options().rounds; ++round) {
     const double theirs = ground.ms_of([&] { before.step(); });
-    const double ours = ground.ms_of([&] { after.step(); });
-    if (round == 0) continue;  // touches the memory
-    before_ms.push_back(theirs);
-    after_ms.push_back(ours);
-    ratios.push_back(theirs / ours);
+    if (round > 0) before_ms.push_back(theirs);
+    for (Contestant& contestant : contestants) {
+      const double ours = ground.ms_of([&] { contestant.trainer->step(); });
+      if (round == 0) continue;  // touches the memory
+      contestant.ms.push_back(ours);
+      contestant.ratios.push_back(theirs / ours);
+    }
   }
-  const std::string bubbles = before.report() + after.report();
-  if (ground.ranks().rank() != 0) return;
-  std::printf("%-12s %8.0f ms, lesson 08's 1f1b %8.0f ms, %.3f times as fast%s\n",
-              std::string(name_of(order)).c_str(), median(after_ms), median(before_ms),
-              median(ratios), bubbles.c_str());
-  std::fflush(stdout);
-}
-
-void measure(RankBenchmark& ground) {
-  for (Order order : kOrders) compare(ground, order);
+  const bool prints = ground.ranks().rank() == 0;
+  const std::string report = before.report();
+  if (prints)
+    std::printf("%-12s %8.0f ms (lesson 08)%s\n", "1f1b", median(before_ms), report.c_str());
+  for (Contestant& contestant : contestants) {
+    const std::string bubbles = contestant.trainer->report();
+    if (!prints) continue;
+    std::printf("%-12s %8.0f ms, %.3f times as fast%s\n", contestant.name.c_str(),
+                median(contestant.ms), median(contestant.ratios), bubbles.c_str());
+  }
 }
 
 }  // namespace
 }  // namespace ladder
 
 int main(int argc, char** argv) {
+  std::vector<std::string> names = {"1f1b", "interleaved", "zb-h1", "zb-v"};
   return ladder::run_rank_benchmark(
-      argc, argv, "Lesson 16's schedules against lesson 08's", [](CLI::App&) {}, ladder::measure);
+      argc, argv, "Lesson 16's schedules against lesson 08's",
+      [&](CLI::App& app) {
+        app.add_option("--schedules", names,
+                       "Those that are compared [1f1b,interleaved,zb-h1,zb-v]")
+            ->delimiter(',');
+      },
+      [&](ladder::RankBenchmark& ground) { ladder::measure(ground, names); });
 }

@@ -1,6 +1,10 @@
 #include "lessons/16_pipeline_schedules/chunks.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "common/model/offload.h"
+#include "common/train/ranks.h"
 
 namespace ladder {
 namespace {
@@ -29,72 +33,129 @@ class Pieces final : public MemorySource {
   size_t used_ = 0;
 };
 
-Activations make_activations(const TrainerContext& context, const Layout& layout, Memory& memory) {
-  const RunConfig& config = context.config;
-  return Activations(memory, layout, config.dtype, config.micro_batch_size,
-                     config.model.sequence_length);
-}
-
-// Returns the bytes that a slot needs.
-size_t slot_bytes(const TrainerContext& context, const ChunkLayouts& layouts) {
-  size_t most = 0;
-  for (const Layout& layout : layouts.chunks) {
-    Pieces pieces;
-    Memory counting(context.device_memory.device(), "slot", 0, pieces);
-    make_activations(context, layout, counting);
-    most = std::max(most, pieces.used());
+// What each chunk has in memory that the chunks use in turn. It is as large as the chunk that needs
+// most wants it. A single chunk takes what it needs from the device.
+template <class T>
+class InTurn {
+ public:
+  // `make(memory, chunk)` makes the chunk's T.
+  template <class Make>
+  InTurn(Memory& device, Category category, size_t num_chunks, Make make) {
+    objects_.reserve(num_chunks);
+    const size_t bytes = num_chunks == 1 ? 0 : most_bytes(device.device(), num_chunks, make);
+    if (bytes > 0) room_ = std::make_unique<Room>(device, category, bytes);
+    for (size_t chunk = 0; chunk < num_chunks; ++chunk) {
+      if (room_) room_->pieces.begin_again();
+      objects_.push_back(make(room_ ? room_->memory : device, chunk));
+    }
   }
-  return most;
+  T& operator[](size_t chunk) { return objects_[chunk]; }
+
+ private:
+  struct Room {
+    Room(Memory& device, Category category, size_t size)
+        : bytes(device, category, DType::fp32, {size / sizeof(float)}),
+          pieces(bytes),
+          memory(device.device(), "slot", 0, pieces) {}
+    Tensor bytes;
+    Pieces pieces;
+    Memory memory;
+  };
+
+  template <class Make>
+  static size_t most_bytes(DeviceType device, size_t num_chunks, Make make) {
+    size_t most = 0;
+    for (size_t chunk = 0; chunk < num_chunks; ++chunk) {
+      Pieces pieces;
+      Memory counting(device, "slot", 0, pieces);
+      make(counting, chunk);
+      most = std::max(most, pieces.used());
+    }
+    return most;
+  }
+
+  std::unique_ptr<Room> room_;
+  std::vector<T> objects_;  // by chunk
+};
+
+size_t rows_of(const TrainerContext& context, const SequencePart& part) {
+  return context.config.micro_batch_size * part.capacity(context.config.model.sequence_length);
 }
 
 }  // namespace
 
-struct ChunkRunner::Slot {
-  Slot(const TrainerContext& context, const ChunkLayouts& layouts)
-      : bytes(context.device_memory, Category::activations, DType::fp32,
-              {slot_bytes(context, layouts) / sizeof(float)}),
-        pieces(bytes),
-        memory(context.device_memory.device(), "slot", 0, pieces),
-        batch(context, {}) {
-    for (const Layout& layout : layouts.chunks) {
-      pieces.begin_again();  // chunks use the slot in turn
-      activations.push_back(make_activations(context, layout, memory));
-    }
-  }
+struct ChunkRunner::Dropped {
+  Dropped(const TrainerContext& context, const ChunkLayouts& layouts,
+          const ModelRunner::Options& options)
+      : of(context.device_memory, Category::workspace, layouts.chunks.size(),
+           [&](Memory& memory, size_t chunk) {
+             const RunConfig& config = context.config;
+             const Layout& layout = layouts.chunks[chunk];
+             const size_t blocks = layout.count(OperationKind::block);
+             const RecomputePlan plan = plan_recompute(config.recompute, blocks, options.num_slots);
+             return SharedActivations(
+                 memory, layout, config.dtype, rows_of(context, options.part), plan,
+                 config.offload_activations ? OffloadPlan(plan, blocks, options.num_slots)
+                                            : OffloadPlan());
+           }) {}
 
-  Tensor bytes;
-  Pieces pieces;
-  Memory memory;
+  InTurn<SharedActivations> of;  // chunks
+};
+
+struct ChunkRunner::Slot {
+  Slot(const TrainerContext& context, const ChunkLayouts& layouts, const SequencePart& part,
+       Dropped& dropped)
+      : activations(context.device_memory, Category::activations, layouts.chunks.size(),
+                    [&](Memory& memory, size_t chunk) {
+                      const RunConfig& config = context.config;
+                      const size_t tokens = config.model.sequence_length;
+                      Activations made(memory, layouts.chunks[chunk], config.dtype,
+                                       config.micro_batch_size, part.capacity(tokens),
+                                       &dropped.of[chunk]);
+                      made.resize(config.micro_batch_size, part.num_tokens(tokens));
+                      return made;
+                    }),
+        batch(context, part) {}
+
+  InTurn<Activations> activations;  // by chunk
   BatchLoader batch;
-  std::vector<Activations> activations;  // by chunk
 };
 
 ChunkRunner::ChunkRunner(const TrainerContext& context, const ChunkLayouts& layouts,
-                         ModelState& state, size_t num_slots, bool sends_to_later,
-                         bool sends_to_earlier)
+                         ModelState& state, const GradientDirections& sends,
+                         const ModelRunner::Options& options)
     : stream_(context.stream),
       layouts_(layouts),
       state_(state),
       workspace_(context.device_memory, layouts.stage, context.config.dtype,
-                 context.config.micro_batch_size, context.config.model.sequence_length),
-      losses_(context, context.config.num_micro_batches(1),
-              context.config.micro_batch_size * context.config.model.sequence_length) {
-  for (const Layout& layout : layouts.chunks) {
-    models_.emplace_back(layout, ConstTensorView(), TensorView());
+                 context.config.micro_batch_size,
+                 options.part.capacity(context.config.model.sequence_length), options.summed),
+      dropped_(std::make_unique<Dropped>(context, layouts, options)),
+      losses_(context, context.config.num_micro_batches(context.ranks->grid.data_size),
+              rows_of(context, options.part)) {
+  for (size_t chunk = 0; chunk < layouts.chunks.size(); ++chunk) {
+    const Layout& layout = layouts.chunks[chunk];
+    models_.emplace_back(layout, ConstTensorView(), TensorView(), options.tensor,
+                         dropped_->of[chunk].plan(), options.context);
     std::vector<size_t>& units = units_.emplace_back();
     for (const Unit& unit : layout.units()) {
       const auto found = std::ranges::find(layouts.stage.units(), unit.name, &Unit::name);
       units.push_back(static_cast<size_t>(found - layouts.stage.units().begin()));
     }
   }
-  for (size_t i = 0; i < num_slots; ++i) {
-    slots_.push_back(std::make_unique<Slot>(context, layouts));
+  if (context.config.offload_activations) {
+    offload_ = std::make_unique<ActivationOffload>(context.host_memory, layouts.chunks.at(0),
+                                                   context.config.dtype,
+                                                   rows_of(context, options.part), dropped_->of[0],
+                                                   context.stream.device(), options.num_slots);
   }
-  const bool sends[] = {sends_to_earlier, sends_to_later};
-  for (size_t i = 0; i < 2; ++i) {
-    if (!sends[i]) continue;
-    outgoing_[i] = Tensor(context.device_memory, Category::workspace, d_residual().dtype(),
-                          d_residual().shape());
+  for (size_t i = 0; i < options.num_slots; ++i) {
+    slots_.push_back(std::make_unique<Slot>(context, layouts, options.part, *dropped_));
+  }
+  for (const bool to_later : {false, true}) {
+    if (!(to_later ? sends.to_later : sends.to_earlier)) continue;
+    outgoing_[to_later] = Tensor(context.device_memory, Category::workspace, d_residual().dtype(),
+                                 d_residual().shape());
   }
 }
 
@@ -113,15 +174,18 @@ bool ChunkRunner::has_classifier(size_t chunk) const {
 }
 
 Hooks ChunkRunner::hooks_of(size_t chunk) const {
-  const auto unit = [this, chunk](const Use& use) { return units_[chunk][use.unit]; };
   Hooks hooks;
-  hooks.weights = [this, unit](const Use& use) {
-    return unit_of(layouts_.stage, unit(use), ConstTensorView(state_.parameters));
+  hooks.weights = [this, chunk](const Use& use) {
+    return unit_of(layouts_.stage, units_[chunk][use.unit], ConstTensorView(state_.parameters));
   };
-  hooks.gradient = [this, unit](const Use& use) {
-    return unit_of(layouts_.stage, unit(use), state_.gradients.view());
+  hooks.gradient = [this, chunk](const Use& use) {
+    return unit_of(layouts_.stage, units_[chunk][use.unit], state_.gradients.view());
   };
   return hooks;
+}
+
+Hooks ChunkRunner::hooks_with_copies(Hooks hooks, size_t chunk, size_t slot) {
+  return offload_ ? offload_->added_to(hooks, stream_, activations(chunk, slot), slot) : hooks;
 }
 
 void ChunkRunner::load(Split split, int64_t step, size_t first_sequence, size_t slot) {
@@ -129,8 +193,10 @@ void ChunkRunner::load(Split split, int64_t step, size_t first_sequence, size_t 
 }
 
 void ChunkRunner::forward(size_t chunk, size_t slot) {
+  const BatchLoader& batch = slots_[slot]->batch;
   models_[chunk].forward(stream_, activations(chunk, slot), workspace_,
-                         {slots_[slot]->batch.tokens()}, hooks_of(chunk));
+                         {batch.tokens(), batch.positions()},
+                         hooks_with_copies(hooks_of(chunk), chunk, slot));
 }
 
 void ChunkRunner::classify(size_t chunk, size_t slot, double token_weight) {
@@ -139,9 +205,18 @@ void ChunkRunner::classify(size_t chunk, size_t slot, double token_weight) {
   losses_.add(workspace_.losses(activations(chunk, slot)));
 }
 
-void ChunkRunner::backward(size_t chunk, size_t slot, BackwardHalf half) {
+void ChunkRunner::backward(size_t chunk, size_t slot, BackwardHalf half,
+                           const std::function<void(size_t unit)>& done) {
+  const BatchLoader& batch = slots_[slot]->batch;
+  Hooks hooks = hooks_of(chunk);
+  if (done) {
+    hooks.done = [&](const Use& use) {
+      if (use.gradient_is_final) done(units_[chunk][use.unit]);
+    };
+  }
   models_[chunk].backward(stream_, activations(chunk, slot), workspace_,
-                          {slots_[slot]->batch.tokens()}, hooks_of(chunk), half);
+                          {batch.tokens(), batch.positions()},
+                          hooks_with_copies(hooks, chunk, slot), half);
 }
 
 void ChunkRunner::evaluate(size_t chunk, size_t slot) {

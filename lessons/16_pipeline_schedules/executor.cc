@@ -1,27 +1,52 @@
 #include "lessons/16_pipeline_schedules/executor.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
+#include "common/train/replicas.h"
+#include "common/train/report.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
+namespace {
 
-ChunkPipeline::ChunkPipeline(const TrainerContext& context, const ChunkLayouts& layouts,
-                             const ChunkPlacement& placement, const StageSchedule& schedule,
+// Returns for each action whether it is the last of its kind on its chunk.
+std::vector<bool> last_of_kinds(const StageSchedule& schedule) {
+  std::vector<bool> is_last(schedule.size());
+  std::set<std::pair<ActionKind, size_t>> seen;
+  for (size_t i = schedule.size(); i-- > 0;) {
+    is_last[i] = seen.insert({schedule[i].kind, schedule[i].chunk}).second;
+  }
+  return is_last;
+}
+
+}  // namespace
+
+ChunkPipeline::ChunkPipeline(const TrainerContext& context, const ChunkStage& stage,
                              ChunkRunner& runner)
     : context_(context),
       groups_(*context.ranks->groups),
-      layouts_(layouts),
-      placement_(placement),
-      stage_(context.ranks->grid.place(Axis::pipeline)),
-      schedule_(schedule),
+      stage_(stage),
+      schedule_(stage.schedule()),
       runner_(runner),
-      slots_(placement.num_chunks, std::vector<size_t>(context.config.num_micro_batches(1))),
-      activation_sent_(num_slots(schedule)) {}
+      is_last_(last_of_kinds(schedule_)),
+      slots_(stage.plan.placement.num_chunks,
+             std::vector<size_t>(context.config.num_micro_batches(context.ranks->grid.data_size))),
+      activation_sent_(stage.num_slots()) {
+  for (const Use& use : training_walk(stage.layouts.stage)) {
+    if (use.gradient_is_final) order_.push_back(use.unit);
+  }
+}
 
 void ChunkPipeline::run(const Step& step) {
   const auto begin = Clock::now();
-  for (const Action& action : schedule_) run_action(action, step);
+  num_final_ = 0;
+  chunks_left_.assign(order_.size(), 0);
+  for (size_t chunk = 0; chunk < slots_.size(); ++chunk) {
+    for (size_t unit : runner_.units(chunk)) ++chunks_left_[unit];
+  }
+  for (size_t i = 0; i < schedule_.size(); ++i) run_action(i, step);
   for (Work& work : activation_sent_) work.wait(context_.stream);
   for (Work& work : gradient_sent_) work.wait(context_.stream);
   times_.stage.all += seconds_since(begin);
@@ -30,10 +55,11 @@ void ChunkPipeline::run(const Step& step) {
   is_first_step_ = false;
 }
 
-void ChunkPipeline::run_action(const Action& action, const Step& step) {
+void ChunkPipeline::run_action(size_t index, const Step& step) {
   Stream& stream = context_.stream;
+  const Action& action = schedule_[index];
   const auto& [kind, micro_batch, slot, peer, chunk] = action;
-  const bool is_local = peer == stage_;
+  const bool is_local = peer == stage_.index;
   switch (kind) {
     case ActionKind::recv_activation: {
       const TensorView input = runner_.input(chunk, slot);
@@ -51,81 +77,93 @@ void ChunkPipeline::run_action(const Action& action, const Step& step) {
         const TensorView before = runner_.output(chunk - 1, slot_of(chunk - 1, micro_batch));
         return copy(stream, before, runner_.d_residual());
       }
-      const bool to_later = peer > stage_;
+      const bool to_later = peer > stage_.index;
       gradient_sent_[to_later].wait(stream);
       copy(stream, runner_.outgoing(to_later), runner_.d_residual());
       gradient_sent_[to_later] = send(action, runner_.outgoing(to_later));
       return;
     }
     case ActionKind::reduce_embedding:
-      return reduce_embedding(step.gradients);
+      for (size_t unit : stage_.layouts.stage.shared_units()) {
+        groups_[Axis::embedding]
+            .all_reduce(stream, step.shared_gradient(unit), {.purpose = Purpose::gradient})
+            .wait(stream);
+      }
+      return;
+    case ActionKind::forward:
+      return forward(action, step);
     default:
-      return work(action, step);
+      return backward(index, step);
   }
 }
 
-void ChunkPipeline::work(const Action& action, const Step& step) {
+void ChunkPipeline::forward(const Action& action, const Step& step) {
   const auto& [kind, micro_batch, slot, peer, chunk] = action;
   const auto begin = Clock::now();
-  if (kind == ActionKind::forward) {
-    slot_of(chunk, micro_batch) = slot;
-    if (runner_.needs_tokens(chunk)) {
-      const size_t first = micro_batch * context_.config.micro_batch_size;
-      runner_.load(Split::train, step.number, first, slot);
-    }
-    runner_.forward(chunk, slot);
-    if (runner_.has_classifier(chunk)) {
-      const auto classifier_begin = Clock::now();
-      runner_.classify(chunk, slot, step.token_weight);
-      times_.classifier += seconds_since(classifier_begin);
-    }
-    times_.stage.forward += seconds_since(begin);
-    return;
+  slot_of(chunk, micro_batch) = slot;
+  if (runner_.needs_tokens(chunk)) {
+    const size_t before = micro_batch * context_.config.micro_batch_size;
+    runner_.load(Split::train, step.number, step.first_sequence + before, slot);
   }
+  runner_.forward(chunk, slot);
+  if (runner_.has_classifier(chunk)) {
+    const auto classifier_begin = Clock::now();
+    runner_.classify(chunk, slot, step.token_weight);
+    times_.classifier += seconds_since(classifier_begin);
+  }
+  times_.stage.forward += seconds_since(begin);
+}
+
+void ChunkPipeline::backward(size_t index, const Step& step) {
+  const auto& [kind, micro_batch, slot, peer, chunk] = schedule_[index];
+  const auto begin = Clock::now();
   // The gradient has come back, so the activations have arrived.
   activation_sent_[slot].wait(context_.stream);
+  std::function<void(size_t)> done;
+  if (is_last_[index]) done = [&](size_t unit) { finish(unit, step); };
   runner_.backward(chunk, slot,
                    kind == ActionKind::backward         ? BackwardHalf::both
                    : kind == ActionKind::backward_input ? BackwardHalf::input
-                                                        : BackwardHalf::weight);
+                                                        : BackwardHalf::weight,
+                   done);
   double& time = kind == ActionKind::backward_weight ? times_.stage.weight : times_.stage.backward;
   time += seconds_since(begin);
 }
 
-void ChunkPipeline::reduce_embedding(TensorView gradients) {
-  for (size_t unit : layouts_.stage.shared_units()) {
-    groups_[Axis::embedding]
-        .all_reduce(context_.stream, unit_in_flat(layouts_.stage, unit, gradients),
-                    {.purpose = Purpose::gradient})
-        .wait(context_.stream);
+void ChunkPipeline::finish(size_t unit, const Step& step) {
+  --chunks_left_[unit];
+  while (num_final_ < order_.size() && chunks_left_[order_[num_final_]] == 0) {
+    if (step.gradient_is_final) step.gradient_is_final(order_[num_final_]);
+    ++num_final_;
   }
 }
 
-void ChunkPipeline::evaluate(size_t batch, size_t num_sequences) {
+void ChunkPipeline::evaluate(size_t batch, size_t first_sequence, size_t num_sequences) {
   Stream& stream = context_.stream;
   const ChunkTimes times = times_;  // what is measured here does not count
+  const ChunkPlacement& placement = stage_.plan.placement;
   const size_t micro_batch_size = context_.config.micro_batch_size;
-  for (size_t first = 0; first < num_sequences; first += micro_batch_size) {
-    for (size_t chunk = 0; chunk < placement_.num_chunks; ++chunk) {
+  for (size_t done = 0; done < num_sequences; done += micro_batch_size) {
+    for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
       // A chunk uses slot 0 after the one before it, whose output waits in d_residual if it is the
       // input.
-      const size_t part = placement_.part_at(stage_, chunk);
+      const size_t part = placement.part_at(stage_.index, chunk);
       Action action = {.kind = ActionKind::recv_activation, .chunk = chunk};
-      if (part > 0) action.peer = placement_.place_of(part - 1).stage;
-      if (part > 0 && action.peer == stage_) {
+      if (part > 0) action.peer = placement.place_of(part - 1).stage;
+      if (part > 0 && action.peer == stage_.index) {
         copy(stream, runner_.input(chunk, 0), runner_.d_residual());
       } else if (part > 0) {
         recv(action, runner_.input(chunk, 0));
       }
       if (runner_.needs_tokens(chunk)) {
-        runner_.load(Split::validation, static_cast<int64_t>(batch), first, 0);
+        runner_.load(Split::validation, static_cast<int64_t>(batch), first_sequence + done, 0);
       }
       runner_.forward(chunk, 0);
       if (runner_.has_classifier(chunk)) runner_.evaluate(chunk, 0);
-      if (part + 1 == placement_.num_parts()) continue;
+      if (part + 1 == placement.num_parts()) continue;
       action.kind = ActionKind::send_activation;
-      action.peer = placement_.place_of(part + 1).stage;
-      if (action.peer == stage_) {
+      action.peer = placement.place_of(part + 1).stage;
+      if (action.peer == stage_.index) {
         copy(stream, runner_.d_residual(), runner_.output(chunk, 0));
       } else {
         send(action, runner_.output(chunk, 0)).wait(stream);
@@ -135,9 +173,16 @@ void ChunkPipeline::evaluate(size_t batch, size_t num_sequences) {
   times_ = times;
 }
 
+Communicator& ChunkPipeline::link(const Action& message) {
+  if (stage_.plan.pipeline.links == Links::many) {
+    return groups_.pipeline_link(link_of(stage_.index, message));
+  }
+  return moves_gradient(message.kind) ? groups_.pipeline_gradients() : groups_[Axis::pipeline];
+}
+
 void ChunkPipeline::recv(const Action& action, TensorView buffer) {
   const auto begin = Clock::now();
-  groups_.pipeline_link(link_of(stage_, action))
+  link(action)
       .recv(context_.stream, buffer, action.peer, {.purpose = Purpose::activation})
       .wait(context_.stream);
   const double seconds = seconds_since(begin);
@@ -145,9 +190,34 @@ void ChunkPipeline::recv(const Action& action, TensorView buffer) {
 }
 
 Work ChunkPipeline::send(const Action& action, ConstTensorView buffer) {
-  return groups_.pipeline_link(link_of(stage_, action))
-      .send(context_.stream, buffer, action.peer,
-            {.purpose = Purpose::activation, .background = true});
+  return link(action).send(context_.stream, buffer, action.peer,
+                           {.purpose = Purpose::activation, .background = true});
+}
+
+std::string ChunkPipeline::report() {
+  Communicator& stages = groups_[Axis::pipeline];
+  const std::string bubble =
+      bubble_text(stage_.plan.pipeline, times_of_stages(stages, times_.stage));
+  return bubble.empty() ? bubble : bubble + times_text();
+}
+
+std::string ChunkPipeline::times_text() {
+  Communicator& stages = groups_[Axis::pipeline];
+  const double runs = times_.steps * static_cast<double>(slots_[0].size());
+  const auto ms = [&](double seconds) { return 1000 * sum_over(stages, seconds) / runs; };
+  const double forward = ms(times_.stage.forward - times_.classifier);
+  const double input = ms(times_.stage.backward), weight = ms(times_.stage.weight);
+  const double classifier = ms(times_.classifier);
+  // The shortest of all; stages that receive nothing have none.
+  std::vector<double> messages(stages.size());
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    messages[stage] = sum_over(stages, stage == stages.rank() ? times_.message : 0);
+  }
+  std::erase(messages, 0);
+  const double message = messages.empty() ? 0 : 1000 * std::ranges::min(messages);
+  return format("  for --schedule auto: --times %.3g,%.3g,%.3g,%.3g,%.2g\n", forward,
+                weight > 0 ? input : input / 2, weight > 0 ? weight : input / 2, classifier,
+                message);
 }
 
 }  // namespace ladder

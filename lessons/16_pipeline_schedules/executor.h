@@ -3,14 +3,15 @@
 #pragma once
 
 #include <array>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "common/comm/grid_groups.h"
-#include "common/schedule/placement.h"
-#include "common/schedule/schedule.h"
 #include "common/train/pipeline_report.h"
 #include "common/train/ranks.h"
 #include "lessons/16_pipeline_schedules/chunks.h"
+#include "lessons/16_pipeline_schedules/plan.h"
 
 namespace ladder {
 
@@ -22,34 +23,46 @@ struct ChunkTimes {
 };
 
 // ChunkPipeline is one stage of a pipeline, like lesson 08's Pipeline. What differs: a message
-// takes the link that its kind, its direction and its sender have (link_of), or is a copy if both
-// its parts are here; gradients are sent from a buffer of their own.
+// takes the link that its kind, its direction and its sender have (link_of), if the plan has many
+// links, or is a copy if both its parts are here; gradients are sent from a buffer of their own.
 class ChunkPipeline {
  public:
   // All must outlive this object. `runner` has a slot for each that the schedule names.
-  ChunkPipeline(const TrainerContext& context, const ChunkLayouts& layouts,
-                const ChunkPlacement& placement, const StageSchedule& schedule,
-                ChunkRunner& runner);
+  ChunkPipeline(const TrainerContext& context, const ChunkStage& stage, ChunkRunner& runner);
 
   // What run() needs to know of a step besides the schedule.
   struct Step {
     int64_t number;
-    double token_weight;  // the weight of one token's loss
-    TensorView gradients;
+    size_t first_sequence;  // the first sequence of the global batch that this pipeline runs
+    double token_weight;    // the weight of one token's loss
+    // Called for each unit of the stage when nothing in this step adds to its gradient any more:
+    // with halves that is in a weight half, and with several chunks in the last one that has the
+    // unit. Units come in the order of training_walk() of the whole stage, so one may come later
+    // than it could. May be empty.
+    std::function<void(size_t unit)> gradient_is_final;
+    // Returns the gradient of a unit that the first and the last stage hold, which they sum.
+    std::function<TensorView(size_t unit)> shared_gradient;
   };
   // Runs all actions of the schedule. It adds the gradients of all micro-batches to the gradients
   // and the losses to the runner's total.
   void run(const Step& step);
   // Runs sequences of the validation split forward, and adds their losses.
-  void evaluate(size_t batch, size_t num_sequences);
+  void evaluate(size_t batch, size_t first_sequence, size_t num_sequences);
 
-  // Returns this stage's times, summed over all steps since the second one.
-  const ChunkTimes& times() const { return times_; }
+  // Returns lines about the bubble and the times that were measured since the second step, for the
+  // first stage to print. Collective over the stages.
+  std::string report();
 
  private:
-  void run_action(const Action& action, const Step& step);
-  void work(const Action& action, const Step& step);
-  void reduce_embedding(TensorView gradients);
+  void run_action(size_t index, const Step& step);
+  void forward(const Action& action, const Step& step);
+  void backward(size_t index, const Step& step);
+  // Counts that a chunk adds no more to the unit's gradient.
+  void finish(size_t unit, const Step& step);
+  // Returns the flag that gives the search the times that were measured. Collective.
+  std::string times_text();
+  // Returns the group by which a message goes.
+  Communicator& link(const Action& message);
   void recv(const Action& action, TensorView buffer);
   Work send(const Action& action, ConstTensorView buffer);
   // Returns the slot in which a chunk of this stage has the micro-batch.
@@ -57,11 +70,13 @@ class ChunkPipeline {
 
   TrainerContext context_;
   GridGroups& groups_;
-  const ChunkLayouts& layouts_;
-  ChunkPlacement placement_;
-  size_t stage_;
+  const ChunkStage& stage_;
   const StageSchedule& schedule_;
   ChunkRunner& runner_;
+  std::vector<bool> is_last_;        // by action: whether it is the last of its kind and chunk
+  std::vector<size_t> order_;        // units, in the order in which gradients become final
+  std::vector<size_t> chunks_left_;  // by unit: the chunks that still add to its gradient
+  size_t num_final_ = 0;             // so many units of order_ are final
   std::vector<std::vector<size_t>> slots_;  // by chunk and micro-batch
   std::vector<Work> activation_sent_;       // by slot
   std::array<Work, 2> gradient_sent_;       // to earlier stages, to later ones

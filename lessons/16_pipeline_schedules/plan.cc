@@ -5,8 +5,6 @@
 
 #include "common/schedule/build.h"
 #include "common/schedule/cut.h"
-#include "common/train/prediction.h"
-#include "common/train/report.h"
 #include "common/train/validators.h"
 
 namespace ladder {
@@ -32,8 +30,13 @@ std::vector<ModelPart> cut_parts(const RunConfig& config, const ChunkPlacement& 
     throw UserError(concat("--chunks ", at.num_chunks, ": ", why, "; there may be at most ",
                            counted(most / at.num_stages, "chunk")));
   }
-  return flags.stage_layers.empty() ? cut_evenly(model, at.num_parts())
-                                    : cut_at_layers(model, flags.stage_layers, at.num_parts());
+  std::vector<ModelPart> parts = flags.stage_layers.empty()
+                                     ? cut_evenly(model, at.num_parts())
+                                     : cut_at_layers(model, flags.stage_layers, at.num_parts());
+  for (const ModelPart& part : parts) {
+    check_recompute(config.recompute, Layout(model, 1, part).count(OperationKind::block));
+  }
+  return parts;
 }
 
 // Returns all operations of the parts that a stage holds.
@@ -46,9 +49,18 @@ ModelPart stage_part(const std::vector<ModelPart>& parts, const ChunkPlacement& 
   return part;
 }
 
+// Lists in which activations only go to later stages, in the order of lesson 08, need few links.
+bool needs_many_links(const ScheduleFlags& flags) {
+  return !flags.order || *flags.order == Order::interleaved || splits_backward(*flags.order);
+}
+
 PipelinePlan pipeline_of(const RunConfig& config, const std::vector<ModelPart>& parts,
-                         const ChunkPlacement& at, const Schedule& work, const std::string& name) {
-  PipelinePlan plan = {.parts = {}, .schedule = {}, .name = name, .links = Links::many};
+                         const ChunkPlacement& at, const Schedule& work,
+                         const ScheduleFlags& flags) {
+  PipelinePlan plan = {.parts = {},
+                       .schedule = {},
+                       .name = std::string(flags.order ? name_of(*flags.order) : "auto"),
+                       .links = needs_many_links(flags) ? Links::many : Links::few};
   for (size_t stage = 0; stage < at.num_stages; ++stage) {
     plan.parts.push_back(stage_part(parts, at, stage));
   }
@@ -57,10 +69,10 @@ PipelinePlan pipeline_of(const RunConfig& config, const std::vector<ModelPart>& 
   return plan;
 }
 
-void check_micro_batches(const RunConfig& config, Order order, const ChunkPlacement& at) {
-  const size_t m = config.num_micro_batches(1), p = at.num_stages;
+void check_micro_batches(const RunConfig& config, const ProcessGrid& grid, Order order) {
+  const size_t m = config.num_micro_batches(grid.data_size), p = grid.pipeline_size;
   if (order != Order::interleaved || m % p == 0) return;
-  const size_t enough = (m / p + 1) * p * config.micro_batch_size;
+  const size_t enough = (m / p + 1) * p * config.micro_batch_size * grid.data_size;
   throw UserError(concat("--schedule interleaved: ", counted(m, "micro-batch"), " on ",
                          counted(p, "stage"), "; they go around in groups of one for each stage, ",
                          "so the stages must divide them: --global-batch-size ", enough,
@@ -90,25 +102,6 @@ std::vector<PartTimes> times_of_parts(const RunConfig& config, const std::vector
   return times;
 }
 
-// The bytes of device memory that a stage needs with one slot, and for each further one.
-struct StageBytes {
-  size_t with_one_slot = 0, slot = 0;
-};
-
-StageBytes bytes_of(const RunConfig& config, const ProcessGrid& grid, const ChunkPlan& plan,
-                    size_t stage) {
-  ProcessGrid there = grid;
-  there.rank = grid.rank_at(Axis::pipeline, stage);
-  const ChunkLayouts layouts = plan.layouts(config, stage);
-  const auto total = [&](size_t num_slots) {
-    Rehearsal rehearsal(config, there);
-    const StageMemory memory(rehearsal.context(), layouts, plan.placement, num_slots);
-    return rehearsal.device_peak().total();
-  };
-  const size_t one = total(1);
-  return {one, total(2) - one};
-}
-
 // What the search has found for one placement. `least` is the memory that it needs at all.
 struct Found {
   ChunkPlan plan;
@@ -118,18 +111,20 @@ struct Found {
 };
 
 Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacement& at,
-             const ScheduleFlags& flags) {
+             const ScheduleFlags& flags, const StageBytes& bytes) {
   Found found;
   found.plan = {at, cut_parts(config, at, flags), {}};
   ScheduleProblem problem = {.placement = at,
-                             .num_micro_batches = config.num_micro_batches(1),
+                             .num_micro_batches = config.num_micro_batches(grid.data_size),
                              .times = times_of_parts(config, found.plan.parts, flags),
                              .message = flags.times.empty() ? 0 : flags.times.back(),
-                             .max_slots = {}};
+                             .max_slots = {},
+                             .splits = config.recompute.name == "none"};
   const size_t no_limit = problem.num_micro_batches * at.num_chunks;
   found.fits = true;
   for (size_t stage = 0; stage < at.num_stages; ++stage) {
-    const auto [with_one, slot] = bytes_of(config, grid, found.plan, stage);
+    const size_t with_one = bytes(found.plan, stage, 1);
+    const size_t slot = bytes(found.plan, stage, 2) - with_one;
     const size_t limit = config.device_memory, least = with_one + (at.num_chunks - 1) * slot;
     found.least = std::max(found.least, least);
     if (limit != 0 && limit < least) found.fits = false;
@@ -141,23 +136,25 @@ Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacem
   std::vector<Schedule> known;
   for (Order order : kOrders) {
     const ChunkPlacement its = placement_of(order, at.num_stages, at.num_chunks);
-    const bool goes_around =
-        order != Order::interleaved || problem.num_micro_batches % at.num_stages == 0;
-    if (its.num_chunks == at.num_chunks && its.is_v == at.is_v && goes_around) {
+    const bool is_possible =
+        (order != Order::interleaved || problem.num_micro_batches % at.num_stages == 0) &&
+        (problem.splits || !splits_backward(order));
+    if (its == at && is_possible) {
       known.push_back(make_work(order, at, problem.num_micro_batches));
     }
   }
-  const Schedule work = find_work(problem, known, kTrials);
+  const Schedule& work = flags.found->find(problem, known, kTrials);
   found.fits = !work.empty();
   if (!found.fits) return found;
   found.time = time_of(problem, work);
-  found.plan.pipeline = pipeline_of(config, found.plan.parts, at, work, "auto");
+  found.plan.pipeline = pipeline_of(config, found.plan.parts, at, work, flags);
   return found;
 }
 
 // Tries one chunk on a stage, and two, looped and in a V, and takes the fastest list. With --chunks
 // it tries so many only.
-ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags) {
+ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
+                    const StageBytes& bytes) {
   const size_t p = grid.pipeline_size, most = most_stages(describe(config.model)) / p;
   std::optional<Found> best;
   size_t least = ~size_t{0};
@@ -169,7 +166,7 @@ ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const Sche
     }
     for (bool is_v : {false, true}) {
       if (is_v && chunks == 1) continue;
-      Found found = search(config, grid, {p, chunks, is_v}, flags);
+      Found found = search(config, grid, {p, chunks, is_v}, flags, bytes);
       least = std::min(least, found.least);
       if (found.fits && (!best || found.time < best->time)) best = std::move(found);
     }
@@ -182,16 +179,23 @@ ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const Sche
   return std::move(best->plan);
 }
 
+// Refuses what a schedule cannot be combined with.
 void check_flags(const RunConfig& config, const ScheduleFlags& flags) {
-  if (config.recompute.name != "none" || config.offload_activations) {
-    throw UserError(concat(config.offload_activations ? "--offload-activations" : "--recompute",
-                           ": 16_pipeline_schedules keeps all activations on the device; take ",
-                           "08_pipeline_parallel"));
+  const std::string name(flags.order ? name_of(*flags.order) : "auto");
+  if (config.offload_activations && needs_many_links(flags)) {
+    throw UserError(concat("--offload-activations with --schedule ", name,
+                           ": this schedule keeps activations on the device; take 1f1b"));
+  }
+  if (config.recompute.name != "none" && flags.order && splits_backward(*flags.order)) {
+    throw UserError(concat("--recompute ", config.recompute.name, " with --schedule ", name,
+                           ": what the half for the input computes again has to wait for the half ",
+                           "for the weights, and the last stage puts off so many of these that no ",
+                           "memory is saved; take 1f1b or interleaved"));
   }
   if (flags.chunks == 0 || !flags.order || *flags.order == Order::interleaved) return;
   const size_t its = placement_of(*flags.order, 1, 1).num_chunks;
   if (flags.chunks == its) return;
-  throw UserError(concat("--chunks ", flags.chunks, ": in ", name_of(*flags.order), " a stage has ",
+  throw UserError(concat("--chunks ", flags.chunks, ": in ", name, " a stage has ",
                          counted(its, "chunk"), "; take interleaved"));
 }
 
@@ -204,8 +208,9 @@ void ScheduleFlags::add_to(CLI::App& app) {
       ->group(group);
   app.add_option_function<std::string>(
          "--schedule", [this](const std::string& name) { set_order(*this, name); },
-         "1f1b, interleaved, zb-h1, zb-v or auto [zb-h1]")
-      ->check(CLI::IsMember({"1f1b", "interleaved", "zb-h1", "zb-v", "auto"}).description(""))
+         concat("naive, gpipe, 1f1b, interleaved, zb-h1, zb-v or auto [", name_of(*order), "]"))
+      ->check(CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "auto"})
+                  .description(""))
       ->group(group);
   app.add_option("--chunks", chunks, "Chunks of the model on each stage [2 if interleaved]")
       ->check(whole(1, 1'000))
@@ -224,32 +229,56 @@ void ScheduleFlags::add_to(CLI::App& app) {
   app.add_option("--draw", draw, "File: the schedule as SVG")->check(path())->group(group);
 }
 
-ChunkLayouts ChunkPlan::layouts(const RunConfig& config, size_t stage) const {
-  ChunkLayouts layouts = {Layout(config.model, 1, stage_part(parts, placement, stage)), {}};
+ChunkLayouts ChunkPlan::layouts(const Gpt2Config& config, size_t stage, const ModelPart& split,
+                                size_t num_replicas) const {
+  const auto layout_of = [&](ModelPart part) {
+    part.tensor_rank = split.tensor_rank;
+    part.tensor_size = split.tensor_size;
+    part.splits_tokens = split.splits_tokens;
+    return Layout(config, num_replicas, part);
+  };
+  ChunkLayouts layouts = {layout_of(stage_part(parts, placement, stage)), {}};
   for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
-    layouts.chunks.emplace_back(config.model, 1, parts[placement.part_at(stage, chunk)]);
+    layouts.chunks.push_back(layout_of(parts[placement.part_at(stage, chunk)]));
   }
   return layouts;
 }
 
-ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid,
-                      const ScheduleFlags& flags) {
+GradientDirections ChunkStage::sends() const {
+  const ChunkPlacement& at = plan.placement;
+  GradientDirections sends;
+  for (size_t chunk = 0; chunk < at.num_chunks; ++chunk) {
+    const size_t part = at.part_at(index, chunk);
+    if (part == 0) continue;
+    const size_t to = at.place_of(part - 1).stage;
+    sends.to_earlier |= to < index;
+    sends.to_later |= to > index;
+  }
+  return sends;
+}
+
+TrafficEntries ChunkStage::traffic(const RunConfig& config, bool in_shards) const {
+  StageSchedule messages = schedule();
+  std::erase_if(messages, [&](const Action& action) {
+    return (is_send(action.kind) || is_recv(action.kind)) && action.peer == index;
+  });
+  return pipeline_traffic(config, layouts.stage, messages, in_shards);
+}
+
+ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
+                      const StageBytes& bytes) {
   check_flags(config, flags);
-  if (!flags.order) return find_plan(config, grid, flags);
+  if (!flags.order) return find_plan(config, grid, flags, bytes);
   const Order order = *flags.order;
   const ChunkPlacement at =
       placement_of(order, grid.pipeline_size, flags.chunks == 0 ? 2 : flags.chunks);
-  check_micro_batches(config, order, at);
+  check_micro_batches(config, grid, order);
   ChunkPlan plan = {at, cut_parts(config, at, flags), {}};
-  const Schedule work = make_work(order, at, config.num_micro_batches(1));
-  plan.pipeline = pipeline_of(config, plan.parts, at, work, std::string(name_of(order)));
+  const Schedule work = make_work(order, at, config.num_micro_batches(grid.data_size));
+  plan.pipeline = pipeline_of(config, plan.parts, at, work, flags);
   return plan;
 }
 
-StageMemory::StageMemory(const TrainerContext& context, const ChunkLayouts& layouts,
-                         const ChunkPlacement& placement, size_t num_slots)
-    : state(context, layouts.stage, 0, {.gradients = {.source = context.ranks->registered}}),
-      runner(context, layouts, state, num_slots,
-             placement.num_chunks > 1 && placement.num_stages > 1, placement.num_stages > 1) {}
+size_t num_links(const ScheduleFlags& flags) { return needs_many_links(flags) ? kNumLinks : 0; }
 
 }  // namespace ladder

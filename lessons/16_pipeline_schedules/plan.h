@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@ struct ScheduleFlags {
   // halves of backward, the classifier, a message. Empty: as the FLOP of products say.
   std::vector<double> times = {};
   std::string draw = {};  // path of an SVG; empty = none
+  // What searches have found. Copies of the flags share it: a run plans its pipeline several times.
+  std::shared_ptr<FoundWork> found = std::make_shared<FoundWork>();
   void add_to(CLI::App& app);
   std::vector<NamedFile> outputs() const { return {{"--draw", draw}}; }
 };
@@ -33,21 +37,37 @@ struct ChunkPlan {
   std::vector<ModelPart> parts;  // in the order of the model
   PipelinePlan pipeline;
 
-  // Returns the layouts of one stage.
-  ChunkLayouts layouts(const RunConfig& config, size_t stage) const;
+  // Returns the layouts of one stage. `split` says how other ranks split its tensors and tokens,
+  // and `num_replicas` ranks have the same part.
+  ChunkLayouts layouts(const Gpt2Config& config, size_t stage, const ModelPart& split = {},
+                       size_t num_replicas = 1) const;
   const StageSchedule& schedule(size_t stage) const { return pipeline.schedule[stage]; }
 };
 
-// Plans the pipeline for the ranks of the grid. Throws UserError if the model, the micro-batches or
-// the memory do not allow what the flags ask for.
-ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags);
+// A rank's place in the pipeline: its stage, and what it has there.
+struct ChunkStage {
+  ChunkPlan plan;
+  size_t index;
+  ChunkLayouts layouts;
 
-// What a trainer of one stage allocates on the device.
-struct StageMemory {
-  StageMemory(const TrainerContext& context, const ChunkLayouts& layouts,
-              const ChunkPlacement& placement, size_t num_slots);
-  ModelState state;
-  ChunkRunner runner;
+  const StageSchedule& schedule() const { return plan.schedule(index); }
+  size_t num_slots() const { return ladder::num_slots(schedule()); }
+  GradientDirections sends() const;
+  // Returns what the stage sends and receives in a step: pipeline_traffic(), without the messages
+  // to itself, which are copies.
+  TrafficEntries traffic(const RunConfig& config, bool in_shards) const;
 };
+
+// Returns the bytes of device memory that a trainer of one stage allocates, with so many slots. Of
+// the ranks that have this stage it is the one that needs most.
+using StageBytes = std::function<size_t(const ChunkPlan& plan, size_t stage, size_t num_slots)>;
+
+// Plans the pipeline for the ranks of the grid. Throws UserError if the model, the micro-batches or
+// the memory do not allow what the flags ask for. `bytes` is for the search alone. All ranks get
+// the same plan.
+ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
+                      const StageBytes& bytes);
+// Returns how many links the schedule needs (ProcessGrid::pipeline_links).
+size_t num_links(const ScheduleFlags& flags);
 
 }  // namespace ladder

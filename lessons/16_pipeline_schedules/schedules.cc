@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/runtime/check.h"
+#include "lessons/08_pipeline_parallel/schedules.h"
 
 namespace ladder {
 namespace {
@@ -43,6 +44,13 @@ class WorkList {
 size_t num_warm_up(const ChunkPlacement& at, size_t s) {
   const size_t after = at.num_stages - 1 - s;
   return at.num_chunks == 1 ? after : 2 * after + (at.num_chunks - 1) * at.num_stages;
+}
+
+// The work of one of lesson 08's lists.
+StageSchedule simple_work(ScheduleKind kind, size_t p, size_t s, size_t m) {
+  StageSchedule work = make_schedule(kind, p, m)[s];
+  std::erase_if(work, [](const Action& action) { return !is_work(action.kind); });
+  return work;
 }
 
 // 1F1B, with any number of chunks. Micro-batches go through the chunks in groups of p.
@@ -118,7 +126,8 @@ StageSchedule zb_v_work(size_t p, size_t s, size_t m) {
 }  // namespace
 
 std::string_view name_of(Order order) {
-  constexpr std::array<std::string_view, 4> kNames = {"1f1b", "interleaved", "zb-h1", "zb-v"};
+  constexpr std::array<std::string_view, 6> kNames = {"naive",       "gpipe", "1f1b",
+                                                      "interleaved", "zb-h1", "zb-v"};
   return kNames.at(static_cast<size_t>(order));
 }
 
@@ -131,6 +140,10 @@ ChunkPlacement placement_of(Order order, size_t num_stages, size_t num_chunks) {
 size_t max_in_flight(Order order, const ChunkPlacement& at, size_t s, size_t m) {
   const size_t p = at.num_stages;
   switch (order) {
+    case Order::naive:
+      return 1;
+    case Order::gpipe:
+      return m;
     case Order::one_f_one_b:
     case Order::interleaved:
       return std::min(m * at.num_chunks, num_warm_up(at, s) + 1);
@@ -145,6 +158,9 @@ size_t max_in_flight(Order order, const ChunkPlacement& at, size_t s, size_t m) 
 size_t unit_time(Order order, const ChunkPlacement& at, size_t m) {
   const size_t p = at.num_stages;
   switch (order) {
+    case Order::naive:
+      return 3 * m * p;
+    case Order::gpipe:
     case Order::one_f_one_b:
     case Order::interleaved:
       return 3 * m * at.num_chunks + 3 * (p - 1);
@@ -162,9 +178,11 @@ Schedule make_work(Order order, const ChunkPlacement& at, size_t m) {
   check(order != Order::interleaved || m % p == 0, "make_work: p must divide m");
   Schedule work;
   for (size_t s = 0; s < p; ++s) {
-    work.push_back(order == Order::zb_h1  ? zb_h1_work(p, s, m)
-                   : order == Order::zb_v ? zb_v_work(p, s, m)
-                                          : interleaved_work(at, s, m));
+    work.push_back(order == Order::naive   ? simple_work(ScheduleKind::naive, p, s, m)
+                   : order == Order::gpipe ? simple_work(ScheduleKind::gpipe, p, s, m)
+                   : order == Order::zb_h1 ? zb_h1_work(p, s, m)
+                   : order == Order::zb_v  ? zb_v_work(p, s, m)
+                                           : interleaved_work(at, s, m));
   }
   return work;
 }

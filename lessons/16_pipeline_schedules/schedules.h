@@ -1,4 +1,5 @@
-// The order of work in a pipeline with a smaller bubble than 1F1B's: interleaved, ZB-H1 and ZB-V.
+// The order of work in a pipeline: lesson 08's lists, and three with a smaller bubble: interleaved,
+// ZB-H1 and ZB-V.
 // Letters: p stages, m micro-batches, v chunks on a stage.
 #pragma once
 
@@ -10,7 +11,8 @@
 
 namespace ladder {
 
-// one_f_one_b   "1f1b": lesson 08's, which the others are compared with.
+// naive, gpipe, one_f_one_b ("1f1b")
+//               Lesson 08's. The others are compared with 1F1B.
 // interleaved   1F1B with v chunks on each stage, looped: the last stage sends on to the first. A
 //               micro-batch comes to a stage v times, each time for an v-th of its work, so the
 //               bubble is an v-th. It needs v times as many messages.       [Narayanan21 2.2]
@@ -18,10 +20,12 @@ namespace ladder {
 //               and the second half fills what is left of the bubble.       [Qi23 ZB-H1]
 // zb_v          Both: two chunks placed in a V, so that a stage which begins early also ends early,
 //               and halves.                                                  [Qi24 V-ZB]
-enum class Order { one_f_one_b, interleaved, zb_h1, zb_v };
-inline constexpr Order kOrders[] = {Order::one_f_one_b, Order::interleaved, Order::zb_h1,
-                                    Order::zb_v};
+enum class Order { naive, gpipe, one_f_one_b, interleaved, zb_h1, zb_v };
+inline constexpr Order kOrders[] = {Order::naive,       Order::gpipe, Order::one_f_one_b,
+                                    Order::interleaved, Order::zb_h1, Order::zb_v};
 std::string_view name_of(Order order);
+// Returns whether backward runs in two halves.
+inline bool splits_backward(Order order) { return order == Order::zb_h1 || order == Order::zb_v; }
 
 // Returns where the chunks are. `num_chunks` counts for interleaved alone; ZB-V has two, the others
 // one.
@@ -29,6 +33,8 @@ ChunkPlacement placement_of(Order order, size_t num_stages, size_t num_chunks);
 
 // Returns how many micro-batches stage s holds at a time, where each of its chunks counts: the
 // slots it needs.
+//   naive        1
+//   gpipe        m
 //   1f1b         min(m, p - s)
 //   interleaved  min(m v, 2 (p - s - 1) + (v - 1) p + 1)
 //   zb-h1        min(m, p)
@@ -38,7 +44,8 @@ size_t max_in_flight(Order order, const ChunkPlacement& placement, size_t stage,
 
 // Returns how long a step takes if forward and both halves of backward take 1 in each of the p v
 // parts, and messages nothing.
-//   1f1b         3 m + 3 (p - 1)
+//   naive        3 m p
+//   gpipe, 1f1b  3 m + 3 (p - 1)
 //   interleaved  3 m v + 3 (p - 1)
 //   zb-h1        3 m + p - 1, and p - m more if there are fewer micro-batches than stages
 //   zb-v         6 m + p - 1, or 4 m + 4 p - 2 if that is more

@@ -7,6 +7,13 @@
 
 namespace ladder {
 
+// What the trainer of one stage allocates.
+struct StageMemory {
+  StageMemory(const TrainerContext& context, const ChunkStage& stage, size_t num_slots);
+  ModelState state;
+  ChunkRunner runner;
+};
+
 // ScheduleTrainer is lesson 08's trainer with other lists: a stage may hold several chunks of the
 // model, and backward may run in two halves, of which the second fills the bubble.
 // [Narayanan21 2.2, Qi23, Qi24]
@@ -32,16 +39,11 @@ class ScheduleTrainer {
     check_copies(memory_.state, ranks.world, {copies_of_shared_units(ranks.on(Axis::embedding))});
   }
   // Returns lines about the bubble, on rank 0. Collective.
-  std::string report();
+  std::string report() { return pipeline_.report(); }
 
  private:
-  // Returns the flag that gives the search the times that were measured. Collective.
-  std::string times_text();
-
   TrainerContext context_;
-  ChunkPlan plan_;
-  size_t stage_;
-  ChunkLayouts layouts_;
+  ChunkStage stage_;
   StageMemory memory_;
   ChunkPipeline pipeline_;
 };

@@ -46,6 +46,16 @@ TEST_CASE("09: ranks that make no grid, and what the grid cannot split") {
   refuse(2, {"--zero-stage", "2"}, {"--zero-stage", "'2'"});
   refuse(2, {"--schedule", "xyz"}, {"--schedule", "xyz", "naive,gpipe,1f1b"});
   refuse(2, grid("1", "2") + Flags{"--stage-layers", "1,2"}, {"--stage-layers 1,2", "2 layers"});
+  const Flags two = grid("1", "2");
+  refuse(4, two + Flags{"--schedule", "interleaved", "--micro-batch-size", "8"},
+         {"--schedule interleaved", "1 micro-batch on 2 stages", "--global-batch-size 32"});
+  refuse(4, two + Flags{"--schedule", "interleaved", "--chunks", "3"},
+         {"--chunks 3", "6 parts", "5 units", "at most 2 chunks"});
+  refuse(4, two + Flags{"--chunks", "2"}, {"--chunks 2", "1f1b", "1 chunk", "interleaved"});
+  refuse(4, two + Flags{"--schedule", "zb-v", "--recompute", "block"},
+         {"--recompute block", "zb-v", "no memory is saved", "take 1f1b"});
+  refuse(4, two + Flags{"--schedule", "zb-h1", "--offload-activations"},
+         {"--offload-activations", "zb-h1", "take 1f1b"});
   refuse(2, {"--draw", "no/such/folder/schedule.svg"}, {"no/such/folder/schedule.svg"});
 }
 
@@ -87,8 +97,24 @@ TEST_CASE("09: the axes together are lesson 01, with and without ZeRO-1") {
   }
 }
 
+TEST_CASE("09: auto keeps to the memory of a rank, and says how little is too little") {
+  const Flags run =
+      Flags{lesson_path(kProgram), "--model", "nano",         "--layers", "4", "--steps", "1",
+            "--micro-batch-size",  "1",       "--zero-stage", "1"} +
+      grid("2", "2") + Flags{"--schedule", "auto", "--device-memory"};
+  const ProcessResult refused = run_ranks(8, run + Flags{"100KiB"});
+  check_user_error(refused, {"--device-memory 100 KiB", "no schedule", "smallest that works"});
+  const std::string before = "smallest that works is ";
+  const size_t least = std::stoul(refused.err.substr(refused.err.find(before) + before.size()));
+  const ProcessResult result = run_ranks(8, run + Flags{std::to_string(least)});
+  require_success(result);
+  CHECK_THAT(result.out, Contains("auto: bubble") && !Contains("differs"));
+  check_user_error(run_ranks(8, run + Flags{std::to_string(least - 1)}), {"no schedule"});
+}
+
 TEST_CASE("09: lesson 01's numbers, however ranks communicate") {
-  const Flags on_axes = GENERATE(grid("2", "2"), grid("1", "2") + Flags{"--zero-stage", "1"});
+  const Flags on_axes = GENERATE(grid("2", "2"), grid("1", "2") + Flags{"--zero-stage", "1"},
+                                 grid("1", "2") + Flags{"--schedule", "zb-v", "--zero-stage", "1"});
   check_ways_to_communicate(4, Flags{lesson_path(kProgram), "--micro-batch-size", "2"} + on_axes);
 }
 

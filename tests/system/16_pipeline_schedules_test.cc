@@ -30,9 +30,11 @@ TEST_CASE("16: schedules that cannot be") {
   refuse(8, {}, {"--pipeline-parallel-size 8", "at most 7 stages"});
   refuse(4, {"--pipeline-parallel-size", "5"}, {"--pipeline-parallel-size 5 on 4 ranks"});
   refuse(2, interleaved + Flags{"--stage-layers", "2,2"}, {"--stage-layers 2,2", "4 stages"});
-  refuse(2, {"--recompute", "block"}, {"--recompute", "take 08_pipeline_parallel"});
-  refuse(2, {"--offload-activations"}, {"--offload-activations", "take 08_pipeline_parallel"});
-  for (const std::string value : {"gpipe", "", "ZB-H1"}) {
+  refuse(2, {"--recompute", "block"}, {"--recompute block", "zb-h1", "no memory", "take 1f1b"});
+  refuse(2, interleaved + Flags{"--recompute", "every-3"}, {"--recompute every-3", "every-1"});
+  refuse(2, interleaved + Flags{"--offload-activations"},
+         {"--offload-activations", "interleaved", "take 1f1b"});
+  for (const std::string value : {"dualpipe", "", "ZB-H1"}) {
     refuse(2, {"--schedule=" + value}, {"--schedule", "1f1b,interleaved,zb-h1,zb-v,auto"});
   }
   for (const std::string value : {"0", "-1", "x", ""})

@@ -15,8 +15,9 @@ constexpr size_t kLessonLines = 400;  // the rest of a lesson, without its bench
 constexpr size_t kPipelineLessonLines = 455;
 // No trainer does its work: it has four algorithms, a checker, and what runs, times and shows them.
 constexpr size_t kCollectivesLessonLines = 1050;
-// It has four schedules and a search, and its own executor, for chunks and halves of backward.
-constexpr size_t kSchedulesLessonLines = 1150;
+// It has its schedules and a search, and its own executor, for chunks and halves of backward, which
+// lesson 09 uses on its grid.
+constexpr size_t kSchedulesLessonLines = 1400;
 // It is two programs: the ranks, and the supervisor that starts them again.
 constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.

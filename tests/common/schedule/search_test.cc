@@ -145,6 +145,36 @@ TEST_CASE("what is found is right and in the order of the micro-batches, for any
   }
 }
 
+TEST_CASE("without halves only whole backwards are found, and not slower than 1F1B") {
+  ScheduleProblem problem = {.placement = {4, 1, false},
+                             .num_micro_batches = 8,
+                             .times = std::vector<PartTimes>(4),
+                             .max_slots = {4, 4, 4, 4},
+                             .splits = false};
+  const Schedule work = find_work(problem, {}, 100);
+  for (const StageSchedule& stage : work) {
+    for (const Action& action : stage) CHECK((action.kind == forward || action.kind == backward));
+  }
+  CHECK(time_of(problem, work) <= 3 * (8 + 4 - 1));
+}
+
+TEST_CASE("a problem is searched once, and another one is another problem") {
+  ScheduleProblem problem = {.placement = {2, 1, false},
+                             .num_micro_batches = 4,
+                             .times = std::vector<PartTimes>(2),
+                             .max_slots = {4, 4}};
+  FoundWork found;
+  const Schedule* const first = &found.find(problem, {}, 10);
+  CHECK(*first == find_work(problem, {}, 10));
+  problem.max_slots = {1, 1};
+  const Schedule* const second = &found.find(problem, {}, 10);
+  CHECK(*second == find_work(problem, {}, 10));
+  CHECK(*second != *first);
+  CHECK(&found.find(problem, {}, 10) == second);
+  problem.max_slots = {4, 4};
+  CHECK(&found.find(problem, {}, 10) == first);
+}
+
 TEST_CASE("more trials are never worse, and known lists are never missed") {
   std::mt19937 random(5);
   ScheduleProblem problem = problem_of({4, 1, false}, 8, 4);

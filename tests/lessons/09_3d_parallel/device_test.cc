@@ -19,11 +19,13 @@ RunConfig device_config(DeviceType device) {
   return config;
 }
 
-ThreeDTrainer::Flags grid(size_t tensor, size_t pipeline, size_t zero_stage = 0) {
+ThreeDTrainer::Flags grid(size_t tensor, size_t pipeline, size_t zero_stage = 0,
+                          Order order = Order::one_f_one_b) {
   ThreeDTrainer::Flags flags;
   flags.tensor_parallel_size = tensor;
   flags.pipeline.pipeline_parallel_size = pipeline;
   flags.zero.stage = zero_stage;
+  flags.pipeline.order = order;
   return flags;
 }
 
@@ -39,6 +41,11 @@ void check_on_device(DeviceType device, Communicator& all, MemorySource* registe
   check.operator()<ThreeDTrainer>(grid(2, 2));
   check.operator()<ThreeDTrainer>(grid(2, 1, 1));
   check.operator()<ThreeDTrainer>(grid(1, 2, 1));
+  check.operator()<ThreeDTrainer>(grid(1, 2, 1, Order::interleaved));
+  check.operator()<ThreeDTrainer>(grid(1, 2, 1, Order::zb_v));
+  ThreeDTrainer::Flags halves = grid(2, 2, 0, Order::zb_h1);
+  halves.sequence_parallel = true;
+  check.operator()<ThreeDTrainer>(halves);
   ThreeDTrainer::Flags shared = grid(2, 1);
   shared.context.size = 2;
   shared.sequence_parallel = true;

@@ -1,6 +1,8 @@
 // Lesson 09 computes what lesson 01 computes, for every arrangement of up to 8 ranks.
 #include <array>
 #include <catch2/catch.hpp>
+#include <optional>
+#include <tuple>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
@@ -20,11 +22,11 @@ using Catch::Matchers::Contains;
 static_assert(Trainer<ThreeDTrainer>);
 
 ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage = 0,
-                               ScheduleKind kind = ScheduleKind::one_f_one_b) {
+                               std::optional<Order> order = Order::one_f_one_b) {
   ThreeDTrainer::Flags flags;
   flags.tensor_parallel_size = tensor;
   flags.pipeline.pipeline_parallel_size = pipeline;
-  flags.pipeline.schedule = kind;
+  flags.pipeline.order = order;
   flags.zero.stage = zero_stage;
   return flags;
 }
@@ -38,12 +40,11 @@ void for_arrangements(Body body) {
         const size_t ranks = tensor * pipeline * data;
         if (ranks > 8) continue;
         for (size_t zero_stage : {0, 1}) {
-          for (ScheduleKind kind :
-               {ScheduleKind::one_f_one_b, ScheduleKind::gpipe, ScheduleKind::naive}) {
-            if (pipeline == 1 && kind != ScheduleKind::one_f_one_b) continue;
+          for (Order order : {Order::one_f_one_b, Order::gpipe, Order::naive}) {
+            if (pipeline == 1 && order != Order::one_f_one_b) continue;
             INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
-                        << zero_stage << ", " << name_of(kind));
-            body(ranks, flags_for(tensor, pipeline, zero_stage, kind));
+                        << zero_stage << ", " << name_of(order));
+            body(ranks, flags_for(tensor, pipeline, zero_stage, order));
           }
         }
       }
@@ -64,7 +65,7 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
   for (const auto& [ranks, flags] :
        {std::pair(4, flags_for(2, 2)), std::pair(4, flags_for(2, 1, 1)),
-        std::pair(8, flags_for(2, 2, 1, ScheduleKind::gpipe)), std::pair(8, flags_for(4, 2))}) {
+        std::pair(8, flags_for(2, 2, 1, Order::gpipe)), std::pair(8, flags_for(4, 2))}) {
     ThreeDTrainer::Flags split = flags;
     split.sequence_parallel = true;
     const Record record = require_split_run<ThreeDTrainer>(oracle, config, ranks, split);
@@ -97,8 +98,70 @@ TEST_CASE("with a context axis: the same, on sequences of odd length") {
   run(4, 2, flags_for(2, 1, 1), true, "none");
   run(4, 2, flags_for(1, 2), false, "attention");
   run(8, 2, flags_for(2, 2), true, "block");
-  run(8, 4, flags_for(1, 2, 1, ScheduleKind::gpipe), false, "none");
+  run(8, 4, flags_for(1, 2, 1, Order::gpipe), false, "none");
   run(8, 2, flags_for(1, 2, 1), false, "none");
+}
+
+// Layouts of the schedules with chunks or halves: 9 units, so that 4 stages have 2 chunks.
+RunConfig chunks_config(DType dtype, size_t micro_batch_size) {
+  RunConfig config = split_config(dtype, micro_batch_size);
+  config.model.num_layers = 6;
+  return config;
+}
+
+std::string name_of(const ThreeDTrainer::Flags& flags) {
+  return flags.pipeline.order ? std::string(ladder::name_of(*flags.pipeline.order)) : "auto";
+}
+
+TEST_CASE("lesson 16's schedules on every grid: lesson 01, and memory and bytes as predicted") {
+  const Record oracle = record_oracle(chunks_config(DType::fp64, 24));
+  for (const auto& [ranks, tensor, pipeline] :
+       std::vector<std::array<size_t, 3>>{{4, 1, 2}, {4, 2, 2}, {8, 2, 2}, {8, 1, 4}, {2, 1, 1}}) {
+    for (size_t zero_stage : {0, 1}) {
+      for (std::optional<Order> order :
+           {std::optional(Order::interleaved), std::optional(Order::zb_h1),
+            std::optional(Order::zb_v), std::optional<Order>()}) {
+        const ThreeDTrainer::Flags flags = flags_for(tensor, pipeline, zero_stage, order);
+        INFO(ranks << " ranks, " << tensor << " tensor x " << pipeline << " pipeline, ZeRO-"
+                   << zero_stage << ", " << name_of(flags));
+        require_split_run<ThreeDTrainer>(oracle, chunks_config(DType::fp64, 3), ranks, flags);
+      }
+    }
+  }
+}
+
+TEST_CASE("lesson 16's schedules where ranks share tokens: the same") {
+  RunConfig config = chunks_config(DType::fp64, 2);
+  config.model.sequence_length = 13;
+  const Record oracle = record_oracle(config);
+  const auto run = [&](size_t ranks, size_t context, ThreeDTrainer::Flags flags,
+                       bool split_tokens) {
+    INFO(ranks << " ranks, " << context << " share a sequence, " << name_of(flags));
+    flags.context.size = context;
+    flags.sequence_parallel = split_tokens;
+    require_split_run<ThreeDTrainer>(oracle, config, ranks, flags);
+  };
+  for (Order order : {Order::interleaved, Order::zb_h1, Order::zb_v}) {
+    run(4, 1, flags_for(2, 2, 0, order), true);
+    run(4, 2, flags_for(1, 2, 0, order), false);
+    run(8, 2, flags_for(2, 2, 1, order), true);
+    run(8, 1, flags_for(2, 2, 1, order), true);
+  }
+}
+
+TEST_CASE("where whole backwards recompute, chunks do too: the same") {
+  RunConfig config = split_config(DType::fp64, 3);
+  config.model.num_layers = 10;  // two blocks or more in each of four chunks
+  const Record oracle = record_oracle(config);
+  for (const char* recompute : {"attention", "block", "every-2"}) {
+    for (std::optional<Order> order : {std::optional(Order::interleaved), std::optional<Order>()}) {
+      ThreeDTrainer::Flags flags = flags_for(2, 2, 1, order);
+      flags.sequence_parallel = true;
+      INFO(recompute << ", " << name_of(flags));
+      config.recompute = parse_recompute(recompute);
+      require_split_run<ThreeDTrainer>(oracle, config, 8, flags);
+    }
+  }
 }
 
 TEST_CASE("in fp32 too") {
@@ -133,11 +196,19 @@ TEST_CASE("the axes alone have the bits of their lessons") {
 
 TEST_CASE("ZeRO-1 changes no bit of any arrangement") {
   const RunConfig config = split_config(GENERATE(DType::fp32, DType::bf16), 3);
-  for (const auto& [tensor, pipeline] : {std::pair<size_t, size_t>{1, 2}, {2, 1}, {2, 2}}) {
+  using enum Order;
+  for (const auto& [tensor, pipeline, order] :
+       {std::tuple<size_t, size_t, Order>{1, 2, one_f_one_b},
+        {2, 1, one_f_one_b},
+        {2, 2, one_f_one_b},
+        {2, 2, zb_h1},
+        {1, 2, interleaved},
+        {1, 2, zb_v}}) {
+    INFO(tensor << " tensor x " << pipeline << " pipeline, " << ladder::name_of(order));
     Groups groups(8);
     const auto run = [&](size_t zero_stage) {
       return record_run<ThreeDTrainer>(config, *groups.group, &groups.node_memory,
-                                       flags_for(tensor, pipeline, zero_stage));
+                                       flags_for(tensor, pipeline, zero_stage, order));
     };
     const Record whole = run(0), sharded = run(1);
     if (groups.group->rank() == 0) require_none(differences(whole, sharded, {}, config.optimizer));
@@ -181,8 +252,10 @@ TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank
       require_culprits_named<ThreeDTrainer>(
           config, ranks,
           [&](const ProcessGrid& grid) {
-            return Layout(config.model, grid.size(grid.replicas()),
-                          Stage(config, grid, flags.pipeline).layout.part());
+            ModelPart part = Stage(config, grid, {}).layout.part();
+            part.tensor_rank = grid.place(Axis::tensor);
+            part.tensor_size = grid.tensor_size;
+            return Layout(config.model, grid.size(grid.replicas()), part);
           },
           flags);
     }

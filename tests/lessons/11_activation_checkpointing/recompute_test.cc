@@ -100,7 +100,7 @@ TEST_CASE("lessons that split the model: the bits of none, and memory and bytes 
   uneven.model.num_layers = 9;
   require_bits_of_none<PipelineTrainer>(uneven, {.stage_layers = {0, 4, 3, 2}},
                                         {"every-2", "offloaded attention", "offloaded every-2"});
-  ThreeDTrainer::Flags flags = {.tensor_parallel_size = 2, .pipeline = {}, .zero = {}};
+  ThreeDTrainer::Flags flags = {.tensor_parallel_size = 2};
   require_bits_of_none<ThreeDTrainer>(config, flags, {"block", "every-4"});
   flags.pipeline.pipeline_parallel_size = 2;
   flags.zero.stage = 1;

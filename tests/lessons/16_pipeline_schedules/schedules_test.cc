@@ -102,6 +102,26 @@ TEST_CASE("with enough micro-batches the bubbles are the papers'") {
   CHECK(bubble(Order::zb_v, 2) == 1.5);
 }
 
+// The numbers of the README's first exercise.
+TEST_CASE("with messages of a quarter of a forward ZB-H1 is faster than ZB-V") {
+  const size_t p = 8, m = 16;
+  const auto time = [&](Order order, double message) {
+    const ChunkPlacement at = placement_of(order, p, 2);
+    const double part = 1.0 / static_cast<double>(at.num_chunks);
+    const std::vector<PartTimes> times(at.num_parts(), {part, part, part});
+    const Schedule schedule = complete(make_work(order, at, m), at, false);
+    return extent_of(simulate(schedule, costs_of(at, times, message), Links::many)).length();
+  };
+  CHECK(time(Order::one_f_one_b, 0) == 69);
+  CHECK(time(Order::interleaved, 0) == 58.5);
+  CHECK(time(Order::zb_h1, 0) == 55);
+  CHECK(time(Order::zb_v, 0) == 51.5);
+  CHECK(time(Order::one_f_one_b, 0.25) == 79.75);
+  CHECK(time(Order::interleaved, 0.25) == 76);
+  CHECK(time(Order::zb_h1, 0.25) == 65.75);
+  CHECK(time(Order::zb_v, 0.25) == 68.5);
+}
+
 TEST_CASE("1F1B is lesson 08's") {
   for (size_t p = 1; p <= 8; ++p) {
     for (size_t m = 1; m <= 32; ++m) {
@@ -143,6 +163,31 @@ TEST_CASE("stages of any cost and slow messages cannot make a schedule stop") {
   };
   for_each_size(
       [&](const Size& size) { REQUIRE_NOTHROW(simulate(schedule_of(size), costs, Links::many)); });
+}
+
+// The most micro-batches that a stage has between the beginning of the half for the input and the
+// end of that for the weights, each chunk counted.
+size_t most_in_halves(const StageSchedule& stage) {
+  size_t now = 0, most = 0;
+  for (const Action& action : stage) {
+    if (action.kind == backward_input) most = std::max(most, ++now);
+    if (action.kind == backward_weight) --now;
+  }
+  return most;
+}
+
+// This is why --recompute is refused with them: what the first half computes again has to be held
+// until the second one.
+TEST_CASE("the last stage has nearly all its micro-batches between the halves of backward") {
+  for (size_t p = 2; p <= 8; ++p) {
+    for (size_t m = 2 * p; m <= 32; m += 5) {
+      CAPTURE(p, m);
+      const Size h1 = {Order::zb_h1, placement_of(Order::zb_h1, p, 1), m};
+      CHECK(most_in_halves(schedule_of(h1).back()) == p);  // of p slots
+      const Size v = {Order::zb_v, placement_of(Order::zb_v, p, 2), m};
+      CHECK(most_in_halves(schedule_of(v).back()) == 2 * p - 1);  // of 2 p
+    }
+  }
 }
 
 // Changes one action of a schedule. Returns false if it changed nothing.

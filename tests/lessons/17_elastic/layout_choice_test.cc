@@ -64,8 +64,7 @@ TEST_CASE("a layout can train exactly if the flags and both trainers accept it")
         bool accepted = true;
         try {
           const RunConfig resolved = options.resolve(layout);
-          check_slices(resolved.model, tensor);
-          Stage(resolved, layout, {});
+          ThreeDTrainer::traffic(resolved, layout, {});
         } catch (const UserError&) {
           accepted = false;
         }

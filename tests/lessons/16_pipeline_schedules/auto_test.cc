@@ -1,0 +1,100 @@
+// The search of --schedule auto against the named schedules.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <random>
+
+#include "common/schedule/build.h"
+#include "common/schedule/cut.h"
+#include "common/schedule/simulate.h"
+#include "kernels/runtime/check.h"
+#include "lessons/16_pipeline_schedules/plan.h"
+
+namespace ladder {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// A machine: what it takes, and what it has.
+struct Profile {
+  size_t num_stages, num_micro_batches, num_slots;  // slots of one chunk's stage
+  std::vector<double> times;                        // of --times
+};
+
+Profile draw_profile(std::mt19937& random) {
+  std::uniform_real_distribution<double> factor(0.5, 2);
+  const auto whole = [&](size_t least, size_t most) {
+    return least + random() % (most - least + 1);
+  };
+  Profile profile = {whole(2, 4), whole(4, 10), 0, {}};
+  profile.num_slots = whole(2, 2 * profile.num_stages);
+  const double forward = 10 * factor(random);
+  profile.times = {forward, forward * factor(random), forward * factor(random),
+                   0.2 * forward * factor(random), 0.03 * forward * factor(random)};
+  return profile;
+}
+
+RunConfig config_of(const Profile& profile) {
+  RunConfig config;
+  config.model = {.num_layers = 12, .num_heads = 2, .hidden = 32, .sequence_length = 16};
+  config.micro_batch_size = 1;
+  config.global_batch_size = profile.num_micro_batches;
+  config.device_memory = 1000 + 60 * profile.num_slots;
+  return config;
+}
+
+// A slot of half a stage has half the bytes.
+size_t bytes_of(const ChunkPlan& plan, size_t, size_t num_slots) {
+  return 1000 + 60 / plan.placement.num_chunks * num_slots;
+}
+
+// The time of a step, or infinity if a stage has not the memory.
+double time_of(const ChunkPlan& plan, const Profile& profile, const RunConfig& config) {
+  const ModelDescription model = describe(config.model);
+  const ModelPart whole = {.first = 0, .end = model.operations.size()};
+  const double classifier = 3 * model.operations.back().forward_flops;
+  const double all = part_flops(model, whole) - classifier;
+  std::vector<PartTimes> times;
+  for (const ModelPart& part : plan.parts) {
+    const bool is_last = part.end >= model.operations.size();
+    const double share = (part_flops(model, part) - (is_last ? classifier : 0)) / all;
+    times.push_back({share * profile.times[0] + (is_last ? profile.times[3] : 0),
+                     share * profile.times[1], share * profile.times[2]});
+  }
+  const Schedule& schedule = plan.pipeline.schedule;
+  for (size_t stage = 0; stage < schedule.size(); ++stage) {
+    if (bytes_of(plan, stage, num_slots(schedule[stage])) > config.device_memory) return kInfinity;
+  }
+  return extent_of(
+             simulate(schedule, costs_of(plan.placement, times, profile.times[4]), Links::many))
+      .length();
+}
+
+TEST_CASE("for 100 random machines auto is as fast as any schedule that fits, and often faster") {
+  std::mt19937 random(16);
+  size_t num_faster = 0;
+  for (size_t i = 0; i < 100; ++i) {
+    const Profile profile = draw_profile(random);
+    const RunConfig config = config_of(profile);
+    const ProcessGrid grid = {.pipeline_size = profile.num_stages};
+    const auto time_with = [&](std::optional<Order> order) {
+      const ScheduleFlags flags = {.order = order, .times = profile.times};
+      return time_of(plan_chunks(config, grid, flags, bytes_of), profile, config);
+    };
+    double named = kInfinity;
+    for (Order order : kOrders) {
+      const bool divides = profile.num_micro_batches % profile.num_stages == 0;
+      if (order == Order::interleaved && !divides) continue;
+      named = std::min(named, time_with(order));
+    }
+    const double found = time_with(std::nullopt);
+    CAPTURE(i, profile.num_stages, profile.num_micro_batches, profile.num_slots);
+    REQUIRE(found < kInfinity);
+    CHECK(found <= named * (1 + 1e-12));
+    num_faster += found < 0.99 * named;
+  }
+  INFO(num_faster << " faster");
+  CHECK(num_faster >= 30);
+}
+
+}  // namespace
+}  // namespace ladder
