@@ -49,7 +49,7 @@ TEST_CASE("A model that does not fit ends with the table of what is needed") {
   const ProcessResult result =
       run_virtual("02_ddp", {"--cluster", "rtx3090x2", "--model", "gpt2-xl"});
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Contains("rank 0: device memory") && Contains("no room"));
+  CHECK_THAT(result.err, Contains("rank 0: out of device memory") && Contains("no room"));
 }
 
 TEST_CASE("A trace has the kernels and messages of all ranks") {
