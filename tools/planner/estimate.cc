@@ -29,11 +29,30 @@ double least_recomputed(const std::string& mode) {
   return mode == "attention" || mode == "mlp" ? 0.2 : 0;
 }
 
-// Returns the step with so many micro-batches.
-SimulatedStep simulate_exactly(Candidate candidate, PlanRequest request, const Cluster& cluster,
-                               size_t num_micro_batches) {
+// Returns one of the replicas that share the batch. With ZeRO's stages 2 and 3 it would copy what
+// it need not gather, so it is one of lesson 02.
+Candidate replica_of(Candidate candidate) {
+  const bool has_grid = candidate.lesson == "09_3d_parallel";
+  if (!has_grid && candidate.data > 1) candidate.lesson = "02_ddp";
+  candidate.data = 1;
+  candidate.zero_stage = 0;
+  return candidate;
+}
+
+// Returns whether replicas communicate only in the last micro-batch and after it, so that the time
+// of all others is that of one replica alone.
+bool communicates_once(const Candidate& candidate) {
+  return candidate.lesson == "02_ddp" || candidate.lesson == "03_zero1" ||
+         candidate.lesson == "09_3d_parallel";
+}
+
+// Returns the step with so many micro-batches, and with so many transformer blocks (0: all).
+SimulatedStep simulate_exactly(const Candidate& candidate, PlanRequest request,
+                               const Cluster& cluster, size_t num_micro_batches,
+                               size_t num_layers = 0) {
   request.global_batch_size = num_micro_batches * candidate.micro_batch_size * candidate.data;
   Prepared prepared = prepare(candidate, request);
+  if (num_layers > 0) prepared.config.model.num_layers = num_layers;
   // One replica may need more than its part of many would.
   prepared.config.device_memory = std::numeric_limits<size_t>::max() / 2;
   return VirtualRun(prepared.program, prepared.config, cluster, candidate.num_ranks()).run();
@@ -94,35 +113,52 @@ MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
   return need;
 }
 
+double block_bound(const Candidate& candidate, const PlanRequest& request,
+                   const Gpt2Config& model) {
+  Candidate one;
+  one.micro_batch_size = candidate.micro_batch_size;
+  one.recompute = candidate.recompute;
+  if (candidate.tensor > 1) {
+    one.lesson = "09_3d_parallel";
+    one.tensor = candidate.tensor;
+    one.sequence_parallel = candidate.sequence_parallel;
+  }
+  // What a second block adds to what a second micro-batch adds.
+  const auto seconds = [&](size_t num_layers, size_t num_micro_batches) {
+    return simulate_exactly(one, request, request.cluster, num_micro_batches, num_layers).seconds;
+  };
+  const double block = seconds(2, 2) - seconds(2, 1) - seconds(1, 2) + seconds(1, 1);
+  const double rounds = number_of(num_micro_batches(candidate, request) + candidate.pipeline - 1);
+  return 0.98 * block * rounds * number_of(model.num_layers) / number_of(candidate.pipeline);
+}
+
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster) {
   const size_t all = num_micro_batches(candidate, request);
-  const size_t few = candidate.pipeline + 1, more = few + 2;
-  StepTime time;
-  SimulatedStep last;
-  if (all <= few + more) {
-    last = simulate_exactly(candidate, request, cluster, all);
-    time.seconds = last.seconds;
-  } else {
-    const double begin = simulate_exactly(candidate, request, cluster, few).seconds;
-    last = simulate_exactly(candidate, request, cluster, more);
-    time.seconds = begin + (last.seconds - begin) * number_of(all - few) / number_of(more - few);
+  const size_t few = candidate.pipeline + 1;
+  const bool is_direct = all <= few + 1;
+  const SimulatedStep begin = simulate_exactly(candidate, request, cluster, is_direct ? all : few);
+  StepTime time{.seconds = begin.seconds, .device = begin.device};
+  if (begin.model_utilization > 0) {
+    time.computed = begin.hardware_utilization / begin.model_utilization;
   }
-  if (last.model_utilization > 0) {
-    time.computed = last.hardware_utilization / last.model_utilization;
-  }
-  time.device = last.device;
+  if (is_direct) return time;
+  Candidate repeated = candidate;
+  if (communicates_once(candidate)) repeated = replica_of(candidate);
+  const double one = repeated.data == candidate.data
+                         ? begin.seconds
+                         : simulate_exactly(repeated, request, cluster, few).seconds;
+  const size_t more = std::max<size_t>(2, candidate.pipeline);
+  const double longer = simulate_exactly(repeated, request, cluster, few + more).seconds;
+  time.seconds += (longer - one) / number_of(more) * number_of(all - few);
   return time;
 }
 
 StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request,
                           const Cluster& cluster) {
-  Candidate replica = candidate;
-  replica.data = 1;
-  if (replica.lesson == "09_3d_parallel") replica.zero_stage = 0;
   PlanRequest share = request;
   share.global_batch_size = request.global_batch_size / candidate.data;
-  StepTime time = simulate_step(replica, share, cluster);
+  StepTime time = simulate_step(replica_of(candidate), share, cluster);
   if (candidate.zero_stage > 0) {
     const double others = 1 - 1 / number_of(candidate.data);
     time.seconds -= others * update_seconds(time.device, cluster);

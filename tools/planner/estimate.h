@@ -32,13 +32,17 @@ double bubble_of(const Candidate& candidate, const PlanRequest& request);
 double products_bound(const Candidate& candidate, const PlanRequest& request,
                       const Gpt2Config& model);
 
+// Returns a tighter bound: the time of the transformer blocks, from simulations of models with one
+// and two of them. It depends on few properties of the candidate.
+double block_bound(const Candidate& candidate, const PlanRequest& request, const Gpt2Config& model);
+
 // Predicts the memory of the first rank of each pipeline stage; the others need the same. It stops
 // at the first that does not fit. Throws UserError if the lesson refuses the candidate.
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request);
 
-// Simulates a step on a cluster. A pipeline's time is linear in the number of micro-batches when
-// there are more of them than stages, and so is the time of one device. So two runs with a few
-// micro-batches more than stages tell the time of many.
+// Simulates a step on a cluster. Where there are many micro-batches it simulates few: a step's time
+// is linear in their number if there are more of them than stages. What one more of them takes is
+// simulated without replicas if they do not communicate then.
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster);
 

@@ -12,7 +12,7 @@ namespace ladder {
 namespace {
 
 // How much is known of a candidate.
-enum class Known { products, replica };
+enum class Known { products, blocks, replica };
 
 struct Entry {
   Candidate candidate;
@@ -60,6 +60,7 @@ class Search {
   void collect();
   void explain_rest();
   void look_at(Entry entry);
+  double blocks_of(const Candidate& candidate);
   void simulate(const Entry& entry);
   Plan explained(const Entry& entry, const StepTime& time) const;
   bool is_done() const;
@@ -74,6 +75,8 @@ class Search {
   std::priority_queue<Entry> queue_;
   // The least recomputation with which a layout is known to fit: more would only cost time.
   std::map<std::string, size_t> fitting_;
+  // block_bound() as a multiple of products_bound(), by what it depends on.
+  std::map<std::string, double> block_factors_;
   std::map<std::string, size_t> family_at_;  // its place among the result's
   SearchResult result_;
 };
@@ -133,22 +136,38 @@ void Search::look_at(Entry entry) {
   const size_t recompute = index_of(entry.candidate.recompute);
   if (entry.known == Known::replica) return simulate(entry);
   const auto fitting = fitting_.find(layout);
-  // The products say that more recomputation costs more time; so less comes first.
+  // The bounds say that more recomputation costs more time; so less comes first.
   if (fitting != fitting_.end() && fitting->second < recompute) return;
   try {
+    if (entry.known == Known::products) {
+      entry.bound = std::max(entry.bound, blocks_of(entry.candidate));
+      entry.known = Known::blocks;
+      return queue_.push(entry);
+    }
     entry.need = memory_need(entry.candidate, request_);
   } catch (const UserError&) {
     return;  // the lesson cannot divide the model so
   }
   if (!entry.need.fits) return;
   fitting_.try_emplace(layout, recompute);
+  if (is_out_of_time()) return simulate(entry);
   if (entry.candidate.lesson != "06_offload") {
     // What one replica keeps on the host and updates there is not what many would.
     const double seconds = simulate_replica(entry.candidate, request_, request_.cluster).seconds;
-    entry.bound = std::max(entry.bound, seconds);
+    entry.bound = std::max(entry.bound, 0.99 * seconds);  // small kernels leave gaps
   }
   entry.known = Known::replica;
   queue_.push(entry);
+}
+
+double Search::blocks_of(const Candidate& candidate) {
+  if (candidate.lesson == "06_offload") return 0;
+  const std::string key = concat(candidate.tensor, " ", candidate.sequence_parallel, " ",
+                                 candidate.recompute, " ", candidate.micro_batch_size);
+  const double one = products_bound(candidate, request_, model_);
+  const auto [found, is_new] = block_factors_.try_emplace(key, 0);
+  if (is_new) found->second = block_bound(candidate, request_, model_) / one;
+  return found->second * one;
 }
 
 void Search::simulate(const Entry& entry) {
