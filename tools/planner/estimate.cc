@@ -132,6 +132,17 @@ double block_bound(const Candidate& candidate, const PlanRequest& request,
   return 0.98 * block * rounds * number_of(model.num_layers) / number_of(candidate.pipeline);
 }
 
+double recomputed_part(const Candidate& candidate, const PlanRequest& request) {
+  Candidate one;
+  one.micro_batch_size = candidate.micro_batch_size;
+  const auto computed = [&](const std::string& mode) {
+    one.recompute = mode;
+    const SimulatedStep step = simulate_exactly(one, request, request.cluster, 2);
+    return step.hardware_utilization / step.model_utilization;
+  };
+  return 1 - computed("none") / computed(candidate.recompute);
+}
+
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster) {
   const size_t all = num_micro_batches(candidate, request);
@@ -139,9 +150,6 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
   const bool is_direct = all <= few + 1;
   const SimulatedStep begin = simulate_exactly(candidate, request, cluster, is_direct ? all : few);
   StepTime time{.seconds = begin.seconds, .device = begin.device};
-  if (begin.model_utilization > 0) {
-    time.computed = begin.hardware_utilization / begin.model_utilization;
-  }
   if (is_direct) return time;
   Candidate repeated = candidate;
   if (communicates_once(candidate)) repeated = replica_of(candidate);

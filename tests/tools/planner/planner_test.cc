@@ -40,7 +40,7 @@ TEST_CASE("A step with many micro-batches takes what two runs with few of them t
       Candidate{.lesson = "09_3d_parallel", .data = 1, .pipeline = 8, .recompute = "block"});
   CAPTURE(full_text(one));
   CHECK(simulate_step(one, request, request.cluster).seconds ==
-        Approx(whole_seconds(one, request)).epsilon(0.01));
+        Approx(whole_seconds(one, request)).epsilon(0.015));
 }
 
 TEST_CASE("Bounds are below the simulated time of every candidate") {
@@ -77,6 +77,17 @@ TEST_CASE("The first plan is the fastest of all layouts that fit") {
   for (const Plan& plan : result.plans) {
     CHECK(plan.need.device.total() <= request.cluster.device_memory);
   }
+}
+
+// Forward of a block is a third of its products, and of a large model nearly all of them.
+TEST_CASE("What is computed again is a part of all products") {
+  const PlanRequest request = request_for("70b", "h100", 2);
+  CHECK(recomputed_part({.recompute = "none"}, request) == 0);
+  const double mlp = recomputed_part({.recompute = "mlp"}, request);
+  const double block = recomputed_part({.recompute = "block"}, request);
+  CHECK(mlp > 0.05);
+  CHECK(block > 1.5 * mlp);
+  CHECK(block < 0.25);
 }
 
 TEST_CASE("Candidates keep tensor groups in a node, and divide ranks and sequences") {
