@@ -54,6 +54,7 @@ TEST_CASE("Bounds are below the simulated time of every candidate") {
     CAPTURE(cluster, full_text(one));
     const double whole = simulate_step(one, request, request.cluster).seconds;
     CHECK(products_bound(one, request, config) <= whole);
+    CHECK(block_bound(one, request, config) <= whole);
     CHECK(simulate_replica(one, request, request.cluster).seconds <= whole / 0.99);
     ++num_checked;
   }
