@@ -199,11 +199,9 @@ std::string VirtualRun::report(bool breakdown) const {
                             with_commas(static_cast<uint64_t>(s.step.tokens_per_second)).c_str(),
                             100 * s.step.model_utilization, 100 * s.step.hardware_utilization);
   text +=
-      "  Times are the cluster's model, not measured. Losses and norms have no value here. MFU "
-      "counts\n"
-      "  the model's formula, 6 N + 12 L C T for a token; HFU counts the products that were "
-      "called,\n"
-      "  recomputed ones too, and only those pairs of tokens that attention looks at.\n";
+      "  Times are the cluster's model, not measured. Losses and norms have no value here.\n"
+      "  MFU counts the model's formula, 6 N + 12 L C T for a token. HFU counts the products that\n"
+      "  were called: recomputed ones too, and of attention only the pairs that it looks at.\n";
   text += s.breakdown.kinds_text(s.step.seconds);
   if (breakdown) text += s.breakdown.names_text(s.step.seconds);
   const Rank& rank = *s.ranks[s.step.fullest];

@@ -15,6 +15,8 @@ namespace ladder {
 
 namespace {
 
+constexpr size_t kMostRows = 16;  // of the table of ranks in the header
+
 // Returns the run as it is along the other axes: the tokens that a rank of the context axis has of
 // each sequence are all there are.
 RunConfig with_tokens_of(size_t context_rank, RunConfig config, const ProcessGrid& grid,
@@ -157,7 +159,10 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
   });
   std::string text = concat("  grid     ", sizes, "\n  rank", heads);
   text += format("  %-27s %13s %12s\n", "holds", "parameters", "memory");
-  for (size_t rank = 0; rank < grid.world_size(); ++rank) {
+  // All ranks of a stage hold as much, so its first tells enough where there are many.
+  const size_t num_ranks = grid.world_size();
+  const size_t every = num_ranks > kMostRows ? num_ranks / grid.pipeline_size : 1;
+  for (size_t rank = 0; rank < num_ranks; rank += every) {
     ProcessGrid at = grid;
     at.rank = rank;
     text += format("  %4zu", rank);
@@ -169,6 +174,7 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
                    with_commas(layout.num_parameters()).c_str(),
                    human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
   }
+  if (every > 1) text += "  (the first rank of each stage)\n";
   return grid.pipeline_size == 1 ? text : text + stages_text(config, plan.pipeline);
 }
 

@@ -1,0 +1,98 @@
+// tools/plan as a user runs it, but for the build.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <regex>
+#include <sstream>
+
+#include "tests/system/single_gpu.h"
+#include "tools/process/process.h"
+
+namespace ladder {
+namespace {
+
+using Catch::Matchers::Contains;
+
+ProcessResult run_plan(const Flags& flags) {
+  return run_process(Flags{program_path("tools/planner/planner")} + flags, {});
+}
+
+// The number that the pattern's group has in the text.
+double number_in(const std::string& text, const std::string& pattern) {
+  std::smatch match;
+  INFO(pattern);
+  REQUIRE(std::regex_search(text, match, std::regex(pattern)));
+  return std::stod(match[1]);
+}
+
+// The command after "simulate: tools/run", with the lesson's program in place of its name.
+Flags simulation_in(const std::string& out) {
+  const std::string before = "simulate: tools/run ";
+  const size_t begin = out.find(before) + before.size();
+  std::istringstream words(out.substr(begin, out.find('\n', begin) - begin));
+  Flags command;
+  for (std::string word; words >> word;) command.push_back(word);
+  command.front() = lesson_path(command.front());
+  return command;
+}
+
+TEST_CASE("The printed command is what the lesson accepts, and takes the time that the plan says") {
+  const auto flags =
+      GENERATE(Flags{"--model", "gpt2", "--cluster", "h100", "--global-batch-size", "8"},
+               Flags{"--model", "gpt2", "--cluster", "h100x8", "--global-batch-size", "64"},
+               Flags{"--model", "gpt2-xl", "--cluster", "rtx3090x2", "--global-batch-size", "64"},
+               Flags{"--model", "gpt2-xl", "--cluster", "v100x1x8", "--global-batch-size", "8"},
+               Flags{"--model", "gpt2-medium", "--cluster", "rtx3060", "--global-batch-size", "2"},
+               Flags{"--cluster", "laptop", "--layers", "2", "--global-batch-size", "4"});
+  const ProcessResult plan = run_plan(flags + Flags{"--top", "1", "--seconds", "10"});
+  CAPTURE(flags, plan.out, plan.err);
+  REQUIRE(plan.status == 0);
+  CHECK(plan.err.empty());
+  const ProcessResult step = run_process(simulation_in(plan.out), {});
+  CAPTURE(step.out, step.err);
+  REQUIRE(step.status == 0);
+  const double planned = number_in(plan.out, R"(\n  1 .* (?:bf16|fp32) +([0-9.]+))");
+  CHECK(planned == Approx(number_in(step.out, "simulated step ([0-9.]+) ms")).epsilon(0.01));
+}
+
+TEST_CASE("The reasons say what does not fit, and what would") {
+  const ProcessResult plan =
+      run_plan({"--model", "gpt2-xl", "--cluster", "rtx3090x2", "--global-batch-size", "64",
+                "--tokens", "1e9", "--explain"});
+  CAPTURE(plan.out, plan.err);
+  REQUIRE(plan.status == 0);
+  CHECK_THAT(plan.out, Contains("02_ddp") && Contains("does not fit: needs at least") &&
+                           Contains("(optimizer ") && Contains("on 2 ranks does"));
+  CHECK_THAT(plan.out, Contains("1e+09 tokens") && Contains("device-years"));
+  CHECK_THAT(plan.out, Contains("Out of memory?") && Contains("One device."));
+}
+
+TEST_CASE("Where nothing fits, the planner says what comes closest") {
+  const ProcessResult plan =
+      run_plan({"--model", "gpt3-175b", "--cluster", "h100x2", "--global-batch-size", "2"});
+  CHECK(plan.status == 1);
+  CHECK_THAT(plan.err, Contains("nothing fits. The smallest is") && Contains("more ranks"));
+  CHECK(std::count(plan.err.begin(), plan.err.end(), '\n') == 1);
+}
+
+TEST_CASE("Bad input is refused in one line") {
+  const auto check_line = [](const Flags& flags, const std::string& mention) {
+    const ProcessResult result = run_plan(flags);
+    CAPTURE(flags, result.out, result.err);
+    CHECK(result.status == 2);
+    CHECK(result.out.empty());
+    CHECK_THAT(result.err, Contains(mention));
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  };
+  check_line({}, "--cluster");
+  check_line({"--cluster", "h999"}, "h999");
+  check_line({"--cluster", "h100x8", "--model", "gpt9"}, "gpt9");
+  check_line({"--cluster", "h100x8", "--ranks", "9"}, "9");
+  check_line({"--cluster", "h100x8", "--heads", "3"}, "3");
+  check_line({"--cluster", "h100x8", "--hidden", "x"}, "x");
+  check_line({"--cluster", "v100x8", "--dtype", "bf16"}, "bf16");
+  check_line({"--cluster", "h100x8", "--tokens", "0"}, "--tokens");
+  check_line({"--cluster", "h100x8", "--top", "0"}, "--top");
+}
+
+}  // namespace
+}  // namespace ladder

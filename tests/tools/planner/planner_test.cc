@@ -1,0 +1,120 @@
+// The planner's estimates against whole simulations, and its choice against trying everything.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "common/train/virtual_run.h"
+#include "tools/planner/report.h"
+
+namespace ladder {
+namespace {
+
+PlanRequest request_for(const std::string& model, const std::string& cluster, size_t batch) {
+  PlanRequest request{.model_flags = {"--model", model},
+                      .cluster_name = cluster,
+                      .cluster = read_cluster(cluster),
+                      .global_batch_size = batch,
+                      .dtype = "bf16"};
+  request.num_ranks = request.cluster.num_devices();
+  return request;
+}
+
+Gpt2Config model_of(const PlanRequest& request) {
+  return prepare(Candidate(), request).config.model;
+}
+
+// The step's time with all micro-batches simulated.
+double whole_seconds(const Candidate& candidate, const PlanRequest& request) {
+  const Prepared prepared = prepare(candidate, request);
+  return VirtualRun(prepared.program, prepared.config, request.cluster, candidate.num_ranks())
+      .run()
+      .seconds;
+}
+
+TEST_CASE("A step with many micro-batches takes what two runs with few of them tell") {
+  const PlanRequest request = request_for("gpt2", "h100x8", 128);
+  const auto one = GENERATE(
+      Candidate{.lesson = "02_ddp", .data = 8}, Candidate{.lesson = "04_zero2", .data = 8},
+      Candidate{.lesson = "05_zero3", .data = 8},
+      Candidate{.lesson = "09_3d_parallel", .data = 2, .pipeline = 4, .zero_stage = 1},
+      Candidate{.lesson = "09_3d_parallel", .data = 2, .pipeline = 2, .tensor = 2},
+      Candidate{.lesson = "09_3d_parallel", .data = 1, .pipeline = 8, .recompute = "block"});
+  CAPTURE(full_text(one));
+  CHECK(simulate_step(one, request, request.cluster).seconds ==
+        Approx(whole_seconds(one, request)).epsilon(0.015));
+}
+
+TEST_CASE("Bounds are below the simulated time of every candidate") {
+  const auto [model, cluster, batch] = GENERATE(table<std::string, std::string, size_t>(
+      {{"tiny", "h100x4", 16}, {"gpt2", "rtx3090x2", 8}, {"tiny", "a100-80x2x2", 8}}));
+  const PlanRequest request = request_for(model, cluster, batch);
+  const Gpt2Config config = model_of(request);
+  size_t num_checked = 0;
+  for (const Candidate& one : all_candidates(request, config)) {
+    if (one.micro_batch_size > 2 || one.lesson == "06_offload") continue;
+    CAPTURE(cluster, full_text(one));
+    const double whole = simulate_step(one, request, request.cluster).seconds;
+    CHECK(products_bound(one, request, config) <= whole);
+    CHECK(block_bound(one, request, config) <= whole);
+    CHECK(simulate_replica(one, request, request.cluster).seconds <= whole / 0.99);
+    ++num_checked;
+  }
+  CHECK(num_checked > 20);
+}
+
+TEST_CASE("The first plan is the fastest of all layouts that fit") {
+  const auto [model, cluster, batch] = GENERATE(table<std::string, std::string, size_t>(
+      {{"tiny", "h100x4", 8}, {"gpt2", "rtx3090x2@eth-10g", 16}, {"gpt2", "rtx3060x1x2", 4}}));
+  const PlanRequest request = request_for(model, cluster, batch);
+  const Gpt2Config config = model_of(request);
+  double fastest = 1e30;
+  for (const Candidate& one : all_candidates(request, config)) {
+    if (!memory_need(one, request).fits) continue;
+    fastest = std::min(fastest, simulate_step(one, request, request.cluster).seconds);
+  }
+  const SearchResult result = search_plans(request, config, 3, 1e6);
+  REQUIRE(result.plans.size() >= 3);
+  CHECK(result.num_unknown == 0);
+  CHECK(result.plans.front().seconds == fastest);
+  for (const Plan& plan : result.plans) {
+    CHECK(plan.need.device.total() <= request.cluster.device_memory);
+  }
+}
+
+// Forward of a block is a third of its products, and of a large model nearly all of them.
+TEST_CASE("What is computed again is a part of all products") {
+  const PlanRequest request = request_for("70b", "h100", 2);
+  CHECK(recomputed_part({.recompute = "none"}, request) == 0);
+  const double mlp = recomputed_part({.recompute = "mlp"}, request);
+  const double block = recomputed_part({.recompute = "block"}, request);
+  CHECK(mlp > 0.05);
+  CHECK(block > 1.5 * mlp);
+  CHECK(block < 0.25);
+}
+
+TEST_CASE("Candidates keep tensor groups in a node, and divide ranks and sequences") {
+  const PlanRequest request = request_for("gpt2", "h100x4x2", 12);
+  size_t num_grids = 0;
+  for (const Candidate& one : all_candidates(request, model_of(request))) {
+    CHECK(one.num_ranks() == 8);
+    CHECK(one.tensor <= 4);
+    CHECK(12 % (one.data * one.micro_batch_size) == 0);
+    num_grids += one.lesson == "09_3d_parallel";
+  }
+  CHECK(num_grids > 50);
+}
+
+TEST_CASE("Memory of the fullest stage decides, and a step without communication is faster") {
+  PlanRequest request = request_for("gpt2", "h100x4", 4);
+  const Candidate one{.lesson = "09_3d_parallel", .data = 1, .pipeline = 4};
+  const MemoryNeed need = memory_need(one, request);
+  CHECK(need.device.total() == simulate_step(one, request, request.cluster).device.total());
+  request.cluster.device_memory = need.device.total();
+  CHECK(memory_need(one, request).fits);
+  --request.cluster.device_memory;
+  CHECK_FALSE(memory_need(one, request).fits);
+  CHECK(simulate_step(one, request, without_communication(request.cluster)).seconds <
+        simulate_step(one, request, request.cluster).seconds);
+}
+
+}  // namespace
+}  // namespace ladder

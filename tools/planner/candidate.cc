@@ -1,0 +1,197 @@
+#include "tools/planner/candidate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/train/options.h"
+#include "lessons/01_single_gpu/trainer.h"
+#include "lessons/02_ddp/trainer.h"
+#include "lessons/03_zero1/trainer.h"
+#include "lessons/04_zero2/trainer.h"
+#include "lessons/05_zero3/trainer.h"
+#include "lessons/06_offload/trainer.h"
+#include "lessons/09_3d_parallel/trainer.h"
+
+namespace ladder {
+namespace {
+
+Program program_of(const std::string& lesson) {
+  static const std::map<std::string, Program (*)()> kPrograms = {
+      {"01_single_gpu", [] { return make_program<SingleGpuTrainer>(); }},
+      {"02_ddp", [] { return make_program<DdpTrainer>(); }},
+      {"03_zero1", [] { return make_program<Zero1Trainer>(); }},
+      {"04_zero2", [] { return make_program<Zero2Trainer>(); }},
+      {"05_zero3", [] { return make_program<Zero3Trainer>(); }},
+      {"06_offload", [] { return make_program<OffloadTrainer>(); }},
+      {"09_3d_parallel", [] { return make_program<ThreeDTrainer>(); }},
+  };
+  return kPrograms.at(lesson)();
+}
+
+std::vector<std::string> virtual_flags(const Candidate& candidate, const PlanRequest& request) {
+  std::vector<std::string> flags = {"--device", "virtual", "--cluster", request.cluster_name};
+  if (candidate.lesson != "01_single_gpu") {
+    flags.insert(flags.end(), {"--ranks", concat(candidate.num_ranks())});
+  }
+  return flags;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += concat(" ", word);
+  return text;
+}
+
+// Adds the candidate with all micro-batch sizes and modes of recomputation. Sizes are powers of
+// two, and all sequences of a rank.
+void add_variants(Candidate one, const PlanRequest& request, std::vector<Candidate>& all) {
+  const size_t global = request.global_batch_size;
+  if (global % one.data != 0) return;
+  const size_t own = global / one.data;
+  for (size_t size = 1; size <= own; size *= 2) {
+    if (own % size != 0) break;
+    one.micro_batch_size = size;
+    for (const std::string& mode : kRecomputeModes) {
+      one.recompute = mode;
+      all.push_back(one);
+    }
+  }
+}
+
+// Adds the lessons whose ranks differ in their data alone.
+void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) {
+  Candidate one;
+  one.data = request.num_ranks;
+  if (one.data > 1) {
+    const std::vector<std::string> lessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3"};
+    for (size_t stage = 0; stage < lessons.size(); ++stage) {
+      one.lesson = lessons[stage];
+      one.zero_stage = static_cast<int>(stage);
+      add_variants(one, request, all);
+    }
+  } else {
+    add_variants(one, request, all);
+  }
+  one.lesson = "06_offload";
+  one.zero_stage = 2;
+  add_variants(one, request, all);
+  one.zero_stage = 3;
+  one.offload_parameters = true;
+  add_variants(one, request, all);
+}
+
+// Adds lesson 09 with one pair of pipeline and tensor sizes.
+void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
+              std::vector<Candidate>& all) {
+  Candidate one;
+  one.lesson = "09_3d_parallel";
+  one.pipeline = pipeline;
+  one.tensor = tensor;
+  one.data = request.num_ranks / (pipeline * tensor);
+  for (const bool splits_tokens : {false, true}) {
+    if (splits_tokens && tensor == 1) continue;
+    one.sequence_parallel = splits_tokens;
+    for (const int stage : {0, 1}) {
+      if (stage == 1 && one.data == 1) continue;
+      one.zero_stage = stage;
+      add_variants(one, request, all);
+    }
+  }
+}
+
+}  // namespace
+
+std::string layout_text(const Candidate& candidate) {
+  std::string text;
+  const auto add = [&](const char* name, size_t size) {
+    if (size > 1) text += concat(text.empty() ? "" : ",", name, "=", size);
+  };
+  add("data", candidate.data);
+  add("pipeline", candidate.pipeline);
+  add("tensor", candidate.tensor);
+  return text.empty() ? "one device" : text;
+}
+
+std::string full_text(const Candidate& candidate) {
+  std::string text = concat(candidate.lesson, " ", layout_text(candidate));
+  if (candidate.sequence_parallel) text += ", sequence parallel";
+  if (candidate.zero_stage > 0) text += concat(", ZeRO-", candidate.zero_stage);
+  return text +
+         concat(", recompute ", candidate.recompute, ", micro-batch ", candidate.micro_batch_size);
+}
+
+std::string compute_dtype(const Candidate& candidate, const PlanRequest& request) {
+  const bool has_16_bits = candidate.lesson != "06_offload";
+  return has_16_bits || request.dtype == "fp64" ? request.dtype : "fp32";
+}
+
+std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequest& request) {
+  std::vector<std::string> flags = request.model_flags;
+  const auto add = [&](const char* name, const auto& value) {
+    flags.insert(flags.end(), {name, concat(value)});
+  };
+  add("--dtype", compute_dtype(candidate, request));
+  add("--global-batch-size", request.global_batch_size);
+  add("--micro-batch-size", candidate.micro_batch_size);
+  if (candidate.recompute != "none") add("--recompute", candidate.recompute);
+  if (candidate.lesson == "06_offload") {
+    add("--zero-stage", candidate.zero_stage);
+    if (candidate.offload_parameters) add("--offload", "optimizer,parameters");
+  }
+  if (candidate.lesson != "09_3d_parallel") return flags;
+  add("--pipeline-parallel-size", candidate.pipeline);
+  add("--tensor-parallel-size", candidate.tensor);
+  if (candidate.sequence_parallel) flags.push_back("--sequence-parallel");
+  if (candidate.zero_stage > 0) add("--zero-stage", candidate.zero_stage);
+  return flags;
+}
+
+std::string simulation_command(const Candidate& candidate, const PlanRequest& request) {
+  return concat("tools/run ", candidate.lesson, joined(virtual_flags(candidate, request)),
+                joined(lesson_flags(candidate, request)));
+}
+
+std::string real_command(const Candidate& candidate, const PlanRequest& request) {
+  const bool is_alone = candidate.lesson == "01_single_gpu";
+  return concat("tools/run ", candidate.lesson,
+                is_alone ? std::string() : concat(" -n ", candidate.num_ranks()),
+                joined(lesson_flags(candidate, request)));
+}
+
+std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model) {
+  std::vector<Candidate> all;
+  add_data_parallel(request, all);
+  const size_t most_tensor = std::min(request.num_ranks, request.cluster.devices_per_node);
+  for (size_t tensor = 1; tensor <= most_tensor; ++tensor) {
+    if (request.num_ranks % tensor != 0 || model.num_heads % tensor != 0) continue;
+    const size_t groups = request.num_ranks / tensor;
+    for (size_t pipeline = 1; pipeline <= std::min(groups, model.num_layers); ++pipeline) {
+      if (groups % pipeline != 0 || tensor * pipeline == 1) continue;
+      add_grid(pipeline, tensor, request, all);
+    }
+  }
+  return all;
+}
+
+Prepared prepare(const Candidate& candidate, const PlanRequest& request) {
+  Prepared prepared{.program = program_of(candidate.lesson), .config = {}};
+  std::vector<std::string> words = {candidate.lesson};
+  std::ranges::copy(virtual_flags(candidate, request), std::back_inserter(words));
+  std::ranges::copy(lesson_flags(candidate, request), std::back_inserter(words));
+  std::vector<const char*> arguments;
+  for (const std::string& word : words) arguments.push_back(word.c_str());
+  const Program& program = prepared.program;
+  Options options(program.lesson, program.is_distributed, program.add_flags);
+  options.parse(static_cast<int>(arguments.size()), arguments.data());
+  const ProcessGrid grid = grid_of(prepared, candidate.num_ranks(), 0);
+  prepared.config = options.resolve(grid);
+  if (program.adjust) program.adjust(prepared.config);
+  return prepared;
+}
+
+ProcessGrid grid_of(const Prepared& prepared, size_t num_ranks, size_t rank) {
+  return prepared.program.arrange ? prepared.program.arrange(num_ranks, rank)
+                                  : ProcessGrid{.data_size = num_ranks, .rank = rank};
+}
+
+}  // namespace ladder

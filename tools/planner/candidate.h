@@ -1,0 +1,69 @@
+// A way to train a model on a cluster: a lesson, and the flags that say its layout.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/cluster/cluster.h"
+#include "common/train/config.h"
+#include "common/train/program.h"
+
+namespace ladder {
+
+// What a plan is asked for.
+struct PlanRequest {
+  std::vector<std::string> model_flags;  // --model and the like, as the lessons know them
+  std::string cluster_name;
+  Cluster cluster;
+  size_t num_ranks = 1;
+  size_t global_batch_size = 0;  // sequences
+  std::string dtype = "fp32";
+};
+
+// One lesson with one layout. data x pipeline x tensor is the number of ranks.
+struct Candidate {
+  std::string lesson = "01_single_gpu";
+  size_t data = 1, pipeline = 1, tensor = 1;
+  bool sequence_parallel = false;
+  int zero_stage = 0;
+  bool offload_parameters = false;  // of 06_offload, at stage 3
+  std::string recompute = "none";
+  size_t micro_batch_size = 1;
+
+  size_t num_ranks() const { return data * pipeline * tensor; }
+  size_t replica_size() const { return pipeline * tensor; }
+};
+
+// The modes of --recompute that are tried. Each later one computes more again.
+inline const std::vector<std::string> kRecomputeModes = {"none", "cheap", "attention", "mlp",
+                                                         "block"};
+
+// Returns the axes, "data=8,pipeline=4,tensor=2". An axis of one rank is left out.
+std::string layout_text(const Candidate& candidate);
+// Returns the layout with ZeRO's stage, recomputation and micro-batch size in words.
+std::string full_text(const Candidate& candidate);
+// Returns the dtype that the candidate computes in: 06_offload has no 16-bit one.
+std::string compute_dtype(const Candidate& candidate, const PlanRequest& request);
+// Returns the flags of the lesson's program, but for those that say where it runs.
+std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequest& request);
+// Returns the command that simulates the candidate, tools/run and its arguments.
+std::string simulation_command(const Candidate& candidate, const PlanRequest& request);
+// Returns the command that runs it on a real cluster.
+std::string real_command(const Candidate& candidate, const PlanRequest& request);
+
+// Returns all candidates whose sizes divide, for a model with these sizes. Tensor parallelism stays
+// within a node.
+std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model);
+
+// A candidate as its lesson understands it.
+struct Prepared {
+  Program program;
+  RunConfig config;
+};
+
+// Parses the candidate's flags as the lesson does. Throws UserError if the lesson refuses them.
+Prepared prepare(const Candidate& candidate, const PlanRequest& request);
+// Returns a rank's place in the grid of ranks.
+ProcessGrid grid_of(const Prepared& prepared, size_t num_ranks, size_t rank);
+
+}  // namespace ladder

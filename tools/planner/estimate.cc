@@ -1,0 +1,188 @@
+#include "tools/planner/estimate.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "common/model/description.h"
+#include "common/train/progress.h"
+#include "common/train/virtual_run.h"
+#include "kernels/runtime/cost.h"
+
+namespace ladder {
+namespace {
+
+double peak_flops(const Candidate& candidate, const PlanRequest& request) {
+  const std::string name = compute_dtype(candidate, request);
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    if (name_of(dtype) != name) continue;
+    const size_t index = static_cast<size_t>(dtype);
+    const Cluster& cluster = request.cluster;
+    const bool is_measured = !cluster.kernels.empty();  // then efficiencies are not used
+    return cluster.product_flops[index] * (is_measured ? 1 : cluster.product_efficiency[index]);
+  }
+  throw UserError(concat("--dtype ", name, ": expected fp32, fp64 or bf16"));
+}
+
+// Returns what part of the forward pass of blocks is computed again at least.
+double least_recomputed(const std::string& mode) {
+  if (mode == "block") return 0.9;  // the last steps of a block need not run again
+  return mode == "attention" || mode == "mlp" ? 0.2 : 0;
+}
+
+// Returns one of the replicas that share the batch. With ZeRO's stages 2 and 3 it would copy what
+// it need not gather, so it is one of lesson 02.
+Candidate replica_of(Candidate candidate) {
+  const bool has_grid = candidate.lesson == "09_3d_parallel";
+  if (!has_grid && candidate.data > 1) candidate.lesson = "02_ddp";
+  candidate.data = 1;
+  candidate.zero_stage = 0;
+  return candidate;
+}
+
+// Returns whether replicas communicate only in the last micro-batch and after it, so that the time
+// of all others is that of one replica alone.
+bool communicates_once(const Candidate& candidate) {
+  return candidate.lesson == "02_ddp" || candidate.lesson == "03_zero1" ||
+         candidate.lesson == "09_3d_parallel";
+}
+
+// Returns the step with so many micro-batches, and with so many transformer blocks (0: all).
+SimulatedStep simulate_exactly(const Candidate& candidate, PlanRequest request,
+                               const Cluster& cluster, size_t num_micro_batches,
+                               size_t num_layers = 0) {
+  request.global_batch_size = num_micro_batches * candidate.micro_batch_size * candidate.data;
+  Prepared prepared = prepare(candidate, request);
+  if (num_layers > 0) prepared.config.model.num_layers = num_layers;
+  // One replica may need more than its part of many would.
+  prepared.config.device_memory = std::numeric_limits<size_t>::max() / 2;
+  return VirtualRun(prepared.program, prepared.config, cluster, candidate.num_ranks()).run();
+}
+
+// Returns the seconds of AdamW for parameters with these buffers, if memory is the limit. It reads
+// and writes moments, masters and parameters, and reads gradients.
+double update_seconds(const MemoryUse& use, const Cluster& cluster) {
+  const size_t bytes =
+      2 * use[Category::optimizer] + 2 * use[Category::parameters] + use[Category::gradients];
+  return number_of(bytes) / (cluster.memory_bandwidth * cluster.memory_efficiency);
+}
+
+}  // namespace
+
+size_t num_micro_batches(const Candidate& candidate, const PlanRequest& request) {
+  return request.global_batch_size / (candidate.data * candidate.micro_batch_size);
+}
+
+double bubble_of(const Candidate& candidate, const PlanRequest& request) {
+  const double stages = number_of(candidate.pipeline);
+  return (stages - 1) / (number_of(num_micro_batches(candidate, request)) + stages - 1);
+}
+
+double products_bound(const Candidate& candidate, const PlanRequest& request,
+                      const Gpt2Config& model) {
+  const ModelDescription description = describe(model);
+  const double sequences = number_of(request.global_batch_size);
+  const double tokens = sequences * number_of(model.sequence_length);
+  double blocks = 0, all = 0;
+  for (const Operation& operation : description.operations) {
+    all += operation.forward_flops;
+    if (operation.kind == OperationKind::block) blocks += operation.forward_flops;
+  }
+  // Forward and backward together are three times forward.
+  const double again = least_recomputed(candidate.recompute) * blocks / (3 * all);
+  const double rate = peak_flops(candidate, request) * number_of(candidate.num_ranks());
+  const double seconds = 3 * all * tokens * (1 + again) / rate;
+  return seconds / (1 - bubble_of(candidate, request));
+}
+
+MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
+  const Prepared prepared = prepare(candidate, request);
+  const size_t num_ranks = candidate.num_ranks();
+  const ProcessGrid grid = grid_of(prepared, num_ranks, 0);
+  const Cluster& cluster = request.cluster;
+  const size_t sharers = std::min(num_ranks, cluster.devices_per_node);
+  MemoryNeed need;
+  for (size_t stage = 0; stage < candidate.pipeline && need.fits; ++stage) {
+    const size_t rank = grid.rank_at(Axis::pipeline, stage);
+    const Prediction prediction =
+        predict(prepared.program, prepared.config, grid_of(prepared, num_ranks, rank));
+    if (prediction.device.total() > need.device.total()) need.device = prediction.device;
+    if (prediction.host.total() > need.host.total()) need.host = prediction.host;
+    need.fits = need.device.total() <= cluster.device_memory &&
+                need.host.total() * sharers <= cluster.host_memory;
+  }
+  return need;
+}
+
+double block_bound(const Candidate& candidate, const PlanRequest& request,
+                   const Gpt2Config& model) {
+  Candidate one;
+  one.micro_batch_size = candidate.micro_batch_size;
+  one.recompute = candidate.recompute;
+  if (candidate.tensor > 1) {
+    one.lesson = "09_3d_parallel";
+    one.tensor = candidate.tensor;
+    one.sequence_parallel = candidate.sequence_parallel;
+  }
+  // What a second block adds to what a second micro-batch adds.
+  const auto seconds = [&](size_t num_layers, size_t num_micro_batches) {
+    return simulate_exactly(one, request, request.cluster, num_micro_batches, num_layers).seconds;
+  };
+  const double block = seconds(2, 2) - seconds(2, 1) - seconds(1, 2) + seconds(1, 1);
+  const double rounds = number_of(num_micro_batches(candidate, request) + candidate.pipeline - 1);
+  return 0.98 * block * rounds * number_of(model.num_layers) / number_of(candidate.pipeline);
+}
+
+double recomputed_part(const Candidate& candidate, const PlanRequest& request) {
+  Candidate one;
+  one.micro_batch_size = candidate.micro_batch_size;
+  const auto computed = [&](const std::string& mode) {
+    one.recompute = mode;
+    const SimulatedStep step = simulate_exactly(one, request, request.cluster, 2);
+    return step.hardware_utilization / step.model_utilization;
+  };
+  return 1 - computed("none") / computed(candidate.recompute);
+}
+
+StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
+                       const Cluster& cluster) {
+  const size_t all = num_micro_batches(candidate, request);
+  const size_t few = candidate.pipeline + 1;
+  const bool is_direct = all <= few + 1;
+  const SimulatedStep begin = simulate_exactly(candidate, request, cluster, is_direct ? all : few);
+  StepTime time{.seconds = begin.seconds, .device = begin.device};
+  if (is_direct) return time;
+  Candidate repeated = candidate;
+  if (communicates_once(candidate)) repeated = replica_of(candidate);
+  const double one = repeated.data == candidate.data
+                         ? begin.seconds
+                         : simulate_exactly(repeated, request, cluster, few).seconds;
+  const size_t more = std::max<size_t>(2, candidate.pipeline);
+  const double longer = simulate_exactly(repeated, request, cluster, few + more).seconds;
+  time.seconds += (longer - one) / number_of(more) * number_of(all - few);
+  return time;
+}
+
+StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request,
+                          const Cluster& cluster) {
+  PlanRequest share = request;
+  share.global_batch_size = request.global_batch_size / candidate.data;
+  StepTime time = simulate_step(replica_of(candidate), share, cluster);
+  if (candidate.zero_stage > 0) {
+    const double others = 1 - 1 / number_of(candidate.data);
+    time.seconds -= others * update_seconds(time.device, cluster);
+  }
+  return time;
+}
+
+Cluster without_communication(Cluster cluster) {
+  for (Link* const link : {&cluster.node_link, &cluster.network}) {
+    link->bandwidth = 1e30;
+    link->latency = 0;
+  }
+  cluster.call_seconds = 0;
+  cluster.node_compute_share = cluster.network_compute_share = 0;
+  cluster.collectives.clear();
+  return cluster;
+}
+
+}  // namespace ladder

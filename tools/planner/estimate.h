@@ -1,0 +1,62 @@
+// What a candidate needs and how long its step takes: bounds that cost little, and simulations.
+#pragma once
+
+#include "common/train/prediction.h"
+#include "tools/planner/candidate.h"
+
+namespace ladder {
+
+// The rank of a candidate that needs the most device memory, and whether there is room for it.
+struct MemoryNeed {
+  bool fits = true;
+  MemoryUse device, host;  // peaks of this rank
+};
+
+// A simulated step.
+struct StepTime {
+  double seconds = 0;
+  double computed =
+      1;             // operations of all matrix products, divided by those of the model's formula
+  MemoryUse device;  // of the fullest rank
+};
+
+// Returns how many micro-batches each rank runs in a step.
+size_t num_micro_batches(const Candidate& candidate, const PlanRequest& request);
+
+// Returns the part of a pipeline's time in which a stage waits for the others,
+// (p - 1) / (m + p - 1) with p stages and m micro-batches. [Narayanan21, section 2.2]
+double bubble_of(const Candidate& candidate, const PlanRequest& request);
+
+// Returns a time that no step is faster than: that of its matrix products at the best efficiency of
+// the device, with the bubble and at least what is computed again.
+double products_bound(const Candidate& candidate, const PlanRequest& request,
+                      const Gpt2Config& model);
+
+// Returns a tighter bound: the time of the transformer blocks, from simulations of models with one
+// and two of them. It depends on few properties of the candidate.
+double block_bound(const Candidate& candidate, const PlanRequest& request, const Gpt2Config& model);
+
+// Returns the operations of matrix products that are computed again, as a part of all.
+double recomputed_part(const Candidate& candidate, const PlanRequest& request);
+
+// Predicts the memory of the first rank of each pipeline stage; the others need the same. It stops
+// at the first that does not fit. Throws UserError if the lesson refuses the candidate.
+MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request);
+
+// Simulates a step on a cluster. Where there are many micro-batches it simulates few: a step's time
+// is linear in their number if there are more of them than stages. What one more of them takes is
+// simulated without replicas if they do not communicate then. The result is within 1.5 % of the
+// whole simulation; a pipeline with uneven stages takes longest to become regular.
+StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
+                       const Cluster& cluster);
+
+// Simulates one of the replicas among which the candidate shares the batch, and lets it update only
+// its part of the parameters if the candidate shares that. So this is the step's time if replicas
+// communicated in no time.
+StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request,
+                          const Cluster& cluster);
+
+// Returns the cluster as it would be if communication took no time.
+Cluster without_communication(Cluster cluster);
+
+}  // namespace ladder

@@ -1,0 +1,104 @@
+// planner --model M --cluster C: the fastest layouts of a model on a cluster. Exit status: 0; 2
+// wrong usage; 1 if no layout fits.
+#include <iostream>
+
+#include "common/train/validators.h"
+#include "tools/planner/report.h"
+#include "tools/small_program/small_program.h"
+
+namespace ladder {
+namespace {
+
+struct Flags {
+  std::string model = "tiny", cluster, dtype;
+  std::vector<std::string> sizes;  // --layers and the like, with their values
+  size_t num_ranks = 0, global_batch_size = 0, top = 5;
+  double seconds = 60, tokens = 0;
+  bool explain = false;
+
+  void add_to(CLI::App& app);
+};
+
+void Flags::add_to(CLI::App& app) {
+  app.add_option("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
+  for (const std::string name :
+       {"--layers", "--heads", "--hidden", "--vocab", "--sequence-length"}) {
+    app.add_option_function<std::string>(
+        name,
+        [this, name](const std::string& value) {
+          sizes.insert(sizes.end(), {name, value});
+        },
+        "Instead of the preset's");
+  }
+  app.add_option("--cluster", cluster, "Such as h100x8, a100-80x8x64, laptop, or a file")
+      ->required();
+  app.add_option("--ranks", num_ranks, "How many devices to use [all]")->check(whole(1, 1'000'000));
+  app.add_option("--global-batch-size", global_batch_size,
+                 "Sequences in an optimizer step [about half a million tokens]")
+      ->check(whole(1, 100'000'000));
+  app.add_option("--dtype", dtype, "fp32, fp64 or bf16 [bf16 if the device has it]")
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
+  app.add_option("--tokens", tokens, "Also print how long training on so many tokens takes")
+      ->check(real(0, 1e18, true));
+  app.add_flag("--explain", explain, "Also print what saves memory, and how to choose a layout");
+  app.add_option("--top", top, "Rows of the table [5]")->check(whole(1, 1000));
+  app.add_option("--seconds", seconds, "Stop searching after about so many [60]")
+      ->check(real(0, 1e6));
+}
+
+// Returns the sequences of about half a million tokens, a multiple of the ranks.
+size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
+  constexpr size_t kTokens = size_t{1} << 19;
+  const size_t for_each = kTokens / (model.sequence_length * num_ranks);
+  return num_ranks * std::max<size_t>(1, for_each);
+}
+
+PlanRequest request_of(const Flags& flags) {
+  PlanRequest request;
+  request.model_flags = {"--model", flags.model};
+  std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
+  request.cluster_name = flags.cluster;
+  request.cluster = read_cluster(flags.cluster);
+  request.num_ranks = flags.num_ranks > 0 ? flags.num_ranks : request.cluster.num_devices();
+  check_devices(request.cluster, request.num_ranks);
+  const auto has = [&](DType dtype) {
+    return request.cluster.product_flops[static_cast<size_t>(dtype)] > 0;
+  };
+  request.dtype = !flags.dtype.empty() ? flags.dtype : has(DType::bf16) ? "bf16" : "fp32";
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16}) {
+    if (name_of(dtype) != request.dtype || has(dtype)) continue;
+    throw UserError(concat("--dtype ", request.dtype, ": ", request.cluster.device, " has none"));
+  }
+  request.global_batch_size = std::max<size_t>(1, flags.global_batch_size);
+  return request;
+}
+
+int plan(const Flags& flags) {
+  PlanRequest request = request_of(flags);
+  // Lesson 01 on one device says whether the flags describe a model.
+  const Gpt2Config model = prepare(Candidate(), request).config.model;
+  if (flags.global_batch_size == 0) {
+    request.global_batch_size = default_batch(request.num_ranks, model);
+  }
+  std::cout << request_text(request, model) << std::flush;
+  if (flags.explain) std::cout << explanation(request, model) << std::flush;
+  const SearchResult result = search_plans(request, model, flags.top, flags.seconds);
+  if (result.plans.empty()) throw Error(nothing_fits_text(result, request));
+  const Plan& best = result.plans.front();
+  std::cout << plans_text(result, request, model, flags.top) << reasons_text(result, request)
+            << commands_text(best, request);
+  if (flags.tokens > 0) std::cout << tokens_text(best, request, model, flags.tokens);
+  std::cout << std::flush;
+  check(std::cout.good(), "standard output could not be written to the end");
+  return 0;
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) {
+  CLI::App app("Finds the fastest layouts of a model on a cluster, by simulating them.", "plan");
+  ladder::Flags flags;
+  flags.add_to(app);
+  return ladder::run_small_program(app, argc, argv, [&] { return ladder::plan(flags); });
+}

@@ -1,0 +1,152 @@
+#include "tools/planner/report.h"
+
+#include <algorithm>
+
+#include "common/model/description.h"
+#include "common/train/report.h"
+
+namespace ladder {
+namespace {
+
+// Returns the category that takes the most bytes, "optimizer 17.4 GiB".
+std::string largest_text(const MemoryUse& use) {
+  const auto most = std::ranges::max_element(use.bytes);
+  const auto index = static_cast<size_t>(most - use.bytes.begin());
+  return concat(name_of(kCategories[index]), " ", gib(*most), " GiB");
+}
+
+std::string need_text(const MemoryNeed& need, const Cluster& cluster) {
+  if (need.device.total() > cluster.device_memory) {
+    return concat("needs at least ", gib(need.device.total()), " of ", gib(cluster.device_memory),
+                  " GiB (", largest_text(need.device), ")");
+  }
+  return concat("needs ", gib(need.host.total()), " GiB of the host's memory for each rank");
+}
+
+// Returns what takes most of a step beside computing.
+std::string limit_text(const Plan& plan) {
+  const double most = std::max({plan.communication, plan.bubble, plan.again});
+  if (most < 0.02) return "";
+  const char* const what = most == plan.communication ? "communication"
+                           : most == plan.bubble      ? "the bubble"
+                                                      : "recomputation";
+  return format("; %s takes %.0f %%", what, 100 * most);
+}
+
+const Plan* fastest_of(const std::string& family, const SearchResult& result) {
+  const auto plan = std::ranges::find_if(
+      result.plans, [&](const Plan& p) { return family_of(p.candidate) == family; });
+  return plan == result.plans.end() ? nullptr : &*plan;
+}
+
+// Returns the first family after this one that fits.
+std::string remedy_text(const Family& family, const SearchResult& result) {
+  bool is_after = false;
+  for (const Family& other : result.families) {
+    if (is_after && other.need.fits) {
+      return concat("; ", other.name, " on ", counted(other.frugal.num_ranks(), "rank"), " does (",
+                    gib(other.need.device.total()), " GiB)");
+    }
+    is_after = is_after || other.name == family.name;
+  }
+  return "";
+}
+
+std::string reason(const Family& family, const SearchResult& result, const PlanRequest& request) {
+  if (const Plan* const plan = fastest_of(family.name, result)) {
+    const double factor = plan->seconds / result.plans.front().seconds;
+    if (plan == &result.plans.front()) return "the fastest" + limit_text(*plan);
+    return format("%.1f ms, %.2f times the fastest", 1e3 * plan->seconds, factor) +
+           limit_text(*plan);
+  }
+  if (!family.need.fits && family.need.device.total() == 0) return "the model cannot be cut so";
+  if (!family.need.fits) {
+    return concat("does not fit: ", need_text(family.need, request.cluster),
+                  remedy_text(family, result));
+  }
+  if (!family.bound) return "fits only with settings that are slower";
+  return format("%.1f ms or more, by a bound", 1e3 * *family.bound);
+}
+
+}  // namespace
+
+std::string gib(size_t bytes) { return format("%.1f", static_cast<double>(bytes) / (1 << 30)); }
+
+std::string request_text(const PlanRequest& request, const Gpt2Config& model) {
+  const Cluster& cluster = request.cluster;
+  return concat(with_commas(describe(model).num_parameters()), " parameters, ",
+                counted(request.global_batch_size, "sequence"), " of ",
+                with_commas(model.sequence_length), " tokens a step, ", request.dtype, "\n",
+                counted(request.num_ranks, "rank"), " of ", cluster.device, " with ",
+                gib(cluster.device_memory), " GiB, ", cluster.devices_per_node, " in a node (",
+                cluster.name, ")\n");
+}
+
+std::string plans_text(const SearchResult& result, const PlanRequest& request,
+                       const Gpt2Config& model, size_t top) {
+  std::string text = format("\n%3s  %-16s %-28s %-9s %5s %5s %10s %12s %5s %6s %6s %6s %6s\n", "",
+                            "lesson", "layout", "recompute", "micro", "dtype", "step ms",
+                            "tokens/s", "MFU", "GiB", "comm.", "bubble", "again");
+  for (size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
+    const Plan& plan = result.plans[i];
+    const Candidate& one = plan.candidate;
+    std::string layout = layout_text(one);
+    if (one.zero_stage > 0 && one.lesson == "09_3d_parallel") layout += " ZeRO-1";
+    if (one.sequence_parallel) layout += " SP";
+    const size_t tokens = request.global_batch_size * model.sequence_length;
+    text += format(
+        "%3zu  %-16s %-28s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6.1f %6.1f %6.1f\n", i + 1,
+        one.lesson.c_str(), layout.c_str(), one.recompute.c_str(), one.micro_batch_size,
+        compute_dtype(one, request).c_str(), 1e3 * plan.seconds,
+        with_commas(static_cast<uint64_t>(static_cast<double>(tokens) / plan.seconds)).c_str(),
+        100 * plan.model_utilization, gib(plan.need.device.total()).c_str(),
+        100 * plan.communication, 100 * plan.bubble, 100 * plan.again);
+  }
+  text +=
+      "  GiB: of the fullest rank. comm.: % of the step that would be saved if communication took\n"
+      "  no time. bubble: % in which a stage waits for others. again: % of the products that are\n"
+      "  recomputation. SP: --sequence-parallel.\n";
+  text += format("  %zu of %zu layouts simulated; ", result.plans.size(), result.num_candidates);
+  return text + (result.num_unknown == 0
+                     ? "none of the others is faster.\n"
+                     : concat(result.num_unknown, " others may be faster: give more --seconds.\n"));
+}
+
+std::string reasons_text(const SearchResult& result, const PlanRequest& request) {
+  std::string text = "\n";
+  for (const Family& family : result.families) {
+    text += format("  %-42s ", family.name.c_str()) + reason(family, result, request) + "\n";
+  }
+  return text;
+}
+
+std::string commands_text(const Plan& plan, const PlanRequest& request) {
+  return concat("\nsimulate: ", simulation_command(plan.candidate, request),
+                "\nrun:      ", real_command(plan.candidate, request), "\n");
+}
+
+std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
+                        double tokens) {
+  const double step = static_cast<double>(request.global_batch_size * model.sequence_length);
+  const double days = tokens / step * plan.seconds / 86400;
+  return format("\n%.4g tokens: %.0f steps, %.1f days, %.2f device-years\n", tokens, tokens / step,
+                days, days / 365.25 * static_cast<double>(request.num_ranks));
+}
+
+std::string nothing_fits_text(const SearchResult& result, const PlanRequest& request) {
+  const Family* closest = nullptr;
+  for (const Family& family : result.families) {
+    const size_t total = family.need.device.total();
+    if (total == 0) continue;
+    if (closest == nullptr || total < closest->need.device.total()) closest = &family;
+  }
+  if (closest == nullptr) {
+    return "no lesson can divide this model and batch among so many ranks; take fewer with "
+           "--ranks, or a larger --global-batch-size";
+  }
+  return concat("nothing fits. The smallest is ", full_text(closest->frugal), ", which ",
+                need_text(closest->need, request.cluster),
+                "; take more ranks, devices with more memory, or a shorter --sequence-length");
+}
+
+}  // namespace ladder

@@ -1,0 +1,31 @@
+// What the planner prints.
+#pragma once
+
+#include <string>
+
+#include "tools/planner/search.h"
+
+namespace ladder {
+
+// Returns the line that says what is planned.
+std::string request_text(const PlanRequest& request, const Gpt2Config& model);
+// Returns the table of the first `top` plans, and how sure it is that none is faster.
+std::string plans_text(const SearchResult& result, const PlanRequest& request,
+                       const Gpt2Config& model, size_t top);
+// Returns for each family why it is not the fastest.
+std::string reasons_text(const SearchResult& result, const PlanRequest& request);
+// Returns the commands that simulate and run the fastest plan.
+std::string commands_text(const Plan& plan, const PlanRequest& request);
+// Returns how long training on so many tokens takes.
+std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
+                        double tokens);
+// Returns the message that nothing fits: what comes closest and what to change.
+std::string nothing_fits_text(const SearchResult& result, const PlanRequest& request);
+// Returns what memory a rank needs as a list of measures is taken one after the other, and how to
+// choose among layouts on this cluster.
+std::string explanation(const PlanRequest& request, const Gpt2Config& model);
+
+// Returns bytes as GiB with one decimal.
+std::string gib(size_t bytes);
+
+}  // namespace ladder

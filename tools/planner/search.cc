@@ -1,0 +1,210 @@
+#include "tools/planner/search.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <tuple>
+
+#include "common/model/description.h"
+#include "kernels/runtime/clock.h"
+
+namespace ladder {
+namespace {
+
+// How much is known of a candidate.
+enum class Known { products, blocks, replica };
+
+struct Entry {
+  Candidate candidate;
+  double bound = 0;
+  Known known = Known::products;
+  MemoryNeed need = {};
+  size_t order = 0;  // ties: the first candidate wins
+
+  bool operator<(const Entry& other) const {  // the queue's top is the largest
+    return bound != other.bound ? bound > other.bound : order > other.order;
+  }
+};
+
+// What a candidate has apart from recomputation.
+std::string without_recompute(Candidate candidate) {
+  candidate.recompute = "none";
+  return full_text(candidate);
+}
+
+size_t index_of(const std::string& recompute) {
+  return static_cast<size_t>(std::ranges::find(kRecomputeModes, recompute) -
+                             kRecomputeModes.begin());
+}
+
+// The larger, the less memory a candidate needs.
+auto frugality(const Candidate& candidate) {
+  return std::tuple(candidate.replica_size(), candidate.tensor, candidate.sequence_parallel,
+                    candidate.zero_stage, -static_cast<double>(candidate.micro_batch_size),
+                    index_of(candidate.recompute));
+}
+
+class Search {
+ public:
+  Search(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted, double seconds)
+      : request_(request),
+        model_(model),
+        free_(without_communication(request.cluster)),
+        num_wanted_(num_wanted),
+        seconds_(seconds),
+        begin_(Clock::now()) {}
+
+  SearchResult run();
+
+ private:
+  void collect();
+  void explain_rest();
+  void look_at(Entry entry);
+  double blocks_of(const Candidate& candidate);
+  void simulate(const Entry& entry);
+  Plan explained(const Entry& entry, const StepTime& time) const;
+  bool is_done() const;
+  bool is_out_of_time() const { return seconds_since(begin_) > seconds_; }
+
+  const PlanRequest& request_;
+  const Gpt2Config& model_;
+  const Cluster free_;
+  const size_t num_wanted_;
+  const double seconds_;
+  const Time begin_;
+  std::priority_queue<Entry> queue_;
+  // The least recomputation with which a layout is known to fit: more would only cost time.
+  std::map<std::string, size_t> fitting_;
+  // block_bound() as a multiple of products_bound(), by what it depends on.
+  std::map<std::string, double> block_factors_;
+  std::map<std::string, size_t> family_at_;  // its place among the result's
+  SearchResult result_;
+};
+
+void Search::collect() {
+  for (const Candidate& candidate : all_candidates(request_, model_)) {
+    const double bound = products_bound(candidate, request_, model_);
+    queue_.push({.candidate = candidate, .bound = bound, .order = queue_.size()});
+    const std::string name = family_of(candidate);
+    const auto [place, is_new] = family_at_.try_emplace(name, result_.families.size());
+    if (is_new) result_.families.push_back({.name = name, .frugal = candidate, .need = {}});
+    Family& family = result_.families[place->second];
+    if (frugality(candidate) > frugality(family.frugal)) family.frugal = candidate;
+  }
+  result_.num_candidates = queue_.size();
+}
+
+SearchResult Search::run() {
+  collect();
+  while (!queue_.empty() && !is_done()) {
+    if (is_out_of_time() && !result_.plans.empty()) break;
+    const Entry entry = queue_.top();
+    queue_.pop();
+    look_at(entry);
+  }
+  std::ranges::stable_sort(result_.plans, {}, &Plan::seconds);
+  explain_rest();
+  return std::move(result_);
+}
+
+void Search::explain_rest() {
+  for (Family& family : result_.families) {
+    try {
+      family.need = memory_need(family.frugal, request_);
+    } catch (const UserError&) {
+      family.need.fits = false;
+    }
+  }
+  for (; !queue_.empty(); queue_.pop()) {
+    const Entry& entry = queue_.top();
+    Family& family = result_.families[family_at_.at(family_of(entry.candidate))];
+    if (!family.bound) family.bound = entry.bound;
+    if (result_.plans.empty() || entry.bound < result_.plans.front().seconds) {
+      ++result_.num_unknown;
+    }
+  }
+}
+
+bool Search::is_done() const {
+  if (result_.plans.size() < num_wanted_) return false;
+  const auto best = std::ranges::min_element(result_.plans, {}, &Plan::seconds);
+  return best->seconds <= queue_.top().bound;
+}
+
+void Search::look_at(Entry entry) {
+  const std::string layout = without_recompute(entry.candidate);
+  const size_t recompute = index_of(entry.candidate.recompute);
+  if (entry.known == Known::replica) return simulate(entry);
+  const auto fitting = fitting_.find(layout);
+  // The bounds say that more recomputation costs more time; so less comes first.
+  if (fitting != fitting_.end() && fitting->second < recompute) return;
+  try {
+    if (entry.known == Known::products) {
+      entry.bound = std::max(entry.bound, blocks_of(entry.candidate));
+      entry.known = Known::blocks;
+      return queue_.push(entry);
+    }
+    entry.need = memory_need(entry.candidate, request_);
+  } catch (const UserError&) {
+    return;  // the lesson cannot divide the model so
+  }
+  if (!entry.need.fits) return;
+  fitting_.try_emplace(layout, recompute);
+  if (is_out_of_time()) return simulate(entry);
+  if (entry.candidate.lesson != "06_offload") {
+    // What one replica keeps on the host and updates there is not what many would.
+    const double seconds = simulate_replica(entry.candidate, request_, request_.cluster).seconds;
+    entry.bound = std::max(entry.bound, 0.99 * seconds);  // small kernels leave gaps
+  }
+  entry.known = Known::replica;
+  queue_.push(entry);
+}
+
+double Search::blocks_of(const Candidate& candidate) {
+  if (candidate.lesson == "06_offload") return 0;
+  const std::string key = concat(candidate.tensor, " ", candidate.sequence_parallel, " ",
+                                 candidate.recompute, " ", candidate.micro_batch_size);
+  const double one = products_bound(candidate, request_, model_);
+  const auto [found, is_new] = block_factors_.try_emplace(key, 0);
+  if (is_new) found->second = block_bound(candidate, request_, model_) / one;
+  return found->second * one;
+}
+
+void Search::simulate(const Entry& entry) {
+  const StepTime time = simulate_step(entry.candidate, request_, request_.cluster);
+  result_.plans.push_back(explained(entry, time));
+}
+
+Plan Search::explained(const Entry& entry, const StepTime& time) const {
+  Plan plan{.candidate = entry.candidate, .seconds = time.seconds, .need = entry.need};
+  const DType dtype = prepare(entry.candidate, request_).config.dtype;
+  const double peak = request_.cluster.product_flops[static_cast<size_t>(dtype)] *
+                      static_cast<double>(request_.num_ranks);
+  const double tokens = static_cast<double>(request_.global_batch_size * model_.sequence_length);
+  plan.model_utilization = describe(model_).flops_per_token() * tokens / (peak * time.seconds);
+  const StepTime free = simulate_replica(entry.candidate, request_, free_);
+  plan.communication = std::max(0.0, 1 - free.seconds / time.seconds);
+  plan.bubble = bubble_of(entry.candidate, request_) * (1 - plan.communication);
+  plan.again = recomputed_part(entry.candidate, request_);
+  return plan;
+}
+
+}  // namespace
+
+std::string family_of(const Candidate& candidate) {
+  if (candidate.lesson == "06_offload") {
+    return concat(candidate.lesson, ", ZeRO-", candidate.zero_stage);
+  }
+  if (candidate.lesson != "09_3d_parallel") return candidate.lesson;
+  std::string axes = candidate.data > 1 ? "data" : "";
+  if (candidate.pipeline > 1) axes += concat(axes.empty() ? "" : " x ", "pipeline");
+  if (candidate.tensor > 1) axes += concat(axes.empty() ? "" : " x ", "tensor");
+  return concat(candidate.lesson, ", ", axes);
+}
+
+SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
+                          double seconds) {
+  return Search(request, model, num_wanted, seconds).run();
+}
+
+}  // namespace ladder
