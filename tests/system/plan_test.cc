@@ -61,7 +61,7 @@ TEST_CASE("The reasons say what does not fit, and what would") {
   CAPTURE(plan.out, plan.err);
   REQUIRE(plan.status == 0);
   CHECK_THAT(plan.out, Contains("02_ddp") && Contains("does not fit: needs at least") &&
-                           Contains("(optimizer ") && Contains("on 2 ranks does"));
+                           Contains("(optimizer ") && Contains("on 2 ranks fits"));
   CHECK_THAT(plan.out, Contains("1e+09 tokens") && Contains("device-years"));
   CHECK_THAT(plan.out, Contains("Out of memory?") && Contains("One device."));
 }

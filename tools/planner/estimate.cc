@@ -72,6 +72,11 @@ size_t num_micro_batches(const Candidate& candidate, const PlanRequest& request)
   return request.global_batch_size / (candidate.data * candidate.micro_batch_size);
 }
 
+double num_peaks(const Cluster& cluster, size_t num_ranks) {
+  const size_t sharers = cluster.is_cpu ? std::min(num_ranks, cluster.devices_per_node) : 1;
+  return number_of(num_ranks) / number_of(sharers);
+}
+
 double bubble_of(const Candidate& candidate, const PlanRequest& request) {
   const double stages = number_of(candidate.pipeline);
   return (stages - 1) / (number_of(num_micro_batches(candidate, request)) + stages - 1);
@@ -89,7 +94,8 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
   }
   // Forward and backward together are three times forward.
   const double again = least_recomputed(candidate.recompute) * blocks / (3 * all);
-  const double rate = peak_flops(candidate, request) * number_of(candidate.num_ranks());
+  const double rate =
+      peak_flops(candidate, request) * num_peaks(request.cluster, candidate.num_ranks());
   const double seconds = 3 * all * tokens * (1 + again) / rate;
   return seconds / (1 - bubble_of(candidate, request));
 }

@@ -23,6 +23,10 @@ struct StepTime {
 // Returns how many micro-batches each rank runs in a step.
 size_t num_micro_batches(const Candidate& candidate, const PlanRequest& request);
 
+// Returns how many times a cluster's peak rate so many ranks have: one each, but ranks of a CPU
+// share that of their node.
+double num_peaks(const Cluster& cluster, size_t num_ranks);
+
 // Returns the part of a pipeline's time in which a stage waits for the others,
 // (p - 1) / (m + p - 1) with p stages and m micro-batches. [Narayanan21, section 2.2]
 double bubble_of(const Candidate& candidate, const PlanRequest& request);

@@ -94,8 +94,8 @@ std::string node_text(const PlanRequest& request) {
   return format("\n  Several devices in a node (%zu here, %.0f GB/s each way between them).\n",
                 cluster.devices_per_node, rate) +
          "  -> A replica fits on a device: 02_ddp. It does not: share moments, then gradients, "
-         "then\n     parameters (03, 04, 05). Each stage saves memory; only the last sends more, "
-         "and 04\n     and 05 send for every micro-batch, so give them large ones.\n"
+         "then\n     parameters (03, 04, 05). Each of these steps saves memory. 04 and 05 send for "
+         "every\n     micro-batch: take few and large ones.\n"
          "  -> One block's activations do not fit, or there are fewer sequences than ranks: "
          "split\n     the weights (09, tensor), with --sequence-parallel.\n";
 }
@@ -105,13 +105,14 @@ std::string nodes_text(const PlanRequest& request) {
   const double of_device = cluster.network.rate() * static_cast<double>(cluster.nics_per_node) /
                            static_cast<double>(cluster.devices_per_node);
   return format(
-             "\n  Several nodes (%zu here, %.1f GB/s for each device, a %.0f-th of the node's "
-             "links).\n",
+             "\n  Several nodes (%zu here, %.1f GB/s for each device, 1/%.0f of the node's "
+             "link).\n",
              cluster.num_nodes, of_device / 1e9, cluster.node_link.rate() / of_device) +
          "  -> Tensor groups stay in a node: they exchange activations in every block, and "
          "nothing\n     hides it. Pipelines cross nodes: a stage sends one activation to the "
          "next.\n"
-         "  -> Take as few stages as fit. The bubble is (p - 1) / (m + p - 1) for p stages and "
+         "  -> Take as few stages as fit. With 1F1B the bubble is (p - 1) / (m + p - 1) for p "
+         "stages and "
          "m\n     micro-batches, so m should be several times p.\n"
          "  -> All other ranks are replicas, with ZeRO-1. The global batch limits their number.\n";
 }

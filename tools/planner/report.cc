@@ -20,7 +20,9 @@ std::string need_text(const MemoryNeed& need, const Cluster& cluster) {
     return concat("needs at least ", gib(need.device.total()), " of ", gib(cluster.device_memory),
                   " GiB (", largest_text(need.device), ")");
   }
-  return concat("needs ", gib(need.host.total()), " GiB of the host's memory for each rank");
+  return concat("needs ", gib(need.host.total()),
+                " GiB of the host's memory for each rank, more than "
+                "it has");
 }
 
 // Returns what takes most of a step beside computing.
@@ -44,7 +46,7 @@ std::string remedy_text(const Family& family, const SearchResult& result) {
   bool is_after = false;
   for (const Family& other : result.families) {
     if (is_after && other.need.fits) {
-      return concat("; ", other.name, " on ", counted(other.frugal.num_ranks(), "rank"), " does (",
+      return concat("; ", other.name, " on ", counted(other.frugal.num_ranks(), "rank"), " fits (",
                     gib(other.need.device.total()), " GiB)");
     }
     is_after = is_after || other.name == family.name;
@@ -59,13 +61,14 @@ std::string reason(const Family& family, const SearchResult& result, const PlanR
     return format("%.1f ms, %.2f times the fastest", 1e3 * plan->seconds, factor) +
            limit_text(*plan);
   }
-  if (!family.need.fits && family.need.device.total() == 0) return "the model cannot be cut so";
+  if (!family.need.fits && family.need.device.total() == 0)
+    return "the model or the batch cannot be divided so";
   if (!family.need.fits) {
     return concat("does not fit: ", need_text(family.need, request.cluster),
                   remedy_text(family, result));
   }
   if (!family.bound) return "fits only with settings that are slower";
-  return format("%.1f ms or more, by a bound", 1e3 * *family.bound);
+  return format("at least %.1f ms (a bound, not simulated)", 1e3 * *family.bound);
 }
 
 }  // namespace
@@ -104,11 +107,13 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
   }
   text +=
       "  GiB: of the fullest rank. comm.: % of the step that would be saved if communication took\n"
-      "  no time. bubble: % in which a stage waits for others. again: % of the products that are\n"
-      "  recomputation. SP: --sequence-parallel.\n";
+      "  no time. bubble: % of the step by the formula of 1F1B with equal stages. again: % of the\n"
+      "  products that are recomputation. SP: --sequence-parallel. MFU: % of the devices' peak "
+      "that\n"
+      "  the model's own products use. micro: sequences in a micro-batch.\n";
   text += format("  %zu of %zu layouts simulated; ", result.plans.size(), result.num_candidates);
   return text + (result.num_unknown == 0
-                     ? "none of the others is faster.\n"
+                     ? "the others do not fit, or a bound shows that they are slower.\n"
                      : concat(result.num_unknown, " others may be faster: give more --seconds.\n"));
 }
 
