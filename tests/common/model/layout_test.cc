@@ -8,10 +8,12 @@ constexpr Gpt2Config kOdd = {
     .num_layers = 3, .num_heads = 3, .hidden = 15, .vocab_size = 37, .sequence_length = 11};
 
 TEST_CASE("the published models have their published numbers of parameters") {
-  const auto [name, expected] = GENERATE(table<std::string, size_t>({{"gpt2", 124'439'808},
-                                                                     {"gpt2-medium", 354'823'168},
-                                                                     {"gpt2-large", 774'030'080},
-                                                                     {"gpt2-xl", 1'557'611'200}}));
+  const auto [name, expected] =
+      GENERATE(table<std::string, size_t>({{"gpt2", 124'439'808},
+                                           {"gpt2-medium", 354'823'168},
+                                           {"gpt2-large", 774'030'080},
+                                           {"gpt2-xl", 1'557'611'200},
+                                           {"gpt3-175b", 174'604'259'328}}));
   const Gpt2Config config = find_preset(name).config;
   CHECK(describe(config).num_parameters() == expected);
   const Layout layout(config, 1);
@@ -29,7 +31,7 @@ TEST_CASE("the published models have their published numbers of parameters") {
 TEST_CASE("an unknown preset is named, with those that exist") {
   CHECK_THROWS_WITH(find_preset("gpt3"),
                     "--model gpt3: no such preset; there are nano, tiny, gpt2, gpt2-medium, "
-                    "gpt2-large, gpt2-xl");
+                    "gpt2-large, gpt2-xl, 70b, gpt3-175b");
   CHECK_THROWS_AS(find_preset(""), UserError);
   CHECK_THROWS_WITH(check_config({2, 3, 32, 256, 32}), "--heads 3 does not divide --hidden 32");
 }
