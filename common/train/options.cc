@@ -182,6 +182,7 @@ size_t default_micro_batch(size_t sequences, size_t num_stages) {
 
 RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   const Raw& raw = *raw_;
+  raw.virtual_flags.check(is_virtual());
   RunConfig config = raw.config;
   const size_t data_size = grid.data_size, num_ranks = grid.world_size();
   const Gpt2Preset& preset = find_preset(config.model_name);
@@ -258,7 +259,6 @@ bool Options::parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     return false;
   }
-  raw_->virtual_flags.check(is_virtual());
   return true;
 }
 

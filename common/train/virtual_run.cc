@@ -227,6 +227,7 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
     throw UserError("--device virtual: one process runs all ranks; give --ranks, not mpirun -n");
   }
   const VirtualFlags& flags = options.virtual_flags();
+  flags.check(true);
   const Cluster cluster = read_cluster(flags.cluster);
   const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : cluster.num_devices();
   check_devices(cluster, num_ranks);
