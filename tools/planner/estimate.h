@@ -50,7 +50,7 @@ MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request);
 // Simulates a step on a cluster. Where there are many micro-batches it simulates few: a step's time
 // is linear in their number if there are more of them than stages. What one more of them takes is
 // simulated without replicas if they do not communicate then. The result is within 1.5 % of the
-// whole simulation; a pipeline with uneven stages takes longest to become regular.
+// whole simulation, or 3 % with uneven stages, which take longest to become regular.
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster);
 
