@@ -53,6 +53,7 @@ std::string text_of(const RanksEnd& end) {
 
 void SupervisorFlags::add_to(CLI::App& app) {
   const char* const group = "Supervisor";
+  app.remove_option(app.get_option("--ranks"));  // that of the virtual device, which loses no rank
   app.add_option("--ranks", num_ranks, "Ranks that train [1]")
       ->check(whole(1, 10'000))
       ->group(group);
@@ -77,6 +78,9 @@ Supervisor::Supervisor(const Options& options, const SupervisorFlags& flags,
       failures_(trainer.failures),
       slots_(flags.num_ranks + flags.num_spares),
       resumes_(config_.checkpoint.resume) {
+  if (options.is_virtual()) {
+    throw UserError("--device virtual: it loses no ranks; take 05_zero3 or 09_3d_parallel there");
+  }
   check_slices(config_.model, wished_.tensor_size);
   cut_evenly(describe(config_.model), wished_.pipeline_size);
   if (wished_.world_size() > flags.num_ranks) {
