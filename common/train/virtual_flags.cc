@@ -16,10 +16,7 @@ void VirtualFlags::add_to(CLI::App& app, bool distributed) {
       ->group(group);
   app.add_flag("--breakdown", breakdown, "With --device virtual: where a step's time goes")
       ->group(group);
-  if (!distributed) {
-    num_ranks = 1;
-    return;
-  }
+  if (!distributed) return;
   app.add_option("--ranks", num_ranks, "With --device virtual: ranks [one for each device]")
       ->check(whole(1, 1'000'000))
       ->group(group);
@@ -30,7 +27,10 @@ void VirtualFlags::check(bool is_virtual) const {
     throw UserError(concat("--device virtual: add --cluster NAME|FILE, such as --cluster h100x8"));
   }
   if (is_virtual) return;
-  const char* const given = !cluster.empty() ? "--cluster" : breakdown ? "--breakdown" : nullptr;
+  const char* const given = !cluster.empty() ? "--cluster"
+                            : breakdown      ? "--breakdown"
+                            : num_ranks > 0  ? "--ranks"
+                                             : nullptr;
   if (given != nullptr) throw UserError(concat(given, ": needs --device virtual"));
 }
 

@@ -229,7 +229,8 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   const VirtualFlags& flags = options.virtual_flags();
   flags.check(true);
   const Cluster cluster = read_cluster(flags.cluster);
-  const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : cluster.num_devices();
+  const size_t all = program.is_distributed ? cluster.num_devices() : 1;
+  const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : all;
   check_devices(cluster, num_ranks);
   RunConfig config = options.resolve(grid_of(program, num_ranks, 0));
   VirtualFlags::refuse_values(config);

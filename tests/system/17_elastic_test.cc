@@ -259,7 +259,7 @@ TEST_CASE("17: without a supervisor the ranks train, too") {
     require_success(result);
     CHECK_THAT(result.out, Contains("  batch    24 sequences a step") && !Contains("supervisor"));
   }
-  check_refused(2, program + Flags{"--ranks", "2"}, {"no such flag: --ranks"});
+  check_refused(2, program + Flags{"--ranks", "2"}, {"--ranks: needs --device virtual"});
   check_refused(2, program + Flags{"--fail", "2@1"}, {"--fail 2@1", "2 ranks"});
 }
 
