@@ -2,6 +2,7 @@
 // write a file of one, what each number means, and where the numbers of known devices come from.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -90,6 +91,12 @@ struct Cluster {
 
   size_t num_devices() const { return devices_per_node * num_nodes; }
   size_t node_of(size_t rank) const { return rank / devices_per_node; }
+  // Returns how many times the peak rate so many ranks have: each has a device's, but on a CPU the
+  // ranks of a node share it.
+  double num_peaks(size_t num_ranks) const {
+    const size_t sharers = is_cpu ? std::min(num_ranks, devices_per_node) : 1;
+    return static_cast<double>(num_ranks) / static_cast<double>(sharers);
+  }
 };
 
 // Returns the cluster that `name_or_file` says: a path with a slash or ending in .json, or

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/cost.h"
 
 namespace ladder {
 namespace {
@@ -17,8 +18,6 @@ constexpr double kSmallLatency = 0.18, kSmallLatencyBetween = 0.35, kSmallBandwi
 // A tree reaches this part of the bandwidth. Its messages are pieces of 256 KB, which make each of
 // its hops longer by the first constant in a node and by the second one between nodes.
 constexpr double kTreePart = 0.9, kPieceSeconds = 22e-6, kPieceSecondsBetween = 44e-6;
-
-double number(size_t count) { return static_cast<double>(count); }
 
 // Returns the seconds for bytes at a rate after a latency: the less of the way for large messages,
 // to whose latency `pieces` is added, and of the way for small ones.
@@ -32,14 +31,14 @@ double seconds_of(double latency, double bytes, double rate, bool between, doubl
 double node_rate(const Cluster& cluster, const GroupPlace& place) {
   const double rate = cluster.node_link.rate();
   if (!cluster.node_link_shared) return rate;
-  return rate / number(place.ranks_per_node * place.groups_per_node);
+  return rate / number_of(place.ranks_per_node * place.groups_per_node);
 }
 
 // Returns the rate at which a group sends from one of its nodes to others. A rank uses one adapter.
 double network_rate(const Cluster& cluster, const GroupPlace& place) {
-  const double nics = number(cluster.nics_per_node);
-  const double used = std::min(number(place.ranks_per_node), nics);
-  return cluster.network.rate() * std::min(used, nics / number(place.groups_per_node));
+  const double nics = number_of(cluster.nics_per_node);
+  const double used = std::min(number_of(place.ranks_per_node), nics);
+  return cluster.network.rate() * std::min(used, nics / number_of(place.groups_per_node));
 }
 
 // Returns the rate of a ring or a tree, in which each byte leaves a node once.
@@ -51,7 +50,8 @@ double stream_rate(const Cluster& cluster, const GroupPlace& place) {
 
 // Returns the latency of so many hops in nodes and between them.
 double hops(const Cluster& cluster, size_t in_nodes, size_t between) {
-  return number(in_nodes) * cluster.node_link.latency + number(between) * cluster.network.latency;
+  return number_of(in_nodes) * cluster.node_link.latency +
+         number_of(between) * cluster.network.latency;
 }
 
 // Returns the seconds of one or two rounds of a ring, reduce_scatter and all_gather.
@@ -64,7 +64,7 @@ double ring_seconds(const Cluster& cluster, const GroupPlace& place, double roun
 // Returns the seconds of one or two ways through a tree, to the root and back.
 double tree_seconds(const Cluster& cluster, const GroupPlace& place, double ways, double bytes) {
   const size_t chain = place.ranks_per_node - 1, depth = std::bit_width(place.num_nodes - 1);
-  const double pieces = number(chain) * kPieceSeconds + number(depth) * kPieceSecondsBetween;
+  const double pieces = number_of(chain) * kPieceSeconds + number_of(depth) * kPieceSecondsBetween;
   return seconds_of(ways * hops(cluster, chain, depth), ways * bytes,
                     kTreePart * stream_rate(cluster, place), place.num_nodes > 1, ways * pieces);
 }
@@ -72,12 +72,12 @@ double tree_seconds(const Cluster& cluster, const GroupPlace& place, double ways
 // Each rank sends a part to every other one: those of its node by the link, the others by the
 // network, both at the same time.
 double all_to_all_seconds(const Cluster& cluster, const GroupPlace& place, double bytes) {
-  const double part = bytes / number(place.num_ranks);
+  const double part = bytes / number_of(place.num_ranks);
   const size_t near = place.ranks_per_node - 1, far = place.num_ranks - place.ranks_per_node;
   const double in_node =
-      seconds_of(hops(cluster, near, 0), number(near) * part, node_rate(cluster, place), false);
+      seconds_of(hops(cluster, near, 0), number_of(near) * part, node_rate(cluster, place), false);
   if (far == 0) return in_node;
-  const double leaving = number(place.ranks_per_node * far) * part;
+  const double leaving = number_of(place.ranks_per_node * far) * part;
   return std::max(in_node,
                   seconds_of(hops(cluster, 0, far), leaving, network_rate(cluster, place), true));
 }
@@ -101,7 +101,7 @@ double measured_seconds(const Cluster& cluster, Collective collective, const Gro
 
 double formula_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
                        double bytes) {
-  const double others = number(place.num_ranks - 1) / number(place.num_ranks) * bytes;
+  const double others = number_of(place.num_ranks - 1) / number_of(place.num_ranks) * bytes;
   switch (collective) {
     case Collective::all_reduce:
       return std::min(ring_seconds(cluster, place, 2, others),

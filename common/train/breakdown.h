@@ -12,10 +12,8 @@ namespace ladder {
 // A Breakdown sums up what the streams of all ranks do in a step.
 class Breakdown {
  public:
-  explicit Breakdown(size_t num_ranks) : begin_(num_ranks, -1) {}
+  explicit Breakdown(size_t num_ranks) : num_ranks_(num_ranks) {}
 
-  // From now on the rank's operations count, if they begin at `seconds` or later.
-  void begin(size_t rank, double seconds) { begin_[rank] = seconds; }
   void add(const Span& span);
 
   // Returns the table of kinds: the mean over ranks of the time that their devices spend on each,
@@ -31,9 +29,9 @@ class Breakdown {
     double seconds = 0, waited = 0;  // waited: for other ranks to come
     size_t calls = 0;
   };
-  double mean(double seconds) const { return seconds / static_cast<double>(begin_.size()); }
+  double mean(double seconds) const { return seconds / static_cast<double>(num_ranks_); }
 
-  std::vector<double> begin_;  // of each rank's step; < 0: not yet
+  size_t num_ranks_;
   std::vector<Sum> sums_;
 };
 

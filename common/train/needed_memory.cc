@@ -1,31 +1,34 @@
 #include "common/train/needed_memory.h"
 
 #include <algorithm>
-#include <tuple>
-#include <utility>
 
 namespace ladder {
-namespace {
 
-// Returns the `own` of the rank whose total is largest, and that rank.
-std::pair<MemoryUse, size_t> largest(const MemoryUse& own, const AllGather& all_gather) {
-  const size_t width = own.bytes.size();
-  const std::vector<uint64_t> rows = all_gather({own.bytes.begin(), own.bytes.end()});
-  std::pair<MemoryUse, size_t> found;
-  for (size_t rank = 0; rank < rows.size() / width; ++rank) {
-    MemoryUse use;
-    std::copy_n(rows.data() + rank * width, width, use.bytes.data());
-    if (use.total() > found.first.total()) found = {use, rank};
+void NeededMemory::consider(size_t rank, const MemoryUse& its_device, const MemoryUse& its_host) {
+  if (its_device.total() > device.total()) {
+    device = its_device;
+    device_rank = rank;
   }
-  return found;
+  if (its_host.total() > host.total()) {
+    host = its_host;
+    host_rank = rank;
+  }
 }
 
-}  // namespace
-
 NeededMemory largest_memory(const Prediction& prediction, const AllGather& all_gather) {
+  const auto all = [&](const MemoryUse& own) {
+    return all_gather({own.bytes.begin(), own.bytes.end()});
+  };
+  const auto of = [](const std::vector<uint64_t>& rows, size_t rank) {
+    MemoryUse use;
+    std::copy_n(rows.data() + rank * use.bytes.size(), use.bytes.size(), use.bytes.data());
+    return use;
+  };
+  const std::vector<uint64_t> devices = all(prediction.device), hosts = all(prediction.host);
   NeededMemory needed;
-  std::tie(needed.device, needed.device_rank) = largest(prediction.device, all_gather);
-  std::tie(needed.host, needed.host_rank) = largest(prediction.host, all_gather);
+  for (size_t rank = 0; rank < devices.size() / kCategories.size(); ++rank) {
+    needed.consider(rank, of(devices, rank), of(hosts, rank));
+  }
   return needed;
 }
 

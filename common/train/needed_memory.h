@@ -15,6 +15,9 @@ namespace ladder {
 struct NeededMemory {
   MemoryUse device, host;
   size_t device_rank = 0, host_rank = 0;
+
+  // Takes the peaks of a rank where they are larger than all before.
+  void consider(size_t rank, const MemoryUse& its_device, const MemoryUse& its_host);
 };
 
 // A function that returns the values of all ranks, in rank order, given those of this rank:

@@ -198,11 +198,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   raw.connection.check(config.device);
   config.threads =
       raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(node_size)));
-  if (is_virtual() && raw.sample.value_or(0) > 0) {
-    throw UserError(
-        "--sample: the virtual device computes no values; leave it out, or take a real "
-        "device");
-  }
+  if (is_virtual()) VirtualFlags::refuse_values(config, raw.sample.value_or(0) > 0);
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
 
   const size_t global = config.global_batch_size;

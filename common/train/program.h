@@ -42,6 +42,11 @@ struct Program {
   std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
   std::function<void(RunConfig&)> adjust;
   std::function<MixtureMaker(const RunConfig&)> mixture;
+
+  // Returns the grid of so many ranks as one of them sees it. Throws what arrange() throws.
+  ProcessGrid grid(size_t num_ranks, size_t rank) const {
+    return arrange ? arrange(num_ranks, rank) : ProcessGrid{.data_size = num_ranks, .rank = rank};
+  }
 };
 
 // Returns the slices of a kind that the trainer's rank owns.

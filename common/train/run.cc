@@ -20,9 +20,7 @@ int run(const Program& program, int argc, const char* const* argv) {
     }
     require_same_flags(job, options.app());
     if (options.is_virtual()) return run_virtual(program, options, job);
-    const ProcessGrid grid = program.arrange
-                                 ? program.arrange(job.size(), job.rank())
-                                 : ProcessGrid{.data_size = job.size(), .rank = job.rank()};
+    const ProcessGrid grid = program.grid(job.size(), job.rank());
     RunConfig config = options.resolve(grid, job.node_size());
     if (program.adjust) program.adjust(config);
     job.connect(options.connection().options(config.device));

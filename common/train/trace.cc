@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace ladder {
@@ -128,17 +129,23 @@ std::string Trace::json(size_t rank) const {
   return text;
 }
 
+void TraceWriter::add(const std::string& events) {
+  file_.write(before_ + events);
+  before_ = ",\n";
+}
+
+void TraceWriter::finish() {
+  file_.write("\n]}\n");
+  file_.commit();
+}
+
 size_t write_trace(const Trace& trace, PartialFile* file, Communicator& world) {
   const std::vector<double> left_out = gather(static_cast<double>(trace.num_left_out()), world);
-  const char* before = "{\"traceEvents\": [\n";
-  for_text_of_each(trace.json(world.rank()), world, [&](const std::string& events) {
-    file->write(before + events);
-    before = ",\n";
-  });
-  if (file != nullptr) {
-    file->write("\n]}\n");
-    file->commit();
-  }
+  std::optional<TraceWriter> writer;
+  if (file != nullptr) writer.emplace(*file);
+  for_text_of_each(trace.json(world.rank()), world,
+                   [&](const std::string& events) { writer->add(events); });
+  if (writer) writer->finish();
   return static_cast<size_t>(std::accumulate(left_out.begin(), left_out.end(), 0.0));
 }
 

@@ -58,6 +58,20 @@ class Trace final : public StreamObserver {
   size_t num_left_out_ = 0;
 };
 
+// Writes a Chrome trace: the events of one rank after the other.
+class TraceWriter {
+ public:
+  explicit TraceWriter(PartialFile& file) : file_(file) {}
+  // Adds what Trace::json() has returned.
+  void add(const std::string& events);
+  // Ends the file and commits it. REQUIRES: add() has been called.
+  void finish();
+
+ private:
+  PartialFile& file_;
+  const char* before_ = "{\"traceEvents\": [\n";
+};
+
 // Writes the spans of all ranks, rank after rank, as JSON that Perfetto and chrome://tracing open.
 // Rank 0 gives `file`; the others give null. Returns how many spans of all ranks were left out.
 // Throws Error if the disk is full. Collective.

@@ -34,8 +34,8 @@ void VirtualFlags::check(bool is_virtual) const {
   if (given != nullptr) throw UserError(concat(given, ": needs --device virtual"));
 }
 
-void VirtualFlags::refuse_values(const RunConfig& config) {
-  const std::array<std::pair<const char*, bool>, 7> asked = {{
+void VirtualFlags::refuse_values(const RunConfig& config, bool samples) {
+  const std::array<std::pair<const char*, bool>, 8> asked = {{
       {"--dump", !config.dump.empty()},
       {"--init", !config.init.empty()},
       {"--checkpoint", !config.checkpoint.path.empty()},
@@ -43,6 +43,7 @@ void VirtualFlags::refuse_values(const RunConfig& config) {
       {"--metrics", !config.metrics.empty()},
       {"--tensorboard", !config.tensorboard.empty()},
       {"--tokenizer", !config.tokenizer.empty()},
+      {"--sample", samples},
   }};
   for (const auto& [flag, is_given] : asked) {
     if (!is_given) continue;

@@ -20,7 +20,7 @@ struct VirtualFlags {
   // Throws UserError unless --cluster is given if the device is virtual, and only then.
   void check(bool is_virtual) const;
   // Throws UserError if the run is asked for something that needs values: there are none.
-  static void refuse_values(const RunConfig& config);
+  static void refuse_values(const RunConfig& config, bool samples);
 };
 
 }  // namespace ladder

@@ -22,11 +22,6 @@
 namespace ladder {
 namespace {
 
-ProcessGrid grid_of(const Program& program, size_t num_ranks, size_t rank) {
-  return program.arrange ? program.arrange(num_ranks, rank)
-                         : ProcessGrid{.data_size = num_ranks, .rank = rank};
-}
-
 // What is known of one rank.
 struct Rank {
   Rank(const RunConfig& config, const ProcessGrid& grid_, MemorySource& host_memory)
@@ -76,13 +71,11 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
   State& s = *state_;
   s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
-  s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)];
-  // Ranks share a machine's cores.
-  if (cluster.is_cpu)
-    s.config.peak_flops /= number_of(std::min(num_ranks, cluster.devices_per_node));
+  s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)] *
+                        cluster.num_peaks(num_ranks) / number_of(num_ranks);
   for (size_t rank = 0; rank < num_ranks; ++rank) {
     s.ranks.push_back(
-        std::make_unique<Rank>(s.config, grid_of(program, num_ranks, rank), s.host_memory));
+        std::make_unique<Rank>(s.config, program.grid(num_ranks, rank), s.host_memory));
   }
   s.engine.set_observer([&s](const Span& span) { s.observe(span); });
 }
@@ -97,14 +90,7 @@ std::string VirtualRun::header() const {
   for (size_t stage = 0; stage < grid.pipeline_size; ++stage) {
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
     const Prediction prediction = predict(s.program, s.config, s.ranks[rank]->grid);
-    if (prediction.device.total() > needed.device.total()) {
-      needed.device = prediction.device;
-      needed.device_rank = rank;
-    }
-    if (prediction.host.total() > needed.host.total()) {
-      needed.host = prediction.host;
-      needed.host_rank = rank;
-    }
+    needed.consider(rank, prediction.device, prediction.host);
   }
   return header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
          (s.program.describe ? s.program.describe(s.config, grid) : "");
@@ -146,7 +132,6 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
   try {
     const TrainerCalls trainer = program.make(context);
     const Time begin = Clock::now();
-    breakdown.begin(number, seconds_between(Time(), begin));
     if (!config.trace.empty()) rank.trace.emplace();
     trainer.step();
     context.stream.synchronize();
@@ -211,15 +196,10 @@ std::string VirtualRun::report(bool breakdown) const {
          communication_table(prediction, rank.traffic, rank.grid, 1, 0, {});
 }
 
-void VirtualRun::write_trace() const {
-  PartialFile file(state_->config.trace);
-  const char* before = "{\"traceEvents\": [\n";
-  for (const auto& rank : state_->ranks) {
-    file.write(before + rank->trace->json(rank->grid.rank));
-    before = ",\n";
-  }
-  file.write("\n]}\n");
-  file.commit();
+void VirtualRun::write_trace(PartialFile& file) const {
+  TraceWriter writer(file);
+  for (const auto& rank : state_->ranks) writer.add(rank->trace->json(rank->grid.rank));
+  writer.finish();
 }
 
 void run_virtual(const Program& program, const Options& options, const Job& job) {
@@ -232,13 +212,14 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   const size_t all = program.is_distributed ? cluster.num_devices() : 1;
   const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : all;
   check_devices(cluster, num_ranks);
-  RunConfig config = options.resolve(grid_of(program, num_ranks, 0));
-  VirtualFlags::refuse_values(config);
+  RunConfig config = options.resolve(program.grid(num_ranks, 0));
   if (program.adjust) program.adjust(config);
+  std::optional<PartialFile> trace;
+  if (!config.trace.empty()) trace.emplace(config.trace);
   VirtualRun run(program, config, cluster, num_ranks);
   print(run.header());
   run.run();
-  if (!config.trace.empty()) run.write_trace();
+  if (trace) run.write_trace(*trace);
   print(run.report(flags.breakdown));
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/cluster/cluster.h"
 #include "common/comm/job.h"
+#include "common/io/file.h"
 #include "common/train/options.h"
 #include "common/train/program.h"
 
@@ -41,8 +42,8 @@ class VirtualRun {
   SimulatedStep run();
   // Returns the tables of the step, and that of all operations if `breakdown`. REQUIRES: run().
   std::string report(bool breakdown) const;
-  // Writes --trace. REQUIRES: run().
-  void write_trace() const;
+  // Writes the timeline of all ranks. REQUIRES: the configuration has --trace; run().
+  void write_trace(PartialFile& file) const;
 
  private:
   struct State;

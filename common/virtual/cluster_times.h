@@ -6,8 +6,8 @@
 
 namespace ladder {
 
-// Returns the kind of the cluster's devices. Simulated GPUs have the kind of the build's other
-// device, because tensors only carry it along.
+// Returns the kind of the cluster's devices. A simulated GPU is cuda or, in a build without
+// CUDA, emulator: tensors need some kind of device, and nothing runs there.
 DeviceType device_of(const Cluster& cluster);
 
 class ClusterTimes final : public TimeModel {

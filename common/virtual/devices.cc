@@ -183,7 +183,7 @@ void Devices::end_work(StreamId id) {
   set_rates(stream.rank, operation.port);
   if (observer) {
     const double begin = stream.running.begin;
-    observer({stream.rank, id, operation.name, operation.port, begin, begin, now_});
+    observer({stream.rank, operation.name, operation.port, begin, begin, now_});
   }
   go_on(id);
 }
@@ -197,8 +197,7 @@ void Devices::end_meeting(MeetingId id) {
     stream.queue.pop_front();
     stream.is_blocked = false;
     if (observer) {
-      observer(
-          {stream.rank, at, meeting.name, meeting.port, stream.came, meeting.running.begin, now_});
+      observer({stream.rank, meeting.name, meeting.port, stream.came, meeting.running.begin, now_});
     }
   }
   for (StreamId stream : meeting.streams) set_rates(rank_of(stream), meeting.port);

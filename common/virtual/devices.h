@@ -19,14 +19,14 @@ namespace ladder {
 // operation between ranks it began when the last of them had come; this rank came at `came`.
 struct Span {
   size_t rank;
-  Simulation::StreamId stream;
   const char* name;
   Port port;
   double came, begin, end;
 };
 
 // Devices holds the streams of all ranks. Each has a queue of operations and runs the first of
-// them: work, a mark that it passes, a wait for a mark, or a meeting, which begins when all ranks
+// them: work, a mark (a point that others can wait for, like a CUDA event), a wait for one, or a
+// meeting, which begins when all ranks
 // that take part have come to it and ends for all at the same time. Operations that run at the same
 // time and use the same port are slower (TimeModel). The same calls give the same times to the bit.
 class Devices {
@@ -48,8 +48,8 @@ class Devices {
   void add_wait(StreamId stream, double issued, MarkId mark);
   void add_meeting(StreamId stream, double issued, MeetingId meeting);
 
-  // Makes a meeting of so many streams that takes so many seconds once all have come. It ends to
-  // exist when it is over.
+  // Makes a meeting of so many streams that takes so many seconds once all have come. Its id
+  // is free again when it is over.
   MeetingId make_meeting(const char* name, Port port, double seconds, size_t num_streams);
 
   bool is_idle(StreamId stream) const;
@@ -57,7 +57,7 @@ class Devices {
   double time_of(MarkId mark) const { return marks_[mark].time; }
   // Forgets a mark. What waits for it still does so.
   void release(MarkId mark);
-  // Calls `passed` once, when a stream passes the mark. REQUIRES: none has passed it yet.
+  // Calls `passed` once, when a stream passes the mark. REQUIRES: no stream has passed it yet.
   void notify(MarkId mark, std::function<void()> passed);
 
   double now() const { return now_; }
@@ -65,7 +65,7 @@ class Devices {
   // more.
   bool advance();
 
-  // Is called at the end of all work and of every stream's part in a meeting.
+  // Is called each time work ends, and for each stream when its meeting ends.
   std::function<void(const Span&)> observer;
 
   // Says what the rank's streams stand at, as in "pipeline recv", for a deadlock. It is empty if

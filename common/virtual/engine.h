@@ -24,9 +24,9 @@ class Engine final : public Simulation {
   Engine(const TimeModel& model, size_t num_ranks);
   ~Engine() override;
 
-  // Calls body(rank) for each rank, and returns when all have returned. Throws what the first of
-  // them threw that threw anything; the other ranks are then unwound. Throws an Error that says
-  // what each rank waits for if none can go on (a deadlock).
+  // Calls body(rank) for each rank, and returns when all have returned. If a rank throws, the
+  // others are unwound, and run() throws the first exception on. Throws an Error that says what
+  // each rank waits for if none can go on (a deadlock).
   void run(const std::function<void(size_t)>& body);
 
   struct Group {

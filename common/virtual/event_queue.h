@@ -8,8 +8,8 @@
 
 namespace ladder {
 
-// Something that happens to a stream or to a meeting. It is out of date if what it happens to has
-// another version by then.
+// Something that happens to a stream or to a meeting. `version` is that of the stream or meeting
+// when the event was added. If it has another one by then, the event is out of date.
 struct TimedEvent {
   enum class Kind : uint32_t { begin, end_of_work, end_of_meeting };
   double time;      // in seconds

@@ -23,7 +23,7 @@ class Fiber {
   // no fiber is running.
   void resume();
   // Goes back to the caller of resume(). REQUIRES: this fiber is running; no exception is being
-  // handled, because the handlers of all fibers are one stack.
+  // handled, because C++ keeps one list of caught exceptions for a thread.
   void pause();
   bool has_ended() const { return has_ended_; }
 

@@ -12,11 +12,11 @@
 namespace ladder {
 
 // While a Simulation is current, every stream, event and time that the program asks for is its own.
-// Kernels are told to it and do not run, so no tensor needs memory, and nothing that is computed
-// has a value. All functions speak of the rank that is running.
+// A kernel's call is reported to it instead of being run, so no tensor needs memory, and nothing
+// that is computed has a value. All functions act for the rank that is running.
 class Simulation {
  public:
-  // The number of a stream, and that of a mark in a stream: of an event's last record().
+  // Numbers of a stream and of a mark. A mark is a point in a stream; Event::record() makes one.
   using StreamId = uint32_t;
   using MarkId = uint32_t;
   static constexpr MarkId kNoMark = 0;
@@ -28,7 +28,8 @@ class Simulation {
 
   virtual StreamId add_stream(DeviceType device) = 0;
   virtual void remove_stream(StreamId stream) noexcept = 0;
-  // Queue a kernel, and a copy of so many bytes. A stream of the CPU has then run it.
+  // Queue a kernel, and a copy of so many bytes. On a stream of the CPU they return when
+  // the work is over.
   virtual void launch(StreamId stream, const KernelCall& call) = 0;
   virtual void copy(StreamId stream, DeviceType to, DeviceType from, size_t bytes) = 0;
   // Return when all work that is queued has run, or all before a mark.

@@ -49,6 +49,10 @@ ModelPart stage_part(const std::vector<ModelPart>& parts, const ChunkPlacement& 
   return part;
 }
 
+std::string order_name(const ScheduleFlags& flags) {
+  return std::string(flags.order ? name_of(*flags.order) : "auto");
+}
+
 // Lists in which activations only go to later stages, in the order of lesson 08, need few links.
 bool needs_many_links(const ScheduleFlags& flags) {
   return !flags.order || *flags.order == Order::interleaved || splits_backward(*flags.order);
@@ -59,7 +63,7 @@ PipelinePlan pipeline_of(const RunConfig& config, const std::vector<ModelPart>& 
                          const ScheduleFlags& flags) {
   PipelinePlan plan = {.parts = {},
                        .schedule = {},
-                       .name = std::string(flags.order ? name_of(*flags.order) : "auto"),
+                       .name = order_name(flags),
                        .links = needs_many_links(flags) ? Links::many : Links::few};
   for (size_t stage = 0; stage < at.num_stages; ++stage) {
     plan.parts.push_back(stage_part(parts, at, stage));
@@ -181,7 +185,7 @@ ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const Sche
 
 // Refuses what a schedule cannot be combined with.
 void check_flags(const RunConfig& config, const ScheduleFlags& flags) {
-  const std::string name(flags.order ? name_of(*flags.order) : "auto");
+  const std::string name = order_name(flags);
   if (config.offload_activations && needs_many_links(flags)) {
     throw UserError(concat("--offload-activations with --schedule ", name,
                            ": this schedule keeps activations on the device; take 1f1b"));

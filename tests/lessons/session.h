@@ -54,9 +54,7 @@ class Session {
 
  private:
   static ProcessGrid arranged(const typename T::Flags& flags, const Communicator& ranks) {
-    const Program program = make_program<T>(flags);
-    if (program.arrange) return program.arrange(ranks.size(), ranks.rank());
-    return {.data_size = ranks.size(), .rank = ranks.rank()};
+    return make_program<T>(flags).grid(ranks.size(), ranks.rank());
   }
 };
 

@@ -35,6 +35,8 @@ TEST_CASE("Every lesson takes its steps on a virtual cluster, with the memory th
       Case{"12_gradient_compression", {"--cluster", "h100x8"}},
       Case{"13_sequence_parallel", {"--cluster", "h100x4"}},
       Case{"14_context_parallel", {"--cluster", "h100x4"}},
+      Case{"15_expert_parallel", {"--cluster", "h100x4", "--expert-parallel-size", "2"}},
+      Case{"15_expert_parallel", {"--cluster", "laptop", "--ranks", "2", "--top-k", "2"}},
       Case{"16_pipeline_schedules", {"--cluster", "h100x4", "--schedule", "zb-h1"}});
   const ProcessResult result = run_virtual(one.lesson, one.flags);
   CAPTURE(one.lesson, result.out, result.err);

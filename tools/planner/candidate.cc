@@ -183,15 +183,9 @@ Prepared prepare(const Candidate& candidate, const PlanRequest& request) {
   const Program& program = prepared.program;
   Options options(program.lesson, program.is_distributed, program.add_flags);
   options.parse(static_cast<int>(arguments.size()), arguments.data());
-  const ProcessGrid grid = grid_of(prepared, candidate.num_ranks(), 0);
-  prepared.config = options.resolve(grid);
+  prepared.config = options.resolve(program.grid(candidate.num_ranks(), 0));
   if (program.adjust) program.adjust(prepared.config);
   return prepared;
-}
-
-ProcessGrid grid_of(const Prepared& prepared, size_t num_ranks, size_t rank) {
-  return prepared.program.arrange ? prepared.program.arrange(num_ranks, rank)
-                                  : ProcessGrid{.data_size = num_ranks, .rank = rank};
 }
 
 }  // namespace ladder

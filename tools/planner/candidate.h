@@ -63,7 +63,5 @@ struct Prepared {
 
 // Parses the candidate's flags as the lesson does. Throws UserError if the lesson refuses them.
 Prepared prepare(const Candidate& candidate, const PlanRequest& request);
-// Returns a rank's place in the grid of ranks.
-ProcessGrid grid_of(const Prepared& prepared, size_t num_ranks, size_t rank);
 
 }  // namespace ladder

@@ -72,11 +72,6 @@ size_t num_micro_batches(const Candidate& candidate, const PlanRequest& request)
   return request.global_batch_size / (candidate.data * candidate.micro_batch_size);
 }
 
-double num_peaks(const Cluster& cluster, size_t num_ranks) {
-  const size_t sharers = cluster.is_cpu ? std::min(num_ranks, cluster.devices_per_node) : 1;
-  return number_of(num_ranks) / number_of(sharers);
-}
-
 double bubble_of(const Candidate& candidate, const PlanRequest& request) {
   const double stages = number_of(candidate.pipeline);
   return (stages - 1) / (number_of(num_micro_batches(candidate, request)) + stages - 1);
@@ -95,7 +90,7 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
   // Forward and backward together are three times forward.
   const double again = least_recomputed(candidate.recompute) * blocks / (3 * all);
   const double rate =
-      peak_flops(candidate, request) * num_peaks(request.cluster, candidate.num_ranks());
+      peak_flops(candidate, request) * request.cluster.num_peaks(candidate.num_ranks());
   const double seconds = 3 * all * tokens * (1 + again) / rate;
   return seconds / (1 - bubble_of(candidate, request));
 }
@@ -103,16 +98,15 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
   const Prepared prepared = prepare(candidate, request);
   const size_t num_ranks = candidate.num_ranks();
-  const ProcessGrid grid = grid_of(prepared, num_ranks, 0);
+  const ProcessGrid grid = prepared.program.grid(num_ranks, 0);
   const Cluster& cluster = request.cluster;
   const size_t sharers = std::min(num_ranks, cluster.devices_per_node);
   MemoryNeed need;
   for (size_t stage = 0; stage < candidate.pipeline && need.fits; ++stage) {
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
     const Prediction prediction =
-        predict(prepared.program, prepared.config, grid_of(prepared, num_ranks, rank));
-    if (prediction.device.total() > need.device.total()) need.device = prediction.device;
-    if (prediction.host.total() > need.host.total()) need.host = prediction.host;
+        predict(prepared.program, prepared.config, prepared.program.grid(num_ranks, rank));
+    need.consider(rank, prediction.device, prediction.host);
     need.fits = need.device.total() <= cluster.device_memory &&
                 need.host.total() * sharers <= cluster.host_memory;
   }

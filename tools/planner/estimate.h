@@ -1,31 +1,24 @@
 // What a candidate needs and how long its step takes: bounds that cost little, and simulations.
 #pragma once
 
-#include "common/train/prediction.h"
+#include "common/train/needed_memory.h"
 #include "tools/planner/candidate.h"
 
 namespace ladder {
 
-// The rank of a candidate that needs the most device memory, and whether there is room for it.
-struct MemoryNeed {
+// What the ranks of a candidate that need the most memory need, and whether there is room for it.
+struct MemoryNeed : NeededMemory {
   bool fits = true;
-  MemoryUse device, host;  // peaks of this rank
 };
 
 // A simulated step.
 struct StepTime {
   double seconds = 0;
-  double computed =
-      1;             // operations of all matrix products, divided by those of the model's formula
   MemoryUse device;  // of the fullest rank
 };
 
 // Returns how many micro-batches each rank runs in a step.
 size_t num_micro_batches(const Candidate& candidate, const PlanRequest& request);
-
-// Returns how many times a cluster's peak rate so many ranks have: one each, but ranks of a CPU
-// share that of their node.
-double num_peaks(const Cluster& cluster, size_t num_ranks);
 
 // Returns the part of a pipeline's time in which a stage waits for the others,
 // (p - 1) / (m + p - 1) with p stages and m micro-batches. [Narayanan21, section 2.2]

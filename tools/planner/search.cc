@@ -179,7 +179,7 @@ Plan Search::explained(const Entry& entry, const StepTime& time) const {
   Plan plan{.candidate = entry.candidate, .seconds = time.seconds, .need = entry.need};
   const DType dtype = prepare(entry.candidate, request_).config.dtype;
   const double peak = request_.cluster.product_flops[static_cast<size_t>(dtype)] *
-                      num_peaks(request_.cluster, request_.num_ranks);
+                      request_.cluster.num_peaks(request_.num_ranks);
   const double tokens = static_cast<double>(request_.global_batch_size * model_.sequence_length);
   plan.model_utilization = describe(model_).flops_per_token() * tokens / (peak * time.seconds);
   const StepTime free = simulate_replica(entry.candidate, request_, free_);
