@@ -25,7 +25,23 @@ std::string line(const char* text, double seconds, double step_seconds) {
   return format("  %-34s %12.3f %8.1f\n", text, 1e3 * seconds, 100 * seconds / step_seconds);
 }
 
+// Returns the name of a unit's work with all numbers as one: "h.* forward" for "h.12 forward".
+std::string of_all_blocks(std::string_view name) {
+  const size_t dot = name.find('.');
+  const size_t first = dot == name.npos ? name.npos : name.find_first_of("0123456789", dot);
+  if (first != dot + 1) return std::string(name);
+  const size_t rest = std::min(name.find_first_not_of("0123456789", first), name.size());
+  return concat(name.substr(0, first), "*", name.substr(rest));
+}
+
 }  // namespace
+
+void Breakdown::add(const UnitTime& work) {
+  const std::string name = of_all_blocks(work.name);
+  auto unit = std::ranges::find(units_, name, &std::pair<std::string, double>::first);
+  if (unit == units_.end()) unit = units_.insert(unit, {name, 0});
+  unit->second += work.busy;
+}
 
 void Breakdown::add(const Span& span) {
   auto sum = std::ranges::find(sums_, span.name, &Sum::name);
@@ -49,6 +65,14 @@ std::string Breakdown::kinds_text(double step_seconds) const {
     if (kind < kFirstNotComputed) computed += *seconds[kind];
   }
   return text + line("nothing computed", std::max(0.0, step_seconds - computed), step_seconds);
+}
+
+std::string Breakdown::units_text(double step_seconds) const {
+  std::string text =
+      format("\n  %-34s %12s %8s\n", "computed, by unit and pass (mean of ranks)", "ms", "%");
+  for (const auto& [name, seconds] : units_)
+    text += line(name.c_str(), mean(seconds), step_seconds);
+  return text;
 }
 
 std::string Breakdown::names_text(double step_seconds) const {

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/train/unit_times.h"
 #include "common/virtual/devices.h"
 
 namespace ladder {
@@ -15,12 +17,16 @@ class Breakdown {
   explicit Breakdown(size_t num_ranks) : num_ranks_(num_ranks) {}
 
   void add(const Span& span);
+  void add(const UnitTime& work);
 
   // Returns the table of kinds: the mean over ranks of the time that their devices spend on each,
   // and the rest of a step of `step_seconds`, in which they compute nothing.
   std::string kinds_text(double step_seconds) const;
   // Returns the table of operations by name, the longest first.
   std::string names_text(double step_seconds) const;
+  // Returns the table of units and passes, "h.* backward" for those of all blocks, in the order in
+  // which they first came.
+  std::string units_text(double step_seconds) const;
 
  private:
   struct Sum {
@@ -33,6 +39,7 @@ class Breakdown {
 
   size_t num_ranks_;
   std::vector<Sum> sums_;
+  std::vector<std::pair<std::string, double>> units_;  // seconds of each
 };
 
 }  // namespace ladder

@@ -107,7 +107,10 @@ std::string Trace::json(size_t rank) const {
     const std::lock_guard lock(mutex_);
     spans = spans_;
   }
-  std::ranges::stable_sort(spans, {}, &Span::from);
+  // What encloses another span comes before it, where both begin at the same time.
+  std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {
+    return a.from != b.from ? a.from < b.from : a.to > b.to;
+  });
   const std::vector<size_t> lanes = lanes_of(spans);
   const size_t last = lanes.empty() ? 1 : std::max<size_t>(1, std::ranges::max(lanes));
   for (size_t lane = 0; lane <= last; ++lane) {

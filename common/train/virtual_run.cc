@@ -15,6 +15,7 @@
 #include "common/train/ranks.h"
 #include "common/train/report.h"
 #include "common/train/trace.h"
+#include "common/train/unit_times.h"
 #include "common/virtual/cluster_times.h"
 #include "common/virtual/lazy_memory.h"
 #include "common/virtual/transport.h"
@@ -34,14 +35,21 @@ struct Rank {
   TrafficEntries traffic;
   double step_seconds = 0, product_flops = 0;
   std::optional<Trace> trace;
+  std::optional<UnitTimes> units;
 };
+
+Time time_of(double seconds) {
+  return Time(std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds)));
+}
 
 }  // namespace
 
 struct VirtualRun::State {
-  State(const Program& program_, const RunConfig& config_, const Cluster& cluster, size_t num_ranks)
+  State(const Program& program_, const RunConfig& config_, const Cluster& cluster, size_t num_ranks,
+        bool breakdown_)
       : program(program_),
         config(config_),
+        shows_breakdown(breakdown_),
         corpus(open_corpus(config)),
         times(cluster, num_ranks),
         engine(times, num_ranks),
@@ -50,10 +58,13 @@ struct VirtualRun::State {
   void run_rank(size_t number);
   void take_step(Rank& rank, const TrainerContext& context, const Communicator& world);
   void observe(const Span& span);
+  void observe_units(Rank& rank, Stream& stream);
+  void observe(Rank& rank, const UnitTime& work);
   SimulatedStep result() const;
 
   const Program& program;
   RunConfig config;
+  bool shows_breakdown;
   Corpus corpus;
   ClusterTimes times;
   Engine engine;
@@ -65,9 +76,9 @@ struct VirtualRun::State {
 };
 
 VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cluster& cluster,
-                       size_t num_ranks) {
+                       size_t num_ranks, bool breakdown) {
   check_devices(cluster, num_ranks);
-  state_ = std::make_unique<State>(program, config, cluster, num_ranks);
+  state_ = std::make_unique<State>(program, config, cluster, num_ranks, breakdown);
   State& s = *state_;
   s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
@@ -133,8 +144,10 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
     const TrainerCalls trainer = program.make(context);
     const Time begin = Clock::now();
     if (!config.trace.empty()) rank.trace.emplace();
+    if (shows_breakdown || rank.trace) observe_units(rank, context.stream);
     trainer.step();
     context.stream.synchronize();
+    if (rank.units) rank.units->finish();
     rank.step_seconds = seconds_since(begin);
     rank.product_flops = engine.product_flops(number);
     rank.traffic = world.ledger().entries();
@@ -148,13 +161,24 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
 void VirtualRun::State::observe(const Span& span) {
   breakdown.add(span);
   Rank& rank = *ranks[span.rank];
+  if (rank.units && span.port == Port::compute) rank.units->add(span);
   if (!rank.trace) return;
-  const auto at = [](double seconds) {
-    return Time(std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds)));
-  };
   const bool computes = span.port == Port::compute || span.port == Port::host;
   rank.trace->add(computes ? Trace::Lane::compute : Trace::Lane::communication, span.name,
-                  at(span.begin), at(span.end));
+                  time_of(span.begin), time_of(span.end));
+}
+
+void VirtualRun::State::observe_units(Rank& rank, Stream& stream) {
+  const bool host_waits = times.device() == DeviceType::cpu;
+  rank.units.emplace(host_waits ? 0 : times.launch_seconds(),
+                     [this, &rank](const UnitTime& work) { observe(rank, work); });
+  stream.set_observer(&*rank.units);
+}
+
+void VirtualRun::State::observe(Rank& rank, const UnitTime& work) {
+  breakdown.add(work);
+  if (!rank.trace) return;
+  rank.trace->add(Trace::Lane::compute, work.name, time_of(work.begin), time_of(work.end));
 }
 
 SimulatedStep VirtualRun::State::result() const {
@@ -177,7 +201,7 @@ SimulatedStep VirtualRun::State::result() const {
   return taken;
 }
 
-std::string VirtualRun::report(bool breakdown) const {
+std::string VirtualRun::report() const {
   const State& s = *state_;
   std::string text = format("\n  simulated step %.3f ms, %s tokens/s, MFU %.1f %%, HFU %.1f %%\n",
                             1e3 * s.step.seconds,
@@ -188,7 +212,9 @@ std::string VirtualRun::report(bool breakdown) const {
       "  MFU counts the model's formula, 6 N + 12 L C T for a token. HFU counts the products that\n"
       "  were called: recomputed ones too, and of attention only the pairs that it looks at.\n";
   text += s.breakdown.kinds_text(s.step.seconds);
-  if (breakdown) text += s.breakdown.names_text(s.step.seconds);
+  if (s.shows_breakdown) {
+    text += s.breakdown.units_text(s.step.seconds) + s.breakdown.names_text(s.step.seconds);
+  }
   const Rank& rank = *s.ranks[s.step.fullest];
   if (rank.grid.rank != 0) text += concat("\n  rank ", rank.grid.rank, ", which needs the most:\n");
   const Prediction prediction = predict(s.program, s.config, rank.grid);
@@ -216,11 +242,11 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   if (program.adjust) program.adjust(config);
   std::optional<PartialFile> trace;
   if (!config.trace.empty()) trace.emplace(config.trace);
-  VirtualRun run(program, config, cluster, num_ranks);
+  VirtualRun run(program, config, cluster, num_ranks, flags.breakdown);
   print(run.header());
   run.run();
   if (trace) run.write_trace(*trace);
-  print(run.report(flags.breakdown));
+  print(run.report());
 }
 
 }  // namespace ladder

@@ -29,10 +29,11 @@ struct SimulatedStep {
 // computed. Memory is what the trainers allocate; times are the cluster's (common/virtual).
 class VirtualRun {
  public:
-  // Throws UserError if the cluster is too small. REQUIRES: the program's adjust() has seen
-  // `config`; the program and the cluster outlive this object.
+  // `breakdown`: whether the report says where the time goes, by unit and by operation. Throws
+  // UserError if the cluster is too small. REQUIRES: the program's adjust() has seen `config`; the
+  // program and the cluster outlive this object.
   VirtualRun(const Program& program, const RunConfig& config, const Cluster& cluster,
-             size_t num_ranks);
+             size_t num_ranks, bool breakdown = false);
   ~VirtualRun();
 
   // Returns the lines before training, with the memory that is predicted.
@@ -40,8 +41,8 @@ class VirtualRun {
   // Takes the step. Throws an Error if memory runs out, with a table of what is needed, or if ranks
   // wait for each other for ever. Call it once.
   SimulatedStep run();
-  // Returns the tables of the step, and that of all operations if `breakdown`. REQUIRES: run().
-  std::string report(bool breakdown) const;
+  // Returns the tables of the step. REQUIRES: run().
+  std::string report() const;
   // Writes the timeline of all ranks. REQUIRES: the configuration has --trace; run().
   void write_trace(PartialFile& file) const;
 

@@ -183,7 +183,7 @@ void Devices::end_work(StreamId id) {
   set_rates(stream.rank, operation.port);
   if (observer) {
     const double begin = stream.running.begin;
-    observer({stream.rank, operation.name, operation.port, begin, begin, now_});
+    observer({stream.rank, operation.name, operation.port, operation.issued, begin, begin, now_});
   }
   go_on(id);
 }
@@ -194,10 +194,12 @@ void Devices::end_meeting(MeetingId id) {
   for (StreamId stream : meeting.streams) use(stream, meeting.port, false);
   for (StreamId at : meeting.streams) {
     Stream& stream = streams_[at];
+    const double issued = stream.queue.front().issued;
     stream.queue.pop_front();
     stream.is_blocked = false;
     if (observer) {
-      observer({stream.rank, meeting.name, meeting.port, stream.came, meeting.running.begin, now_});
+      observer({stream.rank, meeting.name, meeting.port, issued, stream.came, meeting.running.begin,
+                now_});
     }
   }
   for (StreamId stream : meeting.streams) set_rates(rank_of(stream), meeting.port);

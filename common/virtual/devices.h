@@ -15,13 +15,14 @@
 
 namespace ladder {
 
-// What a stream has done: an operation that used `port` from `begin` to `end`, in seconds. For an
-// operation between ranks it began when the last of them had come; this rank came at `came`.
+// What a stream has done: an operation that used `port` from `begin` to `end`, in seconds. The host
+// had queued it at `issued`. For an operation between ranks it began when the last of them had
+// come; this rank came at `came`.
 struct Span {
   size_t rank;
   const char* name;
   Port port;
-  double came, begin, end;
+  double issued, came, begin, end;
 };
 
 // Devices holds the streams of all ranks. Each has a queue of operations and runs the first of

@@ -9,6 +9,7 @@
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 #include "lessons/07_tensor_parallel/slices.h"
+#include "lessons/09_3d_parallel/scattered_messages.h"
 #include "lessons/13_sequence_parallel/tokens.h"
 
 namespace ladder {
@@ -85,6 +86,13 @@ void for_axes(const ProcessGrid& grid, Body body) {
   }
 }
 
+std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
+                                             const ThreeDFlags& flags, const ChunkStage& stage,
+                                             ChunkRunner& model) {
+  if (!flags.scatter_messages) return std::make_unique<ChunkPipeline>(context, stage, model);
+  return std::make_unique<ScatteredPipeline>(context, stage, model);
+}
+
 TensorParallel points_on(Communicator& ranks, const ThreeDFlags& flags) {
   return flags.sequence_parallel ? sequence_parallel_on(ranks) : tensor_parallel_on(ranks);
 }
@@ -99,6 +107,9 @@ void ThreeDFlags::add_to(CLI::App& app) {
       ->group(group);
   app.add_flag("--sequence-parallel", sequence_parallel,
                "These ranks also split the tokens where they do not split weights")
+      ->group(group);
+  app.add_flag("--scatter-messages", scatter_messages,
+               "These ranks send a part each of what goes to another stage")
       ->group(group);
   context.add_to(app, group, "1");
   zero.add_to(app, group);
@@ -117,9 +128,18 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
         "--pipeline-parallel-size ", pipeline, " does not divide ", counted(num_ranks, "rank"),
         "; ", (num_ranks / replica + 1) * replica, " ranks would do"));
   }
-  if (flags.sequence_parallel && tensor == 1) {
+  for (const auto& [flag, is_set] : {std::pair("--sequence-parallel", flags.sequence_parallel),
+                                     std::pair("--scatter-messages", flags.scatter_messages)}) {
+    if (!is_set || tensor > 1) continue;
     throw UserError(
-        "--sequence-parallel: --tensor-parallel-size 1 has nobody to split with; 2 would do");
+        concat(flag, ": --tensor-parallel-size 1 has nobody to split with; 2 would do"));
+  }
+  if (flags.scatter_messages && pipeline == 1) {
+    throw UserError("--scatter-messages: --pipeline-parallel-size 1 has no messages; 2 would do");
+  }
+  if (flags.scatter_messages && flags.sequence_parallel) {
+    throw UserError(
+        "--scatter-messages: with --sequence-parallel each rank already has a part alone");
   }
   return {.pipeline_size = pipeline,
           .data_size = num_ranks / replica,
@@ -135,6 +155,7 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
   const Layout& layout = stage.layouts.stage;
   const RunConfig own = with_tokens_of(grid.place(Axis::context), config, grid, flags);
   TrafficEntries traffic = stage.traffic(own, flags.zero.stage == 1);
+  if (flags.scatter_messages) scatter_messages(traffic, grid.tensor_size);
   if (grid.size(grid.replicas()) > 1) {
     traffic.merge(
         zero_traffic(flags.zero, layout, grid.replicas(), config.accumulation(), config.dtype));
@@ -195,7 +216,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
       stage_(stage_at(context.config, context.ranks->grid,
                       checked_plan(context.config, context.ranks->grid, flags), flags)),
       memory_(context, stage_, flags, stage_.num_slots()),
-      pipeline_(context, stage_, memory_.model),
+      pipeline_(make_pipeline(context, flags, stage_, memory_.model)),
       share_(context.config, context.ranks->on(Axis::data)),
       sync_(make_zero_sync(flags.zero, memory_.state, context.ranks->replicas())) {}
 
@@ -211,12 +232,12 @@ StepResult ThreeDTrainer::step() {
     sync_->wait();  // the sum over replicas comes first, because it overlaps with backward
     return sync_->summed(unit);
   };
-  pipeline_.run({.number = state.step,
-                 .first_sequence = share_.first(),
-                 .token_weight = 1 / num_tokens,
-                 .gradient_is_final =
-                     [&](size_t unit) { hooks.done({.unit = unit, .gradient_is_final = true}); },
-                 .shared_gradient = summed});
+  pipeline_->run({.number = state.step,
+                  .first_sequence = share_.first(),
+                  .token_weight = 1 / num_tokens,
+                  .gradient_is_final =
+                      [&](size_t unit) { hooks.done({.unit = unit, .gradient_is_final = true}); },
+                  .shared_gradient = summed});
   sync_->wait();
   if (state.layout().part().splits_tokens) {
     sum_partial_gradients(context_.stream, state.layout(), state.gradients,
@@ -238,7 +259,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
   const RunConfig& config = context_.config;
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
-    pipeline_.evaluate(batch, share_.first(), share_.num_sequences());
+    pipeline_->evaluate(batch, share_.first(), share_.num_sequences());
     const double own = memory_.model.total_loss();
     const bool counts = context_.ranks->grid.place(Axis::tensor) == 0;
     total += sum_over(context_.ranks->world, counts ? own : 0);
@@ -255,7 +276,7 @@ void ThreeDTrainer::check_replicas() {
 }
 
 std::string ThreeDTrainer::report() {
-  return context_.ranks->grid.pipeline_size == 1 ? std::string() : pipeline_.report();
+  return context_.ranks->grid.pipeline_size == 1 ? std::string() : pipeline_->report();
 }
 
 }  // namespace ladder

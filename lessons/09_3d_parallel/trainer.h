@@ -14,6 +14,7 @@ namespace ladder {
 struct ThreeDFlags {
   size_t tensor_parallel_size = 1;
   bool sequence_parallel = false;
+  bool scatter_messages = false;
   ContextFlags context = {};
   ScheduleFlags pipeline = {.order = Order::one_f_one_b};
   ZeroFlags zero = {};
@@ -66,7 +67,7 @@ class ThreeDTrainer {
   TrainerContext context_;
   ChunkStage stage_;
   RankMemory memory_;
-  ChunkPipeline pipeline_;
+  std::unique_ptr<ChunkPipeline> pipeline_;
   DataParallel share_;  // the part of the global batch that this pipeline runs
   std::unique_ptr<GradientSync> sync_;
 };

@@ -63,14 +63,14 @@ void ChunkPipeline::run_action(size_t index, const Step& step) {
   switch (kind) {
     case ActionKind::recv_activation: {
       const TensorView input = runner_.input(chunk, slot);
-      if (!is_local) return recv(action, input);
+      if (!is_local) return timed_recv(action, input);
       return copy(stream, input, runner_.output(chunk - 1, slot_of(chunk - 1, micro_batch)));
     }
     case ActionKind::send_activation:
-      if (!is_local) activation_sent_[slot] = send(action, runner_.output(chunk, slot));
+      if (!is_local) activation_sent_[slot] = send(link(action), runner_.output(chunk, slot), peer);
       return;
     case ActionKind::recv_gradient:
-      if (!is_local) return recv(action, runner_.d_residual());
+      if (!is_local) return timed_recv(action, runner_.d_residual());
       return copy(stream, runner_.d_residual(), runner_.output(chunk, slot));
     case ActionKind::send_gradient: {
       if (is_local) {
@@ -80,7 +80,7 @@ void ChunkPipeline::run_action(size_t index, const Step& step) {
       const bool to_later = peer > stage_.index;
       gradient_sent_[to_later].wait(stream);
       copy(stream, runner_.outgoing(to_later), runner_.d_residual());
-      gradient_sent_[to_later] = send(action, runner_.outgoing(to_later));
+      gradient_sent_[to_later] = send(link(action), runner_.outgoing(to_later), peer);
       return;
     }
     case ActionKind::reduce_embedding:
@@ -153,7 +153,7 @@ void ChunkPipeline::evaluate(size_t batch, size_t first_sequence, size_t num_seq
       if (part > 0 && action.peer == stage_.index) {
         copy(stream, runner_.input(chunk, 0), runner_.d_residual());
       } else if (part > 0) {
-        recv(action, runner_.input(chunk, 0));
+        timed_recv(action, runner_.input(chunk, 0));
       }
       if (runner_.needs_tokens(chunk)) {
         runner_.load(Split::validation, static_cast<int64_t>(batch), first_sequence + done, 0);
@@ -166,7 +166,7 @@ void ChunkPipeline::evaluate(size_t batch, size_t first_sequence, size_t num_seq
       if (action.peer == stage_.index) {
         copy(stream, runner_.d_residual(), runner_.output(chunk, 0));
       } else {
-        send(action, runner_.output(chunk, 0)).wait(stream);
+        send(link(action), runner_.output(chunk, 0), action.peer).wait(stream);
       }
     }
   }
@@ -180,18 +180,20 @@ Communicator& ChunkPipeline::link(const Action& message) {
   return moves_gradient(message.kind) ? groups_.pipeline_gradients() : groups_[Axis::pipeline];
 }
 
-void ChunkPipeline::recv(const Action& action, TensorView buffer) {
+void ChunkPipeline::timed_recv(const Action& action, TensorView buffer) {
   const auto begin = Clock::now();
-  link(action)
-      .recv(context_.stream, buffer, action.peer, {.purpose = Purpose::activation})
-      .wait(context_.stream);
+  recv(link(action), buffer, action.peer).wait(context_.stream);
   const double seconds = seconds_since(begin);
   times_.message = times_.message == 0 ? seconds : std::min(times_.message, seconds);
 }
 
-Work ChunkPipeline::send(const Action& action, ConstTensorView buffer) {
-  return link(action).send(context_.stream, buffer, action.peer,
-                           {.purpose = Purpose::activation, .background = true});
+Work ChunkPipeline::recv(Communicator& link, TensorView buffer, size_t stage) {
+  return link.recv(context_.stream, buffer, stage, {.purpose = Purpose::activation});
+}
+
+Work ChunkPipeline::send(Communicator& link, ConstTensorView buffer, size_t stage) {
+  return link.send(context_.stream, buffer, stage,
+                   {.purpose = Purpose::activation, .background = true});
 }
 
 std::string ChunkPipeline::report() {

@@ -29,6 +29,7 @@ class ChunkPipeline {
  public:
   // All must outlive this object. `runner` has a slot for each that the schedule names.
   ChunkPipeline(const TrainerContext& context, const ChunkStage& stage, ChunkRunner& runner);
+  virtual ~ChunkPipeline() = default;
 
   // What run() needs to know of a step besides the schedule.
   struct Step {
@@ -53,6 +54,14 @@ class ChunkPipeline {
   // first stage to print. Collective over the stages.
   std::string report();
 
+ protected:
+  // Carry the residual stream, or its gradient, from and to another stage. Asynchronous; the work
+  // is done when all of `buffer` is here, or may be overwritten.
+  virtual Work recv(Communicator& link, TensorView buffer, size_t stage);
+  virtual Work send(Communicator& link, ConstTensorView buffer, size_t stage);
+
+  const TrainerContext& context() const { return context_; }
+
  private:
   void run_action(size_t index, const Step& step);
   void forward(const Action& action, const Step& step);
@@ -63,8 +72,7 @@ class ChunkPipeline {
   std::string times_text();
   // Returns the group by which a message goes.
   Communicator& link(const Action& message);
-  void recv(const Action& action, TensorView buffer);
-  Work send(const Action& action, ConstTensorView buffer);
+  void timed_recv(const Action& action, TensorView buffer);
   // Returns the slot in which a chunk of this stage has the micro-batch.
   size_t& slot_of(size_t chunk, size_t micro_batch) { return slots_[chunk][micro_batch]; }
 

@@ -54,7 +54,7 @@ TEST_CASE("A model that does not fit ends with the table of what is needed") {
   CHECK_THAT(result.err, Contains("rank 0: out of device memory") && Contains("no room"));
 }
 
-TEST_CASE("A trace has the kernels and messages of all ranks") {
+TEST_CASE("A trace has the units, kernels and messages of all ranks") {
   const Scratch folder;
   const ProcessResult result =
       run_process(Flags{lesson_path("02_ddp"), "--device", "virtual", "--cluster", "h100x2",
@@ -62,9 +62,10 @@ TEST_CASE("A trace has the kernels and messages of all ranks") {
                   {.folder = folder.path()});
   CAPTURE(result.out, result.err);
   REQUIRE(result.status == 0);
-  CHECK_THAT(result.out, Contains("attention_backward"));
+  CHECK_THAT(result.out, Contains("attention_backward") && Contains("h.* backward"));
   const std::string trace = read_text(folder.path() / "t.json");
   CHECK_THAT(trace, Contains("rank 1") && Contains("attention_forward") && Contains("all_reduce"));
+  CHECK_THAT(trace, Contains("h.0 backward") && Contains("ln_f AdamW"));
 }
 
 TEST_CASE("What cannot be simulated is refused in one line") {

@@ -38,6 +38,19 @@ Span span_of(const nlohmann::json& event) {
   return span;
 }
 
+// Erases what is computed within another span: a unit's kernels, which a simulated run lists.
+// REQUIRES: the spans are in the order in which they begin, and enclosing ones come first.
+void erase_enclosed(Spans& spans) {
+  constexpr double kRounding = 1e-3;  // microseconds
+  double end = -std::numeric_limits<double>::infinity();
+  std::erase_if(spans, [&](const Span& span) {
+    if (span.lane != 0) return false;
+    if (span.to <= end + kRounding) return true;
+    end = span.to;
+    return false;
+  });
+}
+
 // The spans of each rank, in the order in which they begin.
 std::map<size_t, Spans> spans_of(const std::string& trace) {
   std::map<size_t, Spans> ranks;
@@ -52,7 +65,10 @@ std::map<size_t, Spans> spans_of(const std::string& trace) {
   } catch (const nlohmann::json::exception& error) {
     throw UserError(concat("no trace of a run: ", error.what()));
   }
-  for (auto& [rank, spans] : ranks) std::ranges::stable_sort(spans, {}, &Span::from);
+  for (auto& [rank, spans] : ranks) {
+    std::ranges::stable_sort(spans, {}, &Span::from);
+    erase_enclosed(spans);
+  }
   return ranks;
 }
 

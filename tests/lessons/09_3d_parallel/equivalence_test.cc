@@ -31,6 +31,10 @@ ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage
   return flags;
 }
 
+std::string name_of(const ThreeDTrainer::Flags& flags) {
+  return flags.pipeline.order ? std::string(ladder::name_of(*flags.pipeline.order)) : "auto";
+}
+
 // Calls body(ranks, tensor, pipeline, zero stage, schedule) for all that differ.
 template <class Body>
 void for_arrangements(Body body) {
@@ -78,6 +82,33 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
                     Contains("--sequence-parallel") && Contains("2 would do"));
 }
 
+TEST_CASE("with scattered messages: the same, and a part of the bytes between stages") {
+  const Record oracle = record_oracle(split_config(DType::fp64, 24));
+  const auto sent = [](const ThreeDTrainer::Flags& flags) {
+    const TrafficEntries traffic = ThreeDTrainer::traffic(
+        split_config(DType::fp64, 2), ThreeDTrainer::arrange(flags, 8, 0), flags);
+    return traffic.at({Purpose::activation, Collective::send, Axis::pipeline}).payload_bytes;
+  };
+  for (const ThreeDTrainer::Flags& flags : {flags_for(2, 2), flags_for(4, 2, 0, Order::gpipe),
+                                            flags_for(2, 2, 1, Order::interleaved)}) {
+    ThreeDTrainer::Flags scattered = flags;
+    scattered.scatter_messages = true;
+    INFO(flags.tensor_parallel_size << " tensor, " << name_of(flags));
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), 8, scattered);
+    CHECK(sent(scattered) == sent(flags) / flags.tensor_parallel_size);
+  }
+  ThreeDTrainer::Flags alone = flags_for(1, 2);
+  alone.scatter_messages = true;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(alone, 4, 0),
+                    Contains("--scatter-messages") && Contains("2 would do"));
+  ThreeDTrainer::Flags no_messages = flags_for(2, 1);
+  no_messages.scatter_messages = true;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(no_messages, 4, 0), Contains("has no messages"));
+  ThreeDTrainer::Flags both = flags_for(2, 2);
+  both.scatter_messages = both.sequence_parallel = true;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), Contains("--scatter-messages"));
+}
+
 TEST_CASE("with a context axis: the same, on sequences of odd length") {
   const auto odd_config = [](size_t micro_batch_size) {
     RunConfig config = split_config(DType::fp64, micro_batch_size);
@@ -107,10 +138,6 @@ RunConfig chunks_config(DType dtype, size_t micro_batch_size) {
   RunConfig config = split_config(dtype, micro_batch_size);
   config.model.num_layers = 6;
   return config;
-}
-
-std::string name_of(const ThreeDTrainer::Flags& flags) {
-  return flags.pipeline.order ? std::string(ladder::name_of(*flags.pipeline.order)) : "auto";
 }
 
 TEST_CASE("lesson 16's schedules on every grid: lesson 01, and memory and bytes as predicted") {

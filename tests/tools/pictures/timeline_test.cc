@@ -74,6 +74,21 @@ TEST_CASE("the first step begins with the trace") {
 
 TEST_CASE("0 stands for the last step") { CHECK(timeline(kTrace, 0) == timeline(kTrace, 2)); }
 
+TEST_CASE("a simulated run lists the kernels of each unit, too: they are not drawn") {
+  const std::string with_kernels = trace_of({
+      span(0, 0, "h.0 forward", 0, 50),
+      span(0, 0, "layernorm_forward", 0, 10),
+      span(0, 0, "matmul", 10, 40),
+      span(0, 0, "fill", 50, 5),
+      span(0, 0, "h.0 AdamW", 60, 10),
+      span(0, 0, "adamw", 60, 10),
+  });
+  const std::string svg = timeline(with_kernels, 1);
+  CHECK(rects_of(svg, "forward").size() == 2);
+  CHECK(rects_of(svg, "optimizer").size() == 2);
+  CHECK(rects_of(svg, "workspace").size() == 2);  // what is of no unit: fill
+}
+
 TEST_CASE("a message about a file names it") {
   const TestFolder folder;
   const std::string path = folder / "trace.json";

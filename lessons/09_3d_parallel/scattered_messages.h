@@ -1,0 +1,31 @@
+// Messages between stages of which each rank of a tensor group carries a part.
+#pragma once
+
+#include "common/comm/grid_groups.h"
+#include "common/grid/traffic.h"
+#include "common/train/config.h"
+#include "lessons/16_pipeline_schedules/executor.h"
+
+namespace ladder {
+
+// In ScatteredPipeline the t ranks of a tensor group, which all have the same R C elements to send
+// to the next stage, send R C / t each. There each receives its part, and an all_gather over the
+// tensor group puts them together. So 1/t of the bytes go from node to node, and the rest stays in
+// the node, if tensor groups do. [Narayanan21, section 4.1: scatter/gather]
+//
+// The bits that arrive are those that were sent.
+class ScatteredPipeline final : public ChunkPipeline {
+ public:
+  using ChunkPipeline::ChunkPipeline;
+
+ private:
+  // Waits for the part before it gathers, so that is the wait of the pipeline.
+  Work recv(Communicator& link, TensorView buffer, size_t stage) override;
+  Work send(Communicator& link, ConstTensorView buffer, size_t stage) override;
+  Communicator& tensor_group() { return (*context().ranks->groups)[Axis::tensor]; }
+};
+
+// Turns what a stage communicates into what it does if messages are scattered over so many ranks.
+void scatter_messages(TrafficEntries& traffic, size_t tensor_size);
+
+}  // namespace ladder
