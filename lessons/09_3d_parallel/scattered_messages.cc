@@ -15,9 +15,8 @@ View own_part(const View& message, const Communicator& tensor_group) {
 
 Work ScatteredPipeline::recv(Communicator& link, TensorView buffer, size_t stage) {
   const TensorView part = own_part(buffer, tensor_group());
-  ChunkPipeline::recv(link, part, stage).wait(context().stream);
-  return tensor_group().all_gather(context().stream, buffer, part,
-                                   {.purpose = Purpose::activation});
+  ChunkPipeline::recv(link, part, stage).wait(context_.stream);
+  return tensor_group().all_gather(context_.stream, buffer, part, {.purpose = Purpose::activation});
 }
 
 Work ScatteredPipeline::send(Communicator& link, ConstTensorView buffer, size_t stage) {

@@ -22,7 +22,7 @@ class ScatteredPipeline final : public ChunkPipeline {
   // Waits for the part before it gathers, so that is the wait of the pipeline.
   Work recv(Communicator& link, TensorView buffer, size_t stage) override;
   Work send(Communicator& link, ConstTensorView buffer, size_t stage) override;
-  Communicator& tensor_group() { return (*context().ranks->groups)[Axis::tensor]; }
+  Communicator& tensor_group() { return (*context_.ranks->groups)[Axis::tensor]; }
 };
 
 // Turns what a stage communicates into what it does if messages are scattered over so many ranks.

@@ -55,12 +55,11 @@ class ChunkPipeline {
   std::string report();
 
  protected:
-  // Carry the residual stream, or its gradient, from and to another stage. Asynchronous; the work
-  // is done when all of `buffer` is here, or may be overwritten.
+  // Carry the residual stream, or its gradient, from and to another stage. Asynchronous.
   virtual Work recv(Communicator& link, TensorView buffer, size_t stage);
   virtual Work send(Communicator& link, ConstTensorView buffer, size_t stage);
 
-  const TrainerContext& context() const { return context_; }
+  TrainerContext context_;
 
  private:
   void run_action(size_t index, const Step& step);
@@ -76,7 +75,6 @@ class ChunkPipeline {
   // Returns the slot in which a chunk of this stage has the micro-batch.
   size_t& slot_of(size_t chunk, size_t micro_batch) { return slots_[chunk][micro_batch]; }
 
-  TrainerContext context_;
   GridGroups& groups_;
   const ChunkStage& stage_;
   const StageSchedule& schedule_;

@@ -17,11 +17,13 @@ constexpr size_t kPipelineLessonLines = 455;
 constexpr size_t kCollectivesLessonLines = 1050;
 // It has its schedules and a search, and its own executor, for chunks and halves of backward, which
 // lesson 09 uses on its grid.
-constexpr size_t kSchedulesLessonLines = 1400;
+constexpr size_t kSchedulesLessonLines = 1410;
 // It is two programs: the ranks, and the supervisor that starts them again.
 constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.
 constexpr size_t kCompressionLessonLines = 850;
+// It brings five lessons together, and scatters the messages between them.
+constexpr size_t kThreeDLessonLines = 430;
 // It has three parts: who has which tokens, the ring, and Ulysses.
 constexpr size_t kContextLessonLines = 880;
 // It has a router with drops, what moves tokens both ways, and two kinds of groups.
@@ -62,6 +64,7 @@ std::vector<std::string> budget_violations(const std::vector<SourceFile>& files)
   for (const auto& [lesson, lines] : lesson_lines) {
     const size_t budget = lesson == "lessons/00_collectives"            ? kCollectivesLessonLines
                           : lesson == "lessons/08_pipeline_parallel"    ? kPipelineLessonLines
+                          : lesson == "lessons/09_3d_parallel"          ? kThreeDLessonLines
                           : lesson == "lessons/12_gradient_compression" ? kCompressionLessonLines
                           : lesson == "lessons/14_context_parallel"     ? kContextLessonLines
                           : lesson == "lessons/15_expert_parallel"      ? kExpertLessonLines
