@@ -1,4 +1,4 @@
-#include "tools/planner/candidate.h"
+#include "lessons/19_planning/candidate.h"
 
 #include <algorithm>
 #include <map>

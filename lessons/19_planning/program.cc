@@ -1,25 +1,14 @@
-// planner --model M --cluster C: the fastest layouts of a model on a cluster. Exit status: 0; 2
-// wrong usage; 1 if no layout fits.
-#include <iostream>
+#include "lessons/19_planning/program.h"
 
+#include <algorithm>
+
+#include "common/io/standard_streams.h"
 #include "common/train/validators.h"
-#include "tools/planner/report.h"
-#include "tools/small_program/small_program.h"
+#include "lessons/19_planning/report.h"
 
 namespace ladder {
-namespace {
 
-struct Flags {
-  std::string model = "tiny", cluster, dtype;
-  std::vector<std::string> sizes;  // --layers and the like, with their values
-  size_t num_ranks = 0, global_batch_size = 0, top = 5;
-  double seconds = 60, tokens = 0;
-  bool explain = false;
-
-  void add_to(CLI::App& app);
-};
-
-void Flags::add_to(CLI::App& app) {
+void PlanFlags::add_to(CLI::App& app) {
   app.add_option("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
   for (const std::string name :
        {"--layers", "--heads", "--hidden", "--vocab", "--sequence-length"}) {
@@ -46,6 +35,8 @@ void Flags::add_to(CLI::App& app) {
       ->check(real(0, 1e6));
 }
 
+namespace {
+
 // Returns the sequences of about half a million tokens, a multiple of the ranks.
 size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
   constexpr size_t kTokens = size_t{1} << 19;
@@ -53,7 +44,7 @@ size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
   return num_ranks * std::max<size_t>(1, for_each);
 }
 
-PlanRequest request_of(const Flags& flags) {
+PlanRequest request_of(const PlanFlags& flags) {
   PlanRequest request;
   request.model_flags = {"--model", flags.model};
   std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
@@ -73,32 +64,24 @@ PlanRequest request_of(const Flags& flags) {
   return request;
 }
 
-int plan(const Flags& flags) {
+}  // namespace
+
+void plan(const PlanFlags& flags) {
   PlanRequest request = request_of(flags);
   // Lesson 01 on one device says whether the flags describe a model.
   const Gpt2Config model = prepare(Candidate(), request).config.model;
   if (flags.global_batch_size == 0) {
     request.global_batch_size = default_batch(request.num_ranks, model);
   }
-  std::cout << request_text(request, model) << std::flush;
-  if (flags.explain) std::cout << explanation(request, model) << std::flush;
+  print(request_text(request, model));
+  if (flags.explain) print(explanation(request, model));
   const SearchResult result = search_plans(request, model, flags.top, flags.seconds);
   if (result.plans.empty()) throw Error(nothing_fits_text(result, request));
   const Plan& best = result.plans.front();
-  std::cout << plans_text(result, request, model, flags.top) << reasons_text(result, request)
-            << commands_text(best, request);
-  if (flags.tokens > 0) std::cout << tokens_text(best, request, model, flags.tokens);
-  std::cout << std::flush;
-  check(std::cout.good(), "standard output could not be written to the end");
-  return 0;
+  print(plans_text(result, request, model, flags.top));
+  print(reasons_text(result, request));
+  print(commands_text(best, request));
+  if (flags.tokens > 0) print(tokens_text(best, request, model, flags.tokens));
 }
 
-}  // namespace
 }  // namespace ladder
-
-int main(int argc, char** argv) {
-  CLI::App app("Finds the fastest layouts of a model on a cluster, by simulating them.", "plan");
-  ladder::Flags flags;
-  flags.add_to(app);
-  return ladder::run_small_program(app, argc, argv, [&] { return ladder::plan(flags); });
-}

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/planner/search.h"
+#include "lessons/19_planning/search.h"
 
 namespace ladder {
 

@@ -1,4 +1,4 @@
-// tools/plan as a user runs it, but for the build.
+// Lesson 19 as a user runs it, but for the build.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <regex>
@@ -13,7 +13,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 ProcessResult run_plan(const Flags& flags) {
-  return run_process(Flags{program_path("tools/planner/planner")} + flags, {});
+  return run_process(Flags{lesson_path("19_planning")} + flags, {});
 }
 
 // The number that the pattern's group has in the text.

@@ -1,4 +1,4 @@
-#include "tools/planner/report.h"
+#include "lessons/19_planning/report.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "tools/planner/estimate.h"
+#include "lessons/19_planning/estimate.h"
 
 #include <algorithm>
 #include <limits>

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "common/train/virtual_run.h"
-#include "tools/planner/report.h"
+#include "lessons/19_planning/report.h"
 
 namespace ladder {
 namespace {
