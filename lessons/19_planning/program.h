@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/train/lesson_info.h"
+#include "lessons/19_planning/choose.h"
 
 namespace ladder {
 
@@ -16,14 +17,17 @@ struct PlanFlags {
   std::string model = "tiny", cluster, dtype;
   std::vector<std::string> sizes;  // --layers and the like, with their values
   size_t num_ranks = 0, global_batch_size = 0, top = 5;
-  double seconds = 60, tokens = 0;
+  double seconds = 60;
+  Limits limits;                      // no tokens: how long training takes is not asked
+  std::vector<std::string> measured;  // offers to choose from, instead of plans
   bool explain = false;
 
   void add_to(CLI::App& app);
 };
 
-// Prints the fastest layouts, why the others lose and the commands to run the first. Throws
-// UserError if the flags do not go together, and Error if no layout fits.
+// Prints the fastest layouts, why the others lose and the commands to run the first; with a
+// deadline or a budget those on the number of devices that is chosen for it. Throws UserError if
+// the flags do not go together, and Error if no layout fits or none keeps the limits.
 void plan(const PlanFlags& flags);
 
 }  // namespace ladder

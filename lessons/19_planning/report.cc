@@ -4,6 +4,7 @@
 
 #include "common/model/description.h"
 #include "common/train/report.h"
+#include "lessons/19_planning/choose.h"
 
 namespace ladder {
 namespace {
@@ -133,9 +134,13 @@ std::string commands_text(const Plan& plan, const PlanRequest& request) {
 std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
                         double tokens) {
   const double step = static_cast<double>(request.global_batch_size * model.sequence_length);
-  const double days = tokens / step * plan.seconds / 86400;
-  return format("\n%.4g tokens: %.0f steps, %.1f days, %.2f device-years\n", tokens, tokens / step,
-                days, days / 365.25 * static_cast<double>(request.num_ranks));
+  const Price price = price_of({.name = "",
+                                .num_devices = request.num_ranks,
+                                .step_seconds = plan.seconds,
+                                .tokens_per_step = step},
+                               tokens);
+  return format("\n%.4g tokens: %.0f steps, %.1f days, %.2f device-years\n", tokens, price.steps,
+                price.days, price.device_hours / 24 / 365.25);
 }
 
 std::string nothing_fits_text(const SearchResult& result, const PlanRequest& request) {

@@ -42,6 +42,7 @@ TEST_CASE("The printed command is what the lesson accepts, and takes the time th
                Flags{"--model", "gpt2-xl", "--cluster", "rtx3090x2", "--global-batch-size", "64"},
                Flags{"--model", "gpt2-xl", "--cluster", "v100x1x8", "--global-batch-size", "8"},
                Flags{"--model", "gpt2-medium", "--cluster", "rtx3060", "--global-batch-size", "2"},
+               Flags{"--model", "gpt2-xl", "--cluster", "rtx3090", "--global-batch-size", "4"},
                Flags{"--cluster", "laptop", "--layers", "2", "--global-batch-size", "4"});
   const ProcessResult plan = run_plan(flags + Flags{"--top", "1", "--seconds", "10"});
   CAPTURE(flags, plan.out, plan.err);
@@ -74,6 +75,28 @@ TEST_CASE("Where nothing fits, the planner says what comes closest") {
   CHECK(std::count(plan.err.begin(), plan.err.end(), '\n') == 1);
 }
 
+TEST_CASE("With limits the cheapest number of devices is chosen, and its plan printed") {
+  const Flags flags = {"--model", "gpt2",  "--cluster", "h100x4@eth-10g", "--global-batch-size",
+                       "64",      "--top", "1",         "--tokens",       "1e10"};
+  const auto chosen = [&](const Flags& limits) {
+    const ProcessResult result = run_plan(flags + limits);
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.status == 0);
+    const double devices = number_in(result.out, R"(choice: +([0-9]+) GPU)");
+    CHECK_THAT(result.out, Contains("simulate: tools/run") && Contains("1e+10 tokens"));
+    // Of the plan's own line.
+    CHECK(number_in(result.out, R"(steps, ([0-9.]+) days)") ==
+          Approx(number_in(result.out, R"(choice: .* ([0-9.]+) days)")).margin(0.06));
+    return devices;
+  };
+  // One GPU needs no communication.
+  CHECK(chosen({"--gpu-hours", "1000"}) == 1);
+  const ProcessResult late = run_plan(flags + Flags{"--days", "0.001"});
+  CHECK(late.status == 1);
+  const double days = number_in(late.err, R"(; ([0-9.]+) days would do \(4 GPUs)");
+  CHECK(chosen({"--days", std::to_string(days)}) == 4);
+}
+
 TEST_CASE("Bad input is refused in one line") {
   const auto check_line = [](const Flags& flags, const std::string& mention) {
     const ProcessResult result = run_plan(flags);
@@ -92,6 +115,12 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "v100x8", "--dtype", "bf16"}, "bf16");
   check_line({"--cluster", "h100x8", "--tokens", "0"}, "--tokens");
   check_line({"--cluster", "h100x8", "--top", "0"}, "--top");
+  check_line({"--cluster", "h100x8", "--days", "3"}, "--tokens");
+  check_line({"--cluster", "h100x8", "--tokens", "1", "--days", "0"}, "--days");
+  check_line({"--cluster", "h100x8", "--tokens", "1", "--gpu-hours", "-1"}, "--gpu-hours");
+  check_line({"--measured", "8:1.5:1000"}, "--tokens");
+  check_line({"--measured", "8:1.5", "--tokens", "1"}, "8:1.5");
+  check_line({"--measured", "8:1:1", "--tokens", "1", "--cluster", "h100"}, "--measured");
 }
 
 }  // namespace
