@@ -92,9 +92,8 @@ Offer measured_offer(const std::string& text) {
 }
 
 std::string offers_text(const std::vector<Offer>& offers, const Limits& limits) {
-  std::string text =
-      format("\n%.4g tokens, %s\n\n%8s %11s %11s %9s %12s\n", limits.tokens,
-             limits_text(limits).c_str(), "GPUs", "step ms", "steps", "days", "GPU-hours");
+  std::string text = format("\n%s:\n\n%8s %11s %11s %9s %12s\n", limits_text(limits).c_str(),
+                            "GPUs", "step ms", "steps", "days", "GPU-hours");
   for (const Offer& offer : offers) {
     text += format("%8zu ", offer.num_devices);
     if (!offer.fits) {

@@ -88,7 +88,7 @@ std::string request_text(const PlanRequest& request, const Gpt2Config& model) {
 
 std::string plans_text(const SearchResult& result, const PlanRequest& request,
                        const Gpt2Config& model, size_t top) {
-  std::string text = format("\n%3s  %-16s %-28s %-9s %5s %5s %10s %12s %5s %6s %6s %6s %6s\n", "",
+  std::string text = format("\n%3s  %-16s %-36s %-9s %5s %5s %10s %12s %5s %6s %6s %6s %6s\n", "",
                             "lesson", "layout", "recompute", "micro", "dtype", "step ms",
                             "tokens/s", "MFU", "GiB", "comm.", "bubble", "again");
   for (size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
@@ -99,7 +99,7 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
     if (one.sequence_parallel) layout += " SP";
     const size_t tokens = request.global_batch_size * model.sequence_length;
     text += format(
-        "%3zu  %-16s %-28s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6.1f %6.1f %6.1f\n", i + 1,
+        "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6.1f %6.1f %6.1f\n", i + 1,
         one.lesson.c_str(), layout.c_str(), one.recompute.c_str(), one.micro_batch_size,
         compute_dtype(one, request).c_str(), 1e3 * plan.seconds,
         with_commas(static_cast<uint64_t>(static_cast<double>(tokens) / plan.seconds)).c_str(),

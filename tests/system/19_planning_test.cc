@@ -6,6 +6,7 @@
 
 #include "tests/system/single_gpu.h"
 #include "tools/process/process.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
@@ -95,6 +96,20 @@ TEST_CASE("With limits the cheapest number of devices is chosen, and its plan pr
   CHECK(late.status == 1);
   const double days = number_in(late.err, R"(; ([0-9.]+) days would do \(4 GPUs)");
   CHECK(chosen({"--days", std::to_string(days)}) == 4);
+}
+
+TEST_CASE("The README shows what the worked example prints") {
+  const std::string readme = read_text(program_path("lessons/19_planning/README.md"));
+  const Flags offers = {"--measured",  "4:oom,8:12:1e6,16:6.3:1e6,32:3.5:1e6,64:2.2:1e6",
+                        "--tokens",    "1e11",
+                        "--gpu-hours", "3500"};
+  CHECK_THAT(readme, Contains("--measured " + offers[1] + " --tokens 1e11 --days 7"));
+  const ProcessResult chosen = run_plan(offers + Flags{"--days", "7"});
+  CHECK(chosen.status == 0);
+  CHECK_THAT(readme, Contains("\n```" + chosen.out + "```\n"));
+  const ProcessResult none = run_plan(offers + Flags{"--days", "4"});
+  CHECK(none.status == 1);
+  CHECK_THAT(readme, Contains("\n```\n" + none.err + "```\n"));
 }
 
 TEST_CASE("Bad input is refused in one line") {
