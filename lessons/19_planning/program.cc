@@ -48,13 +48,6 @@ void PlanFlags::add_to(CLI::App& app) {
 
 namespace {
 
-// Returns the sequences of about half a million tokens, a multiple of the ranks.
-size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
-  constexpr size_t kTokens = size_t{1} << 19;
-  const size_t for_each = kTokens / (model.sequence_length * num_ranks);
-  return num_ranks * std::max<size_t>(1, for_each);
-}
-
 PlanRequest request_of(const PlanFlags& flags) {
   PlanRequest request;
   request.model_flags = {"--model", flags.model};
@@ -130,7 +123,10 @@ void plan(const PlanFlags& flags) {
     request.global_batch_size = default_batch(request.num_ranks, model);
   }
   print(request_text(request, model));
-  if (flags.explain) print(explanation(request, model));
+  if (flags.explain) {
+    print(explanation(request, model));
+    print(cards_text());
+  }
   if (!has_limits(flags)) {
     const SearchResult result = search_plans(request, model, flags.top, flags.seconds);
     return print_plans({request, result}, model, flags);

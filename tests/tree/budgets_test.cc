@@ -27,7 +27,7 @@ constexpr size_t kContextLessonLines = 880;
 // It has a router with drops, what moves tokens both ways, and two kinds of groups.
 constexpr size_t kExpertLessonLines = 900;
 // No trainer: it describes layouts, bounds and simulates them, searches, explains and chooses.
-constexpr size_t kPlanningLessonLines = 1600;
+constexpr size_t kPlanningLessonLines = 1750;
 constexpr size_t kHeaderLines = 150;
 constexpr size_t kSourceLines = 300;
 
