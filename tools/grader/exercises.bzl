@@ -71,6 +71,9 @@ EXERCISES = {
     "17_elastic": {
         "//common/checkpoint:overlap.cc": ["add_overlaps", "overlaps"],
     },
+    "19_planning": {
+        "//lessons/19_planning:choose.cc": ["price_of", "choose"],
+    },
 }
 
 def _file_name(label):

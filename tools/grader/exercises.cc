@@ -240,6 +240,7 @@ const std::map<std::string, Exercise> kExercises = {
     {"15_expert_parallel", experts},
     {"16_pipeline_schedules", pipeline_schedules},
     {"17_elastic", elastic},
+    {"19_planning", planning},
 };
 
 }  // namespace

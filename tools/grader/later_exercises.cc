@@ -134,4 +134,29 @@ std::vector<Check> elastic() {
   };
 }
 
+std::vector<Check> planning() {
+  // Steps of a million tokens: 2, 1.1, 0.8 and 0.7 hours; 2, 2.2, 3.2 and 5.6 GPU-hours.
+  const std::string tokens = "--tokens 36e6 --measured ";
+  const std::string offers = tokens + "1:200:1e6,2:110:1e6,4:80:1e6,8:70:1e6";
+  return {
+      chosen(2, "days and GPU-hours",
+             {tokens + "4:1200:1e6", "--tokens 35.5e6 --measured 4:1200:1e6,3:77:5e5"},
+             "A part of a step is a step. All GPUs are paid for, as long as the training takes."),
+      chosen(3, "the cheapest in time",
+             {offers, offers + " --days 0.06", offers + " --days 0.04 --gpu-hours 6",
+              offers + ",16:oom --days 0.03 --gpu-hours 6"},
+             "Of the offers that fit and keep both limits the one with the fewest GPU-hours, "
+             "not the quickest."),
+      chosen(2, "ties", {tokens + "1:200:1e6,2:100:1e6,8:25:1e6,1:400:2e6 --days 3"},
+             "All that are as cheap as the cheapest, the quickest of them first."),
+      not_chosen(2, "why none, and what would do", offers + " --days 0.042 --gpu-hours 3",
+                 "; 3.2 GPU-hours would do (4 GPUs); 0.05 days would do (2 GPUs)",
+                 "in_time is the cheapest of those that are in time but too expensive; in_budget "
+                 "is the quickest of those that are cheap enough but too late."),
+      not_chosen(1, "nothing fits", tokens + "1:oom,8:oom --days 3",
+                 "nothing fits; take more GPUs, or GPUs with more memory",
+                 "An offer that does not fit is passed over, whatever its numbers are."),
+  };
+}
+
 }  // namespace ladder

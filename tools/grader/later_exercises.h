@@ -14,5 +14,6 @@ std::vector<Check> context_parallel();
 std::vector<Check> experts();
 std::vector<Check> pipeline_schedules();
 std::vector<Check> elastic();
+std::vector<Check> planning();
 
 }  // namespace ladder

@@ -187,4 +187,43 @@ Check routed(int points, const std::string& name, size_t ranks, const std::strin
                       hint);
 }
 
+namespace {
+
+// The first line that differs, in a sentence; empty: there is none.
+std::string other_line(const std::string& learner, const std::string& lesson) {
+  std::istringstream ours(learner), theirs(lesson);
+  for (std::string line, right; std::getline(theirs, right);) {
+    if (!std::getline(ours, line)) return concat("ends before: ", right);
+    if (line != right) return concat("'", line, "', not '", right, "'");
+  }
+  return {};
+}
+
+}  // namespace
+
+Check chosen(int points, const std::string& name, const std::vector<std::string>& cases,
+             const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    for (const std::string& flags : cases) {
+      const Outcome& learner = grading.run(Whose::learner, 1, flags);
+      if (!learner.ended_well()) return concat(flags, ": ", learner.complaint);
+      const std::string other = other_line(learner.out, grading.run(Whose::lesson, 1, flags).out);
+      if (!other.empty()) return concat(flags, ": ", other);
+    }
+    return {};
+  };
+  return {points, name, look, hint};
+}
+
+Check not_chosen(int points, const std::string& name, const std::string& flags,
+                 const std::string& refusal, const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    const Outcome& learner = grading.run(Whose::learner, 1, flags);
+    if (learner.ended_well()) return concat(flags, ": something is chosen");
+    if (learner.complaint.ends_with(refusal)) return {};
+    return concat(flags, ": '", learner.complaint, "' does not end with '", refusal, "'");
+  };
+  return {points, name, look, hint};
+}
+
 }  // namespace ladder

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tools/grader/checks.h"
 
@@ -39,5 +40,14 @@ Check compressed(int points, const std::string& name, const std::string& flags,
 // Lesson 15 has them too. `flags`: of training `ranks` ranks in fp64.
 Check routed(int points, const std::string& name, size_t ranks, const std::string& flags,
              const std::string& hint);
+
+// Lesson 19 chooses among offers as the lesson's own program does, in each of the cases: the flags
+// --measured, --tokens and limits. All that it prints is compared.
+Check chosen(int points, const std::string& name, const std::vector<std::string>& cases,
+             const std::string& hint);
+// Lesson 19 refuses to choose where nothing keeps the limits, and says what would. `refusal`: the
+// end of its message.
+Check not_chosen(int points, const std::string& name, const std::string& flags,
+                 const std::string& refusal, const std::string& hint);
 
 }  // namespace ladder

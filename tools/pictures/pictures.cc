@@ -8,6 +8,7 @@
 #include "tools/pictures/block_split.h"
 #include "tools/pictures/course_map.h"
 #include "tools/pictures/memory_bars.h"
+#include "tools/pictures/offers.h"
 #include "tools/pictures/rank_grid.h"
 #include "tools/pictures/resharding.h"
 #include "tools/pictures/ring_steps.h"
@@ -66,6 +67,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "resharding.svg", draw_resharding()},
       {folder + "ring_attention.svg", draw_ring_steps(4)},
       {folder + "two_machines.svg", draw_two_machines()},
+      {folder + "offers.svg", draw_offers()},
   };
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/train/needed_memory.h"
-#include "tools/planner/candidate.h"
+#include "lessons/19_planning/candidate.h"
 
 namespace ladder {
 

@@ -2,7 +2,7 @@
 
 #include "common/model/description.h"
 #include "common/train/report.h"
-#include "tools/planner/report.h"
+#include "lessons/19_planning/report.h"
 
 namespace ladder {
 namespace {

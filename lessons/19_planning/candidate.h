@@ -55,6 +55,9 @@ std::string real_command(const Candidate& candidate, const PlanRequest& request)
 // within a node.
 std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model);
 
+// Returns the sequences of about half a million tokens, a multiple of the ranks.
+size_t default_batch(size_t num_ranks, const Gpt2Config& model);
+
 // A candidate as its lesson understands it.
 struct Prepared {
   Program program;

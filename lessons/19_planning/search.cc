@@ -1,4 +1,4 @@
-#include "tools/planner/search.h"
+#include "lessons/19_planning/search.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-// tools/plan as a user runs it, but for the build.
+// Lesson 19 as a user runs it, but for the build.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <regex>
@@ -6,6 +6,7 @@
 
 #include "tests/system/single_gpu.h"
 #include "tools/process/process.h"
+#include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 ProcessResult run_plan(const Flags& flags) {
-  return run_process(Flags{program_path("tools/planner/planner")} + flags, {});
+  return run_process(Flags{lesson_path("19_planning")} + flags, {});
 }
 
 // The number that the pattern's group has in the text.
@@ -42,6 +43,7 @@ TEST_CASE("The printed command is what the lesson accepts, and takes the time th
                Flags{"--model", "gpt2-xl", "--cluster", "rtx3090x2", "--global-batch-size", "64"},
                Flags{"--model", "gpt2-xl", "--cluster", "v100x1x8", "--global-batch-size", "8"},
                Flags{"--model", "gpt2-medium", "--cluster", "rtx3060", "--global-batch-size", "2"},
+               Flags{"--model", "gpt2-xl", "--cluster", "rtx3090", "--global-batch-size", "4"},
                Flags{"--cluster", "laptop", "--layers", "2", "--global-batch-size", "4"});
   const ProcessResult plan = run_plan(flags + Flags{"--top", "1", "--seconds", "10"});
   CAPTURE(flags, plan.out, plan.err);
@@ -64,6 +66,8 @@ TEST_CASE("The reasons say what does not fit, and what would") {
                            Contains("(optimizer ") && Contains("on 2 ranks fits"));
   CHECK_THAT(plan.out, Contains("1e+09 tokens") && Contains("device-years"));
   CHECK_THAT(plan.out, Contains("Out of memory?") && Contains("One device."));
+  // Its GPU has no bf16.
+  CHECK(number_in(plan.out, R"(\n  v100 +1  gpt2-\S+ +fp32 .* ([0-9.]+)\n)") < 31.8);
 }
 
 TEST_CASE("Where nothing fits, the planner says what comes closest") {
@@ -72,6 +76,42 @@ TEST_CASE("Where nothing fits, the planner says what comes closest") {
   CHECK(plan.status == 1);
   CHECK_THAT(plan.err, Contains("nothing fits. The smallest is") && Contains("more ranks"));
   CHECK(std::count(plan.err.begin(), plan.err.end(), '\n') == 1);
+}
+
+TEST_CASE("With limits the cheapest number of devices is chosen, and its plan printed") {
+  const Flags flags = {"--model", "gpt2",  "--cluster", "h100x4@eth-10g", "--global-batch-size",
+                       "64",      "--top", "1",         "--tokens",       "1e10"};
+  const auto chosen = [&](const Flags& limits) {
+    const ProcessResult result = run_plan(flags + limits);
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.status == 0);
+    const double devices = number_in(result.out, R"(choice: +([0-9]+) GPU)");
+    CHECK_THAT(result.out, Contains("simulate: tools/run") && Contains("1e+10 tokens"));
+    // Of the plan's own line.
+    CHECK(number_in(result.out, R"(steps, ([0-9.]+) days)") ==
+          Approx(number_in(result.out, R"(choice: .* ([0-9.]+) days)")).margin(0.06));
+    return devices;
+  };
+  // One GPU needs no communication.
+  CHECK(chosen({"--gpu-hours", "1000"}) == 1);
+  const ProcessResult late = run_plan(flags + Flags{"--days", "0.001"});
+  CHECK(late.status == 1);
+  const double days = number_in(late.err, R"(; ([0-9.]+) days would do \(4 GPUs)");
+  CHECK(chosen({"--days", std::to_string(days)}) == 4);
+}
+
+TEST_CASE("The README shows what the worked example prints") {
+  const std::string readme = read_text(program_path("lessons/19_planning/README.md"));
+  const Flags offers = {"--measured",  "4:oom,8:12:1e6,16:6.3:1e6,32:3.5:1e6,64:2.2:1e6",
+                        "--tokens",    "1e11",
+                        "--gpu-hours", "3500"};
+  CHECK_THAT(readme, Contains("--measured " + offers[1] + " --tokens 1e11 --days 7"));
+  const ProcessResult chosen = run_plan(offers + Flags{"--days", "7"});
+  CHECK(chosen.status == 0);
+  CHECK_THAT(readme, Contains("\n```" + chosen.out + "```\n"));
+  const ProcessResult none = run_plan(offers + Flags{"--days", "4"});
+  CHECK(none.status == 1);
+  CHECK_THAT(readme, Contains("\n```\n" + none.err + "```\n"));
 }
 
 TEST_CASE("Bad input is refused in one line") {
@@ -92,6 +132,12 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "v100x8", "--dtype", "bf16"}, "bf16");
   check_line({"--cluster", "h100x8", "--tokens", "0"}, "--tokens");
   check_line({"--cluster", "h100x8", "--top", "0"}, "--top");
+  check_line({"--cluster", "h100x8", "--days", "3"}, "--tokens");
+  check_line({"--cluster", "h100x8", "--tokens", "1", "--days", "0"}, "--days");
+  check_line({"--cluster", "h100x8", "--tokens", "1", "--gpu-hours", "-1"}, "--gpu-hours");
+  check_line({"--measured", "8:1.5:1000"}, "--tokens");
+  check_line({"--measured", "8:1.5", "--tokens", "1"}, "8:1.5");
+  check_line({"--measured", "8:1:1", "--tokens", "1", "--cluster", "h100"}, "--measured");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/planner/search.h"
+#include "lessons/19_planning/search.h"
 
 namespace ladder {
 
@@ -24,6 +24,10 @@ std::string nothing_fits_text(const SearchResult& result, const PlanRequest& req
 // Returns what memory a rank needs as a list of measures is taken one after the other, and how to
 // choose among layouts on this cluster.
 std::string explanation(const PlanRequest& request, const Gpt2Config& model);
+
+// Returns settings for known cards, alone, in pairs and in nodes of 8: the largest preset that
+// fits, and its fastest plan. It takes some seconds.
+std::string cards_text();
 
 // Returns bytes as GiB with one decimal.
 std::string gib(size_t bytes);

@@ -1,9 +1,10 @@
-#include "tools/planner/report.h"
+#include "lessons/19_planning/report.h"
 
 #include <algorithm>
 
 #include "common/model/description.h"
 #include "common/train/report.h"
+#include "lessons/19_planning/choose.h"
 
 namespace ladder {
 namespace {
@@ -87,7 +88,7 @@ std::string request_text(const PlanRequest& request, const Gpt2Config& model) {
 
 std::string plans_text(const SearchResult& result, const PlanRequest& request,
                        const Gpt2Config& model, size_t top) {
-  std::string text = format("\n%3s  %-16s %-28s %-9s %5s %5s %10s %12s %5s %6s %6s %6s %6s\n", "",
+  std::string text = format("\n%3s  %-16s %-36s %-9s %5s %5s %10s %12s %5s %6s %6s %6s %6s\n", "",
                             "lesson", "layout", "recompute", "micro", "dtype", "step ms",
                             "tokens/s", "MFU", "GiB", "comm.", "bubble", "again");
   for (size_t i = 0; i < std::min(top, result.plans.size()); ++i) {
@@ -98,7 +99,7 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
     if (one.sequence_parallel) layout += " SP";
     const size_t tokens = request.global_batch_size * model.sequence_length;
     text += format(
-        "%3zu  %-16s %-28s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6.1f %6.1f %6.1f\n", i + 1,
+        "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6.1f %6.1f %6.1f\n", i + 1,
         one.lesson.c_str(), layout.c_str(), one.recompute.c_str(), one.micro_batch_size,
         compute_dtype(one, request).c_str(), 1e3 * plan.seconds,
         with_commas(static_cast<uint64_t>(static_cast<double>(tokens) / plan.seconds)).c_str(),
@@ -133,9 +134,13 @@ std::string commands_text(const Plan& plan, const PlanRequest& request) {
 std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
                         double tokens) {
   const double step = static_cast<double>(request.global_batch_size * model.sequence_length);
-  const double days = tokens / step * plan.seconds / 86400;
-  return format("\n%.4g tokens: %.0f steps, %.1f days, %.2f device-years\n", tokens, tokens / step,
-                days, days / 365.25 * static_cast<double>(request.num_ranks));
+  const Price price = price_of({.name = "",
+                                .num_devices = request.num_ranks,
+                                .step_seconds = plan.seconds,
+                                .tokens_per_step = step},
+                               tokens);
+  return format("\n%.4g tokens: %.0f steps, %.1f days, %.2f device-years\n", tokens, price.steps,
+                price.days, price.device_hours / 24 / 365.25);
 }
 
 std::string nothing_fits_text(const SearchResult& result, const PlanRequest& request) {

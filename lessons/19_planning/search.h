@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/planner/estimate.h"
+#include "lessons/19_planning/estimate.h"
 
 namespace ladder {
 

@@ -1,4 +1,4 @@
-#include "tools/planner/estimate.h"
+#include "lessons/19_planning/estimate.h"
 
 #include <algorithm>
 #include <limits>
@@ -32,8 +32,9 @@ double least_recomputed(const std::string& mode) {
 // Returns one of the replicas that share the batch. With ZeRO's stages 2 and 3 it would copy what
 // it need not gather, so it is one of lesson 02.
 Candidate replica_of(Candidate candidate) {
+  if (candidate.data == 1) return candidate;
   const bool has_grid = candidate.lesson == "09_3d_parallel";
-  if (!has_grid && candidate.data > 1) candidate.lesson = "02_ddp";
+  if (!has_grid) candidate.lesson = "02_ddp";
   candidate.data = 1;
   candidate.zero_stage = 0;
   return candidate;

@@ -1,4 +1,4 @@
-#include "tools/planner/candidate.h"
+#include "lessons/19_planning/candidate.h"
 
 #include <algorithm>
 #include <map>
@@ -171,6 +171,12 @@ std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Conf
     }
   }
   return all;
+}
+
+size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
+  constexpr size_t kTokens = size_t{1} << 19;
+  const size_t for_each = kTokens / (model.sequence_length * num_ranks);
+  return num_ranks * std::max<size_t>(1, for_each);
 }
 
 Prepared prepare(const Candidate& candidate, const PlanRequest& request) {

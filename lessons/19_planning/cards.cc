@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "common/train/report.h"
+#include "lessons/19_planning/report.h"
+#include "lessons/19_planning/search.h"
+
+namespace ladder {
+namespace {
+
+constexpr double kSeconds = 3;  // of each search
+
+PlanRequest request_for(const Gpt2Preset& preset, const std::string& card, size_t count) {
+  PlanRequest request{.model_flags = {"--model", std::string(preset.name)},
+                      .cluster_name = count > 1 ? concat(card, "x", count) : card,
+                      .cluster = {},
+                      .num_ranks = count};
+  request.cluster = read_cluster(request.cluster_name);
+  const bool has_bf16 = request.cluster.product_flops[static_cast<size_t>(DType::bf16)] > 0;
+  request.dtype = has_bf16 ? "bf16" : "fp32";
+  request.global_batch_size = default_batch(count, preset.config);
+  return request;
+}
+
+// Does any layout fit that keeps its state on the devices?
+bool fits_on_devices(const PlanRequest& request, const Gpt2Config& model) {
+  return std::ranges::any_of(all_candidates(request, model), [&](const Candidate& one) {
+    if (one.lesson == "06_offload" || one.recompute != "block" || one.micro_batch_size > 1) {
+      return false;
+    }
+    try {
+      return memory_need(one, request).fits;
+    } catch (const UserError&) {
+      return false;  // the lesson cannot divide the model so
+    }
+  });
+}
+
+std::string card_text(const std::string& card, size_t count) {
+  const std::string name = format("  %-10s %5zu  ", card.c_str(), count);
+  for (size_t i = kGpt2Presets.size(); i-- > 0;) {
+    const Gpt2Preset& preset = kGpt2Presets[i];
+    const PlanRequest request = request_for(preset, card, count);
+    if (!fits_on_devices(request, preset.config)) continue;
+    const SearchResult result = search_plans(request, preset.config, 1, kSeconds);
+    if (result.plans.empty()) continue;
+    const Plan& best = result.plans.front();
+    const double tokens =
+        number_of(request.global_batch_size) * number_of(preset.config.sequence_length);
+    return name + format("%-12s %5s  %-15s %-9s %5zu %9s %6s\n", std::string(preset.name).c_str(),
+                         compute_dtype(best.candidate, request).c_str(),
+                         best.candidate.lesson.c_str(), best.candidate.recompute.c_str(),
+                         best.candidate.micro_batch_size,
+                         with_commas(static_cast<uint64_t>(tokens / best.seconds)).c_str(),
+                         gib(best.need.device.total()).c_str());
+  }
+  return name + "nothing fits\n";
+}
+
+}  // namespace
+
+std::string cards_text() {
+  std::string text = format(
+      "\n  By card: the largest preset that fits without the host's memory.\n"
+      "  %-10s %5s  %-12s %5s  %-15s %-9s %5s %9s %6s\n",
+      "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s", "GiB");
+  for (const char* const card : {"rtx3060", "rtx3090", "a6000", "v100", "a100-40", "a100-80"}) {
+    for (const size_t count : {1, 2, 8}) text += card_text(card, count);
+  }
+  return text;
+}
+
+}  // namespace ladder

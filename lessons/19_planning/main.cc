@@ -1,0 +1,26 @@
+#include "common/io/standard_streams.h"
+#include "common/train/command_line.h"
+#include "common/train/guarded.h"
+#include "lessons/19_planning/program.h"
+
+namespace ladder {
+namespace {
+
+int run_planning(int argc, const char* const* argv) {
+  return run_guarded(kPlanningLesson, false, [&](Job&) {
+    CLI::App app(kPlanningLesson.description, kPlanningLesson.name);
+    PlanFlags flags;
+    flags.add_to(app);
+    try {
+      parse_command_line(app, argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      return print(app.help());
+    }
+    plan(flags);
+  });
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) { return ladder::run_planning(argc, argv); }

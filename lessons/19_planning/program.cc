@@ -1,0 +1,140 @@
+#include "lessons/19_planning/program.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/io/standard_streams.h"
+#include "common/train/validators.h"
+#include "lessons/19_planning/budget.h"
+#include "lessons/19_planning/report.h"
+
+namespace ladder {
+
+void PlanFlags::add_to(CLI::App& app) {
+  app.add_option("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
+  for (const std::string name :
+       {"--layers", "--heads", "--hidden", "--vocab", "--sequence-length"}) {
+    app.add_option_function<std::string>(
+        name,
+        [this, name](const std::string& value) {
+          sizes.insert(sizes.end(), {name, value});
+        },
+        "Instead of the preset's");
+  }
+  app.add_option("--cluster", cluster, "Such as h100x8, a100-80x8x64, laptop, or a file");
+  app.add_option("--ranks", num_ranks, "How many devices to use [all]")->check(whole(1, 1'000'000));
+  app.add_option("--global-batch-size", global_batch_size,
+                 "Sequences in an optimizer step [about half a million tokens]")
+      ->check(whole(1, 100'000'000));
+  app.add_option("--dtype", dtype, "fp32, fp64 or bf16 [bf16 if the device has it]")
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
+  app.add_option("--tokens", limits.tokens, "Also print how long training on so many tokens takes")
+      ->check(real(0, 1e18, true));
+  app.add_option("--days", limits.days,
+                 "Choose the number of devices: the cheapest that train in so many days")
+      ->check(real(0, 1e9, true));
+  app.add_option("--gpu-hours", limits.device_hours,
+                 "The same, with at most so many hours of all devices together")
+      ->check(real(0, 1e18, true));
+  app.add_option(
+         "--measured", measured,
+         "Choose among these: DEVICES:SECONDS:TOKENS of a step, or DEVICES:oom, with commas")
+      ->delimiter(',');
+  app.add_flag("--explain", explain, "Also print what saves memory, and how to choose a layout");
+  app.add_option("--top", top, "Rows of the table [5]")->check(whole(1, 1000));
+  app.add_option("--seconds", seconds, "Stop searching after about this many seconds [60]")
+      ->check(real(0, 1e6));
+}
+
+namespace {
+
+PlanRequest request_of(const PlanFlags& flags) {
+  PlanRequest request;
+  request.model_flags = {"--model", flags.model};
+  std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
+  request.cluster_name = flags.cluster;
+  request.cluster = read_cluster(flags.cluster);
+  request.num_ranks = flags.num_ranks > 0 ? flags.num_ranks : request.cluster.num_devices();
+  check_devices(request.cluster, request.num_ranks);
+  const auto has = [&](DType dtype) {
+    return request.cluster.product_flops[static_cast<size_t>(dtype)] > 0;
+  };
+  request.dtype = !flags.dtype.empty() ? flags.dtype : has(DType::bf16) ? "bf16" : "fp32";
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16}) {
+    if (name_of(dtype) != request.dtype || has(dtype)) continue;
+    throw UserError(concat("--dtype ", request.dtype, ": ", request.cluster.device, " has none"));
+  }
+  request.global_batch_size = std::max<size_t>(1, flags.global_batch_size);
+  return request;
+}
+
+bool has_limits(const PlanFlags& flags) {
+  return std::isfinite(flags.limits.days) || std::isfinite(flags.limits.device_hours);
+}
+
+void check_together(const PlanFlags& flags) {
+  const bool is_measured = !flags.measured.empty();
+  if (is_measured == !flags.cluster.empty()) {
+    throw UserError(is_measured ? "--measured and --cluster: take one of them"
+                                : "--cluster is required, such as --cluster h100x8; see --help");
+  }
+  if (flags.limits.tokens > 0) return;
+  if (is_measured || has_limits(flags)) {
+    throw UserError(concat(is_measured                        ? "--measured"
+                           : std::isfinite(flags.limits.days) ? "--days"
+                                                              : "--gpu-hours",
+                           ": how long training takes depends on --tokens, which is missing"));
+  }
+}
+
+// Prints the offers and what is chosen of them. Returns its place.
+size_t print_choice(const std::vector<Offer>& offers, const Limits& limits) {
+  print(offers_text(offers, limits));
+  const Choice choice = choose(offers, limits);
+  if (choice.best.empty()) throw Error(no_choice_text(offers, choice, limits));
+  print(choice_text(offers, choice, limits));
+  return choice.best.front();
+}
+
+void print_plans(const Searched& searched, const Gpt2Config& model, const PlanFlags& flags) {
+  const auto& [request, result] = searched;
+  if (result.plans.empty()) throw Error(nothing_fits_text(result, request));
+  const Plan& best = result.plans.front();
+  print(plans_text(result, request, model, flags.top));
+  print(reasons_text(result, request));
+  print(commands_text(best, request));
+  if (flags.limits.tokens > 0) print(tokens_text(best, request, model, flags.limits.tokens));
+}
+
+}  // namespace
+
+void plan(const PlanFlags& flags) {
+  check_together(flags);
+  if (!flags.measured.empty()) {
+    std::vector<Offer> offers;
+    for (const std::string& text : flags.measured) offers.push_back(measured_offer(text));
+    print_choice(offers, flags.limits);
+    return;
+  }
+  PlanRequest request = request_of(flags);
+  // Lesson 01 on one device says whether the flags describe a model.
+  const Gpt2Config model = prepare(Candidate(), request).config.model;
+  if (flags.global_batch_size == 0) {
+    request.global_batch_size = default_batch(request.num_ranks, model);
+  }
+  print(request_text(request, model));
+  if (flags.explain) {
+    print(explanation(request, model));
+    print(cards_text());
+  }
+  if (!has_limits(flags)) {
+    const SearchResult result = search_plans(request, model, flags.top, flags.seconds);
+    return print_plans({request, result}, model, flags);
+  }
+  const std::vector<Searched> all = search_halves(request, model, flags.top, flags.seconds);
+  std::vector<Offer> offers;
+  for (const Searched& searched : all) offers.push_back(offer_of(searched, model));
+  print_plans(all[print_choice(offers, flags.limits)], model, flags);
+}
+
+}  // namespace ladder

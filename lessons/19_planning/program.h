@@ -1,0 +1,33 @@
+// The flags of the program, and what it does.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "common/train/lesson_info.h"
+#include "lessons/19_planning/choose.h"
+
+namespace ladder {
+
+inline constexpr LessonInfo kPlanningLesson = {
+    "19_planning", "Finds the fastest layouts of a model on a cluster, by simulating them."};
+
+struct PlanFlags {
+  std::string model = "tiny", cluster, dtype;
+  std::vector<std::string> sizes;  // --layers and the like, with their values
+  size_t num_ranks = 0, global_batch_size = 0, top = 5;
+  double seconds = 60;
+  Limits limits;                      // no tokens: how long training takes is not asked
+  std::vector<std::string> measured;  // offers to choose from, instead of plans
+  bool explain = false;
+
+  void add_to(CLI::App& app);
+};
+
+// Prints the fastest layouts, why the others lose and the commands to run the first; with a
+// deadline or a budget those on the number of devices that is chosen for it. Throws UserError if
+// the flags do not go together, and Error if no layout fits or none keeps the limits.
+void plan(const PlanFlags& flags);
+
+}  // namespace ladder
