@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/machine_limits.h"
+#include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"
 #include "tools/calibrator/measure.h"
 #include "tools/calibrator/probe.h"
@@ -24,6 +25,8 @@ constexpr std::array kSizes = {size_t{256},       size_t{4} << 10, size_t{32} <<
 constexpr std::array kCollectives = {Collective::all_reduce, Collective::reduce_scatter,
                                      Collective::all_gather, Collective::broadcast,
                                      Collective::reduce,     Collective::all_to_all};
+
+constexpr int kPasses = 3;
 
 // The calls of all runs on so many ranks, and the most memory that a rank of them has.
 StepCalls calls_of(const std::vector<LessonRun>& runs, size_t num_ranks) {
@@ -44,41 +47,59 @@ StepCalls calls_of(const std::vector<LessonRun>& runs, size_t num_ranks) {
   return all;
 }
 
-// What is known of points with the same work.
-struct Sum {
-  const CountedCall* call;
-  double weight = 0, seconds = 0;
-};
-
 // Returns what a point has of a call.
 auto work_of(const KernelCall& call) {
   const KernelPoint p = point_of(call, 1, 1);
   return std::tuple(std::string_view(call.name), p.dtype, p.work, p.m, p.n, p.k);
 }
 
+// A kernel's call, how often steps call it, and its times.
+struct MeasuredCall {
+  CountedCall counted;
+  std::vector<double> seconds = {};
+};
+
+// Measures each call several times, with all others in between: the machine may be slower for a
+// second.
+std::vector<MeasuredCall> measure_calls(const std::vector<CountedCall>& calls, Measurer& measurer) {
+  std::map<decltype(key_of(KernelCall())), MeasuredCall> distinct;
+  for (const CountedCall& call : calls) {
+    const auto [found, is_new] = distinct.try_emplace(key_of(call.call), MeasuredCall{call});
+    if (!is_new) found->second.counted.count += call.count;
+  }
+  for (int pass = 0; pass < kPasses; ++pass) {
+    for (auto& [key, call] : distinct) {
+      call.seconds.push_back(measurer.kernel_seconds(call.counted.call));
+    }
+  }
+  std::vector<MeasuredCall> measured;
+  for (auto& [key, call] : distinct) measured.push_back(std::move(call));
+  return measured;
+}
+
 void measure_kernels(Cluster& cluster, const std::vector<CountedCall>& calls, size_t busy_ranks,
                      Measurer& measurer) {
-  std::map<decltype(key_of(calls.front().call)), CountedCall> distinct;
-  for (const CountedCall& call : calls) {
-    const auto [found, is_new] = distinct.try_emplace(key_of(call.call), call);
-    if (!is_new) found->second.count += call.count;
-  }
-  // Calls with other shapes may have the same work: then the mean of their calls is taken.
-  std::map<decltype(work_of(calls.front().call)), Sum> sums;
-  for (const auto& [key, counted] : distinct) {
-    Sum& sum = sums[work_of(counted.call)];
-    sum.call = &counted;
-    const double weight = number_of(counted.count);
-    sum.weight += weight;
-    sum.seconds += weight * measurer.kernel_seconds(counted.call);
+  const std::vector<MeasuredCall> measured = measure_calls(calls, measurer);
+  // Calls with other shapes may have the same work: then the mean of all calls is taken.
+  struct Sum {
+    const KernelCall* call;
+    double count = 0, seconds = 0;
+  };
+  std::map<decltype(work_of(KernelCall())), Sum> sums;
+  for (const MeasuredCall& one : measured) {
+    const auto& [call, count] = one.counted;
+    Sum& sum = sums[work_of(call)];
+    sum.call = &call;
+    sum.count += number_of(count);
+    sum.seconds += number_of(count) * median(one.seconds);
   }
   for (const auto& [key, sum] : sums) {
-    const KernelCall& call = sum.call->call;
+    const KernelCall& call = *sum.call;
     auto kernel = std::ranges::find(cluster.kernels, call.name, &MeasuredKernel::name);
     if (kernel == cluster.kernels.end()) {
       kernel = cluster.kernels.insert(kernel, {.name = call.name});
     }
-    kernel->points.push_back(point_of(call, busy_ranks, sum.seconds / sum.weight));
+    kernel->points.push_back(point_of(call, busy_ranks, sum.seconds / sum.count));
   }
 }
 

@@ -52,8 +52,8 @@ CalibrationRequest Flags::request(size_t num_ranks, const std::vector<std::strin
   }
   for (const size_t busy : request.busy_ranks) {
     if (busy <= num_ranks) continue;
-    throw UserError(concat("--busy-ranks ", busy, ": there are ", counted(num_ranks, "rank"),
-                           "; add -n ", busy));
+    throw UserError(concat("--busy-ranks ", busy, ": more than the ", counted(num_ranks, "rank"),
+                           " of this run; add -n ", busy));
   }
   return request;
 }

@@ -11,8 +11,8 @@ namespace ladder {
 namespace {
 
 // A measurement has several batches of calls; each takes kBatchSeconds or one call.
-constexpr double kBatchSeconds = 2e-3, kSeconds = 0.06;
-constexpr double kLeastBatches = 5, kMostBatches = 21;
+constexpr double kBatchSeconds = 2e-3, kSeconds = 0.04;
+constexpr double kLeastBatches = 3, kMostBatches = 21;
 // Cold arguments lie in as much memory as a step moves, but in no more than this, which is larger
 // than caches.
 constexpr size_t kMostPoolBytes = size_t{128} << 20;
