@@ -103,11 +103,18 @@ void measure_kernels(Cluster& cluster, const std::vector<CountedCall>& calls, si
   }
 }
 
+// Whether lessons call it in the background of backward.
+bool overlaps(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce_scatter ||
+         collective == Collective::all_gather;
+}
+
 void measure_collectives(Cluster& cluster, size_t num_ranks, Measurer& measurer) {
   for (const Collective collective : kCollectives) {
     for (const size_t bytes : kSizes) {
-      cluster.collectives.push_back({collective, num_ranks, number_of(bytes),
-                                     measurer.collective_seconds(collective, bytes)});
+      const double seconds = overlaps(collective) ? measurer.background_seconds(collective, bytes)
+                                                  : measurer.collective_seconds(collective, bytes);
+      cluster.collectives.push_back({collective, num_ranks, number_of(bytes), seconds});
     }
   }
   if (num_ranks != 2) return;
@@ -117,7 +124,6 @@ void measure_collectives(Cluster& cluster, size_t num_ranks, Measurer& measurer)
   cluster.node_link = {.bandwidth = number_of(kLargeMessage) / std::max(large - small, 1e-9),
                        .efficiency = 1,
                        .latency = 0};
-  cluster.node_compute_share = measurer.compute_share();
 }
 
 // Returns the greatest rate that a measured product or attention kernel reaches.
@@ -175,6 +181,7 @@ Cluster this_machine() {
   const auto pages = static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
   cluster.host_memory = pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   cluster.node_link_shared = true;
+  cluster.node_compute_share = 0.99;
   return cluster;
 }
 
@@ -219,7 +226,6 @@ Cluster calibrate(const CalibrationRequest& request, Job& job) {
   if (cluster.node_link.bandwidth == 0) {  // no two ranks were measured
     cluster.node_link = {.bandwidth = cluster.memory_bandwidth, .efficiency = 0.3, .latency = 0};
     cluster.call_seconds = cluster.least_kernel_seconds;
-    cluster.node_compute_share = 0.5;
   }
   return cluster;
 }

@@ -48,7 +48,7 @@ Json header_of(const Cluster& cluster) {
       {"node_link_shared", cluster.node_link_shared, ""},
       {"call_seconds", cluster.call_seconds, concat(links, ": a message of 256 bytes")},
       {"node_compute_share", cluster.node_compute_share,
-       concat(links, ": products during an all_reduce of 32 MiB")},
+       "a collective's time is what it adds to that of products"},
       {"network_compute_share", cluster.node_compute_share, "estimate: as within the node"},
       {"host_memory_bytes", cluster.host_memory, "what the system says"},
   }};

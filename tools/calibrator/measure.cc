@@ -16,6 +16,8 @@ constexpr double kLeastBatches = 3, kMostBatches = 21;
 // Cold arguments lie in as much memory as a step moves, but in no more than this, which is larger
 // than caches.
 constexpr size_t kMostPoolBytes = size_t{128} << 20;
+// How often a collective runs in the background of products.
+constexpr int kRounds = 15;
 // Collectives work on parts of this, so that they too find their data in memory.
 constexpr size_t kSharedBytes = size_t{128} << 20;
 
@@ -80,32 +82,60 @@ double Measurer::kernel_seconds(const KernelCall& call) {
   });
 }
 
-double Measurer::collective_seconds(Collective collective, size_t bytes) {
+Work Measurer::start(Collective collective, size_t bytes, bool background) {
   const size_t n = bytes / sizeof(float), share = n / ranks_.size(), rank = ranks_.rank();
   const size_t places = kSharedBytes / (2 * bytes);
-  size_t place = 0;
-  return seconds_of([&] {
-    place = (place + 1) % places;
-    const TensorView all = shared_.view().elements(2 * place * n, {n});
-    const TensorView other = shared_.view().elements((2 * place + 1) * n, {n});
-    const TensorView own = all.elements(rank * share, {share});
-    switch (collective) {
-      case Collective::all_reduce:
-        return ranks_.all_reduce(stream_, all, {}).wait(stream_);
-      case Collective::reduce_scatter:
-        return ranks_.reduce_scatter(stream_, own, all, {}).wait(stream_);
-      case Collective::all_gather:
-        return ranks_.all_gather(stream_, all, own, {}).wait(stream_);
-      case Collective::broadcast:
-        return ranks_.broadcast(stream_, all, 0, {}).wait(stream_);
-      case Collective::reduce:
-        return ranks_.reduce(stream_, all, 0, {}).wait(stream_);
-      case Collective::all_to_all:
-        return ranks_.all_to_all(stream_, other, all, {}).wait(stream_);
-      default:
-        fail("collective_seconds: not a collective with data");
+  place_ = (place_ + 1) % places;
+  const TensorView all = shared_.view().elements(2 * place_ * n, {n});
+  const TensorView other = shared_.view().elements((2 * place_ + 1) * n, {n});
+  const TensorView own = all.elements(rank * share, {share});
+  const CallOptions options = {.background = background};
+  switch (collective) {
+    case Collective::all_reduce:
+      return ranks_.all_reduce(stream_, all, options);
+    case Collective::reduce_scatter:
+      return ranks_.reduce_scatter(stream_, own, all, options);
+    case Collective::all_gather:
+      return ranks_.all_gather(stream_, all, own, options);
+    case Collective::broadcast:
+      return ranks_.broadcast(stream_, all, 0, options);
+    case Collective::reduce:
+      return ranks_.reduce(stream_, all, 0, options);
+    case Collective::all_to_all:
+      return ranks_.all_to_all(stream_, other, all, options);
+    default:
+      fail("a collective without data cannot be measured");
+  }
+}
+
+double Measurer::collective_seconds(Collective collective, size_t bytes) {
+  return seconds_of([&] { start(collective, bytes, false).wait(stream_); });
+}
+
+double Measurer::background_seconds(Collective collective, size_t bytes) {
+  const double itself = collective_seconds(collective, bytes);
+  const KernelCase product = case_of(square_product(256, DType::fp32), buffers_);
+  buffers_.prepare(stream_, size_t{4} << 20);
+  const auto multiply = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      buffers_.next();
+      product(stream_, buffers_);
     }
-  });
+  };
+  const double one = seconds_of([&] { multiply(1); });
+  // The collective must end before the products do.
+  const size_t count = std::max<size_t>(4, static_cast<size_t>(3 * itself / one));
+  std::vector<double> added;
+  for (int round = 0; round < kRounds; ++round) {
+    const Time begin = Clock::now();
+    multiply(count);
+    const double alone = seconds_since(begin);
+    Work work = start(collective, bytes, true);
+    multiply(count);
+    work.wait(stream_);
+    added.push_back(seconds_since(begin) - 2 * alone);
+  }
+  return std::max(itself, mean_of(median(added)));
 }
 
 double Measurer::message_seconds(size_t bytes) {
@@ -124,31 +154,6 @@ double Measurer::message_seconds(size_t bytes) {
       ranks_.recv(stream_, view, peer, {}).wait(stream_);
     }
   });
-}
-
-double Measurer::compute_share() {
-  const size_t n = kSharedBytes / sizeof(float) / 4;
-  const TensorView sums = shared_.view().elements(0, {n});
-  constexpr size_t kExtent = 512;
-  const KernelCase product = case_of(square_product(kExtent, DType::fp32), buffers_);
-  buffers_.prepare(stream_, size_t{16} << 20);
-  const double sum = seconds_of([&] { ranks_.all_reduce(stream_, sums, {}).wait(stream_); });
-  const auto multiply = [&](size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      buffers_.next();
-      product(stream_, buffers_);
-    }
-  };
-  const double one = seconds_of([&] { multiply(1); });
-  const auto count = static_cast<size_t>(2 * sum / one) + 1;
-  const double alone = seconds_of([&] { multiply(count); });
-  const double both = seconds_of([&] {
-    const CallOptions in_background = {.background = true};
-    Work work = ranks_.all_reduce(stream_, sums, in_background);
-    multiply(count);
-    work.wait(stream_);
-  });
-  return std::clamp((both - alone) / sum, 0.0, 0.99);
 }
 
 }  // namespace ladder

@@ -23,14 +23,17 @@ class Measurer {
   double kernel_seconds(const KernelCall& call);
   // Returns the seconds of a collective of so many bytes of fp32: the full vector.
   double collective_seconds(Collective collective, size_t bytes);
+  // Returns by how much longer products take while such a collective runs in the background, but at
+  // least the time of the collective by itself. On shared cores that is more: the threads of all
+  // ranks that communicate must get a core at the same time, from those that compute.
+  double background_seconds(Collective collective, size_t bytes);
   // Returns the seconds of a message from rank 0 to rank 1.
   double message_seconds(size_t bytes);
-  // Returns the part of a rank's compute that a collective in the background takes.
-  double compute_share();
 
  private:
   double mean_of(double own);
   double largest_of(double own);
+  Work start(Collective collective, size_t bytes, bool background);
   // Calls `call` until there are enough times, and returns its seconds.
   double seconds_of(const std::function<void()>& call);
 
@@ -40,6 +43,7 @@ class Measurer {
   Buffers buffers_;
   Memory memory_{DeviceType::cpu, "calibration", 0};
   Tensor shared_;  // what collectives work on
+  size_t place_ = 0;
 };
 
 }  // namespace ladder
