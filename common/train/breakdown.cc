@@ -43,7 +43,7 @@ void Breakdown::add(const UnitTime& work) {
   unit->second += work.busy;
 }
 
-void Breakdown::add(const Span& span) {
+void Breakdown::add(const DeviceSpan& span) {
   auto sum = std::ranges::find(sums_, span.name, &Sum::name);
   if (sum == sums_.end()) sum = sums_.insert(sum, {span.name, span.port});
   sum->seconds += span.end - span.begin;

@@ -16,7 +16,7 @@ class Breakdown {
  public:
   explicit Breakdown(size_t num_ranks) : num_ranks_(num_ranks) {}
 
-  void add(const Span& span);
+  void add(const DeviceSpan& span);
   void add(const UnitTime& work);
 
   // Returns the table of kinds: the mean over ranks of the time that their devices spend on each,

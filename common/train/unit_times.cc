@@ -17,7 +17,7 @@ void UnitTimes::on_range(std::string_view name, Time begin, Time end) {
   match();
 }
 
-void UnitTimes::add(const Span& span) {
+void UnitTimes::add(const DeviceSpan& span) {
   // A time in the middle of queueing, so that it is not on the border between two ranges.
   const double queued =
       launch_seconds_ > 0 ? span.issued - launch_seconds_ / 2 : (span.issued + span.end) / 2;

@@ -29,7 +29,7 @@ class UnitTimes final : public StreamObserver {
       : launch_seconds_(launch_seconds), done_(std::move(done)) {}
 
   void on_range(std::string_view name, Time begin, Time end) override;
-  void add(const Span& span);
+  void add(const DeviceSpan& span);
   // Calls done() for what is left. REQUIRES: all operations have ended.
   void finish();
 

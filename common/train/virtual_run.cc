@@ -57,7 +57,7 @@ struct VirtualRun::State {
 
   void run_rank(size_t number);
   void take_step(Rank& rank, const TrainerContext& context, const Communicator& world);
-  void observe(const Span& span);
+  void observe(const DeviceSpan& span);
   void observe_units(Rank& rank, Stream& stream);
   void observe(Rank& rank, const UnitTime& work);
   SimulatedStep result() const;
@@ -88,7 +88,7 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
     s.ranks.push_back(
         std::make_unique<Rank>(s.config, program.grid(num_ranks, rank), s.host_memory));
   }
-  s.engine.set_observer([&s](const Span& span) { s.observe(span); });
+  s.engine.set_observer([&s](const DeviceSpan& span) { s.observe(span); });
 }
 
 VirtualRun::~VirtualRun() = default;
@@ -158,7 +158,7 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
   }
 }
 
-void VirtualRun::State::observe(const Span& span) {
+void VirtualRun::State::observe(const DeviceSpan& span) {
   breakdown.add(span);
   Rank& rank = *ranks[span.rank];
   if (rank.units && span.port == Port::compute) rank.units->add(span);

@@ -18,7 +18,7 @@ namespace ladder {
 // What a stream has done: an operation that used `port` from `begin` to `end`, in seconds. The host
 // had queued it at `issued`. For an operation between ranks it began when the last of them had
 // come; this rank came at `came`.
-struct Span {
+struct DeviceSpan {
   size_t rank;
   const char* name;
   Port port;
@@ -67,7 +67,7 @@ class Devices {
   bool advance();
 
   // Is called each time work ends, and for each stream when its meeting ends.
-  std::function<void(const Span&)> observer;
+  std::function<void(const DeviceSpan&)> observer;
 
   // Says what the rank's streams stand at, as in "pipeline recv", for a deadlock. It is empty if
   // there is nothing left to do.

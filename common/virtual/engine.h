@@ -47,7 +47,7 @@ class Engine final : public Simulation {
   double product_flops(size_t rank) const { return ranks_[rank].product_flops; }
 
   // Is called at the end of every operation. Set it before run().
-  void set_observer(std::function<void(const Span&)> observer) {
+  void set_observer(std::function<void(const DeviceSpan&)> observer) {
     devices_.observer = std::move(observer);
   }
 

@@ -11,7 +11,7 @@ Time at(double seconds) {
   return Time(std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds)));
 }
 
-Span operation(double issued, double begin, double end) {
+DeviceSpan operation(double issued, double begin, double end) {
   return {0, "matmul", Port::compute, issued, begin, begin, end};
 }
 

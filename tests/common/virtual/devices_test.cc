@@ -11,9 +11,9 @@ namespace {
 const SimpleTimes kTimes;
 
 // Runs to the end and returns the spans in the order of their ends.
-std::vector<Span> run(Devices& devices) {
-  std::vector<Span> spans;
-  devices.observer = [&](const Span& span) { spans.push_back(span); };
+std::vector<DeviceSpan> run(Devices& devices) {
+  std::vector<DeviceSpan> spans;
+  devices.observer = [&](const DeviceSpan& span) { spans.push_back(span); };
   while (devices.advance()) {
   }
   return spans;
@@ -25,7 +25,7 @@ TEST_CASE("A stream runs its work in order, none before the host has queued it")
   devices.add_work(stream, 1, "a", Port::compute, 2);
   devices.add_work(stream, 1, "b", Port::compute, 3);
   devices.add_work(stream, 10, "c", Port::compute, 1);
-  const std::vector<Span> spans = run(devices);
+  const std::vector<DeviceSpan> spans = run(devices);
   REQUIRE(spans.size() == 3);
   CHECK((spans[0].begin == 1 && spans[0].end == 3));
   CHECK((spans[1].begin == 3 && spans[1].end == 6));
@@ -42,7 +42,7 @@ TEST_CASE("Work of two streams shares the port that it uses, and no other") {
   const Port other = port == Port::copy ? Port::compute : Port::copy;
   devices.add_work(devices.add_stream(0), 0, "another port", other, 2);
   // a: one second alone and two at half the speed; b: two at half the speed and one alone.
-  for (const Span& span : run(devices)) {
+  for (const DeviceSpan& span : run(devices)) {
     INFO(span.name);
     CHECK(span.end == (span.name == std::string("a") ? 3 : span.name == std::string("b") ? 4 : 2));
   }
@@ -57,7 +57,7 @@ TEST_CASE("A stream waits for a mark in another one") {
   devices.add_work(second, 0, "b", Port::copy, 1);
   bool told = false;
   devices.notify(mark, [&] { told = true; });
-  const std::vector<Span> spans = run(devices);
+  const std::vector<DeviceSpan> spans = run(devices);
   CHECK(told);
   CHECK(devices.time_of(mark) == 5);
   REQUIRE(spans.size() == 2);
@@ -74,9 +74,9 @@ TEST_CASE("A meeting begins when the last has come, and slows computation down")
   devices.add_meeting(late, 0, meeting);
   devices.add_work(devices.add_stream(0), 0, "beside", Port::compute, 5);
   CHECK(devices.stands_at(0).empty() == false);
-  const std::vector<Span> spans = run(devices);
+  const std::vector<DeviceSpan> spans = run(devices);
   REQUIRE(spans.size() == 4);
-  for (const Span& span : spans) {
+  for (const DeviceSpan& span : spans) {
     const std::string name = span.name;
     if (name == "before") CHECK(span.end == 2);
     // Two seconds alone; then three quarters of the speed for four seconds, and no work is left.
@@ -96,7 +96,8 @@ TEST_CASE("Two meetings of a rank share its links, and each is as slow as its sl
   devices.add_meeting(devices.add_stream(1), 0, a);
   devices.add_meeting(devices.add_stream(1), 1, b);
   devices.add_meeting(devices.add_stream(2), 1, b);
-  for (const Span& span : run(devices)) CHECK(span.end == (span.name == std::string("a") ? 3 : 4));
+  for (const DeviceSpan& span : run(devices))
+    CHECK(span.end == (span.name == std::string("a") ? 3 : 4));
 }
 
 TEST_CASE("What has ended leaves its place to others, and no event of its own behind") {
@@ -109,7 +110,7 @@ TEST_CASE("What has ended leaves its place to others, and no event of its own be
     // The work that ends second has had two other ends before.
     devices.add_work(stream, now, "a", Port::compute, 1);
     devices.add_work(other, now, "b", Port::compute, 2);
-    const std::vector<Span> spans = run(devices);
+    const std::vector<DeviceSpan> spans = run(devices);
     REQUIRE(spans.size() == 2);
     CHECK(spans[0].end == now + 2);
     CHECK(spans[1].end == now + 3);

@@ -46,8 +46,8 @@ TEST_CASE("The host queues kernels for a device and goes on; on a CPU it waits f
 
 TEST_CASE("A kernel's entry tells its name and cost, and its body does not run") {
   Engine engine(kTimes, 1);
-  std::vector<Span> spans;
-  engine.set_observer([&](const Span& span) { spans.push_back(span); });
+  std::vector<DeviceSpan> spans;
+  engine.set_observer([&](const DeviceSpan& span) { spans.push_back(span); });
   engine.run([&](size_t) {
     Stream stream(kDevice);
     const auto matrix = [](size_t m, size_t n) {
@@ -200,7 +200,7 @@ TEST_CASE("Two runs have the same times to the bit") {
   const auto run = [] {
     std::vector<double> ends;
     Engine engine(kTimes, 4);
-    engine.set_observer([&](const Span& span) { ends.push_back(span.end); });
+    engine.set_observer([&](const DeviceSpan& span) { ends.push_back(span.end); });
     engine.run([&](size_t rank) {
       const ProcessGrid grid = {.data_size = 4, .rank = rank};
       Communicator world(std::make_unique<SimulatedTransport>(engine, grid, kDevice));
