@@ -17,7 +17,7 @@ enum class Needed { always, gpu, optional };
 
 struct Field {
   const char* key;
-  Range range;
+  NumberRange range;
   Needed needed;
   void (*set)(Cluster&, double);
 };
@@ -29,66 +29,68 @@ void set_flops(Cluster& cluster, double number) {
 
 // All keys with numbers. A later one may change what an earlier one has set.
 constexpr Field kFields[] = {
-    {"devices_per_node", Range::count, Needed::optional,
+    {"devices_per_node", NumberRange::count, Needed::optional,
      [](Cluster& c, double v) { c.devices_per_node = whole(v); }},
-    {"nodes", Range::count, Needed::optional, [](Cluster& c, double v) { c.num_nodes = whole(v); }},
-    {"device_memory_bytes", Range::count, Needed::gpu,
+    {"nodes", NumberRange::count, Needed::optional,
+     [](Cluster& c, double v) { c.num_nodes = whole(v); }},
+    {"device_memory_bytes", NumberRange::count, Needed::gpu,
      [](Cluster& c, double v) { c.device_memory = whole(v); }},
-    {"multiprocessors", Range::count, Needed::gpu,
+    {"multiprocessors", NumberRange::count, Needed::gpu,
      [](Cluster& c, double v) { c.multiprocessors = whole(v); }},
-    {"fp32_product_flops", Range::rate, Needed::always, set_flops<DType::fp32>},
-    {"fp64_product_flops", Range::rate, Needed::optional, set_flops<DType::fp64>},
-    {"bf16_product_flops", Range::rate, Needed::optional, set_flops<DType::bf16>},
-    {"fp16_product_flops", Range::rate, Needed::optional, set_flops<DType::fp16>},
-    {"product_efficiency", Range::part, Needed::always,
+    {"fp32_product_flops", NumberRange::rate, Needed::always, set_flops<DType::fp32>},
+    {"fp64_product_flops", NumberRange::rate, Needed::optional, set_flops<DType::fp64>},
+    {"bf16_product_flops", NumberRange::rate, Needed::optional, set_flops<DType::bf16>},
+    {"fp16_product_flops", NumberRange::rate, Needed::optional, set_flops<DType::fp16>},
+    {"product_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.product_efficiency.fill(v); }},
-    {"fp32_product_efficiency", Range::part, Needed::optional,
+    {"fp32_product_efficiency", NumberRange::part, Needed::optional,
      [](Cluster& c, double v) {
        c.product_efficiency[static_cast<size_t>(DType::fp32)] = v;
        c.product_efficiency[static_cast<size_t>(DType::fp64)] = v;
      }},
-    {"attention_forward_efficiency", Range::part, Needed::always,
+    {"attention_forward_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.attention_forward_efficiency = v; }},
-    {"attention_backward_efficiency", Range::part, Needed::always,
+    {"attention_backward_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.attention_backward_efficiency = v; }},
-    {"vector_flops", Range::rate, Needed::always, [](Cluster& c, double v) { c.vector_flops = v; }},
-    {"memory_bandwidth", Range::rate, Needed::always,
+    {"vector_flops", NumberRange::rate, Needed::always,
+     [](Cluster& c, double v) { c.vector_flops = v; }},
+    {"memory_bandwidth", NumberRange::rate, Needed::always,
      [](Cluster& c, double v) { c.memory_bandwidth = v; }},
-    {"memory_efficiency", Range::part, Needed::always,
+    {"memory_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.memory_efficiency = v; }},
-    {"launch_seconds", Range::seconds, Needed::always,
+    {"launch_seconds", NumberRange::seconds, Needed::always,
      [](Cluster& c, double v) { c.launch_seconds = v; }},
-    {"least_kernel_seconds", Range::seconds, Needed::always,
+    {"least_kernel_seconds", NumberRange::seconds, Needed::always,
      [](Cluster& c, double v) { c.least_kernel_seconds = v; }},
-    {"node_link_bandwidth", Range::rate, Needed::always,
+    {"node_link_bandwidth", NumberRange::rate, Needed::always,
      [](Cluster& c, double v) { c.node_link.bandwidth = v; }},
-    {"node_link_efficiency", Range::part, Needed::always,
+    {"node_link_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.node_link.efficiency = v; }},
-    {"node_link_latency", Range::seconds, Needed::always,
+    {"node_link_latency", NumberRange::seconds, Needed::always,
      [](Cluster& c, double v) { c.node_link.latency = v; }},
-    {"network_efficiency", Range::part, Needed::optional,
+    {"network_efficiency", NumberRange::part, Needed::optional,
      [](Cluster& c, double v) { c.network.efficiency = v; }},
-    {"network_latency", Range::seconds, Needed::optional,
+    {"network_latency", NumberRange::seconds, Needed::optional,
      [](Cluster& c, double v) { c.network.latency = v; }},
-    {"call_seconds", Range::seconds, Needed::always,
+    {"call_seconds", NumberRange::seconds, Needed::always,
      [](Cluster& c, double v) { c.call_seconds = v; }},
-    {"node_compute_share", Range::share, Needed::always,
+    {"node_compute_share", NumberRange::share, Needed::always,
      [](Cluster& c, double v) { c.node_compute_share = v; }},
-    {"network_compute_share", Range::share, Needed::always,
+    {"network_compute_share", NumberRange::share, Needed::always,
      [](Cluster& c, double v) { c.network_compute_share = v; }},
-    {"host_link_bandwidth", Range::rate, Needed::gpu,
+    {"host_link_bandwidth", NumberRange::rate, Needed::gpu,
      [](Cluster& c, double v) { c.host_link.bandwidth = v; }},
-    {"host_link_efficiency", Range::part, Needed::gpu,
+    {"host_link_efficiency", NumberRange::part, Needed::gpu,
      [](Cluster& c, double v) { c.host_link.efficiency = v; }},
-    {"host_link_latency", Range::seconds, Needed::gpu,
+    {"host_link_latency", NumberRange::seconds, Needed::gpu,
      [](Cluster& c, double v) { c.host_link.latency = v; }},
-    {"host_memory_bytes", Range::count, Needed::always,
+    {"host_memory_bytes", NumberRange::count, Needed::always,
      [](Cluster& c, double v) { c.host_memory = whole(v); }},
-    {"host_memory_bandwidth", Range::rate, Needed::gpu,
+    {"host_memory_bandwidth", NumberRange::rate, Needed::gpu,
      [](Cluster& c, double v) { c.host_memory_bandwidth = v; }},
-    {"host_memory_efficiency", Range::part, Needed::gpu,
+    {"host_memory_efficiency", NumberRange::part, Needed::gpu,
      [](Cluster& c, double v) { c.host_memory_efficiency = v; }},
-    {"host_flops", Range::rate, Needed::gpu, [](Cluster& c, double v) { c.host_flops = v; }},
+    {"host_flops", NumberRange::rate, Needed::gpu, [](Cluster& c, double v) { c.host_flops = v; }},
 };
 
 // The keys with other values than numbers.
@@ -100,18 +102,18 @@ KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
              context);
   constexpr std::array kDTypes = {DType::fp32, DType::fp64, DType::int32, DType::bf16, DType::fp16};
   KernelPoint point = {.dtype = choice_of(json, "dtype", kDTypes, context)};
-  point.busy_ranks = whole(number_in(json, "busy_ranks", Range::count, context));
-  point.seconds = number_in(json, "seconds", Range::rate, context);
+  point.busy_ranks = whole(number_in(json, "busy_ranks", NumberRange::count, context));
+  point.seconds = number_in(json, "seconds", NumberRange::rate, context);
   const bool extents = json.contains("m"), flops = json.contains("flops");
   if (extents + flops + json.contains("bytes") != 1) {
     refuse(context, "kernels", "expected m, n, k or flops or bytes in each, got ", shown(json));
   }
   if (extents) {
-    point.m = whole(number_in(json, "m", Range::count, context));
-    point.n = whole(number_in(json, "n", Range::count, context));
-    point.k = whole(number_in(json, "k", Range::count, context));
+    point.m = whole(number_in(json, "m", NumberRange::count, context));
+    point.n = whole(number_in(json, "n", NumberRange::count, context));
+    point.k = whole(number_in(json, "k", NumberRange::count, context));
   } else {
-    point.work = number_in(json, flops ? "flops" : "bytes", Range::rate, context);
+    point.work = number_in(json, flops ? "flops" : "bytes", NumberRange::rate, context);
     point.in_flops = flops;
   }
   return point;
@@ -157,9 +159,9 @@ void parse_collectives(Cluster& cluster, const Json& json, const ClusterFileCont
     check_keys(object, {"name", "ranks", "bytes", "seconds"}, context);
     cluster.collectives.push_back(
         {.collective = choice_of(object, "name", kCollectives, context),
-         .num_ranks = whole(number_in(object, "ranks", Range::count, context)),
-         .bytes = number_in(object, "bytes", Range::rate, context),
-         .seconds = number_in(object, "seconds", Range::rate, context)});
+         .num_ranks = whole(number_in(object, "ranks", NumberRange::count, context)),
+         .bytes = number_in(object, "bytes", NumberRange::rate, context),
+         .seconds = number_in(object, "seconds", NumberRange::rate, context)});
   }
   const auto key = [](const CollectivePoint& p) {
     return std::tuple(p.collective, p.num_ranks, p.bytes);

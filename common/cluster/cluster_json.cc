@@ -5,33 +5,33 @@
 namespace ladder {
 namespace {
 
-const char* expected(Range range) {
+const char* expected(NumberRange range) {
   switch (range) {
-    case Range::rate:
+    case NumberRange::rate:
       return "a number above 0";
-    case Range::seconds:
+    case NumberRange::seconds:
       return "seconds, 0 or more";
-    case Range::part:
+    case NumberRange::part:
       return "a number above 0, at most 1";
-    case Range::share:
+    case NumberRange::share:
       return "a number from 0, below 1";
-    case Range::count:
+    case NumberRange::count:
       return "a whole number from 1";
   }
   return "?";
 }
 
-bool is_in(Range range, double number) {
+bool is_in(NumberRange range, double number) {
   switch (range) {
-    case Range::rate:
+    case NumberRange::rate:
       return number > 0 && number < 1e30;
-    case Range::seconds:
+    case NumberRange::seconds:
       return number >= 0 && number < 1e6;
-    case Range::part:
+    case NumberRange::part:
       return number > 0 && number <= 1;
-    case Range::share:
+    case NumberRange::share:
       return number >= 0 && number < 1;
-    case Range::count:
+    case NumberRange::count:
       return number >= 1 && number < 1e18 && number == static_cast<double>(whole(number));
   }
   return false;
@@ -39,7 +39,7 @@ bool is_in(Range range, double number) {
 
 }  // namespace
 
-double number_in(const Json& json, const char* key, Range range,
+double number_in(const Json& json, const char* key, NumberRange range,
                  const ClusterFileContext& context) {
   const double number = parse_number(json, key, context);
   if (!is_in(range, number)) {

@@ -17,7 +17,7 @@ namespace ladder {
 using Json = nlohmann::json;
 
 // The numbers that a key may have.
-enum class Range { rate, seconds, part, share, count };
+enum class NumberRange { rate, seconds, part, share, count };
 inline size_t whole(double number) { return static_cast<size_t>(number); }
 
 // Throws the UserError of a key.
@@ -33,7 +33,8 @@ void check_keys(const Json& json, const std::set<std::string>& known,
 
 // Return json[key], which must be a number in the range, a text, or an array of objects, which may
 // be missing. A number or text may come with its source.
-double number_in(const Json& json, const char* key, Range range, const ClusterFileContext& context);
+double number_in(const Json& json, const char* key, NumberRange range,
+                 const ClusterFileContext& context);
 std::string text_of(const Json& json, const char* key, const ClusterFileContext& context);
 std::span<const Json> objects_of(const Json& json, const char* key,
                                  const ClusterFileContext& context);

@@ -26,7 +26,7 @@ double ping(Communicator& ranks, Stream& stream, const Tensor& message, size_t f
 
 }  // namespace
 
-std::vector<Link> measure_links(Job& job, size_t bytes) {
+std::vector<MeasuredLink> measure_links(Job& job, size_t bytes) {
   constexpr int kTries = 3;
   Communicator& ranks = job.communicator();
   Stream stream(DeviceType::cpu);
@@ -47,7 +47,7 @@ std::vector<Link> measure_links(Job& job, size_t bytes) {
     }
   }
   const std::vector<uint64_t> all = job.all_gather(nanoseconds);
-  std::vector<Link> links;
+  std::vector<MeasuredLink> links;
   for (size_t i = 0; i < all.size(); ++i) {
     const size_t from = i / job.size(), to = i % job.size();
     const double seconds = static_cast<double>(all[i]) * 1e-9;

@@ -9,7 +9,7 @@
 namespace ladder {
 
 // The bandwidth from one rank to another while nothing else is under way.
-struct Link {
+struct MeasuredLink {
   size_t from = 0, to = 0;
   double bytes_per_second = 0;
 };
@@ -18,6 +18,6 @@ struct Link {
 // direction alone. A try lasts until the receiver's answer of a few bytes is back, and the best of
 // three tries counts. All ranks get all links, ordered by `from`, then `to`. Collective.
 // REQUIRES: the job has connected with a communicator for host memory, and bytes > 0.
-std::vector<Link> measure_links(Job& job, size_t bytes);
+std::vector<MeasuredLink> measure_links(Job& job, size_t bytes);
 
 }  // namespace ladder

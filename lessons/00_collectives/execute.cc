@@ -5,11 +5,11 @@
 namespace ladder {
 namespace {
 
-TensorView elements(const TensorView& vector, Range range) {
+TensorView elements(const TensorView& vector, Elements range) {
   return vector.elements(range.begin, {range.size()});
 }
 
-bool overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
+bool overlap(Elements a, Elements b) { return a.begin < b.end && b.begin < a.end; }
 
 }  // namespace
 

@@ -29,7 +29,7 @@ std::optional<double> expected(Collective collective, size_t num_ranks, size_t n
     for (size_t r = 0; r < num_ranks; ++r) total += first_value(r, i);
     return total;
   };
-  const Range own = part_of(n, num_ranks, rank);
+  const Elements own = part_of(n, num_ranks, rank);
   const bool is_own = i >= own.begin && i < own.end;
   size_t owner = 0;  // the rank whose part has element i
   while (i >= part_of(n, num_ranks, owner).end) ++owner;
@@ -72,7 +72,7 @@ TensorView Bench::run(Way way, const std::vector<Step>& steps, size_t n) {
     execute(ranks, stream_, steps, vector, scratch);
     return vector;
   }
-  const Range own = part_of(n, ranks.size(), ranks.rank());
+  const Elements own = part_of(n, ranks.size(), ranks.rank());
   const TensorView part = vector.elements(own.begin, {own.size()});
   using enum Collective;
   if (collective_ == all_reduce) ranks.all_reduce(stream_, vector, {}).wait(stream_);
@@ -119,7 +119,7 @@ Measurement Bench::measure(Way way, size_t bytes, bool timed) {
   std::vector<Step> steps;
   if (way) steps = make_plan(*way, collective_, job_.size(), n)[job_.rank()];
   float* const values = vector_.view().as<float>();
-  const Range own = part_of(n, job_.size(), job_.rank());
+  const Elements own = part_of(n, job_.size(), job_.rank());
   for (size_t i = 0; i < n; ++i) {
     const bool is_missing =
         collective_ == Collective::all_gather && (i < own.begin || i >= own.end);

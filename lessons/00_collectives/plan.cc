@@ -13,10 +13,10 @@ struct Builder {
   size_t num_ranks, num_elements;
   Plan plan = Plan(num_ranks);
 
-  Range whole() const { return {0, num_elements}; }
+  Elements whole() const { return {0, num_elements}; }
   // Part `index`, counted around the ring: part -1 is the last one.
-  Range part(size_t index) const { return part_of(num_elements, num_ranks, index % num_ranks); }
-  Range parts(size_t first, size_t count) const {
+  Elements part(size_t index) const { return part_of(num_elements, num_ranks, index % num_ranks); }
+  Elements parts(size_t first, size_t count) const {
     return {part(first).begin, part(first + count - 1).end};
   }
 
@@ -27,7 +27,7 @@ struct Builder {
     if (send || receive) plan[rank].push_back({send, receive, adds && receive});
   }
   // Adds a step to both ranks, in which they do nothing but send and receive one message.
-  void message(size_t from, size_t to, Range range, bool adds = false) {
+  void message(size_t from, size_t to, Elements range, bool adds = false) {
     step(from, Step::Transfer{to, range}, {}, false);
     step(to, {}, Step::Transfer{from, range}, adds);
   }
@@ -141,7 +141,7 @@ void halving(Builder& b, Collective collective) {
   for (size_t r = 0; r < n; ++r) {
     const auto exchange = [&](size_t d, bool adds) {
       const size_t peer = r ^ d;
-      const Range own = b.parts(r / d * d, d), others = b.parts(peer / d * d, d);
+      const Elements own = b.parts(r / d * d, d), others = b.parts(peer / d * d, d);
       b.step(r, {{peer, adds ? others : own}}, {{peer, adds ? own : others}}, adds);
     };
     for (size_t d = n / 2; d > 0 && collective != Collective::all_gather; d /= 2) exchange(d, true);

@@ -17,15 +17,15 @@ inline constexpr Algorithm kAlgorithms[] = {Algorithm::naive, Algorithm::ring, A
 std::string_view name_of(Algorithm algorithm);
 
 // Elements [begin, end) of a rank's vector.
-struct Range {
+struct Elements {
   size_t begin = 0, end = 0;
   size_t size() const { return end - begin; }
-  friend bool operator==(const Range&, const Range&) = default;
+  friend bool operator==(const Elements&, const Elements&) = default;
 };
 
 // Part `index` of n elements cut into `count` parts in order. Where count does not divide n, some
 // parts are one element longer than others.
-inline Range part_of(size_t n, size_t count, size_t index) {
+inline Elements part_of(size_t n, size_t count, size_t index) {
   return {n * index / count, n * (index + 1) / count};
 }
 
@@ -33,7 +33,7 @@ inline Range part_of(size_t n, size_t count, size_t index) {
 struct Step {
   struct Transfer {
     size_t peer = 0;
-    Range range;  // the range of this rank's vector; the peer's range has the same length
+    Elements range;  // the range of this rank's vector; the peer's range has the same length
   };
   std::optional<Transfer> send, receive;
   bool adds = false;  // true: adds what it receives to its vector; false: stores it there

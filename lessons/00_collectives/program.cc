@@ -139,21 +139,22 @@ bool measure(Job& job, const CollectiveFlags& flags) {
 
 bool check_network(Job& job, const CollectiveFlags& flags) {
   constexpr size_t kBytes = size_t{4} << 20;
-  const std::vector<Link> links = measure_links(job, kBytes);
+  const std::vector<MeasuredLink> links = measure_links(job, kBytes);
   const std::vector<std::string> names = job.names();
   if (links.empty()) {
     print_on_first(job, "one rank: there is no link to check\n");
     return true;
   }
-  const auto speed = [](const Link& link) {
+  const auto speed = [](const MeasuredLink& link) {
     std::ostringstream text;
     text << std::fixed << std::setprecision(2) << 1e-9 * link.bytes_per_second << " GB/s";
     return text.str();
   };
-  const auto name = [&](const Link& link) {
+  const auto name = [&](const MeasuredLink& link) {
     return concat(names[link.from], " to ", names[link.to]);
   };
-  const auto [slowest, fastest] = std::ranges::minmax_element(links, {}, &Link::bytes_per_second);
+  const auto [slowest, fastest] =
+      std::ranges::minmax_element(links, {}, &MeasuredLink::bytes_per_second);
   print_on_first(job, concat("network: ", links.size(), " links of ", job.size(), " ranks, 4 MiB\n",
                              "  slowest  ", speed(*slowest), "  ", name(*slowest), "\n",
                              "  fastest  ", speed(*fastest), "  ", name(*fastest), "\n"));

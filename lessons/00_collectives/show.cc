@@ -11,7 +11,7 @@ namespace {
 using Vectors = std::vector<std::vector<double>>;
 
 // Writes elements of a vector, as in "[1 2 . .]".
-std::string text_of(const std::vector<double>& vector, Range range) {
+std::string text_of(const std::vector<double>& vector, Elements range) {
   std::string text = "[";
   for (size_t i = range.begin; i < range.end; ++i) {
     if (i > range.begin) text += ' ';
@@ -25,7 +25,7 @@ std::string text_of(const std::vector<double>& vector, Range range) {
 Vectors first_vectors(Collective collective, size_t num_ranks, size_t n) {
   Vectors vectors(num_ranks);
   for (size_t r = 0; r < num_ranks; ++r) {
-    const Range own = part_of(n, num_ranks, r);
+    const Elements own = part_of(n, num_ranks, r);
     for (size_t i = 0; i < n; ++i) {
       const bool is_missing =
           (collective == Collective::broadcast && r > 0) ||

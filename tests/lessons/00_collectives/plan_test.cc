@@ -153,8 +153,8 @@ TEST_CASE("what cannot be planned is refused, with what can") {
 }
 
 TEST_CASE("plans whose ranks wait for ever, or disagree, are found") {
-  const auto send = [](size_t peer, Range range) { return Step{{{peer, range}}, {}, false}; };
-  const auto receive = [](size_t peer, Range range) { return Step{{}, {{peer, range}}, false}; };
+  const auto send = [](size_t peer, Elements range) { return Step{{{peer, range}}, {}, false}; };
+  const auto receive = [](size_t peer, Elements range) { return Step{{}, {{peer, range}}, false}; };
   CHECK(rounds_of({{send(1, {0, 4})}, {receive(0, {0, 4})}}).size() == 1);
   CHECK_THROWS_AS(rounds_of({{send(1, {0, 4})}, {receive(0, {0, 3})}}), Error);
   CHECK_THROWS_AS(rounds_of({{send(1, {0, 4})}, {}}), Error);
