@@ -39,9 +39,9 @@ struct Choice {
   // device-hours are equal, to a part in 10^9; then the quickest comes first, and of equally quick
   // ones the first of the list. Empty: no offer keeps both.
   std::vector<size_t> best;
-  // Of the offers that keep the days alone, the one with the fewest device-hours.
+  // Of the offers that keep the days but not the device-hours, the one with the fewest of them.
   std::optional<size_t> in_time;
-  // Of the offers that keep the device-hours alone, the one with the fewest days.
+  // Of the offers that keep the device-hours but not the days, the one with the fewest days.
   std::optional<size_t> in_budget;
 };
 

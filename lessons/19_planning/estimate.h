@@ -41,15 +41,16 @@ double recomputed_part(const Candidate& candidate, const PlanRequest& request);
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request);
 
 // Simulates a step on a cluster. Where there are many micro-batches it simulates few: a step's time
-// is linear in their number if there are more of them than stages. What one more of them takes is
-// simulated without replicas if they do not communicate then. The result is within 1.5 % of the
+// is linear in their number if there are more of them than stages. If replicas
+// communicate only at the end of a step, one of them alone tells what a further micro-batch takes.
+// The result is within 1.5 % of the
 // whole simulation, or 3 % with uneven stages, which take longest to become regular.
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster);
 
-// Simulates one of the replicas among which the candidate shares the batch, and lets it update only
-// its part of the parameters if the candidate shares that. So this is the step's time if replicas
-// communicated in no time.
+// Simulates one of the replicas among which the candidate shares the batch: the step's time if
+// replicas communicated in no time. With ZeRO only a replica's own part of the parameters is
+// updated.
 StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request,
                           const Cluster& cluster);
 

@@ -15,8 +15,8 @@ struct Plan {
   double seconds = 0;
   double model_utilization = 0;
   MemoryNeed need;
-  double communication = 0;  // the step is so much faster if communication takes no time
-  double bubble = 0;         // (p - 1) / (m + p - 1) of the rest
+  double communication = 0;  // the part of the step that is saved if communication takes no time
+  double bubble = 0;         // (p - 1) / (m + p - 1), of the rest of the step
   double again = 0;          // operations of products that are computed again, as a part of all
 };
 
@@ -41,7 +41,7 @@ std::string family_of(const Candidate& candidate);
 
 // Searches best first. Each candidate has a bound: a time that it is certainly not faster than.
 // The one with the smallest bound is looked at more closely: does it fit, how long does one of its
-// replicas take, and last the whole step. The search ends when the fastest step is faster than all
+// replicas take, and at last how long the whole step takes. The search ends when the fastest step is faster than all
 // bounds and `num_wanted` steps were simulated, or when `seconds` have passed.
 SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
                           double seconds);
