@@ -12,26 +12,19 @@
 #include "common/train/full_tensors.h"
 #include "common/train/inputs.h"
 #include "common/train/progress.h"
-#include "common/train/ranks.h"
 #include "common/train/report.h"
+#include "common/train/simulated_rank.h"
 #include "common/train/trace.h"
 #include "common/train/unit_times.h"
 #include "common/virtual/cluster_times.h"
 #include "common/virtual/lazy_memory.h"
-#include "common/virtual/transport.h"
 
 namespace ladder {
 namespace {
 
 // What is known of one rank.
-struct Rank {
-  Rank(const RunConfig& config, const ProcessGrid& grid_, MemorySource& host_memory)
-      : grid(grid_),
-        device(config.device, "device", config.device_memory, no_memory()),
-        host(DeviceType::cpu, "host", config.host_memory, host_memory) {}
-
-  ProcessGrid grid;
-  Memory device, host;
+struct Rank : SimulatedRank {
+  using SimulatedRank::SimulatedRank;
   TrafficEntries traffic;
   double step_seconds = 0, product_flops = 0;
   std::optional<Trace> trace;
@@ -121,20 +114,12 @@ SimulatedStep VirtualRun::run() {
 
 void VirtualRun::State::run_rank(size_t number) {
   Rank& rank = *ranks[number];
-  Stream stream(config.device);
-  Communicator world(std::make_unique<SimulatedTransport>(engine, rank.grid, config.device));
-  std::optional<GridGroups> groups;
-  if (program.arrange) groups.emplace(world, rank.grid);
-  const RankContext context = {rank.grid, world, groups ? &*groups : nullptr, &no_memory()};
-  const FullTensors full_tensors(rank.host, describe(config.model), config.accumulation(), world);
-  take_step(rank,
-            {.config = config,
-             .corpus = corpus,
-             .device_memory = rank.device,
-             .host_memory = rank.host,
-             .stream = stream,
-             .ranks = &context},
-            world);
+  run_simulated_rank(program, config, corpus, engine, rank,
+                     [&](const TrainerContext& context, Communicator& world) {
+                       const FullTensors full_tensors(rank.host, describe(config.model),
+                                                      config.accumulation(), world);
+                       take_step(rank, context, world);
+                     });
 }
 
 void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,

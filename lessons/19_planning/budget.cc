@@ -63,7 +63,7 @@ Offer offer_of(const Searched& searched, const Gpt2Config& model) {
   const Plan& best = result.plans.front();
   offer.name += concat(", ", full_text(best.candidate));
   offer.step_seconds = best.seconds;
-  offer.tokens_per_step = static_cast<double>(request.global_batch_size * model.sequence_length);
+  offer.tokens_per_step = tokens_per_step(request, model);
   return offer;
 }
 

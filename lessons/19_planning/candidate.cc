@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "common/train/options.h"
+#include "common/train/simulated_rank.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
@@ -179,18 +179,19 @@ size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
   return num_ranks * std::max<size_t>(1, for_each);
 }
 
+std::string default_dtype(const Cluster& cluster) {
+  return cluster.product_flops[static_cast<size_t>(DType::bf16)] > 0 ? "bf16" : "fp32";
+}
+
+double tokens_per_step(const PlanRequest& request, const Gpt2Config& model) {
+  return static_cast<double>(request.global_batch_size * model.sequence_length);
+}
+
 Prepared prepare(const Candidate& candidate, const PlanRequest& request) {
   Prepared prepared{.program = program_of(candidate.lesson), .config = {}};
-  std::vector<std::string> words = {candidate.lesson};
-  std::ranges::copy(virtual_flags(candidate, request), std::back_inserter(words));
-  std::ranges::copy(lesson_flags(candidate, request), std::back_inserter(words));
-  std::vector<const char*> arguments;
-  for (const std::string& word : words) arguments.push_back(word.c_str());
-  const Program& program = prepared.program;
-  Options options(program.lesson, program.is_distributed, program.add_flags);
-  options.parse(static_cast<int>(arguments.size()), arguments.data());
-  prepared.config = options.resolve(program.grid(candidate.num_ranks(), 0));
-  if (program.adjust) program.adjust(prepared.config);
+  std::vector<std::string> flags = virtual_flags(candidate, request);
+  std::ranges::copy(lesson_flags(candidate, request), std::back_inserter(flags));
+  prepared.config = resolve_flags(prepared.program, flags, candidate.num_ranks());
   return prepared;
 }
 

@@ -57,6 +57,11 @@ std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Conf
 
 // Returns the sequences of about half a million tokens, a multiple of the ranks.
 size_t default_batch(size_t num_ranks, const Gpt2Config& model);
+// Returns "bf16" if the cluster's devices have it, else "fp32".
+std::string default_dtype(const Cluster& cluster);
+
+// Returns the tokens of an optimizer step, of all ranks together.
+double tokens_per_step(const PlanRequest& request, const Gpt2Config& model);
 
 // A candidate as its lesson understands it.
 struct Prepared {

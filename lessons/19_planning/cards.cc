@@ -15,8 +15,7 @@ PlanRequest request_for(const Gpt2Preset& preset, const std::string& card, size_
                       .cluster = {},
                       .num_ranks = count};
   request.cluster = read_cluster(request.cluster_name);
-  const bool has_bf16 = request.cluster.product_flops[static_cast<size_t>(DType::bf16)] > 0;
-  request.dtype = has_bf16 ? "bf16" : "fp32";
+  request.dtype = default_dtype(request.cluster);
   request.global_batch_size = default_batch(count, preset.config);
   return request;
 }
@@ -44,8 +43,7 @@ std::string card_text(const std::string& card, size_t count) {
     const SearchResult result = search_plans(request, preset.config, 1, kSeconds);
     if (result.plans.empty()) continue;
     const Plan& best = result.plans.front();
-    const double tokens =
-        number_of(request.global_batch_size) * number_of(preset.config.sequence_length);
+    const double tokens = tokens_per_step(request, preset.config);
     return name + format("%-12s %5s  %-15s %-9s %5zu %9s %6s\n", std::string(preset.name).c_str(),
                          compute_dtype(best.candidate, request).c_str(),
                          best.candidate.lesson.c_str(), best.candidate.recompute.c_str(),

@@ -81,8 +81,7 @@ double bubble_of(const Candidate& candidate, const PlanRequest& request) {
 double products_bound(const Candidate& candidate, const PlanRequest& request,
                       const Gpt2Config& model) {
   const ModelDescription description = describe(model);
-  const double sequences = number_of(request.global_batch_size);
-  const double tokens = sequences * number_of(model.sequence_length);
+  const double tokens = tokens_per_step(request, model);
   double blocks = 0, all = 0;
   for (const Operation& operation : description.operations) {
     all += operation.forward_flops;

@@ -59,7 +59,7 @@ PlanRequest request_of(const PlanFlags& flags) {
   const auto has = [&](DType dtype) {
     return request.cluster.product_flops[static_cast<size_t>(dtype)] > 0;
   };
-  request.dtype = !flags.dtype.empty() ? flags.dtype : has(DType::bf16) ? "bf16" : "fp32";
+  request.dtype = flags.dtype.empty() ? default_dtype(request.cluster) : flags.dtype;
   for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16}) {
     if (name_of(dtype) != request.dtype || has(dtype)) continue;
     throw UserError(concat("--dtype ", request.dtype, ": ", request.cluster.device, " has none"));

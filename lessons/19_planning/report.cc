@@ -133,7 +133,7 @@ std::string commands_text(const Plan& plan, const PlanRequest& request) {
 
 std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
                         double tokens) {
-  const double step = static_cast<double>(request.global_batch_size * model.sequence_length);
+  const double step = tokens_per_step(request, model);
   const Price price = price_of({.name = "",
                                 .num_devices = request.num_ranks,
                                 .step_seconds = plan.seconds,

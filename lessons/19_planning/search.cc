@@ -180,7 +180,7 @@ Plan Search::explained(const Entry& entry, const StepTime& time) const {
   const DType dtype = prepare(entry.candidate, request_).config.dtype;
   const double peak = request_.cluster.product_flops[static_cast<size_t>(dtype)] *
                       request_.cluster.num_peaks(request_.num_ranks);
-  const double tokens = static_cast<double>(request_.global_batch_size * model_.sequence_length);
+  const double tokens = tokens_per_step(request_, model_);
   plan.model_utilization = describe(model_).flops_per_token() * tokens / (peak * time.seconds);
   const StepTime free = simulate_replica(entry.candidate, request_, free_);
   plan.communication = std::max(0.0, 1 - free.seconds / time.seconds);

@@ -17,8 +17,6 @@ namespace ladder {
 // too large or too small for numbers of usual speed.
 class Buffers {
  public:
-  Buffers() = default;
-
   // Begins to count what the calls of a kernel need. Until prepare() arguments have addresses, but
   // no memory.
   void count();

@@ -9,6 +9,11 @@
 
 namespace ladder {
 
+// Returns a copy of so many bytes as the call of a kernel.
+inline KernelCall copy_call(size_t bytes) {
+  return {"copy", DType::fp32, {.bytes_read = number_of(bytes), .bytes_written = number_of(bytes)}};
+}
+
 // Keeps the last call of a kernel instead of running it.
 class Probe final : public Simulation {
  public:
@@ -19,10 +24,7 @@ class Probe final : public Simulation {
   StreamId add_stream(DeviceType) override { return 0; }
   void remove_stream(StreamId) noexcept override {}
   void launch(StreamId, const KernelCall& call) override { seen = call; }
-  void copy(StreamId, DeviceType, DeviceType, size_t bytes) override {
-    seen = {
-        "copy", DType::fp32, {.bytes_read = number_of(bytes), .bytes_written = number_of(bytes)}};
-  }
+  void copy(StreamId, DeviceType, DeviceType, size_t bytes) override { seen = copy_call(bytes); }
   void synchronize(StreamId) override {}
   void synchronize_mark(MarkId) override {}
   MarkId record(StreamId) override { return kNoMark; }
