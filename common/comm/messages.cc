@@ -51,8 +51,10 @@ std::string describe(size_t bytes, const MessageLabel& label) {
 // looks.) At first it does nothing, because most messages arrive soon. Then it yields to other
 // threads. After 1 ms, which is longer than copying a piece takes, it is waiting for a rank that
 // still computes, and that may last. Perhaps it waits in the background: if it went on yielding, it
-// would take every second time slice from the thread that computes here. So it sleeps for 50 us at
-// a time, which makes a wait of more than 1 ms hardly longer.
+// would take every second time slice from the thread that computes here. So it sleeps, at first for
+// 50 us at a time. A thread that wakes so often also slows down the one that computes, and several
+// may wait for a second. So the longer it has waited the longer it sleeps: for a 32nd of that time,
+// but at most 1 ms.
 class Patience {
  public:
   // Returns the seconds since the first rounds.
@@ -65,7 +67,8 @@ class Patience {
     if (waited < kYieldSeconds) {
       sched_yield();
     } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::this_thread::sleep_for(
+          std::chrono::duration<double>(std::clamp(waited / 32, 50e-6, 1e-3)));
     }
     return waited;
   }

@@ -89,6 +89,7 @@ void Layout::add_unit(const UnitSpec& spec) {
   Unit unit;
   unit.name = spec.name;
   unit.offset = units_.empty() ? 0 : num_elements();
+  unit.shard_offset = units_.empty() ? 0 : num_shard_elements();
   unit.num_experts = spec.num_experts;
   if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
   const size_t num_held = spec.parameters.size() / unit.expert_size;
@@ -103,6 +104,7 @@ void Layout::add_unit(const UnitSpec& spec) {
     unit.parameters.push_back(std::move(held));
   }
   unit.padded_elements = round_up(room, world_size_ * kCacheLineElements);
+  unit.num_shards = world_size_ / unit.expert_size;
   units_.push_back(std::move(unit));
 }
 
@@ -135,6 +137,11 @@ std::vector<size_t> Layout::shared_units() const {
     if (units_[unit].is_shared) shared.push_back(unit);
   }
   return shared;
+}
+
+size_t Layout::num_shard_elements() const {
+  const Unit& last = units_.back();
+  return last.shard_offset + last.padded_elements / last.num_shards;
 }
 
 size_t Layout::num_parameters() const {

@@ -39,6 +39,8 @@ class Layout {
   std::vector<size_t> shared_units() const;
   // Returns the elements of the flat buffer, padding included.
   size_t num_elements() const { return units_.back().offset + units_.back().padded_elements; }
+  // Returns the elements of a buffer that has only one rank's shards.
+  size_t num_shard_elements() const;
   size_t num_parameters() const;  // elements without padding
   // Returns true if the buffer has all units, and false if it has only one rank's shards.
   bool covers(ConstTensorView buffer) const { return buffer.num_elements() == num_elements(); }
@@ -98,19 +100,19 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {layout.unit(unit), unit_in_flat(layout, unit, flat)};
 }
 
-// Rank r of N owns the r-th N-th of every unit, padding included: its shard. Its shards lie in a
-// flat buffer, each at shard_begin(), or in a buffer of num_elements() / N elements that has only
-// the shards of this rank, unit by unit. Of a unit with other experts on E consecutive ranks
-// (Unit::expert_size) rank r owns the (r / E)-th of N / E shards. Such units lie in flat buffers
-// only.
+// The S ranks of a unit's shard group (Unit::num_shards) own an S-th of the unit each, padding
+// included: its shards, in the order of the ranks. Most units have one on each of N ranks. If only
+// every E-th rank is in the group, rank r owns shard r / E of N / E. A rank's shards lie in a flat
+// buffer, each at shard_begin(), or in a buffer of num_shard_elements() elements that has only
+// these, unit by unit.
 
 // Returns the elements of one rank's shard of the unit.
 inline size_t shard_elements(const Layout& layout, size_t unit) {
-  return layout.unit(unit).padded_elements / layout.world_size() * layout.unit(unit).expert_size;
+  return layout.unit(unit).padded_elements / layout.unit(unit).num_shards;
 }
 // Returns the element of the flat buffer at which the shard begins.
 inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank) {
-  const size_t shard = rank / layout.unit(unit).expert_size;
+  const size_t shard = rank / (layout.world_size() / layout.unit(unit).num_shards);
   return layout.unit(unit).offset + shard * shard_elements(layout, unit);
 }
 // Returns the shard in a flat buffer.
@@ -121,7 +123,7 @@ View shard_in_flat(const Layout& layout, size_t unit, size_t rank, View flat) {
 // Returns the shard in a buffer that has only one rank's shards.
 template <class View>
 View shard_in_shards(const Layout& layout, size_t unit, View shards) {
-  return shards.rows(layout.unit(unit).offset / layout.world_size(), shard_elements(layout, unit));
+  return shards.rows(layout.unit(unit).shard_offset, shard_elements(layout, unit));
 }
 // Returns the shard in a buffer that may be either; its size tells which.
 template <class View>

@@ -76,6 +76,10 @@ struct Unit {
   size_t offset = 0;                  // the element of the flat buffer at which it begins
   size_t num_elements = 0;            // the elements of its parameters
   size_t padded_elements = 0;         // the elements that it takes in the flat buffer
+  // The ranks that hold the same elements of the unit are its shard group. It has `num_shards`
+  // ranks, each of which owns one shard. In a buffer of one rank's shards the unit's begins at
+  // element `shard_offset`.
+  size_t num_shards = 1, shard_offset = 0;
   // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
   // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
   bool is_shared = false, is_copy = false;

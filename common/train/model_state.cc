@@ -12,7 +12,7 @@ namespace ladder {
 namespace {
 
 size_t elements_of(const Layout& layout, const ModelState::Place& place) {
-  return place.is_sharded ? layout.num_elements() / layout.world_size() : layout.num_elements();
+  return place.is_sharded ? layout.num_shard_elements() : layout.num_elements();
 }
 
 Memory& arena_of(const TrainerContext& context, const ModelState::Place& place) {

@@ -4,8 +4,8 @@
 
 #include "common/train/replicas.h"
 #include "common/train/report.h"
-#include "common/train/validators.h"
 #include "kernels/elementwise.h"
+#include "lessons/03_zero1/shards.h"
 
 namespace ladder {
 namespace {
@@ -42,6 +42,37 @@ std::vector<Bucket> buckets_of(const Layout& layout, DType dtype, size_t bucket_
   return cut;
 }
 
+// Returns what the ranks that hold the same of some units communicate in a step: of those with
+// experts on other ranks, or of the rest.
+TrafficEntries sync_traffic(const ZeroFlags& flags, const Layout& layout, const RunConfig& config,
+                            bool of_divided) {
+  const Axis axis = of_divided ? Axis::expert_data : Axis::data;
+  size_t num_units = 0, elements = 0;
+  for (const Unit& unit : layout.units()) {
+    if (is_divided(unit) != of_divided) continue;
+    ++num_units;
+    elements += unit.padded_elements;
+  }
+  const size_t reduced = elements * size_of(config.accumulation());
+  if (flags.stage == 1) {
+    return {{{Purpose::gradient, Collective::reduce_scatter, axis}, {num_units, reduced}},
+            {{Purpose::parameter, Collective::all_gather, axis},
+             {num_units, elements * size_of(config.dtype)}}};
+  }
+  const size_t num_buckets =
+      buckets_of(layout, config.accumulation(), flags.bucket_bytes, of_divided).size();
+  return {{{Purpose::gradient, Collective::all_reduce, axis}, {num_buckets, reduced}}};
+}
+
+std::unique_ptr<GradientSync> make_sync(const ZeroFlags& flags, ModelState& state,
+                                        Communicator& ranks, bool of_divided) {
+  if (flags.stage == 1) return std::make_unique<ShardSync>(state, ranks);
+  return std::make_unique<BucketSync>(
+      state, ranks,
+      buckets_of(state.layout(), state.gradients.dtype(), flags.bucket_bytes, of_divided),
+      BucketSync::Options{});
+}
+
 RoutingSizes sizes_of(const RunConfig& config) {
   const ExpertsConfig& experts = config.model.experts;
   return {config.micro_batch_size, config.model.sequence_length, experts.per_token,
@@ -60,10 +91,7 @@ ExpertLayer::Options layer_options(const TrainerContext& context, const ExpertFl
 
 void ExpertParallelTrainer::Flags::add_to(CLI::App& app) {
   experts.add_to(app);
-  app.add_option("--bucket-bytes", bucket_bytes,
-                 "Gradients are reduced in buckets of at least this size, such as 25MiB [25MiB]")
-      ->transform(byte_size())
-      ->group("Data parallel");
+  zero.add_to(app, "Data parallel");
 }
 
 ProcessGrid ExpertParallelTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
@@ -77,13 +105,7 @@ TrafficEntries ExpertParallelTrainer::traffic(const RunConfig& config, const Pro
   const Layout layout(config.model, grid.data_size, part_of(grid));
   TrafficEntries entries;
   for (bool of_divided : {false, true}) {
-    const Axis axis = of_divided ? Axis::expert_data : Axis::data;
-    Traffic& traffic = entries[{Purpose::gradient, Collective::all_reduce, axis}];
-    for (const Bucket& bucket :
-         buckets_of(layout, config.accumulation(), flags.bucket_bytes, of_divided)) {
-      traffic +=
-          {.calls = 1, .payload_bytes = bucket.num_elements * size_of(config.accumulation())};
-    }
+    entries.merge(sync_traffic(flags.zero, layout, config, of_divided));
   }
   const size_t times =
       layout.count(OperationKind::experts) * config.num_micro_batches(grid.data_size);
@@ -130,23 +152,20 @@ ExpertParallelTrainer::ExpertParallelTrainer(const TrainerContext& context, cons
     : context_(context),
       ranks_(context.ranks->on(Axis::data)),
       layout_(context.config.model, ranks_.size(), part_of(context.ranks->grid)),
-      state_(context, layout_, ranks_.rank(), {.gradients = {.source = context.ranks->registered}}),
+      state_(context, layout_, ranks_.rank(), zero_places(flags.zero, context.ranks->registered)),
       experts_(context.device_memory, context.host_memory, layout_, context.config.dtype,
                context.config.micro_batch_size, context.config.model.sequence_length,
                layer_options(context, flags.experts)),
       model_(context, layout_, state_.parameters, state_.gradients, {.mixture = &experts_}),
       share_(context.config, ranks_),
-      shared_sync_(state_, ranks_,
-                   buckets_of(layout_, context.config.accumulation(), flags.bucket_bytes, false),
-                   {}),
-      expert_sync_(state_, context.ranks->on(Axis::expert_data),
-                   buckets_of(layout_, context.config.accumulation(), flags.bucket_bytes, true),
-                   {}) {}
+      in_shards_(flags.zero.stage == 1),
+      shared_sync_(make_sync(flags.zero, state_, ranks_, false)),
+      expert_sync_(make_sync(flags.zero, state_, context.ranks->on(Axis::expert_data), true)) {}
 
 Hooks ExpertParallelTrainer::sync_hooks() {
   Hooks hooks;
-  hooks.done = [this, shared = shared_sync_.hooks(),
-                experts = expert_sync_.hooks()](const Use& use) {
+  hooks.done = [this, shared = shared_sync_->hooks(),
+                experts = expert_sync_->hooks()](const Use& use) {
     (is_divided(layout_.unit(use.unit)) ? experts : shared).done(use);
   };
   return hooks;
@@ -164,13 +183,24 @@ StepResult ExpertParallelTrainer::step() {
     model_.classify(1 / num_tokens);
     model_.backward(share_.is_last(first) ? sync_hooks() : Hooks());
   }
-  shared_sync_.wait();
-  expert_sync_.wait();
+  shared_sync_->wait();
+  expert_sync_->wait();
   const double loss = sum_over(ranks_, model_.total_loss()) / num_tokens;
   const double norm = std::sqrt(sum_over(ranks_, state_.squared_norm()));
   const AdamWStep step = state_.optimizer.next_step(norm);
-  state_.update(step);
+  update(step);
   return {loss, norm, step.learning_rate};
+}
+
+void ExpertParallelTrainer::update(const AdamWStep& step) {
+  if (!in_shards_) return state_.update(step);
+  std::vector<Work> gathers;
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const Axis axis = is_divided(layout_.unit(unit)) ? Axis::expert_data : Axis::data;
+    state_.update(step, unit);
+    gathers.push_back(gather_unit(state_, context_.ranks->on(axis), unit));
+  }
+  for (Work& gather : gathers) gather.wait(context_.stream);
 }
 
 void ExpertParallelTrainer::check_replicas() {

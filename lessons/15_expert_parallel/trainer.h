@@ -6,6 +6,7 @@
 #include "common/train/sample.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
+#include "lessons/03_zero1/zero_flags.h"
 #include "lessons/15_expert_parallel/expert_flags.h"
 #include "lessons/15_expert_parallel/expert_layer.h"
 
@@ -13,7 +14,9 @@ namespace ladder {
 
 // ExpertParallelTrainer is data parallel, as lesson 02, for everything but experts: all ranks sum
 // those gradients. Of the experts a rank holds a part, which gets tokens of all ranks of its
-// expert-parallel group. Only the ranks with the same part sum its gradients.
+// expert-parallel group. Only the ranks with the same part sum its gradients. At ZeRO stage 1 the
+// moments are sharded among the ranks that sum the gradients: those of experts in another shard
+// group than the rest.
 class ExpertParallelTrainer {
  public:
   static constexpr LessonInfo kLesson = {"15_expert_parallel",
@@ -23,7 +26,7 @@ class ExpertParallelTrainer {
 
   struct Flags {
     ExpertFlags experts = {};
-    size_t bucket_bytes = size_t{25} << 20;
+    ZeroFlags zero = {};
     void add_to(CLI::App& app);
   };
 
@@ -50,6 +53,8 @@ class ExpertParallelTrainer {
  private:
   // Returns hooks that give each sum of gradients the units that it sums.
   Hooks sync_hooks();
+  // Updates the parameters. At ZeRO stage 1 each unit's shards are gathered from its shard group.
+  void update(const AdamWStep& step);
 
   TrainerContext context_;
   Communicator& ranks_;
@@ -58,7 +63,8 @@ class ExpertParallelTrainer {
   ExpertLayer experts_;
   ModelRunner model_;
   DataParallel share_;
-  BucketSync shared_sync_, expert_sync_;  // of what all ranks hold, and of the experts
+  bool in_shards_;
+  std::unique_ptr<GradientSync> shared_sync_, expert_sync_;  // of what all ranks hold, of experts
 };
 
 }  // namespace ladder

@@ -26,7 +26,16 @@ struct Contestant {
   std::vector<double> ms, ratios;
 };
 
-void measure(RankBenchmark& ground, const std::vector<std::string>& names) {
+// Returns the schedule's flags. Any name that is not an order's is "auto".
+ScheduleFlags flags_of(const std::string& name, const std::vector<double>& times) {
+  ScheduleFlags flags = {.times = times};
+  const auto order = std::ranges::find(kOrders, name, [](Order o) { return name_of(o); });
+  flags.order = order == std::end(kOrders) ? std::optional<Order>() : *order;
+  return flags;
+}
+
+void measure(RankBenchmark& ground, const std::vector<std::string>& names,
+             const std::vector<double>& times) {
   RunConfig config = ground.config();
   config.micro_batch_size = 1;
   const TrainerContext base = ground.context();
@@ -40,11 +49,9 @@ void measure(RankBenchmark& ground, const std::vector<std::string>& names) {
   before.state().initialize();
   std::vector<double> before_ms;
   std::vector<Contestant> contestants;
-  for (Order order : kOrders) {
-    const std::string name(name_of(order));
-    if (std::ranges::find(names, name) == names.end()) continue;
-    const ScheduleFlags flags = {.order = order};
-    contestants.push_back({name, std::make_unique<ScheduleTrainer>(context, flags), {}, {}});
+  for (const std::string& name : names) {
+    contestants.push_back(
+        {name, std::make_unique<ScheduleTrainer>(context, flags_of(name, times)), {}, {}});
     contestants.back().trainer->state().initialize();
   }
   for (size_t round = 0; round <= ground.options().rounds; ++round) {
@@ -74,12 +81,18 @@ void measure(RankBenchmark& ground, const std::vector<std::string>& names) {
 
 int main(int argc, char** argv) {
   std::vector<std::string> names = {"1f1b", "interleaved", "zb-h1", "zb-v"};
+  std::vector<double> times;
   return ladder::run_rank_benchmark(
       argc, argv, "Lesson 16's schedules against lesson 08's",
       [&](CLI::App& app) {
         app.add_option("--schedules", names,
                        "Those that are compared [1f1b,interleaved,zb-h1,zb-v]")
-            ->delimiter(',');
+            ->delimiter(',')
+            ->check(
+                CLI::IsMember({"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "auto"}));
+        app.add_option("--times", times, "For auto: as --times of the lesson")
+            ->delimiter(',')
+            ->expected(5);
       },
-      [&](ladder::RankBenchmark& ground) { ladder::measure(ground, names); });
+      [&](ladder::RankBenchmark& ground) { ladder::measure(ground, names, times); });
 }

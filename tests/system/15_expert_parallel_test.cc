@@ -44,7 +44,11 @@ TEST_CASE("15: it trains, as predicted, and says how the routers divide the toke
   }
 }
 
-TEST_CASE("15: a checkpoint goes on with other ranks and another expert-parallel size") {
+TEST_CASE("15: a checkpoint goes on with other ranks, expert-parallel size and ZeRO stage") {
+  const auto [stage, other_stage, other_size] =
+      GENERATE(table<const char*, const char*, const char*>(
+          {{"0", "1", "2"}, {"1", "0", "4"}, {"1", "1", "1"}}));
+  CAPTURE(stage, other_stage, other_size);
   const Scratch folder;
   const ProcessOptions options = {.folder = folder.path()};
   const Flags all = {"--steps", "4", "--checkpoint", "kept"};
@@ -55,9 +59,13 @@ TEST_CASE("15: a checkpoint goes on with other ranks and another expert-parallel
     return result.out;
   };
   const std::string whole = run(2, {"--steps", "4", "--expert-parallel-size", "1"});
-  run(2, Flags{"--expert-parallel-size", "2", "--checkpoint-every", "2", "--keep", "2"} + all);
+  run(2, Flags{"--expert-parallel-size", "2", "--checkpoint-every", "2", "--keep", "2",
+               "--zero-stage", stage} +
+             all);
   std::filesystem::remove_all(folder.path() / "kept" / "step_00000004");
-  const std::string resumed = run(4, Flags{"--expert-parallel-size", "4", "--resume"} + all);
+  const std::string resumed =
+      run(4, Flags{"--expert-parallel-size", other_size, "--resume", "--zero-stage", other_stage} +
+                 all);
   const std::string line = whole.substr(whole.find("step 4/4"), 22);
   CHECK_THAT(resumed, Contains(line) && !Contains("step 2/4"));
   // A model without experts, or with others, is another model.
@@ -77,6 +85,7 @@ TEST_CASE("15: flags that cannot be") {
   refused(2, {"--expert-parallel-size", "3"}, "--expert-parallel-size 3 does not divide 2 ranks");
   refused(2, {"--experts", "5", "--expert-parallel-size", "2"}, "does not divide --experts 5");
   refused(1, {"--experts", "2", "--experts-per-token", "3"}, "there are only --experts 2");
+  refused(2, {"--zero-stage", "2"}, "--zero-stage");
   refused(1, {"--moe-every", "3"}, "the model has only 2 blocks");
   refused(1, {"--recompute", "block"}, "--recompute: not in this lesson");
   refused(1, {"--offload-activations"}, "--offload-activations: not in this lesson");

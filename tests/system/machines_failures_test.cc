@@ -113,6 +113,7 @@ TEST_CASE("machines: a node is cut off, and those that wait for it say so") {
   if (!clusters_are_possible()) return;
   const Cluster cluster(2);
   const ProcessResult result = broken_run(cluster, milliseconds(0), [&] { cluster.cut("node2"); });
+  CAPTURE(result.out, result.err);
   CHECK(std::regex_search(result.err, std::regex("^error: rank [01] on node1: .*after 2 s nothing "
                                                  "has come from .*rank [23] on node2")));
   CHECK_THAT(result.err, Contains("error: host node2 no longer answers"));

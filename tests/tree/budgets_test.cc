@@ -26,8 +26,9 @@ constexpr size_t kCompressionLessonLines = 850;
 constexpr size_t kThreeDLessonLines = 430;
 // It has three parts: who has which tokens, the ring, and Ulysses.
 constexpr size_t kContextLessonLines = 880;
-// It has a router with drops, what moves tokens both ways, and two kinds of groups.
-constexpr size_t kExpertLessonLines = 900;
+// It has a router with drops, what moves tokens both ways, and two kinds of groups that sum
+// gradients and share the optimizer's state.
+constexpr size_t kExpertLessonLines = 935;
 // No trainer: it describes layouts, bounds and simulates them, searches, explains and chooses.
 constexpr size_t kPlanningLessonLines = 1750;
 constexpr size_t kHeaderLines = 150;

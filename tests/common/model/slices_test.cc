@@ -30,7 +30,7 @@ void count(Counts& counts, const std::vector<Slice>& slices) {
 
 // A buffer of no memory: nobody looks into it.
 TensorView buffer_of(const Layout& layout, bool is_sharded) {
-  const size_t elements = layout.num_elements() / (is_sharded ? layout.world_size() : 1);
+  const size_t elements = is_sharded ? layout.num_shard_elements() : layout.num_elements();
   return TensorView(no_memory().allocate(elements * 8), DType::fp64, DeviceType::cpu, {elements});
 }
 
@@ -123,6 +123,7 @@ TEST_CASE("experts: every element has one owner among the ranks that hold it") {
   CHECK(model.num_parameters() - model.num_active_parameters() == 3 * (8 * 16 + 5 * 4));
 
   constexpr size_t kRanks = 4, kExpertSize = 2;
+  const bool is_sharded = GENERATE(false, true);
   std::map<std::string, std::vector<int>> owners;
   for (const UnitSpec& unit : model.units) {
     for (const ParameterSpec& p : unit.parameters) owners[p.name].resize(p.shape.num_elements());
@@ -130,9 +131,12 @@ TEST_CASE("experts: every element has one owner among the ranks that hold it") {
   for (size_t rank = 0; rank < kRanks; ++rank) {
     const Layout layout(model, kRanks,
                         {.expert_rank = rank % kExpertSize, .expert_size = kExpertSize});
-    std::vector<float> numbers(layout.num_elements());
-    const TensorView buffer(numbers.data(), DType::fp32, DeviceType::cpu, {numbers.size()});
+    const TensorView buffer = buffer_of(layout, is_sharded);
     const auto expert = std::ranges::find(layout.units(), "h.1.experts", &Unit::name);
+    // Two ranks share a unit with experts, and all four any other.
+    CHECK(expert->num_shards == 2);
+    CHECK(layout.num_shard_elements() ==
+          (layout.num_elements() - expert->padded_elements) / 4 + expert->padded_elements / 2);
     CHECK(expert->parameters.size() == 2 * 4);
     CHECK(expert->parameters[0].name ==
           (rank % 2 == 0 ? "h.1.experts.0.c_fc.weight" : "h.1.experts.2.c_fc.weight"));

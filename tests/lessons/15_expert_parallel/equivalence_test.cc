@@ -28,7 +28,7 @@ Experts::Flags flags_with(size_t chosen, double capacity_factor, size_t parallel
                       .capacity_factor = capacity_factor,
                       .balance_loss = 0.1,
                       .z_loss = 0.01},
-          .bucket_bytes = 20000};
+          .zero = {.bucket_bytes = 20000}};
 }
 
 // One rank, one micro-batch: it exchanges nothing.
@@ -58,6 +58,65 @@ TEST_CASE("every expert-parallel size, with drops and without: what one rank com
       require_none(differences(expected, record, bounds_for(DType::fp64), config.optimizer));
     }
   }
+}
+
+TEST_CASE("ZeRO-1 with two shard groups: what one rank computes, in every layout") {
+  const double capacity_factor = GENERATE(0.0, 1.0);
+  const Record expected = record_alone(flags_with(2, capacity_factor));
+  for (size_t ranks : {1, 2, 4}) {
+    for (size_t parallel_size : {1, 2, 4}) {
+      if (ranks % parallel_size != 0) continue;
+      Groups groups(ranks);
+      Experts::Flags flags = flags_with(2, capacity_factor, parallel_size);
+      flags.zero.stage = 1;
+      const RunConfig config = config_for(DType::fp64, 3, flags);
+      INFO("capacity " << capacity_factor << ", " << ranks << " ranks, " << parallel_size
+                       << " share the experts");
+      const Record record = require_predicted<Experts>(config, groups, flags);
+      if (groups.group->rank() != 0) continue;
+      require_none(differences(expected, record, bounds_for(DType::fp64), config.optimizer));
+    }
+  }
+}
+
+TEST_CASE("ZeRO-1: moments and bytes of both shard groups by the formulas of the README") {
+  constexpr size_t kRanks = 4, kExperts = 8, kBlocks = 2, C = 32, T = 16, V = 256, kFp32 = 4;
+  const size_t size = GENERATE(1, 2, 4);
+  const DType dtype = GENERATE(DType::fp32, DType::bf16);
+  CAPTURE(size, dtype);
+  Experts::Flags flags = flags_with(2, 0, size);
+  flags.zero.stage = 1;
+  const Prediction with =
+      predict<Experts>(config_for(dtype, 3, flags), Experts::arrange(flags, kRanks, 0), flags);
+  const auto padded = [](size_t n) { return (n + 16 * kRanks - 1) / (16 * kRanks) * 16 * kRanks; };
+  const size_t attention = 4 * C * C + 8 * C, router = C * kExperts;
+  const size_t shared = padded(V * C) + padded(T * C) +
+                        kBlocks * (padded(attention) + padded(router)) + padded(2 * C);
+  const size_t experts = kBlocks * padded(kExperts / size * (8 * C * C + 5 * C));
+  // Two moments of each parameter, and in bf16 the master copy.
+  const size_t numbers = dtype == DType::bf16 ? 3 : 2;
+  CHECK(with.device[Category::optimizer] ==
+        numbers * kFp32 * (shared / kRanks + experts / (kRanks / size)));
+  CHECK(with.device[Category::gradients] == kFp32 * (shared + experts));
+
+  const auto check_bytes = [&](Axis axis, size_t calls, size_t elements) {
+    const auto expect = [&](Purpose purpose, Collective collective, size_t bytes) {
+      const auto found = with.step.find({purpose, collective, axis});
+      REQUIRE((found != with.step.end()) == (calls > 0));
+      if (calls == 0) return;
+      CHECK(found->second.calls == calls);
+      CHECK(found->second.payload_bytes == bytes);
+    };
+    INFO(name_of(axis));
+    expect(Purpose::gradient, Collective::reduce_scatter, kFp32 * elements);
+    expect(Purpose::parameter, Collective::all_gather, size_of(dtype) * elements);
+  };
+  // Units: two embeddings, the last layernorm, and of each block attention, router and experts.
+  const bool one_group = size == 1;
+  check_bytes(Axis::data, 3 + (one_group ? 3 : 2) * kBlocks, shared + (one_group ? experts : 0));
+  // With one rank in each group of experts nobody has anything to add.
+  const bool sums_experts = size > 1 && size < kRanks;
+  check_bytes(Axis::expert_data, sums_experts ? kBlocks : 0, experts);
 }
 
 TEST_CASE("who is dropped does not depend on ranks or micro-batches") {
