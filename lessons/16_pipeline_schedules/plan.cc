@@ -19,6 +19,16 @@ void set_order(ScheduleFlags& flags, const std::string& name) {
   }
 }
 
+// Returns how many blocks the part with the fewest has, among the parts that have any.
+size_t fewest_blocks(const ModelDescription& model, const std::vector<ModelPart>& parts) {
+  size_t fewest = ~size_t{0};
+  for (const ModelPart& part : parts) {
+    const size_t blocks = Layout(model, 1, part).count(OperationKind::block);
+    if (blocks > 0) fewest = std::min(fewest, blocks);
+  }
+  return fewest;
+}
+
 std::vector<ModelPart> cut_parts(const RunConfig& config, const ChunkPlacement& at,
                                  const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
@@ -33,9 +43,7 @@ std::vector<ModelPart> cut_parts(const RunConfig& config, const ChunkPlacement& 
   std::vector<ModelPart> parts = flags.stage_layers.empty()
                                      ? cut_evenly(model, at.num_parts())
                                      : cut_at_layers(model, flags.stage_layers, at.num_parts());
-  for (const ModelPart& part : parts) {
-    check_recompute(config.recompute, Layout(model, 1, part).count(OperationKind::block));
-  }
+  check_recompute(config.recompute, fewest_blocks(model, parts));
   return parts;
 }
 
@@ -155,19 +163,23 @@ Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacem
   return found;
 }
 
-// Tries one chunk on a stage, and two, looped and in a V, and takes the fastest list. With --chunks
-// it tries so many only.
+// Returns what the flags say, or one, and two if each has enough blocks for --recompute every-K.
+std::vector<size_t> chunks_to_try(const RunConfig& config, const ScheduleFlags& flags, size_t p) {
+  if (flags.chunks > 0) return {flags.chunks};
+  if (!flags.stage_layers.empty()) return {std::max<size_t>(flags.stage_layers.size() / p, 1)};
+  const ModelDescription model = describe(config.model);
+  if (2 * p > most_stages(model)) return {1};
+  const size_t blocks = fewest_blocks(model, cut_evenly(model, 2 * p));
+  return blocks < config.recompute.group_size ? std::vector<size_t>{1} : std::vector<size_t>{1, 2};
+}
+
+// Tries these chunks, looped and in a V, and takes the fastest list.
 ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
                     const StageBytes& bytes) {
-  const size_t p = grid.pipeline_size, most = most_stages(describe(config.model)) / p;
+  const size_t p = grid.pipeline_size;
   std::optional<Found> best;
   size_t least = ~size_t{0};
-  for (size_t chunks : flags.chunks == 0 ? std::vector<size_t>{1, 2} : std::vector{flags.chunks}) {
-    if (flags.chunks == 0 &&
-        (chunks > std::max<size_t>(most, 1) ||
-         (!flags.stage_layers.empty() && flags.stage_layers.size() != p * chunks))) {
-      continue;
-    }
+  for (size_t chunks : chunks_to_try(config, flags, p)) {
     for (bool is_v : {false, true}) {
       if (is_v && chunks == 1) continue;
       Found found = search(config, grid, {p, chunks, is_v}, flags, bytes);

@@ -44,6 +44,17 @@ TEST_CASE("16: schedules that cannot be") {
   }
 }
 
+TEST_CASE("16: auto passes over chunks with too few blocks for --recompute") {
+  const Flags run = {
+      lesson_path(kProgram), "--model", "nano",        "--layers", "4", "--steps", "1",
+      "--schedule",          "auto",    "--recompute", "every-2"};
+  const ProcessResult result = run_ranks(2, run);
+  CAPTURE(result.out, result.err);
+  CHECK(result.status == 0);
+  check_refused(2, run + Flags{"--chunks", "2"}, {"--recompute every-2", "every-1"});
+  check_refused(2, run + Flags{"--stage-layers", "1,1,1,1"}, {"--recompute every-2", "every-1"});
+}
+
 TEST_CASE("16: auto keeps to the memory, and says how little is too little") {
   const Flags run = {lesson_path(kProgram),
                      "--model",
