@@ -20,21 +20,24 @@ View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
 
-// Computes workspace.narrow, the gradient with respect to ln_2, from that with respect to `out`.
-void mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
-                  const BlockActivations& a, const ConstUnitView& w,
-                  const BlockWorkspace& workspace, const TensorParallel& tensor) {
+// Returns the gradient with respect to ln_2. It is computed from that with respect to `out`.
+ConstTensorView mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
+                             const BlockActivations& a, const ConstUnitView& w,
+                             const BlockWorkspace& workspace, const TensorParallel& tensor) {
   const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
-  matmul_gelu_backward(stream, wide, d_out, w[P::mlp_proj_weight], a[A::fc]);
+  const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
+    matmul_gelu_backward(stream, chunk.of(wide), d_rows, w[P::mlp_proj_weight], chunk.of(a[A::fc]));
+  };
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room, multiply);
   linear_backward_weight(stream, g[P::mlp_proj_weight], {}, d_out, a[A::gelu]);
   bias_backward(stream, g[P::mlp_proj_bias], d_residual);
   TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_2], room);
   linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
-  Work sum = tensor.enter_backward(stream, narrow);
+  TensorParallel::Coming d_normed = tensor.enter_backward(stream, narrow);
   normed.work.wait(stream);
   linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, normed.rows);
-  sum.wait(stream);
+  d_normed.work.wait(stream);
+  return d_normed.rows;
 }
 
 }  // namespace
@@ -51,16 +54,21 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
                       a[A::ln_1_rstd], in, w[P::ln_1_weight], w[P::ln_1_bias]);
   }
   if (steps[S::qkv]) {
-    linear_forward(stream, a[A::qkv], tensor.enter(stream, a[A::ln_1], workspace.narrow),
-                   w[P::attn_weight], w[P::attn_bias]);
+    const auto multiply = [&](const RowChunk& chunk, ConstTensorView rows) {
+      linear_forward(stream, chunk.of(a[A::qkv]), rows, w[P::attn_weight], w[P::attn_bias]);
+    };
+    tensor.enter(stream, a[A::ln_1], workspace.narrow, multiply);
   }
   if (steps[S::attention]) {
     context.forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
                     by_sequence(a[A::qkv], logsumexp));
   }
   if (steps[S::middle]) {
-    linear_forward(stream, partial, a[A::attention], w[P::attn_proj_weight]);
-    add_residual(stream, a[A::middle], in, tensor.leave(stream, partial), w[P::attn_proj_bias]);
+    const auto multiply = [&](const RowChunk& chunk) {
+      linear_forward(stream, chunk.of(partial), chunk.of(a[A::attention]), w[P::attn_proj_weight]);
+    };
+    const ConstTensorView sum = tensor.leave(stream, partial, multiply);
+    add_residual(stream, a[A::middle], in, sum, w[P::attn_proj_bias]);
   }
 
   if (steps[S::ln_2]) {
@@ -68,19 +76,21 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
                       a[A::ln_2_rstd], a[A::middle], w[P::ln_2_weight], w[P::ln_2_bias]);
   }
   if (steps[S::fc]) {
-    const ConstTensorView normed = tensor.enter(stream, a[A::ln_2], workspace.narrow);
-    if (steps[S::gelu]) {
-      matmul_bias_gelu(stream, a[A::gelu], a[A::fc], normed, w[P::fc_weight], w[P::fc_bias]);
-    } else {
-      linear_forward(stream, a[A::fc], normed, w[P::fc_weight], w[P::fc_bias]);
-    }
+    const auto multiply = [&](const RowChunk& chunk, ConstTensorView rows) {
+      const TensorView fc = chunk.of(a[A::fc]);
+      if (!steps[S::gelu]) return linear_forward(stream, fc, rows, w[P::fc_weight], w[P::fc_bias]);
+      matmul_bias_gelu(stream, chunk.of(a[A::gelu]), fc, rows, w[P::fc_weight], w[P::fc_bias]);
+    };
+    tensor.enter(stream, a[A::ln_2], workspace.narrow, multiply);
   } else if (steps[S::gelu]) {
     gelu_forward(stream, a[A::gelu], a[A::fc]);
   }
   if (steps[S::out]) {
-    linear_forward(stream, partial, a[A::gelu], w[P::mlp_proj_weight]);
-    add_residual(stream, a[A::out], a[A::middle], tensor.leave(stream, partial),
-                 w[P::mlp_proj_bias]);
+    const auto multiply = [&](const RowChunk& chunk) {
+      linear_forward(stream, chunk.of(partial), chunk.of(a[A::gelu]), w[P::mlp_proj_weight]);
+    };
+    const ConstTensorView sum = tensor.leave(stream, partial, multiply);
+    add_residual(stream, a[A::out], a[A::middle], sum, w[P::mlp_proj_bias]);
   }
 }
 
@@ -89,16 +99,18 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                     const BlockWorkspace& workspace, const TensorParallel& tensor,
                     const ContextParallel& context, bool has_mlp) {
   const TensorView narrow = workspace.narrow, room = workspace.gathered;
-  const TensorView d_norm = tensor.own_rows(narrow, d_residual.shape()[0]);
   const TensorView logsumexp = a[A::logsumexp];
-  if (has_mlp) mlp_backward(stream, d_residual, g, a, w, workspace, tensor);
-  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_norm, a[A::middle],
+  const ConstTensorView d_ln_2 =
+      has_mlp ? mlp_backward(stream, d_residual, g, a, w, workspace, tensor) : narrow;
+  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_ln_2, a[A::middle],
                      w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
   const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
-  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room);
-  linear_backward_input(stream, dattention, d_middle, w[P::attn_proj_weight]);
+  const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
+    linear_backward_input(stream, chunk.of(dattention), d_rows, w[P::attn_proj_weight]);
+  };
+  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room, multiply);
   linear_backward_weight(stream, g[P::attn_proj_weight], {}, d_middle, a[A::attention]);
   bias_backward(stream, g[P::attn_proj_bias], d_residual);
   TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_1], room);
@@ -106,11 +118,11 @@ void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
                    by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
                    logsumexp, by_sequence(a[A::qkv], logsumexp));
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
-  Work sum = tensor.enter_backward(stream, narrow);
+  TensorParallel::Coming d_normed = tensor.enter_backward(stream, narrow);
   normed.work.wait(stream);
   linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], dqkv, normed.rows);
-  sum.wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_norm, in,
+  d_normed.work.wait(stream);
+  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_normed.rows, in,
                      w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
 }
 
@@ -119,29 +131,34 @@ void block_backward_input(Stream& stream, TensorView d_residual, const UnitView&
                           const BlockWorkspace& workspace, const TensorParallel& tensor,
                           const ContextParallel& context) {
   const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
-  const TensorView d_norm = tensor.own_rows(narrow, d_residual.shape()[0]);
   const TensorView logsumexp = a[A::logsumexp];
   copy(stream, a[A::out], d_residual);  // the next block has read it in its own backward
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room);
-  linear_backward_input(stream, wide, d_out, w[P::mlp_proj_weight]);
+  const auto multiply_mlp = [&](const RowChunk& chunk, ConstTensorView d_rows) {
+    linear_backward_input(stream, chunk.of(wide), d_rows, w[P::mlp_proj_weight]);
+  };
+  tensor.leave_backward(stream, d_residual, room, multiply_mlp);
   gelu_backward(stream, a[A::fc], wide, a[A::fc]);
   linear_backward_input(stream, narrow, a[A::fc], w[P::fc_weight]);
-  tensor.enter_backward(stream, narrow).wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_norm, a[A::middle],
-                     w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
+  TensorParallel::Coming d_ln_2 = tensor.enter_backward(stream, narrow);
+  d_ln_2.work.wait(stream);
+  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_ln_2.rows,
+                     a[A::middle], w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
   copy(stream, a[A::middle], d_residual);
   const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
-  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room);
-  linear_backward_input(stream, dattention, d_middle, w[P::attn_proj_weight]);
+  const auto multiply_attention = [&](const RowChunk& chunk, ConstTensorView d_rows) {
+    linear_backward_input(stream, chunk.of(dattention), d_rows, w[P::attn_proj_weight]);
+  };
+  tensor.leave_backward(stream, d_residual, room, multiply_attention);
   context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
                    by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
                    logsumexp, by_sequence(a[A::qkv], logsumexp));
   copy(stream, a[A::qkv], dqkv);
   linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
-  tensor.enter_backward(stream, narrow).wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_norm, in,
+  TensorParallel::Coming d_ln_1 = tensor.enter_backward(stream, narrow);
+  d_ln_1.work.wait(stream);
+  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_ln_1.rows, in,
                      w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
 }
 
@@ -149,7 +166,8 @@ void block_backward_weight(Stream& stream, const UnitView& g, const BlockActivat
                            const BlockWorkspace& workspace, const TensorParallel& tensor) {
   // A layer whose weight is split by rows: its bias is added to the rows of this rank alone.
   const auto add_leaving = [&](P::Index weight, P::Index bias, A::Index d_out, A::Index in) {
-    const ConstTensorView d_all = tensor.leave_backward(stream, a[d_out], workspace.gathered);
+    const ConstTensorView d_all =
+        tensor.leave_backward(stream, a[d_out], workspace.gathered, kNoProduct);
     linear_backward_weight(stream, g[weight], {}, d_all, a[in]);
     bias_backward(stream, g[bias], a[d_out]);
   };

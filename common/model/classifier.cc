@@ -78,7 +78,6 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
     matmul(stream, dx.rows(first, count), block.dlogits, wte);
     matmul(stream, dwte, block.dlogits, rows, {.transpose_a = true, .accumulate = true});
   });
-  tensor.enter_backward(stream, dx).wait(stream);
 }
 
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,

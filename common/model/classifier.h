@@ -31,8 +31,9 @@ struct ClassifierWorkspace {
 //   dx and dwte are gradients of loss_scale * sum(losses)
 // If tensor-parallel ranks hold slices of the vocabulary, wte and dwte are this rank's rows of the
 // table, and first_token is the first of them. For each row block the ranks then reduce the
-// maximum, and after that the sum of exponentials and the targets' logits. At the end they sum dx
-// once (TensorParallel::enter_backward). Asynchronous on the stream.
+// maximum, and after that the sum of exponentials and the targets' logits. dx is then this rank's
+// term of the gradient, which is still to be summed (TensorParallel::enter_backward). Asynchronous
+// on the stream.
 void classifier_forward_backward(Stream& stream, TensorView losses, TensorView dx, TensorView dwte,
                                  ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
                                  double loss_scale, const ClassifierWorkspace& workspace,

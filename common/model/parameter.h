@@ -25,6 +25,8 @@ struct ModelPart {
   size_t tensor_rank = 0, tensor_size = 1;
   // With sequence parallelism these ranks also split the residual stream by tokens.
   bool splits_tokens = false;
+  // In how many chunks they exchange its rows (row_split.h).
+  size_t overlap_chunks = 1;
   // Whether the rows of layernorms' outputs that these ranks gather are kept for backward.
   bool keeps_gathered = false;
   // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
@@ -35,9 +37,17 @@ struct ModelPart {
     const auto is_in = [&](const Chunk& c) { return c.first <= operation && operation < c.end; };
     return is_in({first, end}) || std::any_of(more_chunks.begin(), more_chunks.end(), is_in);
   }
+  // Returns these operations, split among tensor-parallel ranks as `other` is.
+  ModelPart split_like(const ModelPart& other) const {
+    ModelPart part = other;
+    part.first = first;
+    part.end = end;
+    part.more_chunks = more_chunks;
+    return part;
+  }
   // Returns which of a micro-batch's rows (tokens) this rank has of the residual stream.
   RowSplit residual() const {
-    return splits_tokens ? RowSplit{tensor_rank, tensor_size} : RowSplit{};
+    return splits_tokens ? RowSplit{tensor_rank, tensor_size, overlap_chunks} : RowSplit{};
   }
 };
 

@@ -26,8 +26,11 @@ TensorParallel tensor_parallel_on(Communicator& ranks) {
     return ranks.all_reduce(stream, view, {.purpose = Purpose::activation, .reduction = reduction});
   };
   TensorParallel points;
-  points.enter_backward = begin_sum;
-  points.leave = [=](Stream& stream, TensorView partial) {
+  points.enter_backward = [=](Stream& stream, TensorView d_in) {
+    return TensorParallel::Coming{d_in, begin_sum(stream, d_in)};
+  };
+  points.leave = [=](Stream& stream, TensorView partial, const TensorParallel::MakeRows& multiply) {
+    multiply({0, partial.shape()[0]});
     begin_sum(stream, partial).wait(stream);
     return ConstTensorView(partial);
   };

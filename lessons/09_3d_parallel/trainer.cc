@@ -32,7 +32,8 @@ ChunkStage stage_at(const RunConfig& config, const ProcessGrid& grid, const Chun
   const size_t stage = grid.place(Axis::pipeline);
   const ModelPart split = {.tensor_rank = grid.place(Axis::tensor),
                            .tensor_size = grid.tensor_size,
-                           .splits_tokens = flags.sequence_parallel};
+                           .splits_tokens = flags.sequence_parallel,
+                           .overlap_chunks = flags.overlap_chunks};
   return {plan, stage, plan.layouts(config.model, stage, split, grid.size(grid.replicas()))};
 }
 
@@ -40,7 +41,8 @@ ChunkPlan checked_plan(const RunConfig& config, const ProcessGrid& grid, const T
   check_slices(config.model, grid.tensor_size);
   const size_t last = grid.context_size - 1;  // it has the fewest tokens
   if (flags.sequence_parallel) {
-    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
+    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size,
+                 {.overlap_chunks = flags.overlap_chunks});
   }
   const auto bytes = [&](const ChunkPlan& plan, size_t stage, size_t num_slots) {
     size_t most = 0;
@@ -93,8 +95,13 @@ std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
   return std::make_unique<ScatteredPipeline>(context, stage, model);
 }
 
-TensorParallel points_on(Communicator& ranks, const ThreeDFlags& flags) {
-  return flags.sequence_parallel ? sequence_parallel_on(ranks) : tensor_parallel_on(ranks);
+TensorParallel points_on(const TrainerContext& context, const ThreeDFlags& flags) {
+  const ProcessGrid& grid = context.ranks->grid;
+  Communicator& ranks = context.ranks->on(Axis::tensor);
+  if (!flags.sequence_parallel) return tensor_parallel_on(ranks);
+  const RunConfig own = with_tokens_of(grid.place(Axis::context), context.config, grid, flags);
+  return sequence_parallel_on(context, ranks, own.micro_batch_size * own.model.sequence_length,
+                              flags.overlap_chunks);
 }
 
 }  // namespace
@@ -107,6 +114,10 @@ void ThreeDFlags::add_to(CLI::App& app) {
       ->group(group);
   app.add_flag("--sequence-parallel", sequence_parallel,
                "These ranks also split the tokens where they do not split weights")
+      ->group(group);
+  app.add_option("--overlap-chunks", overlap_chunks,
+                 "Chunks in which these ranks gather and scatter tokens, beside the products [1]")
+      ->check(whole(1, 1'000))
       ->group(group);
   app.add_flag("--scatter-messages", scatter_messages,
                "These ranks send a part each of what goes to another stage")
@@ -133,6 +144,10 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
     if (!is_set || tensor > 1) continue;
     throw UserError(
         concat(flag, ": --tensor-parallel-size 1 has nobody to split with; 2 would do"));
+  }
+  if (flags.overlap_chunks > 1 && !flags.sequence_parallel) {
+    throw UserError(concat("--overlap-chunks ", flags.overlap_chunks,
+                           ": without --sequence-parallel there is nothing to gather"));
   }
   if (flags.scatter_messages && pipeline == 1) {
     throw UserError("--scatter-messages: --pipeline-parallel-size 1 has no messages; 2 would do");
@@ -206,7 +221,7 @@ RankMemory::RankMemory(const TrainerContext& context, const ChunkStage& stage,
             zero_places(flags.zero, context.ranks->registered)),
       model(context, stage.layouts, state, stage.sends(),
             {.num_slots = num_slots,
-             .tensor = points_on(context.ranks->on(Axis::tensor), flags),
+             .tensor = points_on(context, flags),
              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
              .part = tokens.part(),
              .context = tokens.attention()}) {}

@@ -14,6 +14,7 @@ namespace ladder {
 struct ThreeDFlags {
   size_t tensor_parallel_size = 1;
   bool sequence_parallel = false;
+  size_t overlap_chunks = 1;
   bool scatter_messages = false;
   ContextFlags context = {};
   ScheduleFlags pipeline = {.order = Order::one_f_one_b};

@@ -1,8 +1,11 @@
 #include "lessons/13_sequence_parallel/tokens.h"
 
+#include <memory>
 #include <vector>
 
 #include "common/model/classifier.h"
+#include "common/train/validators.h"
+#include "lessons/13_sequence_parallel/row_chunks.h"
 
 namespace ladder {
 namespace {
@@ -28,16 +31,18 @@ std::vector<Run> partial_runs(const Layout& layout) {
   return runs;
 }
 
-constexpr CallOptions kOptions = {.purpose = Purpose::activation};
-
-// Return all rows with their padding, and this rank's rows with theirs.
-TensorView padded(TensorView all, const RowSplit& split) {
-  const size_t rows = split.padded(all.shape()[0]);
-  return {all.data(), all.dtype(), all.device(), all.shape().with_rows(rows)};
-}
-TensorView own_padded(TensorView all, const RowSplit& split) {
-  const size_t most = split.most(all.shape()[0]);
-  return padded(all, split).rows(split.rank * most, most);
+// Throws UserError unless there is a row in each chunk.
+void check_chunks(size_t num_rows, size_t tensor_size, const TokenFlags& flags) {
+  const auto fills = [&](size_t chunks) {
+    const RowSplit first = {0, tensor_size, chunks};
+    return first.count_in(num_rows, chunks - 1) > 0;
+  };
+  if (fills(flags.overlap_chunks)) return;
+  size_t works = flags.overlap_chunks;
+  while (!fills(works)) --works;
+  throw UserError(concat("--overlap-chunks ", flags.overlap_chunks, ": ", num_rows,
+                         " rows of a micro-batch on ", tensor_size,
+                         " ranks cannot be cut into so many; ", works, " would do"));
 }
 
 }  // namespace
@@ -48,6 +53,10 @@ void TokenFlags::add_to(CLI::App& app, const char* group) {
                  "= keep them [again]")
       ->check(CLI::IsMember({"again", "keep"}))
       ->group(group);
+  app.add_option("--overlap-chunks", overlap_chunks,
+                 "Chunks of rows; a product works on one while the next is gathered [1]")
+      ->check(whole(1, 1'000))
+      ->group(group);
 }
 
 void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags& flags) {
@@ -55,50 +64,51 @@ void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags&
     throw UserError(concat("--gathered keep with --recompute ", config.recompute.name,
                            ": one keeps more and the other less; choose one of them"));
   }
+  if (flags.keeps() && flags.overlap_chunks > 1) {
+    throw UserError(concat("--gathered keep with --overlap-chunks ", flags.overlap_chunks,
+                           ": kept rows are gathered in one piece; take --gathered again"));
+  }
   const size_t batch = config.micro_batch_size, tokens = config.model.sequence_length;
   const RowSplit last = {tensor_size - 1, tensor_size};
-  if (last.count(batch * tokens) > 0) return;
+  if (last.count(batch * tokens) > 0) return check_chunks(batch * tokens, tensor_size, flags);
   throw UserError(concat("--micro-batch-size ", batch, ": ", counted(batch, "sequence"), " of ",
                          counted(tokens, "token"), ", of which each of ", tensor_size,
                          " ranks takes ", last.most(batch * tokens),
                          ": nothing is left for the last one"));
 }
 
-TensorParallel sequence_parallel_on(Communicator& ranks) {
+TensorParallel sequence_parallel_on(const TrainerContext& context, Communicator& ranks,
+                                    size_t num_rows, size_t num_chunks) {
   if (ranks.size() == 1) return {};
-  const RowSplit split = {ranks.rank(), ranks.size()};
-  const auto own_rows = [split](TensorView all) {
-    return all.rows(split.first(all.shape()[0]), split.count(all.shape()[0]));
-  };
-  const auto begin_gather = [=, &ranks](Stream& stream, TensorView all, ConstTensorView own) {
-    if (own.data() != own_rows(all).data()) copy(stream, own_rows(all), own);
-    return ranks.all_gather(stream, padded(all, split), own_padded(all, split), kOptions);
-  };
-  const auto begin_scatter = [=, &ranks](Stream& stream, TensorView all) {
-    return ranks.reduce_scatter(stream, own_padded(all, split), padded(all, split), kOptions);
-  };
-  const auto gather = [=](Stream& stream, ConstTensorView own, TensorView room) {
-    begin_gather(stream, room, own).wait(stream);
-    return ConstTensorView(room);
-  };
+  const auto chunks = std::make_shared<RowChunks>(context, ranks, num_rows, num_chunks);
+  const RowSplit split = chunks->split();
+  TensorParallel points;
+  points.residual = split;
   const auto is_kept = [](ConstTensorView in, TensorView room) {
     return in.shape() == room.shape();
   };
-  TensorParallel points;
-  points.residual = split;
-  points.enter = [=](Stream& stream, TensorView in, TensorView room) {
-    return is_kept(in, room) ? gather(stream, own_rows(in), in) : gather(stream, in, room);
+  points.enter = [=](Stream& stream, TensorView in, TensorView room, const auto& multiply) {
+    if (!is_kept(in, room)) return chunks->gather(stream, room, in, multiply);
+    const size_t rows = in.shape()[0];
+    const TensorView own = in.rows(split.first(rows), split.count(rows));
+    return chunks->gather(stream, in, own, multiply);
   };
   points.enter_again = [=](Stream& stream, ConstTensorView in, TensorView room) {
     if (is_kept(in, room)) return TensorParallel::Coming{in};
-    return TensorParallel::Coming{room, begin_gather(stream, room, in)};
+    return chunks->begin_gather(stream, room, in);
   };
-  points.enter_backward = begin_scatter;
-  points.leave = [=](Stream& stream, TensorView partial) {
-    begin_scatter(stream, partial).wait(stream);
-    return ConstTensorView(own_rows(partial));
+  points.enter_backward = [=](Stream& stream, TensorView d_in) {
+    return chunks->begin_scatter(stream, d_in);
   };
-  points.leave_backward = gather;
+  points.leave = [=](Stream& stream, TensorView partial, const auto& multiply) {
+    TensorParallel::Coming sum = chunks->begin_scatter(stream, partial, multiply);
+    sum.work.wait(stream);
+    return sum.rows;
+  };
+  points.leave_backward = [=](Stream& stream, ConstTensorView d_out, TensorView room,
+                              const auto& multiply) {
+    return chunks->gather(stream, room, d_out, multiply);
+  };
   points.reduce_statistics = [&ranks](Stream& stream, TensorView statistics, Reduction reduction) {
     const CallOptions options = {.purpose = Purpose::activation, .reduction = reduction};
     ranks.all_reduce(stream, statistics, options).wait(stream);
@@ -137,7 +147,8 @@ TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
   const auto of_rows = [&](size_t calls) {
     const size_t padded = layout.part().residual().padded(rows);
     const size_t bytes = padded * config.model.hidden * size_of(config.dtype);
-    return Traffic{.calls = calls, .payload_bytes = calls * bytes}.times(num_micro_batches);
+    return Traffic{.calls = calls * layout.part().residual().chunks, .payload_bytes = calls * bytes}
+        .times(num_micro_batches);
   };
   TrafficEntries traffic;
   traffic[{Purpose::activation, Collective::reduce_scatter, Axis::tensor}] = of_rows(scatters);

@@ -247,11 +247,8 @@ void ScheduleFlags::add_to(CLI::App& app) {
 
 ChunkLayouts ChunkPlan::layouts(const Gpt2Config& config, size_t stage, const ModelPart& split,
                                 size_t num_replicas) const {
-  const auto layout_of = [&](ModelPart part) {
-    part.tensor_rank = split.tensor_rank;
-    part.tensor_size = split.tensor_size;
-    part.splits_tokens = split.splits_tokens;
-    return Layout(config, num_replicas, part);
+  const auto layout_of = [&](const ModelPart& part) {
+    return Layout(config, num_replicas, part.split_like(split));
   };
   ChunkLayouts layouts = {layout_of(stage_part(parts, placement, stage)), {}};
   for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {

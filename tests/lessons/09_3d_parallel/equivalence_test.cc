@@ -75,11 +75,17 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
     const Record record = require_split_run<ThreeDTrainer>(oracle, config, ranks, split);
     const Prediction whole = predict<ThreeDTrainer>(config, record.grid, flags);
     CHECK(record.device_peak[Category::activations] < whole.device[Category::activations]);
+    split.overlap_chunks = 2;
+    require_split_run<ThreeDTrainer>(oracle, config, ranks, split);
   }
   ThreeDTrainer::Flags alone = flags_for(1, 2);
   alone.sequence_parallel = true;
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(alone, 4, 0),
                     Contains("--sequence-parallel") && Contains("2 would do"));
+  ThreeDTrainer::Flags whole = flags_for(2, 2);
+  whole.overlap_chunks = 2;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(whole, 4, 0),
+                    "--overlap-chunks 2: without --sequence-parallel there is nothing to gather");
 }
 
 TEST_CASE("with scattered messages: the same, and a part of the bytes between stages") {

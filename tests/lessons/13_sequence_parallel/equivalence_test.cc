@@ -33,6 +33,52 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   }
 }
 
+SequenceParallelTrainer::Flags in_chunks(size_t chunks) {
+  return {.tensor = {}, .tokens = {.overlap_chunks = chunks}};
+}
+
+TEST_CASE("in chunks: the same, with more calls for the same bytes") {
+  for (DType dtype : {DType::fp64, DType::fp32}) {
+    const Record oracle = record_oracle(split_config(dtype, 24));
+    for (size_t ranks : {2, 4}) {
+      // Of 16 rows: chunks of one sequence. Of 48: a chunk has parts of two. Of 384: of several.
+      for (size_t micro_batch : {1, 3, 24}) {
+        for (size_t chunks : {2, 3, 4}) {
+          // 16 rows in 3 chunks on 2 ranks make 6 pieces of 3, of which the last has 1. On 4 ranks
+          // they make 12 pieces of 2, of which the last 4 are a chunk without a row.
+          if (micro_batch == 1 && ranks == 4 && chunks == 3) continue;
+          INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch << ", "
+                              << chunks << " chunks");
+          const RunConfig config = split_config(dtype, micro_batch);
+          require_split_run<SequenceParallelTrainer>(oracle, config, ranks, in_chunks(chunks));
+        }
+      }
+    }
+  }
+  const RunConfig config = split_config(DType::fp32, 24);  // 384 rows
+  const ProcessGrid grid = {.tensor_size = 4, .rank = 3};
+  const Prediction whole = predict<SequenceParallelTrainer>(config, grid, {});
+  const Prediction cut = predict<SequenceParallelTrainer>(config, grid, in_chunks(4));
+  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
+    const TrafficKey key = {Purpose::activation, collective, Axis::tensor};
+    CHECK(cut.step.at(key).calls == 4 * whole.step.at(key).calls);
+    CHECK(cut.step.at(key).payload_bytes == whole.step.at(key).payload_bytes);
+  }
+  // The sums of a rank's rows.
+  CHECK(cut.device.total() == whole.device.total() + 384 / 4 * 32 * sizeof(float));
+}
+
+TEST_CASE("in chunks, with recomputation, with activations on the host, and in bf16") {
+  const Record oracle = record_oracle(split_config(DType::fp64, 24));
+  for (const char* mode : {"attention", "block"}) {
+    RunConfig config = split_config(DType::fp64, 3);
+    config.recompute = parse_recompute(mode);
+    config.offload_activations = true;
+    require_split_run<SequenceParallelTrainer>(oracle, config, 2, in_chunks(2));
+  }
+  require_split_low_precision<SequenceParallelTrainer>(oracle, 4, in_chunks(2));
+}
+
 TEST_CASE("with recomputation, and with activations on the host") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
   for (const char* mode : {"none", "cheap", "attention", "mlp", "block", "every-2"}) {
@@ -142,6 +188,7 @@ TEST_CASE("tokens that do not divide: the last rank has fewer") {
       config.micro_batch_size = micro_batch;
       require_split_run<SequenceParallelTrainer>(oracle, config, ranks, {});
       require_split_run<SequenceParallelTrainer>(oracle, config, ranks, kKeep);
+      require_split_run<SequenceParallelTrainer>(oracle, config, ranks, in_chunks(2));
     }
   }
   // Every rank has room for 4 of the 15 rows, and sends as if there were 16.
@@ -163,6 +210,14 @@ TEST_CASE("fewer tokens than a rank each are refused, and keeping what is recomp
   CHECK_THROWS_WITH(check_tokens(config, 4, {}),
                     "--micro-batch-size 1: 1 sequence of 5 tokens, of which each of 4 ranks takes "
                     "2: nothing is left for the last one");
+  CHECK_NOTHROW(check_tokens(config, 2, in_chunks(3).tokens));
+  CHECK_THROWS_WITH(check_tokens(config, 2, in_chunks(4).tokens),
+                    "--overlap-chunks 4: 5 rows of a micro-batch on 2 ranks cannot be cut into so "
+                    "many; 3 would do");
+  CHECK_THROWS_WITH(
+      check_tokens(config, 2, {.gathered = "keep", .overlap_chunks = 2}),
+      "--gathered keep with --overlap-chunks 2: kept rows are gathered in one piece; take "
+      "--gathered again");
   config.recompute = parse_recompute("cheap");
   CHECK_THROWS_WITH(check_tokens(config, 5, kKeep.tokens),
                     "--gathered keep with --recompute cheap: one keeps more and the other less; "
