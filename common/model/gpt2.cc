@@ -20,7 +20,7 @@ View by_sequence(View rows, const Activations& a) {
 
 // Divides the rows of the residual stream that this rank has among their sequences. Calls
 // body(sequences, first) for (b, t, C) that lie one after the other: b sequences' rows of the
-// tokens from `first` on. Only at the ends can sequences be incomplete.
+// tokens from `first` on. Sequences can be incomplete only at the ends of a chunk.
 template <class Body>
 void for_sequences(TensorView rows, const ModelPart& part, const Activations& a, Body body) {
   const size_t hidden = rows.shape()[1];
