@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "common/comm/communicator.h"
+#include "common/comm/contests.h"
 #include "common/comm/mpi_transport.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
@@ -30,20 +30,6 @@
 
 namespace ladder {
 namespace {
-
-struct Bench {
-  const MpiWorld& world;
-  Communicator& ranks;
-  Stream& stream;
-  TensorView shared;         // what the collective works on, registered
-  TensorView private_bytes;  // as large; of the limit and of MPI
-};
-
-// Three ways to do one operation on n elements.
-struct Contest {
-  const char* name;
-  std::function<void(size_t n)> ours, limit, mpi;
-};
 
 // Seconds per call, and how they compare.
 struct Result {
@@ -57,7 +43,7 @@ struct Result {
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 // Seconds per call, from the first rank's begin to the last rank's end.
-double time_of(const Bench& bench, const std::function<void(size_t)>& way, size_t n) {
+double time_of(const CollectiveBench& bench, const std::function<void(size_t)>& way, size_t n) {
   const size_t calls = std::clamp<size_t>((size_t{1} << 20) / n, 1, 500);
   bench.ranks.barrier();
   double begin = now();
@@ -68,7 +54,7 @@ double time_of(const Bench& bench, const std::function<void(size_t)>& way, size_
   return (end - begin) / static_cast<double>(calls);
 }
 
-Result measure(const Bench& bench, const Contest& contest, size_t n) {
+Result measure(const CollectiveBench& bench, const Contest& contest, size_t n) {
   const size_t rounds = n < (size_t{100} << 18) ? 21 : 9;
   std::vector<double> ours, limit, mpi, part_of_limit, mpi_by_ours;
   for (size_t round = 0; round <= rounds; ++round) {
@@ -86,95 +72,6 @@ Result measure(const Bench& bench, const Contest& contest, size_t n) {
   return {median(ours), median(mpi), median(part_of_limit), best, median(mpi_by_ours)};
 }
 
-// The buffer of `bench` cut into equal parts, one for each rank.
-std::vector<TensorView> parts_of(const Bench& bench, const TensorView& buffer, size_t n) {
-  const size_t each = n / bench.ranks.size();
-  std::vector<TensorView> parts;
-  for (size_t r = 0; r < bench.ranks.size(); ++r)
-    parts.push_back(buffer.elements(r * each, {each}));
-  return parts;
-}
-
-// MPI counts are int: 500 MB of fp32 fit.
-int count(size_t n) { return static_cast<int>(n); }
-
-std::vector<Contest> contests(const Bench& bench) {
-  const auto mine = [&bench](const TensorView& buffer, size_t n) {
-    return parts_of(bench, buffer, n)[bench.ranks.rank()];
-  };
-  void* const memory = bench.private_bytes.data();
-  const Contest all_reduce = {
-      "all_reduce",
-      [&bench](size_t n) {
-        bench.ranks.all_reduce(bench.stream, bench.shared.elements(0, {n}), {}).wait(bench.stream);
-      },
-      // Each rank reads and writes 1/N of N buffers: as many streams, as much as one whole buffer.
-      [&bench](size_t n) {
-        reduce_to_all(parts_of(bench, bench.private_bytes, n), Reduction::sum);
-      },
-      [memory](size_t n) {
-        mpi_check(
-            MPI_Allreduce(MPI_IN_PLACE, memory, count(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
-      }};
-  const Contest reduce_scatter = {
-      "reduce_scatter",
-      [&bench, mine](size_t n) {
-        const TensorView buffer = bench.shared.elements(0, {n});
-        bench.ranks.reduce_scatter(bench.stream, mine(buffer, n), buffer, {}).wait(bench.stream);
-      },
-      [&bench](size_t n) {
-        const std::vector<TensorView> parts = parts_of(bench, bench.private_bytes, n);
-        const std::vector<ConstTensorView> in(parts.begin(), parts.end());
-        reduce_to_one(parts[0], in, Reduction::sum);
-      },
-      [memory, &bench](size_t n) {
-        mpi_check(MPI_Reduce_scatter_block(MPI_IN_PLACE, memory, count(n / bench.ranks.size()),
-                                           MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
-      }};
-  const Contest all_gather = {
-      "all_gather",
-      [&bench, mine](size_t n) {
-        const TensorView buffer = bench.shared.elements(0, {n});
-        bench.ranks.all_gather(bench.stream, buffer, mine(buffer, n), {}).wait(bench.stream);
-      },
-      // Each rank copies (N-1)/N of the buffer; from the part before, so that it is not in a cache.
-      [&bench](size_t n) {
-        const std::vector<TensorView> parts = parts_of(bench, bench.private_bytes, n);
-        for (size_t r = 1; r < parts.size(); ++r) copy_in_thread(parts[r], parts[r - 1]);
-      },
-      [memory, &bench](size_t n) {
-        mpi_check(MPI_Allgather(MPI_IN_PLACE, 0, MPI_FLOAT, memory, count(n / bench.ranks.size()),
-                                MPI_FLOAT, MPI_COMM_WORLD));
-      }};
-  // There and back between two ranks.
-  const auto ping_pong = [&bench](const auto& send, const auto& recv) {
-    const size_t me = bench.ranks.rank(), peer = me ^ 1;
-    if (peer >= bench.ranks.size()) return;
-    if (me % 2 == 0) send(peer);
-    recv(peer);
-    if (me % 2 == 1) send(peer);
-  };
-  const Contest send_recv = {
-      "send_recv",
-      [&bench, ping_pong](size_t n) {
-        const TensorView x = bench.shared.elements(0, {n});
-        ping_pong([&](size_t to) { bench.ranks.send(bench.stream, x, to, {}).wait(bench.stream); },
-                  [&](size_t r) { bench.ranks.recv(bench.stream, x, r, {}).wait(bench.stream); });
-      },
-      all_gather.limit,
-      [memory, ping_pong](size_t n) {
-        ping_pong(
-            [&](size_t to) {
-              mpi_check(MPI_Send(memory, count(n), MPI_FLOAT, count(to), 0, MPI_COMM_WORLD));
-            },
-            [&](size_t from) {
-              mpi_check(MPI_Recv(memory, count(n), MPI_FLOAT, count(from), 0, MPI_COMM_WORLD,
-                                 MPI_STATUS_IGNORE));
-            });
-      }};
-  return {all_reduce, reduce_scatter, all_gather, send_recv};
-}
-
 std::string size_text(size_t bytes) {
   if (bytes < 1024) return concat(bytes, " B");
   if (bytes < 1000000) return concat(bytes / 1024, " KB");
@@ -190,7 +87,8 @@ void print_row(const char* name, size_t bytes, const Result& result) {
 
 struct Options {
   size_t ranks = 2;
-  std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather", "send_recv"};
+  std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
+                                         "send_recv"};
   bool no_shared_memory = false;
   std::vector<size_t> sizes = {size_t{4} << 10, size_t{1} << 20, size_t{64} << 20, 500000000};
 };
@@ -259,7 +157,7 @@ void run_all(const Options& options) {
   const Tensor own(memory, Category::workspace, DType::fp32, shape);
   // Pages that were never written are all one, which stays in the cache.
   std::memset(own.view().data(), 0, own.view().num_bytes());
-  const Bench bench = {world, ranks, stream, shared, own};
+  const CollectiveBench bench = {ranks, stream, shared, own};
   if (world.rank() == 0) {
     std::printf("%zu ranks, fp32\n%-15s %8s %12s %10s %14s %8s %12s %8s\n", world.size(), "",
                 "size", "us", "GB/s", "part of limit", "best", "MPI us", "MPI/ours");
@@ -267,8 +165,8 @@ void run_all(const Options& options) {
   for (const Contest& contest : contests(bench)) {
     if (std::ranges::count(options.operations, contest.name) == 0) continue;
     for (size_t bytes : sizes) {
-      // Whole cache lines for every rank.
-      const size_t n = bytes / sizeof(float) / (world.size() * 16) * (world.size() * 16);
+      // Whole cache lines for every rank, also of half a vector.
+      const size_t n = bytes / sizeof(float) / (world.size() * 32) * (world.size() * 32);
       const Result result = measure(bench, contest, n);
       if (world.rank() == 0) print_row(contest.name, bytes, result);
     }

@@ -10,53 +10,66 @@
 
 namespace ladder {
 
+std::vector<StepFloor::Layer> StepFloor::layers_of(const Gpt2Config& config, size_t rows) {
+  const size_t c = config.hidden;
+  std::vector<Layer> layers = {{rows, c, config.vocab_size, true}};
+  for (size_t block = 0; block < config.num_layers; ++block) {
+    layers.push_back({rows, c, 3 * c});
+    layers.push_back({rows, c, c});
+    if (config.has_experts(block)) continue;
+    layers.push_back({rows, c, 4 * c});
+    layers.push_back({rows, 4 * c, c});
+  }
+  return layers;
+}
+
 StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceType device)
-    : config_(config), rows_(rows), memory_(device, "floor", 0), stream_(device) {
+    : StepFloor(layers_of(config, rows), describe(config).num_parameters(), dtype, device) {}
+
+StepFloor::StepFloor(std::vector<Layer> layers, size_t num_parameters, DType dtype,
+                     DeviceType device)
+    : layers_(std::move(layers)), memory_(device, "floor", 0), stream_(device) {
   const auto make = [&](size_t elements, DType type) {
     Tensor tensor(memory_, Category::workspace, type, {elements});
     fill_normal(stream_, tensor, elements, 0, 0.02);
     return tensor;
   };
   const DType full = accumulation_dtype(dtype);
-  const size_t num_parameters = describe(config).num_parameters();
-  const size_t widest = std::max(4 * config.hidden, config.vocab_size);
   weights_ = make(num_parameters, dtype);
   if (dtype != full) masters_ = make(num_parameters, full);
   gradients_ = make(num_parameters, full);
   exp_avg_ = make(num_parameters, full);
   exp_avg_sq_ = make(num_parameters, full);
   fill(stream_, exp_avg_sq_, 1);
-  in_ = make(rows * 4 * config.hidden, dtype);
-  out_ = make(rows * widest, dtype);
-  din_ = make(rows * 4 * config.hidden, dtype);
+  size_t in = 0, out = 0;
+  for (const Layer& layer : layers_) {
+    in = std::max(in, layer.rows * layer.in);
+    out = std::max(out, layer.rows * layer.out);
+  }
+  in_ = make(in, dtype);
+  out_ = make(out, dtype);
+  din_ = make(in, dtype);
 }
 
-void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
-  const Shape weight_shape = {in, out};
-  const TensorView w = weights_.view().elements(first_weight, weight_shape);
-  const TensorView dw = gradients_.view().elements(first_weight, weight_shape);
-  const TensorView x = in_.view().elements(0, {rows_, in});
-  const TensorView y = out_.view().elements(0, {rows_, out});
-  matmul(stream_, y, x, w);
-  matmul(stream_, din_.view().elements(0, {rows_, in}), y, w, {.transpose_b = true});
-  matmul(stream_, dw, x, y, {.transpose_a = true, .accumulate = accumulates()});
+void StepFloor::multiply(const Layer& layer, size_t first_weight) {
+  const auto [rows, in, out, transposed] = layer;
+  const Shape shape = transposed ? Shape{out, in} : Shape{in, out};
+  const TensorView w = weights_.view().elements(first_weight, shape);
+  const TensorView dw = gradients_.view().elements(first_weight, shape);
+  const TensorView x = in_.view().elements(0, {rows, in});
+  const TensorView dx = din_.view().elements(0, {rows, in});
+  const TensorView y = out_.view().elements(0, {rows, out});
+  matmul(stream_, y, x, w, {.transpose_b = transposed});
+  matmul(stream_, dx, y, w, {.transpose_b = !transposed});
+  matmul(stream_, dw, transposed ? y : x, transposed ? x : y,
+         {.transpose_a = true, .accumulate = accumulates()});
 }
 
 void StepFloor::run() {
-  const size_t c = config_.hidden, v = config_.vocab_size;
-  const TensorView x = in_.view().elements(0, {rows_, c});
-  const TensorView logits = out_.view().elements(0, {rows_, v});
-  const TensorView wte = weights_.view().elements(0, {v, c});
-  matmul(stream_, logits, x, wte, {.transpose_b = true});
-  matmul(stream_, din_.view().elements(0, {rows_, c}), logits, wte);
-  matmul(stream_, gradients_.view().elements(0, {v, c}), logits, x,
-         {.transpose_a = true, .accumulate = accumulates()});
-  for (size_t l = 0; l < config_.num_layers; ++l) {
-    const size_t first = v * c + l * 12 * c * c;
-    layer(c, 3 * c, first);
-    layer(c, c, first + 3 * c * c);
-    layer(c, 4 * c, first + 4 * c * c);
-    layer(4 * c, c, first + 8 * c * c);
+  size_t first_weight = 0;
+  for (const Layer& layer : layers_) {
+    if (layer.rows > 0) multiply(layer, first_weight);
+    first_weight += layer.in * layer.out;
   }
   const Tensor& updated = accumulates() ? weights_ : masters_;
   adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});

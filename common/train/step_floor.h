@@ -9,11 +9,10 @@
 
 namespace ladder {
 
-// The model has L layers of hidden size C and P parameters, and a micro-batch has R rows (tokens).
-// Each product has weights of its own, so that none is in a cache. The floor is the sum of
-//   - for each of the 4 L linear layers, whose weights W are (C, 3C), (C, C), (C, 4C) and (4C, C),
-//     and for the tied classifier: forward x W, the input gradient dout W^T and the weight gradient
-//     x^T dout, together 6 R |W| FLOP;
+// A linear layer multiplies x (R, in) by its weights W (in, out), where R is the number of rows
+// (tokens) of a micro-batch. The floor is the sum of
+//   - for each linear layer: forward x W, the input gradient dout W^T and the weight gradient x^T
+//     dout, together 6 R |W| FLOP. Each layer has weights of its own, so that none is in a cache;
 //   - AdamW on P elements, which reads the parameter, both moments and the gradient, and writes all
 //     of them but the gradient.
 //
@@ -22,9 +21,24 @@ namespace ladder {
 // updates fp32 masters (28 P bytes), and nothing rounds them, which is less than a step must do.
 class StepFloor {
  public:
+  struct Layer {
+    size_t rows, in, out;
+    bool transposed = false;  // whether the weights are stored as (out, in), as the classifier's
+  };
+  // Returns the linear layers of a model for micro-batches of `rows` rows: the tied classifier, and
+  // (C, 3C), (C, C), (C, 4C) and (4C, C) of each transformer block. Of a block with experts it
+  // returns those of attention alone: how many rows an expert has is up to the router.
+  static std::vector<Layer> layers_of(const Gpt2Config& config, size_t rows);
+
+  // The floor of a model without experts.
   StepFloor(const Gpt2Config& config, DType dtype, size_t rows,
             DeviceType device = DeviceType::cpu);
+  // The floor of these layers, with AdamW on num_parameters elements. REQUIRES: there are at least
+  // as many as the layers have.
+  StepFloor(std::vector<Layer> layers, size_t num_parameters, DType dtype, DeviceType device);
 
+  // Sets the number of rows of a layer. REQUIRES: at most as many as it was made with.
+  void set_rows(size_t layer, size_t rows) { layers_[layer].rows = rows; }
   // Does the work once, and returns when it has run.
   void run();
   // Moves the bytes that one of `ranks` ranks moves in an all_reduce of the gradients, without
@@ -32,11 +46,11 @@ class StepFloor {
   void all_reduce(size_t ranks);
 
  private:
-  void layer(size_t in, size_t out, size_t first_weight);
+  // Multiplies as a layer does, whose weights begin at element `first_weight`.
+  void multiply(const Layer& layer, size_t first_weight);
   bool accumulates() const { return masters_.view().empty(); }
 
-  Gpt2Config config_;
-  size_t rows_;
+  std::vector<Layer> layers_;
   Memory memory_;
   Stream stream_;
   Tensor weights_, gradients_, exp_avg_, exp_avg_sq_;
