@@ -65,11 +65,12 @@ void StepFloor::multiply(const Layer& layer, size_t first_weight) {
          {.transpose_a = true, .accumulate = accumulates()});
 }
 
-void StepFloor::run() {
+void StepFloor::run(const std::function<void(size_t)>& after_layer) {
   size_t first_weight = 0;
-  for (const Layer& layer : layers_) {
-    if (layer.rows > 0) multiply(layer, first_weight);
-    first_weight += layer.in * layer.out;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    if (layers_[i].rows > 0) multiply(layers_[i], first_weight);
+    if (after_layer) after_layer(i);
+    first_weight += layers_[i].in * layers_[i].out;
   }
   const Tensor& updated = accumulates() ? weights_ : masters_;
   adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});

@@ -2,6 +2,7 @@
 // steps with it; nothing else uses it.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "common/model/config.h"
@@ -39,8 +40,9 @@ class StepFloor {
 
   // Sets the number of rows of a layer. REQUIRES: at most as many as it was made with.
   void set_rows(size_t layer, size_t rows) { layers_[layer].rows = rows; }
-  // Does the work once, and returns when it has run.
-  void run();
+  // Does the work once, and returns when it has run. After each layer it calls after_layer with the
+  // layer's index, if that is given.
+  void run(const std::function<void(size_t)>& after_layer = {});
   // Moves the bytes that one of `ranks` ranks moves in an all_reduce of the gradients, without
   // peers: it adds up the parts of its own buffer and writes the sum to all of them.
   void all_reduce(size_t ranks);
