@@ -59,7 +59,7 @@ void StepFloor::run() {
     layer(4 * c, c, first + 8 * c * c);
   }
   const Tensor& updated = accumulates() ? weights_ : masters_;
-  adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
+  adamw(stream_, {{updated, exp_avg_, exp_avg_sq_, gradients_}}, {.learning_rate = 1e-6});
   stream_.synchronize();
 }
 

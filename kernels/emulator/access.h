@@ -24,7 +24,9 @@ struct KernelCall;
 struct ProductCall {
   size_t m, n, k;
   size_t factor_bytes, result_bytes;  // of one element
-  bool adds_up;                       // whether it is added to what is there
+  // Matrices (m, n) of the result's type besides the result that are read or written with it: what
+  // it is added to, what a GELU in the product keeps.
+  size_t more_results;
 };
 
 enum class AccessKind : std::uint8_t { read, write, atomic };
@@ -76,6 +78,9 @@ class Observer {
   virtual void block_begins(const uint3& /*block*/) {}
   // All threads of the thread block have returned. It is not called if the block has failed.
   virtual void block_ends() {}
+  // While launches are sampled (launch.h), those thread blocks of the launch that are its sample
+  // have run. Returns how many of its first thread blocks shall run for this observer, in order.
+  virtual size_t sample_ends() { return 0; }
 
   // Must not throw: the compiler takes its caller for a plain load or store. stop_thread() below is
   // how an observer ends the launch.

@@ -8,10 +8,11 @@
 namespace ladder::emulator {
 namespace {
 
-// CUDA C++ Programming Guide, technical specifications per compute capability.
+// CUDA C++ Programming Guide, technical specifications per compute capability; NVIDIA's white
+// papers of the A100 and the H100 (SXM).
 constexpr std::array<DeviceModel, 2> kModels = {{
-    {"a100", 8, 0, 163 << 10},
-    {"h100", 9, 0, 227 << 10},
+    {"a100", 8, 0, 163 << 10, 108},
+    {"h100", 9, 0, 227 << 10, 132},
 }};
 
 DeviceModel find_model(std::string_view name) {

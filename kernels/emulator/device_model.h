@@ -11,6 +11,7 @@ struct DeviceModel {
   std::string_view name;
   int major, minor;           // compute capability
   size_t shared_bytes_optin;  // shared memory of a thread block, after cudaFuncSetAttribute
+  int multiprocessors;        // the emulator has one; kernels divide their work by this number
 };
 
 // Returns the model of this process: what the environment variable LADDER_EMULATOR_DEVICE names,
