@@ -130,7 +130,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // dq of a tile of queries. Scores have a row for each query, as in forward.
 template <class T, unsigned kWidth, unsigned kStep>
-__global__ void __launch_bounds__(kThreads, 4)  // as many as shared memory has room for
+__global__ void __launch_bounds__(kThreads,
+                                  kWidth <= 64 ? 4 : 2)  // shared memory has room for so many
     queries_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp,
                    const T* qkv, Heads heads, TileOrder order, float scale) {
   using Tiles = Backward<T, kWidth, kStep>;

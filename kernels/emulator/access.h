@@ -96,6 +96,9 @@ class Observer {
   // The lanes of `mask` have come to the operation, and none has gone on. Their warp begins with
   // thread `first`.
   virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
+  // The running thread comes to a basic block: a piece of code that begins where a branch may lead
+  // to. Only in kernels:cuda_observed and the like (HOOKS in tools/bazel/cuda.bzl).
+  virtual void basic_block(const void* /*place*/, size_t /*thread*/) {}
   // The running thread computes exp or log. Programs that link profiler/functions.cc tell it.
   virtual void special_function() {}
   virtual void fused_multiply_add() {}  // std::fma
@@ -122,5 +125,6 @@ inline constinit thread_local bool is_observed = false;
 // Tells the observers. REQUIRES: is_observed.
 void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address);
 void report_fence(bool device);
+void report_basic_block(const void* place);
 
 }  // namespace ladder::emulator

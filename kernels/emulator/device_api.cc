@@ -42,6 +42,8 @@ Message message_of(cudaError_t status) {
       return {"cudaErrorInvalidResourceHandle", "not a live stream or event"};
     case cudaErrorNotReady:
       return {"cudaErrorNotReady", "not finished yet"};
+    case cudaErrorLaunchOutOfResources:
+      return {"cudaErrorLaunchOutOfResources", "too many registers requested for launch"};
     case cudaErrorIllegalAddress:
       return {"cudaErrorIllegalAddress", "a write to an address where nothing is allocated"};
   }

@@ -23,7 +23,8 @@ typedef enum cudaError {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,  // not a live stream or event
   cudaErrorNotReady = 600,
-  cudaErrorIllegalAddress = 700,  // a kernel wrote where nothing is allocated
+  cudaErrorIllegalAddress = 700,        // a kernel wrote where nothing is allocated
+  cudaErrorLaunchOutOfResources = 701,  // a thread block with more registers than there are
 } cudaError_t;
 
 // The direction of a copy. cudaMemcpyDefault finds it out from the addresses.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/emulator/registers.h"
 #include "kernels/kernel.h"
 
 namespace ladder::roofline {
@@ -65,9 +66,13 @@ Time time_of_kernel(const Gpu& gpu, const Profile& profile) {
 std::span<const Gpu> gpus() { return kGpus; }
 
 std::size_t most_blocks(const Gpu& gpu, const Profile& profile) {
+  const emulator::DeviceModel& model = emulator::model_named(gpu.emulated);
   const std::size_t warps = (profile.threads + 31) / 32;
+  const std::size_t registers =
+      emulator::registers_of_block(profile.threads, emulator::registers_of(profile.name, model));
   return std::min({kBlocksOfMultiprocessor, kWarpsOfMultiprocessor / warps,
-                   gpu.shared_bytes / (profile.shared_bytes + kSharedBytesOfCuda)});
+                   gpu.shared_bytes / (profile.shared_bytes + kSharedBytesOfCuda),
+                   registers == 0 ? kBlocksOfMultiprocessor : model.registers / registers});
 }
 
 double most_occupancy(const Gpu& gpu, const Profile& profile) {

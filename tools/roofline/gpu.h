@@ -47,18 +47,18 @@ inline constexpr double kLaunchSeconds = 2e-6;  // between two kernels of a stre
 // cuBLAS gives each thread block a tile of the result of so many rows and columns.
 inline constexpr std::size_t kProductTile = 128;
 
-// What a multiprocessor of these GPUs holds at once. Of its shared memory CUDA keeps some for each
-// thread block. [CUDA C++ Programming Guide, technical specifications per compute capability]
+// What a multiprocessor of these GPUs holds at once, besides registers (kernels/emulator). Of its
+// shared memory CUDA keeps some for each thread block. [CUDA C++ Programming Guide, technical
+// specifications per compute capability]
 inline constexpr std::size_t kWarpsOfMultiprocessor = 64, kBlocksOfMultiprocessor = 32;
 inline constexpr std::size_t kSharedBytesOfCuda = 1024;
 
-// Returns how many of the launch's thread blocks a multiprocessor can hold at most. Threads, shared
-// memory and the number of thread blocks limit them here.
+// Returns how many of the launch's thread blocks a multiprocessor can hold at most. Threads,
+// registers, shared memory and the number of thread blocks limit them.
 std::size_t most_blocks(const Gpu& gpu, const emulator::Profile& profile);
 
 // Returns the occupancy of a launch at most: the part of the warps that the busiest multiprocessor
-// can hold and that it has. Registers may limit it more; only nvcc's report knows them (-Xptxas
-// -v). 0 for a product.
+// can hold and that it has. 0 for a product.
 double most_occupancy(const Gpu& gpu, const emulator::Profile& profile);
 
 // Returns the GPU's cache as far as it counts. REQUIRES: `gpu` lives as long as the profiler that

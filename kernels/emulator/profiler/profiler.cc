@@ -17,12 +17,12 @@ namespace {
 
 double number(size_t count) { return static_cast<double>(count); }
 
-constexpr double Counts::*kAllCounts[] = {&Counts::instructions,      &Counts::partial,
-                                          &Counts::global_bytes,      &Counts::global_sectors,
-                                          &Counts::memory_sectors,    &Counts::needed_bytes,
-                                          &Counts::shared_cycles,     &Counts::shared_least_cycles,
-                                          &Counts::special_functions, &Counts::fused_flops,
-                                          &Counts::tensor_flops};
+constexpr double Counts::*kAllCounts[] = {
+    &Counts::instructions,        &Counts::partial,           &Counts::basic_blocks,
+    &Counts::divergent_branches,  &Counts::global_bytes,      &Counts::global_sectors,
+    &Counts::memory_sectors,      &Counts::needed_bytes,      &Counts::shared_cycles,
+    &Counts::shared_least_cycles, &Counts::special_functions, &Counts::fused_flops,
+    &Counts::tensor_flops};
 static_assert(std::size(kAllCounts) == sizeof(Counts) / sizeof(double));
 
 enum class Space { global, shared, other };
@@ -70,6 +70,7 @@ void Profiler::launch_begins(const KernelCall& call) {
                        .threads = threads,
                        .shared_bytes = call.shared_bytes});
   notes_.assign((threads + kWarpSize - 1) / kWarpSize, {});
+  paths_.assign(notes_.size(), {});
   traces_.clear();
   counts_ = true;
   traces_blocks_ = !launches_are_sampled();
@@ -146,6 +147,10 @@ void Profiler::access(const Access& access) {
   if (access.kind != AccessKind::read) written_.insert(access.address, access.bytes);
 }
 
+void Profiler::basic_block(const void* place, size_t thread) {
+  if (counts_) paths_[thread / kWarpSize][thread % kWarpSize].push_back(place);
+}
+
 void Profiler::special_function() {
   if (counts_) profiles_.back().counts.special_functions += 1;
 }
@@ -166,6 +171,36 @@ void Profiler::product(const ProductCall& product) {
 
 void Profiler::count_instructions() {
   for (WarpNotes& notes : notes_) count_warp(notes);
+  if (!counts_) return;
+  for (WarpPath& path : paths_) count_path(path);
+}
+
+// Threads that came to a place for the n-th time, with the same n, came there together.
+void Profiler::count_path(WarpPath& path) {
+  Counts& counts = profiles_.back().counts;
+  const bool is_uniform = std::ranges::all_of(
+      path, [&](const std::vector<const void*>& lane) { return lane == path[0]; });
+  if (is_uniform) {
+    counts.basic_blocks += number(path[0].size());
+  } else {
+    struct Next {
+      const void* place;
+      bool differs;
+    };
+    std::map<std::pair<const void*, size_t>, Next> next;
+    for (const std::vector<const void*>& lane : path) {
+      std::map<const void*, size_t> turns;
+      for (size_t i = 0; i < lane.size(); ++i) {
+        const void* const after = i + 1 < lane.size() ? lane[i + 1] : nullptr;
+        const auto [found, is_new] = next.insert({{lane[i], turns[lane[i]]++}, {after, false}});
+        if (found->second.place != after) found->second.differs = true;
+      }
+    }
+    counts.basic_blocks += number(next.size());
+    counts.divergent_branches += number(static_cast<size_t>(
+        std::ranges::count_if(next, [](const auto& one) { return one.second.differs; })));
+  }
+  for (std::vector<const void*>& lane : path) lane.clear();
 }
 
 // Threads that have been at the same places in the same order made the same instructions.

@@ -10,6 +10,9 @@
 // - the cycles that shared memory takes. It has 32 banks of 4 bytes, and gives one word of each
 //   bank in a cycle: threads that want different words of the same bank wait for each other.
 //
+// A branch is divergent if threads of a warp go on in different places: a GPU runs them one after
+// the other. The branches are those that g++ makes of the kernel. nvcc may make others.
+//
 // What a sector costs depends on the GPU's cache (L2). If it is given, some of the first thread
 // blocks show what memory moves (cache.h). Else nothing is cached, and a sector that two
 // instructions read is moved twice.
@@ -33,6 +36,8 @@ namespace ladder::emulator {
 struct Counts {
   double instructions = 0;         // of warps, that access global or shared memory
   double partial = 0;              // those of them in which some threads took no part
+  double basic_blocks = 0;         // that warps came to; in each a branch may be taken
+  double divergent_branches = 0;   // after which threads of a warp went on in different places
   double global_bytes = 0;         // asked for by threads
   double global_sectors = 0;       // that the cache is asked for
   double memory_sectors = 0;       // of these, moved from or to memory
@@ -85,6 +90,7 @@ class Profiler final : public Observer {
   size_t sample_ends() override;
   void access(const Access& access) override;
   void block_barrier() override;
+  void basic_block(const void* place, size_t thread) override;
   void warp_operation(WarpOperation operation, size_t first, unsigned mask) override;
   void special_function() override;
   void fused_multiply_add() override;
@@ -100,11 +106,13 @@ class Profiler final : public Observer {
     std::uint32_t lane;
     std::uint32_t turn = 0;  // how often the thread has been there since the last barrier
   };
-  using WarpNotes = std::array<std::vector<Note>, 32>;  // of each lane, in its order
+  using WarpNotes = std::array<std::vector<Note>, 32>;        // of each lane, in its order
+  using WarpPath = std::array<std::vector<const void*>, 32>;  // the basic blocks of each lane
   struct Reuse {
     double moved_of_asked, needed_of_moved;  // memory's part of the sectors, and bytes of its bytes
   };
   void count_instructions();
+  void count_path(WarpPath& path);
   void count_warp(WarpNotes& notes);
   void count_diverged(WarpNotes& notes);
   void count_instruction(const std::vector<Note>& notes);
@@ -116,6 +124,7 @@ class Profiler final : public Observer {
   bool counts_ = true,
        traces_blocks_ = true;     // whether the running thread block is counted, traced
   std::vector<WarpNotes> notes_;  // of each warp of the running thread block
+  std::vector<WarpPath> paths_;   // of the same
   std::vector<Note> instruction_;
   std::vector<std::uintptr_t> sectors_;
   std::vector<BlockTrace> traces_;

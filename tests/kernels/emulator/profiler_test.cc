@@ -141,6 +141,22 @@ TEST_CASE("profiler: 16 bytes of a quarter of a warp are one cycle") {
   CHECK(cycles(9) == 1);
 }
 
+TEST_CASE("profiler: branches at which the threads of a warp part") {
+  const DeviceArray<float> out{std::vector<float>(profiled::kThreads)};
+  std::vector<int> in_turns(profiled::kThreads);
+  for (size_t i = 1; i < in_turns.size(); i += 2) in_turns[i] = 1;
+  const DeviceArray<int> ways(in_turns);
+  const auto counts = [&](unsigned every, unsigned times) {
+    return profile_of([&] { profiled::branch(out.data(), ways.data(), every, times); }).counts;
+  };
+  CHECK(counts(32, 10).divergent_branches == 0);  // whole warps go one way
+  CHECK(counts(64, 10).divergent_branches == 0);
+  CHECK(counts(32, 10).basic_blocks > 10 * kWarps);
+  CHECK(counts(16, 1).divergent_branches == kWarps);
+  CHECK(counts(16, 10).divergent_branches == 10 * kWarps);
+  CHECK(counts(1, 10).divergent_branches == 10 * kWarps);
+}
+
 TEST_CASE("profiler: functions and products") {
   const DeviceArray<float> out{std::vector<float>(profiled::kThreads)};
   const Counts counts = profile_of([&] { profiled::compute(out.data()); }).counts;
