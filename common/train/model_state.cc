@@ -172,9 +172,9 @@ std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
     return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
   };
   const TensorView target = updated_parameters();
-  // The model's parameters are a copy of the masters, if they are not on another device.
+  // In 16 bits the model's parameters are a copy of the masters, if they are not on another device.
   const bool has_copy =
-      target.data() != parameters.view().data() && target.device() == parameters.view().device();
+      target.dtype() != parameters.dtype() && target.device() == parameters.view().device();
   return adamw_tensors(layout_, begin_of(optimizer.exp_avg, unit),
                        {own(target), own(optimizer.exp_avg), own(optimizer.exp_avg_sq),
                         own(gradients), has_copy ? own(parameters) : TensorView()});
