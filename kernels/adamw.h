@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/kernel.h"
 
@@ -51,16 +52,30 @@ constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
   param = f.keep * param - f.step_size * m / (std::sqrt(v) * f.root_correction + f.epsilon);
 }
 
-// Updates each element of param, exp_avg and exp_avg_sq from grad. All four are (n), in fp32 or
-// fp64. (Parameters in bf16 and fp16 are copies, which `cast` rounds.) The gradient keeps its
-// values.
-void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
-           ConstTensorView grad, const AdamWStep& step);
+// A parameter, or a part of one, with its moments and its gradient. All are (n).
+struct AdamWTensors {
+  TensorView param, exp_avg, exp_avg_sq;  // in fp32 or fp64
+  ConstTensorView grad;                   // in the same dtype
+  TensorView copy = {};                   // of the parameter, in bf16 or fp16; empty: there is none
+  bool decays = true;                     // false: as if the weight decay were 0
+};
+
+// Updates each element of param, exp_avg and exp_avg_sq of all these tensors from its gradient,
+// which keeps its value. Then sets the copies to the parameters, which are fp32, rounded: where the
+// model computes in 16 bits, it reads the copies. All tensors have the dtype of the first, and all
+// copies that of its copy. A GPU needs a launch for some fifty tensors that do not lie side by
+// side, so give it those of the whole model at once.
+void adamw(Stream& stream, const std::vector<AdamWTensors>& tensors, const AdamWStep& step);
 
 // What each kernel computes and moves (Cost in kernel.h).
-inline Cost adamw_cost(ConstTensorView param) {
-  return moving_cost(14 * number_of(param.num_elements()), {param, param, param, param},
-                     {param, param, param});
+inline Cost adamw_cost(const std::vector<AdamWTensors>& tensors) {
+  Cost cost;
+  for (const auto& [param, exp_avg, exp_avg_sq, grad, copy, decays] : tensors) {
+    cost += moving_cost(14 * number_of(param.num_elements()), {param, exp_avg, exp_avg_sq, grad},
+                        {param, exp_avg, exp_avg_sq});
+    if (!copy.empty()) cost += moving_cost(0, {}, {copy});
+  }
+  return cost;
 }
 
 // The bodies for each device, and the entries, which check the arguments and call a body.
@@ -72,15 +87,23 @@ namespace cuda {
 decltype(ladder::adamw) adamw;
 }  // namespace cuda
 
-inline void adamw(Stream& stream, TensorView param, TensorView exp_avg, TensorView exp_avg_sq,
-                  ConstTensorView grad, const AdamWStep& step) {
-  const ArgumentCheck expect("adamw", stream, "param", param, 1, ArgumentCheck::kAccumulation);
-  expect("exp_avg", exp_avg, param.shape());
-  expect("exp_avg_sq", exp_avg_sq, param.shape());
-  expect("grad", grad, param.shape());
+inline void adamw(Stream& stream, const std::vector<AdamWTensors>& tensors, const AdamWStep& step) {
+  if (tensors.empty()) return;
+  const ArgumentCheck expect("adamw", stream, "param", tensors.front().param, 1,
+                             ArgumentCheck::kAccumulation);
+  const TensorView& first_copy = tensors.front().copy;
+  for (const auto& [param, exp_avg, exp_avg_sq, grad, copy, decays] : tensors) {
+    expect("param", param, {param.num_elements()});
+    expect("exp_avg", exp_avg, param.shape());
+    expect("exp_avg_sq", exp_avg_sq, param.shape());
+    expect("grad", grad, param.shape());
+    if (first_copy.empty() && copy.empty()) continue;
+    expect("copy", copy, {DType::bf16, DType::fp16}, param.shape());
+    expect("copy", copy, first_copy.dtype(), param.shape());
+    check(expect.dtype() == DType::fp32, "adamw: argument `copy` belongs to parameters in fp32");
+  }
   check(step.step >= 1, "adamw: step is 1-based");
-  run_body(expect, adamw_cost(param), cpu::adamw, cuda::adamw, stream, param, exp_avg, exp_avg_sq,
-           grad, step);
+  run_body(expect, adamw_cost(tensors), cpu::adamw, cuda::adamw, stream, tensors, step);
 }
 
 }  // namespace ladder

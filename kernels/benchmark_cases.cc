@@ -153,9 +153,17 @@ void add_large(Cases& cases) {
     const TensorView p = make({P}), m = make({P});
     const TensorView v = make({P}), g = make({P});
     fill(make.stream, v, 1);
-    return BenchmarkCase::Call{
-        [=, &make] { adamw(make.stream, p, m, v, g, AdamWStep{.learning_rate = 1e-3}); },
-        adamw_cost(p)};
+    const std::vector<AdamWTensors> tensors = {{p, m, v, g}};
+    return BenchmarkCase::Call{[=, &make] { adamw(make.stream, tensors, {.learning_rate = 1e-3}); },
+                               adamw_cost(tensors)};
+  });
+  cases.add("adamw/bf16", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView p = make({P}), m = make({P}), copy = make({P}, DType::bf16);
+    const TensorView v = make({P}), g = make({P});
+    fill(make.stream, v, 1);
+    const std::vector<AdamWTensors> tensors = {{p, m, v, g, copy}};
+    return BenchmarkCase::Call{[=, &make] { adamw(make.stream, tensors, {.learning_rate = 1e-3}); },
+                               adamw_cost(tensors)};
   });
   cases.add("round_to_bf16", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({P}, DType::bf16), in = make({P});

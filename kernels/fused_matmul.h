@@ -1,11 +1,11 @@
 // Products that go on with what most often follows them. kernel.h has the rules for all kernels.
 //
-// A bias or GELU of its own reads the product's result from memory and writes it again. On a GPU
-// the product can do it while it still has the result in registers: an *epilogue* of cuBLASLt. It
-// is used in bf16 and fp16, where all extents are multiples of 8 and all rows begin at multiples of
-// 16 bytes. The sum then gets its bias before it is rounded to 16 bits, and not after. Everywhere
-// else the bits are those of the kernels one after the other: matmul, add_bias, gelu_forward,
-// gelu_backward.
+// A bias, GELU or residual addition of its own reads the product's result from memory and writes it
+// again. On a GPU the product can do it while it still has the result in registers: an *epilogue*
+// of cuBLASLt. It is used in bf16 and fp16, where all extents are multiples of 8 and all rows begin
+// at multiples of 16 bytes. The sum then gets its bias, and the residual, before it is rounded to
+// 16 bits, and not after. Everywhere else the bits are those of the kernels one after the other:
+// matmul, add_bias, gelu_forward, gelu_backward, add_residual.
 #pragma once
 
 #include "kernels/matmul.h"
@@ -19,6 +19,11 @@ void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorV
 // The same in `before` (M, N), and out (M, N) = gelu(before).
 void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
                       ConstTensorView b, ConstTensorView bias);
+
+// out (M, N) = residual (M, N) + (a (M, K) b (K, N) + bias (N)), for each row. It ends a sublayer
+// that no other rank has a part of; otherwise add_residual (residual.h) comes after their sum.
+void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                     ConstTensorView bias, ConstTensorView residual);
 
 // din (M, N) = dout (M, K) b^T * (the derivative of GELU at `before` (M, N)), with b (N, K)
 void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,
@@ -39,6 +44,10 @@ inline Cost matmul_bias_gelu_cost(ConstTensorView out, ConstTensorView before, C
                                   ConstTensorView b) {
   return fused_cost(matmul_cost(out, a, b), 2 * number_of(out.num_elements()), before);
 }
+inline Cost matmul_residual_cost(ConstTensorView out, ConstTensorView a, ConstTensorView b,
+                                 ConstTensorView residual) {
+  return fused_cost(matmul_cost(out, a, b), 2 * number_of(out.num_elements()), residual);
+}
 inline Cost matmul_gelu_backward_cost(ConstTensorView din, ConstTensorView dout, ConstTensorView b,
                                       ConstTensorView before) {
   return fused_cost(matmul_cost(din, dout, b, {.transpose_b = true}),
@@ -49,12 +58,14 @@ inline Cost matmul_gelu_backward_cost(ConstTensorView din, ConstTensorView dout,
 namespace cpu {
 decltype(ladder::matmul_bias) matmul_bias;
 decltype(ladder::matmul_bias_gelu) matmul_bias_gelu;
+decltype(ladder::matmul_residual) matmul_residual;
 decltype(ladder::matmul_gelu_backward) matmul_gelu_backward;
 }  // namespace cpu
 
 namespace cuda {
 decltype(ladder::matmul_bias) matmul_bias;
 decltype(ladder::matmul_bias_gelu) matmul_bias_gelu;
+decltype(ladder::matmul_residual) matmul_residual;
 decltype(ladder::matmul_gelu_backward) matmul_gelu_backward;
 }  // namespace cuda
 
@@ -79,6 +90,18 @@ inline void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, 
   expect("out", out, {a.shape()[0], n});
   run_body(expect, matmul_bias_gelu_cost(out, before, a, b), cpu::matmul_bias_gelu,
            cuda::matmul_bias_gelu, stream, out, before, a, b, bias);
+}
+
+inline void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                            ConstTensorView bias, ConstTensorView residual) {
+  const ArgumentCheck expect("matmul_residual", stream, "a", a, 2);
+  const size_t n = bias.num_elements();
+  expect("b", b, {a.shape()[1], n});
+  expect("bias", bias, {n});
+  expect("residual", residual, {a.shape()[0], n});
+  expect("out", out, {a.shape()[0], n});
+  run_body(expect, matmul_residual_cost(out, a, b, residual), cpu::matmul_residual,
+           cuda::matmul_residual, stream, out, a, b, bias, residual);
 }
 
 inline void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout,

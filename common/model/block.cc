@@ -20,6 +20,19 @@ View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
 
+// The end of a sublayer: out = residual + (in weight + bias). `partial` is memory for the product.
+void add_sublayer(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView in,
+                  ConstTensorView weight, ConstTensorView bias, TensorView partial,
+                  const TensorParallel& tensor) {
+  if (!tensor.is_split()) return matmul_residual(stream, out, in, weight, bias, residual);
+  // The ranks sum their products before the bias is added, so that it counts once.
+  const auto multiply = [&](const RowChunk& chunk) {
+    linear_forward(stream, chunk.of(partial), chunk.of(in), weight);
+  };
+  const ConstTensorView sum = tensor.leave(stream, partial, multiply);
+  add_residual(stream, out, residual, sum, bias);
+}
+
 // Returns the gradient with respect to ln_2. It is computed from that with respect to `out`.
 ConstTensorView mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
                              const BlockActivations& a, const ConstUnitView& w,
@@ -45,8 +58,6 @@ ConstTensorView mlp_backward(Stream& stream, ConstTensorView d_residual, const U
 void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
                    const ConstUnitView& w, const BlockWorkspace& workspace,
                    const TensorParallel& tensor, const ContextParallel& context, BlockSteps steps) {
-  // A sublayer's output without its bias, before tensor-parallel ranks sum it.
-  const TensorView partial = workspace.narrow;
   const TensorView logsumexp = a[A::logsumexp];
   const size_t num_rows = in.shape()[0];
   if (steps[S::ln_1]) {
@@ -64,11 +75,8 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
                     by_sequence(a[A::qkv], logsumexp));
   }
   if (steps[S::middle]) {
-    const auto multiply = [&](const RowChunk& chunk) {
-      linear_forward(stream, chunk.of(partial), chunk.of(a[A::attention]), w[P::attn_proj_weight]);
-    };
-    const ConstTensorView sum = tensor.leave(stream, partial, multiply);
-    add_residual(stream, a[A::middle], in, sum, w[P::attn_proj_bias]);
+    add_sublayer(stream, a[A::middle], in, a[A::attention], w[P::attn_proj_weight],
+                 w[P::attn_proj_bias], workspace.narrow, tensor);
   }
 
   if (steps[S::ln_2]) {
@@ -86,11 +94,8 @@ void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in
     gelu_forward(stream, a[A::gelu], a[A::fc]);
   }
   if (steps[S::out]) {
-    const auto multiply = [&](const RowChunk& chunk) {
-      linear_forward(stream, chunk.of(partial), chunk.of(a[A::gelu]), w[P::mlp_proj_weight]);
-    };
-    const ConstTensorView sum = tensor.leave(stream, partial, multiply);
-    add_residual(stream, a[A::out], a[A::middle], sum, w[P::mlp_proj_bias]);
+    add_sublayer(stream, a[A::out], a[A::middle], a[A::gelu], w[P::mlp_proj_weight],
+                 w[P::mlp_proj_bias], workspace.narrow, tensor);
   }
 }
 

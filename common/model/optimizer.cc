@@ -46,19 +46,19 @@ AdamWStep AdamW::next_step(double grad_norm) {
   return adamw_step(config_, ++num_updates, grad_norm);
 }
 
-void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
-                  TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
-                  const AdamWStep& step) {
-  AdamWStep no_decay = step;
-  no_decay.weight_decay = 0;
-  for_parameters_in(layout, first, first + params.num_elements(),
-                    [&](const Parameter& parameter, size_t, size_t from, size_t to) {
-                      if (!parameter.trainable) return;
-                      const size_t at = from - first, count = to - from;
-                      adamw(stream, params.rows(at, count), exp_avg.rows(at, count),
-                            exp_avg_sq.rows(at, count), grads.rows(at, count),
-                            parameter.decays() ? step : no_decay);
-                    });
+std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
+                                        const AdamWTensors& range) {
+  std::vector<AdamWTensors> tensors;
+  for_parameters_in(
+      layout, first, first + range.param.num_elements(),
+      [&](const Parameter& parameter, size_t, size_t from, size_t to) {
+        if (!parameter.trainable) return;
+        const auto part = [&](auto view) { return view.rows(from - first, to - from); };
+        tensors.push_back({part(range.param), part(range.exp_avg), part(range.exp_avg_sq),
+                           part(range.grad), range.copy.empty() ? TensorView() : part(range.copy),
+                           parameter.decays()});
+      });
+  return tensors;
 }
 
 namespace {

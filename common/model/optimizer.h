@@ -51,12 +51,11 @@ class AdamW {
   OptimizerConfig config_;
 };
 
-// Updates elements [first, first + n) of the flat buffer. The four views have just these elements:
-// (n) each. Only 2-D weights get weight decay. Padding, and parameters that are not trainable, keep
-// their values. Asynchronous on the stream.
-void adamw_update(Stream& stream, const Layout& layout, size_t first, TensorView params,
-                  TensorView exp_avg, TensorView exp_avg_sq, ConstTensorView grads,
-                  const AdamWStep& step);
+// Returns what there is to update among elements [first, first + n) of the flat buffer, parameter
+// by parameter. The views of `range` have just these elements: (n) each. Only 2-D weights get
+// weight decay. Padding, and parameters that are not trainable, are not among them.
+std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
+                                        const AdamWTensors& range);
 
 // GradNorm sums the squares of gradients in fp64. Every lesson sums in the same order: each rank
 // sums its shard of every unit, in the order of the units. If several ranks hold copies of a

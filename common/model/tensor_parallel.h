@@ -78,6 +78,9 @@ struct TensorParallel {
   // Which rows this rank has of the residual stream.
   RowSplit residual = {};
 
+  // Returns whether ranks hold slices of the weights.
+  bool is_split() const { return static_cast<bool>(reduce_statistics); }
+
   // Returns those of all rows that this rank has of the residual stream, which are `count` rows.
   // REQUIRES: they lie in one chunk.
   template <class View>

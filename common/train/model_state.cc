@@ -152,22 +152,32 @@ double ModelState::squared_norm() {
 }
 
 void ModelState::update(const AdamWStep& adamw_step) {
-  for (size_t unit = 0; unit < layout_.units().size(); ++unit) update(adamw_step, unit);
+  const Range range(stream_of(updated_parameters()), "AdamW");
+  std::vector<AdamWTensors> all;
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const std::vector<AdamWTensors> own = adamw_tensors_of(unit);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  adamw(stream_of(updated_parameters()), all, adamw_step);
 }
 
 void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
+  const Range range(stream_of(updated_parameters()), layout_.unit(unit).name, "AdamW");
+  adamw(stream_of(updated_parameters()), adamw_tensors_of(unit), adamw_step);
+}
+
+std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
   const bool is_whole = layout_.covers(optimizer.exp_avg);
   const auto own = [&](TensorView buffer) {
     return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
   };
   const TensorView target = updated_parameters();
-  const Range range(stream_of(target), layout_.unit(unit).name, "AdamW");
-  adamw_update(stream_of(target), layout_, begin_of(optimizer.exp_avg, unit), own(target),
-               own(optimizer.exp_avg), own(optimizer.exp_avg_sq), own(gradients), adamw_step);
-  if (target.data() == parameters.view().data() || target.device() != parameters.view().device()) {
-    return;
-  }
-  cast(context_.stream, own(parameters), own(target));
+  // In 16 bits the model's parameters are a copy of the masters, if they are not on another device.
+  const bool has_copy =
+      target.dtype() != parameters.dtype() && target.device() == parameters.view().device();
+  return adamw_tensors(layout_, begin_of(optimizer.exp_avg, unit),
+                       {own(target), own(optimizer.exp_avg), own(optimizer.exp_avg_sq),
+                        own(gradients), has_copy ? own(parameters) : TensorView()});
 }
 
 std::vector<Slice> ModelState::slices(std::string_view kind) const {

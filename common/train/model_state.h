@@ -87,6 +87,8 @@ class ModelState {
   int64_t step = 0;  // the number of steps begun so far, which decides which data come next
 
  private:
+  // Returns what an update of a unit works on.
+  std::vector<AdamWTensors> adamw_tensors_of(size_t unit) const;
   // Returns the stream for work on this memory.
   Stream& stream_of(const TensorView& view);
   // Returns the part of a unit that the buffer has, and the place in the flat buffer where that

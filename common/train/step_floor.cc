@@ -73,7 +73,7 @@ void StepFloor::run(const std::function<void(size_t)>& after_layer) {
     first_weight += layers_[i].in * layers_[i].out;
   }
   const Tensor& updated = accumulates() ? weights_ : masters_;
-  adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});
+  adamw(stream_, {{updated, exp_avg_, exp_avg_sq_, gradients_}}, {.learning_rate = 1e-6});
   stream_.synchronize();
 }
 

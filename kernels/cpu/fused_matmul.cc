@@ -2,6 +2,7 @@
 
 #include "kernels/gelu.h"
 #include "kernels/matmul.h"
+#include "kernels/residual.h"
 
 namespace ladder::cpu {
 
@@ -15,6 +16,12 @@ void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTe
                       ConstTensorView b, ConstTensorView bias) {
   cpu::matmul_bias(stream, before, a, b, bias);
   cpu::gelu_forward(stream, out, before);
+}
+
+void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                     ConstTensorView bias, ConstTensorView residual) {
+  cpu::matmul(stream, out, a, b, {});
+  cpu::add_residual(stream, out, residual, out, bias);
 }
 
 void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,

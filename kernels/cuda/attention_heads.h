@@ -19,15 +19,15 @@ struct Vectors {
 struct Heads {
   size_t tokens, num_heads, size;
 
-  // Returns the vectors of this thread block's head. Parts 0, 1 and 2 are q, k and v.
+  // Return the vectors of a head, counted through all sequences. Parts 0, 1 and 2 are q, k and v.
   template <class T>
-  __device__ Vectors<T> in_qkv(T* qkv, unsigned part) const {
-    const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
+  __device__ Vectors<T> in_qkv(T* qkv, size_t head, unsigned part) const {
+    const size_t hidden = num_heads * size, b = head / num_heads, h = head % num_heads;
     return {qkv + b * tokens * 3 * hidden + part * hidden + h * size, 3 * hidden};
   }
   template <class T>
-  __device__ Vectors<T> in_out(T* out) const {
-    const size_t hidden = num_heads * size, b = blockIdx.x / num_heads, h = blockIdx.x % num_heads;
+  __device__ Vectors<T> in_out(T* out, size_t head) const {
+    const size_t hidden = num_heads * size, b = head / num_heads, h = head % num_heads;
     return {out + b * tokens * hidden + h * size, hidden};
   }
 };

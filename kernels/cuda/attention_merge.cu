@@ -21,8 +21,8 @@ __global__ void merge_kernel(T* out, T* logsumexp, const T* partial_out, const T
   const T largest = std::fmax(l, m);
   const T ours = std::exp(l - largest), theirs = std::exp(m - largest);
   const T inverse = T{1} / (ours + theirs);
-  const auto a = heads.in_out(out);
-  const auto b = heads.in_out(partial_out);
+  const auto a = heads.in_out(out, blockIdx.x);
+  const auto b = heads.in_out(partial_out, blockIdx.x);
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
     T& sum = a.first[t * a.stride + d];
     sum = (ours * sum + theirs * b.first[t * b.stride + d]) * inverse;
@@ -36,7 +36,7 @@ template <class T, class A = Accumulate<T>>
 __global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads heads) {
   const size_t t = size_t{blockIdx.y} * num_warps() + warp_index();
   if (t >= heads.tokens) return;
-  const auto a = heads.in_out(dout), b = heads.in_out(out);
+  const auto a = heads.in_out(dout, blockIdx.x), b = heads.in_out(out, blockIdx.x);
   A total = 0;
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
     total = std::fma(A{a.first[t * a.stride + d]}, A{b.first[t * b.stride + d]}, total);

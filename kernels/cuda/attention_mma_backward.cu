@@ -80,23 +80,24 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, const Heads& heads,
 template <class T, unsigned kWidth, unsigned kStep>
 __global__ void __launch_bounds__(kThreads)
     keys_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp, const T* qkv,
-                Heads heads, float scale) {
+                Heads heads, TileOrder order, float scale) {
   using Tiles = Backward<T, kWidth, kStep>;
   const Tiles tiles{dynamic_shared<T>()};
-  const auto begin_queries = [&](size_t q0) {
-    begin_tile<kStep>(tiles.other(q0, 0), heads.in_qkv(qkv, 0), q0, heads);
-    begin_tile<kStep>(tiles.other(q0, 1), heads.in_out(dout), q0, heads);
+  const auto [head, number] = order.of_block();
+  const auto begin_queries = [&, head = head](size_t q0) {
+    begin_tile<kStep>(tiles.other(q0, 0), heads.in_qkv(qkv, head, 0), q0, heads);
+    begin_tile<kStep>(tiles.other(q0, 1), heads.in_out(dout, head), q0, heads);
     if (threadIdx.x < kStep) {
-      const size_t query = q0 + threadIdx.x, row = blockIdx.x * heads.tokens + query;
+      const size_t query = q0 + threadIdx.x, row = head * heads.tokens + query;
       begin_copy(tiles.logsumexp(q0) + threadIdx.x, logsumexp + row, query < heads.tokens);
       begin_copy(tiles.row_dot(q0) + threadIdx.x, row_dot + row, query < heads.tokens);
     }
     commit_copies();
   };
-  const size_t k0 = blockIdx.y * size_t{kTile};  // the first tiles are seen most, and start first
+  const size_t k0 = number * size_t{kTile};  // the first tiles are seen most, and start first
   const unsigned row0 = warp_index() * 16, group = lane_index() / 4, pair = lane_index() % 4 * 2;
-  begin_tile<kTile>(tiles.own(0), heads.in_qkv(qkv, 1), k0, heads);
-  begin_tile<kTile>(tiles.own(1), heads.in_qkv(qkv, 2), k0, heads);
+  begin_tile<kTile>(tiles.own(0), heads.in_qkv(qkv, head, 1), k0, heads);
+  begin_tile<kTile>(tiles.own(1), heads.in_qkv(qkv, head, 2), k0, heads);
   begin_queries(k0);
   typename Tiles::Sums dk = {}, dv = {};
   for (size_t q0 = k0; q0 < heads.tokens; q0 += kStep) {
@@ -123,33 +124,35 @@ __global__ void __launch_bounds__(kThreads)
     add_weighted(dv, p, tiles.other(q0, 1));
     add_weighted(dk, ds, tiles.other(q0, 0));
   }
-  store_sums(heads.in_qkv(dqkv, 1), k0 + row0, heads, dk, scale);
-  store_sums(heads.in_qkv(dqkv, 2), k0 + row0, heads, dv, 1);
+  store_sums(heads.in_qkv(dqkv, head, 1), k0 + row0, heads, dk, scale);
+  store_sums(heads.in_qkv(dqkv, head, 2), k0 + row0, heads, dv, 1);
 }
 
 // dq of a tile of queries. Scores have a row for each query, as in forward.
 template <class T, unsigned kWidth, unsigned kStep>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads,
+                                  kWidth <= 64 ? 4 : 2)  // shared memory has room for so many
     queries_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp,
-                   const T* qkv, Heads heads, float scale) {
+                   const T* qkv, Heads heads, TileOrder order, float scale) {
   using Tiles = Backward<T, kWidth, kStep>;
   const Tiles tiles{dynamic_shared<T>()};
-  const auto begin_keys = [&](size_t k0) {
-    begin_tile<kStep>(tiles.other(k0, 0), heads.in_qkv(qkv, 1), k0, heads);
-    begin_tile<kStep>(tiles.other(k0, 1), heads.in_qkv(qkv, 2), k0, heads);
+  const auto [head, number] = order.of_block();
+  const auto begin_keys = [&, head = head](size_t k0) {
+    begin_tile<kStep>(tiles.other(k0, 0), heads.in_qkv(qkv, head, 1), k0, heads);
+    begin_tile<kStep>(tiles.other(k0, 1), heads.in_qkv(qkv, head, 2), k0, heads);
     commit_copies();
   };
   // The last tiles see the most keys, so they start first.
-  const size_t q0 = (gridDim.y - 1 - blockIdx.y) * size_t{kTile};
+  const size_t q0 = (order.tiles - 1 - number) * size_t{kTile};
   const unsigned row0 = warp_index() * 16, group = lane_index() / 4, pair = lane_index() % 4 * 2;
-  begin_tile<kTile>(tiles.own(0), heads.in_qkv(qkv, 0), q0, heads);
-  begin_tile<kTile>(tiles.own(1), heads.in_out(dout), q0, heads);
+  begin_tile<kTile>(tiles.own(0), heads.in_qkv(qkv, head, 0), q0, heads);
+  begin_tile<kTile>(tiles.own(1), heads.in_out(dout, head), q0, heads);
   begin_keys(0);
   OfQuery of_row[2] = {};  // the lane's two rows
   for (unsigned half = 0; half < 2; ++half) {
     const size_t query = q0 + row0 + group + 8 * half;
     if (query >= heads.tokens) continue;
-    const size_t row = blockIdx.x * heads.tokens + query;
+    const size_t row = head * heads.tokens + query;
     of_row[half] = {logsumexp[row], row_dot[row]};
   }
   const size_t end = q0 + kTile < heads.tokens ? q0 + kTile : heads.tokens;
@@ -173,7 +176,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     add_weighted(dq, ds, tiles.other(k0, 0));
   }
-  store_sums(heads.in_qkv(dqkv, 0), q0 + row0, heads, dq, scale);
+  store_sums(heads.in_qkv(dqkv, head, 0), q0 + row0, heads, dq, scale);
 }
 
 }  // namespace
@@ -182,18 +185,18 @@ template <class T>
 void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot, const T* dout,
                               const float* logsumexp, const T* qkv, size_t batch,
                               const Heads& heads) {
-  const dim3 grid(static_cast<unsigned>(batch * heads.num_heads),
-                  static_cast<unsigned>((heads.tokens + kTile - 1) / kTile));
+  const TileOrder order = TileOrder::of(batch * heads.num_heads, (heads.tokens + kTile - 1) / kTile,
+                                        2 * heads.tokens * heads.size * sizeof(T));
   const float scale = scale_of<float>(heads.size);
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
     constexpr unsigned kQueries = 32, kKeys = kWidth <= 64 ? 64 : 32;  // a step
     launch<keys_kernel<T, kWidth, kQueries>>(
-        stream, {grid, dim3(kThreads), Backward<T, kWidth, kQueries>::kBytes}, dqkv, row_dot, dout,
-        logsumexp, qkv, heads, scale);
+        stream, {order.grid(), dim3(kThreads), Backward<T, kWidth, kQueries>::kBytes}, dqkv,
+        row_dot, dout, logsumexp, qkv, heads, order, scale);
     launch<queries_kernel<T, kWidth, kKeys>>(
-        stream, {grid, dim3(kThreads), Backward<T, kWidth, kKeys>::kBytes}, dqkv, row_dot, dout,
-        logsumexp, qkv, heads, scale);
+        stream, {order.grid(), dim3(kThreads), Backward<T, kWidth, kKeys>::kBytes}, dqkv, row_dot,
+        dout, logsumexp, qkv, heads, order, scale);
   });
 }
 template void backward_on_tensor_cores(cudaStream_t, bfloat16*, const float*, const bfloat16*,

@@ -54,7 +54,8 @@ __device__ void exponentiate(Scores& scores, float (&sums)[kN][4], RowStatistics
 
 template <class T, unsigned kWidth>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(T* out, float* logsumexp, const T* qkv, Heads heads, float scale) {
+    forward_kernel(T* out, float* logsumexp, const T* qkv, Heads heads, TileOrder order,
+                   float scale) {
   using Tile = MmaTile<T, kWidth>;
   constexpr unsigned kElements = Tile::elements(kTile);
   const Tile q{dynamic_shared<T>()};
@@ -62,15 +63,16 @@ __global__ void __launch_bounds__(kThreads)
   const auto tile = [q](size_t k0, unsigned n) {
     return Tile{q.first + (1 + 2 * (k0 / kTile % 2) + n) * kElements};
   };
-  const auto begin_keys = [&](size_t k0) {
-    begin_tile<kTile>(tile(k0, 0), heads.in_qkv(qkv, 1), k0, heads);
-    begin_tile<kTile>(tile(k0, 1), heads.in_qkv(qkv, 2), k0, heads);
+  const auto [head, number] = order.of_block();
+  const auto begin_keys = [&, head = head](size_t k0) {
+    begin_tile<kTile>(tile(k0, 0), heads.in_qkv(qkv, head, 1), k0, heads);
+    begin_tile<kTile>(tile(k0, 1), heads.in_qkv(qkv, head, 2), k0, heads);
     commit_copies();
   };
   // The last tiles see the most keys, so they start first.
-  const size_t q0 = (gridDim.y - 1 - blockIdx.y) * size_t{kTile};
+  const size_t q0 = (order.tiles - 1 - number) * size_t{kTile};
   const unsigned row0 = warp_index() * 16;
-  begin_tile<kTile>(q, heads.in_qkv(qkv, 0), q0, heads);
+  begin_tile<kTile>(q, heads.in_qkv(qkv, head, 0), q0, heads);
   begin_keys(0);
   float sums[kWidth / 8][4] = {};
   RowStatistics rows;
@@ -95,15 +97,14 @@ __global__ void __launch_bounds__(kThreads)
     rows.total[half] = warp_reduce<4>(rows.total[half], Sum());
     inverse[half] = 1 / rows.total[half];
   }
-  const auto to = heads.in_out(out);
-  for_each_pair(sums, [&](unsigned row, unsigned d, float x, float y) {
+  const auto to = heads.in_out(out, head);
+  for_each_pair(sums, [&, head = head](unsigned row, unsigned d, float x, float y) {
     const size_t t = q0 + row0 + row;
     const unsigned half = row / 8;
     if (t >= heads.tokens || d >= heads.size) return;
     store(to.first + t * to.stride + d, Pack<float, 2>{x * inverse[half], y * inverse[half]});
     if (d == 0) {
-      logsumexp[blockIdx.x * heads.tokens + t] =
-          scale * rows.maximum[half] + std::log(rows.total[half]);
+      logsumexp[head * heads.tokens + t] = scale * rows.maximum[half] + std::log(rows.total[half]);
     }
   });
 }
@@ -115,10 +116,12 @@ void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, cons
                              size_t batch, const Heads& heads) {
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
-    const LaunchShape shape = {dim3(static_cast<unsigned>(batch * heads.num_heads),
-                                    static_cast<unsigned>((heads.tokens + kTile - 1) / kTile)),
-                               dim3(kThreads), 5 * MmaTile<T, kWidth>::elements(kTile) * sizeof(T)};
-    launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads,
+    const TileOrder order =
+        TileOrder::of(batch * heads.num_heads, (heads.tokens + kTile - 1) / kTile,
+                      2 * heads.tokens * heads.size * sizeof(T));
+    const LaunchShape shape = {order.grid(), dim3(kThreads),
+                               5 * MmaTile<T, kWidth>::elements(kTile) * sizeof(T)};
+    launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads, order,
                                       scale_of<float>(heads.size));
   });
 }

@@ -2,12 +2,43 @@
 // computes with them on tensor cores: a b^T and weights b. README.md has pictures.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/attention_heads.h"
 #include "kernels/cuda/pack.h"
 #include "kernels/cuda/tensor_core.h"
 #include "kernels/cuda/warp.h"
 
 namespace ladder::cuda {
+
+// The order in which thread blocks take the tiles of all heads. Thread blocks of a head read the
+// same keys and values (or queries and dout), so its tiles should be computed while these are in
+// the GPU's cache: heads make groups. Within a group the longest tiles of all its heads start
+// first, so that no long one is left for the end.
+struct TileOrder {
+  // All that the thread blocks of a group read again and again; a quarter of the cache of an H100.
+  static constexpr size_t kGroupBytes = size_t{12} << 20;
+
+  unsigned heads, tiles, heads_of_group;
+
+  // `bytes_of_head` is what thread blocks of a head read again and again.
+  static TileOrder of(size_t heads, size_t tiles, size_t bytes_of_head) {
+    const size_t group = std::clamp<size_t>(kGroupBytes / bytes_of_head, 1, heads);
+    return {static_cast<unsigned>(heads), static_cast<unsigned>(tiles),
+            static_cast<unsigned>(group)};
+  }
+  dim3 grid() const { return dim3(heads * tiles); }
+
+  struct Place {
+    unsigned head, tile;  // tile 0 is to start first
+  };
+  __device__ Place of_block() const {
+    const unsigned group = blockIdx.x / (heads_of_group * tiles);
+    const unsigned in_group = blockIdx.x % (heads_of_group * tiles), first = group * heads_of_group;
+    const unsigned count = heads - first < heads_of_group ? heads - first : heads_of_group;
+    return {first + in_group % count, in_group / count};
+  }
+};
 
 // Rows of kWidth elements of T in shared memory. 8 rows begin 4 banks apart, so that ldmatrix reads
 // 16 bytes of each without conflict.

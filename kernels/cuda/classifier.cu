@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cuda/classifier_row.h"
 #include "kernels/cuda/map.h"
 #include "kernels/vocabulary.h"
 
@@ -203,6 +204,15 @@ void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits
   dispatch_gradient(dlogits, logits, [&](auto zero, auto pack) {
     using T = decltype(zero);
     using A = Accumulate<T>;
+    if constexpr (sizeof(T) == 2 && pack == kLongRowPack) {
+      const LaunchShape shape = shape_for_long_rows(rows, n);
+      if (shape.grid.x > 0) {
+        return launch<long_rows_kernel<T>>(stream.native(), shape, losses.as<A>(), dlogits.as<T>(),
+                                           logits.as<A>(), targets.as<int32_t>(),
+                                           static_cast<A>(loss_scale), rows, n, logits.pitch(),
+                                           dlogits.pitch());
+      }
+    }
     launch<whole_row_kernel<decltype(pack)::value, T, A>>(
         stream.native(), blocks_of(rows, n, pack), losses.as<A>(), dlogits.as<T>(), logits.as<A>(),
         targets.as<int32_t>(), static_cast<A>(loss_scale), n, logits.pitch(), dlogits.pitch());

@@ -10,6 +10,7 @@
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/gelu.h"
 #include "kernels/matmul.h"
+#include "kernels/residual.h"
 
 namespace ladder::cuda {
 namespace {
@@ -37,8 +38,9 @@ struct FusedProduct {
   ConstTensorView a, b;
   bool transpose_b;
   cublasLtEpilogue_t epilogue;
-  ConstTensorView bias = {};  // (N)
-  ConstTensorView aux = {};   // (M, N): what GELU was given, which its forward writes
+  ConstTensorView bias = {};    // (N)
+  ConstTensorView aux = {};     // (M, N): what GELU was given, which its forward writes
+  ConstTensorView addend = {};  // (M, N): added to the product; empty: nothing is
 
   size_t m() const { return out.shape()[0]; }
   size_t n() const { return out.shape()[1]; }
@@ -51,7 +53,7 @@ struct FusedProduct {
     const bool has_16_bits = out.dtype() == DType::bf16 || out.dtype() == DType::fp16;
     return has_16_bits && m() % 8 == 0 && n() % 8 == 0 && k() % 8 == 0 && m() * n() * k() > 0 &&
            rows_are_aligned(out) && rows_are_aligned(a) && rows_are_aligned(b) &&
-           is_aligned(bias) && is_aligned(aux);
+           is_aligned(bias) && is_aligned(aux) && is_aligned(addend);
   }
   void compute(Stream& stream) const;
 };
@@ -86,10 +88,11 @@ class Plan {
   void run(const Cublas& cublas, cublasLtHandle_t handle, const FusedProduct& p,
            cudaStream_t stream) {
     set_pointers(p);
-    const float one = 1, zero = 0;
-    cublas_check(cublasLtMatmul(handle, description_, &one, p.b.data(), b_, p.a.data(), a_, &zero,
-                                p.out.data(), out_, p.out.data(), out_, &algorithm_,
-                                cublas.workspace(), Cublas::kWorkspaceBytes, stream),
+    const float one = 1, beta = p.addend.empty() ? 0 : 1;
+    const void* const addend = p.addend.empty() ? p.out.data() : p.addend.data();
+    cublas_check(cublasLtMatmul(handle, description_, &one, p.b.data(), b_, p.a.data(), a_, &beta,
+                                addend, out_, p.out.data(), out_, &algorithm_, cublas.workspace(),
+                                Cublas::kWorkspaceBytes, stream),
                  "cublasLtMatmul");
   }
 
@@ -129,7 +132,8 @@ class Plan {
 };
 
 // Choosing an algorithm takes longer than a launch, so the plans are kept. What cuBLASLt may know
-// of the bias and of the matrix beside the product is their alignment: it is part of the key.
+// of the bias and of the matrix beside the product is their alignment: it is part of the key. (A
+// product with an addend needs no key of its own: what is added does not choose the algorithm.)
 void FusedProduct::compute(Stream& stream) const {
   using Key = std::array<uint64_t, 10>;
   thread_local std::map<Key, Plan> plans;
@@ -167,6 +171,14 @@ void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTe
   if (product.can_be_fused()) return product.compute(stream);
   cuda::matmul_bias(stream, before, a, b, bias);
   cuda::gelu_forward(stream, out, before);
+}
+
+void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
+                     ConstTensorView bias, ConstTensorView residual) {
+  const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_BIAS, bias, {}, residual};
+  if (product.can_be_fused()) return product.compute(stream);
+  cuda::matmul(stream, out, a, b, {});
+  cuda::add_residual(stream, out, residual, out, bias);
 }
 
 void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,

@@ -47,13 +47,18 @@ __device__ void copy_pack(Pack<T, N>* to, const Pack<T, N>* from) {
   }
 }
 
-// load() reads N elements and converts them to the accumulation dtype; store() converts them back
-// and writes them. REQUIRES: the address is a multiple of the size of N elements.
+// load_as_is() reads N elements; load() also converts them to the accumulation dtype; store()
+// converts them back and writes them. REQUIRES: the address is a multiple of the size of N
+// elements.
 template <unsigned N, class T>
-__device__ Pack<Accumulate<T>, N> load(const T* from) {
+__device__ Pack<T, N> load_as_is(const T* from) {
   Pack<T, N> pack;
   copy_pack(&pack, reinterpret_cast<const Pack<T, N>*>(from));
-  return convert<Accumulate<T>>(pack);
+  return pack;
+}
+template <unsigned N, class T>
+__device__ Pack<Accumulate<T>, N> load(const T* from) {
+  return convert<Accumulate<T>>(load_as_is<N>(from));
 }
 template <unsigned N, class T, class From>
 __device__ void store(T* to, const Pack<From, N>& pack) {

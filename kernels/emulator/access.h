@@ -24,7 +24,9 @@ struct KernelCall;
 struct ProductCall {
   size_t m, n, k;
   size_t factor_bytes, result_bytes;  // of one element
-  bool adds_up;                       // whether it is added to what is there
+  // Matrices (m, n) of the result's type besides the result that are read or written with it: what
+  // it is added to, what a GELU in the product keeps.
+  size_t more_results;
 };
 
 enum class AccessKind : std::uint8_t { read, write, atomic };
@@ -76,6 +78,9 @@ class Observer {
   virtual void block_begins(const uint3& /*block*/) {}
   // All threads of the thread block have returned. It is not called if the block has failed.
   virtual void block_ends() {}
+  // While launches are sampled (launch.h), those thread blocks of the launch that are its sample
+  // have run. Returns how many of its first thread blocks shall run for this observer, in order.
+  virtual size_t sample_ends() { return 0; }
 
   // Must not throw: the compiler takes its caller for a plain load or store. stop_thread() below is
   // how an observer ends the launch.
@@ -91,6 +96,9 @@ class Observer {
   // The lanes of `mask` have come to the operation, and none has gone on. Their warp begins with
   // thread `first`.
   virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
+  // The running thread comes to a basic block: a piece of code that begins where a branch may lead
+  // to. Only in kernels:cuda_observed and the like (HOOKS in tools/bazel/cuda.bzl).
+  virtual void basic_block(const void* /*place*/, size_t /*thread*/) {}
   // The running thread computes exp or log. Programs that link profiler/functions.cc tell it.
   virtual void special_function() {}
   virtual void fused_multiply_add() {}  // std::fma
@@ -117,5 +125,6 @@ inline constinit thread_local bool is_observed = false;
 // Tells the observers. REQUIRES: is_observed.
 void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address);
 void report_fence(bool device);
+void report_basic_block(const void* place);
 
 }  // namespace ladder::emulator

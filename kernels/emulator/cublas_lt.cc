@@ -75,6 +75,7 @@ struct Product {
   cublasLtMatmulDescOpaque description;
   cublasLtMatrixLayoutOpaque a_layout, b_layout, d_layout;
   const void *a, *b;
+  const void* c;  // what is added, which lies as d does; nullptr: nothing
   void* d;
   uint64_t alignments[4];
 
@@ -99,6 +100,7 @@ bool Product::is_possible() const {
       !is_valid(d, d_layout, alignments[3])) {
     return false;
   }
+  if (c != nullptr && !is_valid(c, d_layout, alignments[2])) return false;
   const bool has_bias = has(CUBLASLT_EPILOGUE_BIAS) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
   const bool has_aux = has(CUBLASLT_EPILOGUE_DGELU) || has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
   if (!has_bias && !has_aux && !has(CUBLASLT_EPILOGUE_DEFAULT)) return false;
@@ -121,7 +123,8 @@ void Product::compute() const {
     T* const out = static_cast<T*>(d) + j * d_layout.leading;
     T* const aux = static_cast<T*>(description.aux) + j * description.aux_leading;
     for (int64_t i = 0; i < m(); ++i) {
-      const float x = product[size(j * m() + i)];
+      float x = product[size(j * m() + i)];
+      if (c != nullptr) x += static_cast<float>(static_cast<const T*>(c)[j * d_layout.leading + i]);
       if (has(CUBLASLT_EPILOGUE_DGELU)) {
         out[i] = static_cast<T>(x * Gelu(static_cast<float>(aux[i])).derivative());
       } else if (has(CUBLASLT_EPILOGUE_GELU_AUX_BIAS)) {
@@ -147,6 +150,7 @@ void Product::tell() const {
     };
     columns(a, a_layout, &Observer::read);
     columns(b, b_layout, &Observer::read);
+    if (c != nullptr) columns(c, d_layout, &Observer::read);
     columns(d, d_layout, &Observer::written);
     if (description.bias != nullptr) {
       observer.read(description.bias, static_cast<size_t>(m()) * sizeof(T));
@@ -165,7 +169,9 @@ void give_product(const Product& p, cudaStream_t stream) {
     const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
     tell_observers([&](Observer& observer) {
       observer.work_is("a product of cuBLAS");
-      observer.product({extent(p.m()), extent(p.n()), extent(p.k()), sizeof(T), sizeof(T), false});
+      const size_t matrices = (p.c != nullptr) + (p.description.aux != nullptr);
+      observer.product(
+          {extent(p.m()), extent(p.n()), extent(p.k()), sizeof(T), sizeof(T), matrices});
     });
     if (launches_are_sampled()) return;
     const DeviceAccess access;
@@ -267,17 +273,19 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
                               const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
                               const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
-                              const void*, cublasLtMatrixLayout_t, void* d,
+                              const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
                               void* workspace, size_t workspace_bytes, cudaStream_t stream) {
   if (handle == nullptr || description == nullptr || a_layout == nullptr || b_layout == nullptr ||
       d_layout == nullptr || algo == nullptr || alpha == nullptr || beta == nullptr ||
-      !is_stream(stream) || *static_cast<const float*>(alpha) != 1 ||
-      *static_cast<const float*>(beta) != 0 ||
+      !is_stream(stream) || *static_cast<const float*>(alpha) != 1 || c_layout != d_layout ||
       !Arena::instance().holds(workspace, workspace_bytes)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  Product p = {*description, *a_layout, *b_layout, *d_layout, a, b, d, {}};
+  const float factor_of_c = *static_cast<const float*>(beta);
+  if (factor_of_c != 0 && factor_of_c != 1) return CUBLAS_STATUS_INVALID_VALUE;
+  const void* const added = factor_of_c == 0 ? nullptr : c;
+  Product p = {*description, *a_layout, *b_layout, *d_layout, a, b, added, d, {}};
   std::copy_n(algo->data, 4, p.alignments);
   if (!p.is_possible()) return CUBLAS_STATUS_INVALID_VALUE;
   const cudaDataType_t type = d_layout->type;

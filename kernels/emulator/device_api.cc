@@ -42,6 +42,8 @@ Message message_of(cudaError_t status) {
       return {"cudaErrorInvalidResourceHandle", "not a live stream or event"};
     case cudaErrorNotReady:
       return {"cudaErrorNotReady", "not finished yet"};
+    case cudaErrorLaunchOutOfResources:
+      return {"cudaErrorLaunchOutOfResources", "too many registers requested for launch"};
     case cudaErrorIllegalAddress:
       return {"cudaErrorIllegalAddress", "a write to an address where nothing is allocated"};
   }
@@ -104,12 +106,28 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .totalGlobalMem = Arena::instance().total(),
                  .sharedMemPerBlock = kSharedBytes,
                  .sharedMemPerBlockOptin = device_model().shared_bytes_optin,
-                 .multiProcessorCount = 4,  // any number: enough for kernels to divide work
+                 .multiProcessorCount = device_model().multiprocessors,
                  .maxThreadsPerBlock = 1024,
                  .warpSize = 32,
                  .major = device_model().major,
                  .minor = device_model().minor};
   return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties;
+  if (value == nullptr) return note(cudaErrorInvalidValue);
+  const cudaError_t status = cudaGetDeviceProperties(&properties, device);
+  if (status != cudaSuccess) return status;
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+      *value = properties.multiProcessorCount;
+      return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(properties.sharedMemPerBlockOptin);
+      return cudaSuccess;
+  }
+  return note(cudaErrorInvalidValue);
 }
 
 cudaError_t cudaDeviceSynchronize() {

@@ -103,6 +103,14 @@ void Execution::run_blocks() {
     coordinates.block = {number.x * step.x, number.y * step.y, number.z * step.z};
     run_block();
   }
+  if (!launches_are_sampled() || !failure_.empty()) return;
+  size_t num_more = 0;
+  tell_observers(
+      [&](Observer& observer) { num_more = std::max(num_more, observer.sample_ends()); });
+  for (size_t i = 0; i < std::min(num_more, num_blocks) && failure_.empty(); ++i) {
+    coordinates.block = index_of(i, counts);
+    run_block();
+  }
 }
 
 void Execution::run_block() {

@@ -23,7 +23,8 @@ typedef enum cudaError {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,  // not a live stream or event
   cudaErrorNotReady = 600,
-  cudaErrorIllegalAddress = 700,  // a kernel wrote where nothing is allocated
+  cudaErrorIllegalAddress = 700,        // a kernel wrote where nothing is allocated
+  cudaErrorLaunchOutOfResources = 701,  // a thread block with more registers than there are
 } cudaError_t;
 
 // The direction of a copy. cudaMemcpyDefault finds it out from the addresses.
@@ -44,6 +45,11 @@ struct cudaDeviceProp {
   int maxThreadsPerBlock;
   int warpSize;
   int major, minor;  // compute capability
+};
+
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
 };
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
@@ -67,6 +73,7 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceSynchronize();
 
 // cudaMalloc gives device memory that is aligned to 256 bytes and has undefined values; for 0 bytes

@@ -3,9 +3,11 @@
 #include <utility>
 
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/device_model.h"
 #include "kernels/emulator/execution.h"
 #include "kernels/emulator/fault.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/registers.h"
 #include "kernels/emulator/stacks.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
@@ -17,12 +19,19 @@ namespace {
 size_t shared_bytes = 0;
 
 cudaError_t check_shape(const KernelCall& call) {
-  const auto& [grid, block] = std::pair(call.grid, call.block);
-  const size_t threads = size_t{block.x} * block.y * block.z;
-  const bool fine = threads > 0 && threads <= kMaxThreads && block.x <= 1024 && block.y <= 1024 &&
-                    block.z <= 64 && grid.x > 0 && grid.x <= 0x7fffffff && grid.y > 0 &&
-                    grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
-  if (!fine) return cudaErrorInvalidConfiguration;
+  const DeviceModel& gpu = device_model();
+  const auto fits = [](const dim3& extents, const Extents& most) {
+    const auto one = [](size_t extent, size_t limit) { return extent > 0 && extent <= limit; };
+    return one(extents.x, most.x) && one(extents.y, most.y) && one(extents.z, most.z);
+  };
+  const size_t threads = size_t{call.block.x} * call.block.y * call.block.z;
+  if (!fits(call.block, gpu.block) || !fits(call.grid, gpu.grid) || threads > gpu.threads) {
+    return cudaErrorInvalidConfiguration;
+  }
+  const size_t registers = registers_of(call.name, gpu);
+  if (registers_of_block(threads, registers) > gpu.registers) {
+    return cudaErrorLaunchOutOfResources;
+  }
   return call.shared_bytes <= shared_limit(call.function) ? cudaSuccess : cudaErrorInvalidValue;
 }
 

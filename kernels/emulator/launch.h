@@ -54,7 +54,8 @@ class OuterBlocksOnly {
 };
 
 // While a SampledLaunches exists, kernels run at most `most` of their thread blocks, spread evenly
-// from the first to the last, and cuBLAS and cudaMemset compute nothing. What then is in memory
+// from the first to the last, and then what observers ask for (Observer::sample_ends); cuBLAS and
+// cudaMemset compute nothing. What then is in memory
 // means nothing. It is for profiles of models that the emulator could not run: what an observer
 // counts in some blocks stands for all, and memory that nobody writes takes no room.
 class SampledLaunches {

@@ -44,7 +44,7 @@ State run(DType dtype, const AdamWStep& step, const Inputs& x) {
   const Shape shape{x.grad.size()};
   const Array param(dtype, shape, x.start.param), exp_avg(dtype, shape, x.start.exp_avg);
   const Array exp_avg_sq(dtype, shape, x.start.exp_avg_sq), grad(dtype, shape, x.grad);
-  adamw(stream(), param, exp_avg, exp_avg_sq, grad, step);
+  adamw(stream(), {{param, exp_avg, exp_avg_sq, grad}}, step);
   require_same_bits(grad.values(), x.grad);
   return {param.values(), exp_avg.values(), exp_avg_sq.values()};
 }
@@ -117,6 +117,54 @@ TEST_CASE("adamw has the bits of adamw_element, for any number of threads") {
     require_element_by_element<float>(step);
     require_element_by_element<double>(step);
   }
+}
+
+// Parts of flat buffers, as a layout has them: some touch, some do not, most of odd sizes.
+TEST_CASE("adamw of many tensors is that of each, and rounds copies; padding keeps its values") {
+  const OnDevice on = on_every_device();
+  constexpr size_t kTensors = 130, kGap = 5;
+  const DType copy_dtype = GENERATE(DType::fp32, DType::bf16, DType::fp16);  // fp32: no copy
+  const bool in_packs = GENERATE(false, true);
+  std::vector<size_t> first;
+  std::vector<bool> decays;
+  size_t n = 0;
+  for (size_t i = 0; i < kTensors; ++i) {
+    if (i % 3 > 0) n += in_packs ? 8 : kGap;
+    first.push_back(n);
+    decays.push_back(i % 4 < 2);
+    n += in_packs ? 8 * (1 + i % 5) : 1 + i * 7 % 40;
+  }
+  const auto end = [&](size_t i) {
+    return i + 1 == kTensors ? n : first[i + 1] - ((i + 1) % 3 > 0 ? (in_packs ? 8 : kGap) : 0);
+  };
+  const Inputs x(DType::fp32, n);
+  const Shape shape{n};
+  const Array param(DType::fp32, shape, x.start.param), m(DType::fp32, shape, x.start.exp_avg);
+  const Array v(DType::fp32, shape, x.start.exp_avg_sq), grad(DType::fp32, shape, x.grad);
+  const Values untouched(n, 3);
+  const Array copy(copy_dtype, shape, untouched);
+  const AdamWStep step = {.learning_rate = 0.1, .weight_decay = 0.3, .step = 4};
+  const AdamWFactors<float> decaying(step), other({.learning_rate = 0.1, .step = 4});
+  std::vector<AdamWTensors> tensors;
+  Values expected = x.start.param, expected_copy = untouched;
+  for (size_t i = 0; i < kTensors; ++i) {
+    const auto part = [&](const Array& all) {
+      return all.view().rows(first[i], end(i) - first[i]);
+    };
+    tensors.push_back({part(param), part(m), part(v), part(grad)});
+    if (copy_dtype != DType::fp32) tensors.back().copy = part(copy);
+    tensors.back().decays = decays[i];
+    for (size_t j = first[i]; j < end(i); ++j) {
+      float p = static_cast<float>(x.start.param[j]), m_j = static_cast<float>(x.start.exp_avg[j]);
+      float v_j = static_cast<float>(x.start.exp_avg_sq[j]);
+      adamw_element(p, m_j, v_j, static_cast<float>(x.grad[j]), decays[i] ? decaying : other);
+      expected[j] = p;
+      if (copy_dtype != DType::fp32) expected_copy[j] = rounded(copy_dtype, p);
+    }
+  }
+  adamw(stream(), tensors, step);
+  require_same_bits(param.values(), expected);
+  require_same_bits(copy.values(), expected_copy);
 }
 
 TEST_CASE("three steps of adamw in fp64 follow the reference") {

@@ -230,7 +230,9 @@ const Kernel kKernels[] = {
      {{"param", {3}}, {"exp_avg", {3}}, {"exp_avg_sq", {3}}, {"grad", {3}}},
      0,
      false,
-     [](const Views& v) { adamw(stream(), v[0], v[1], v[2], v[3], {}); },
+     [](const Views& v) {
+       adamw(stream(), {{v[0], v[1], v[2], v[3]}}, {});
+     },
      false},
     {"squared_norm",
      {{"out", {1}, Kind::fp64}, {"workspace", {2}, Kind::fp64}, {"in", {1025}, Kind::x, true}},
@@ -493,8 +495,16 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     CHECK_THROWS_WITH(position_forward(stream(), a, a, few, places), Contains("`positions`"));
     CHECK_THROWS_WITH(position_backward(stream(), few, a, places), Contains("`positions`"));
   }
-  const Array p(DType::fp32, {3});
-  CHECK_THROWS_WITH(adamw(stream(), p, p, p, p, {.step = 0}), Contains("adamw"));
+  const Array p(DType::fp32, {3}), half(DType::fp16, {3}), rounded(DType::bf16, {3});
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}}, {.step = 0}), Contains("adamw"));
+  const AdamWTensors with_copy = {p, p, p, p, rounded}, other_copy = {p, p, p, p, half};
+  CHECK_THROWS_WITH(adamw(stream(), {with_copy, other_copy}, {}), Contains("`copy` is fp16"));
+  CHECK_THROWS_WITH(adamw(stream(), {with_copy, {p, p, p, p}}, {}), Contains("`copy` is empty"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}, with_copy}, {}), Contains("`copy` is bf16"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p, p}}, {}), Contains("`copy` is fp32"));
+  const Array d(DType::fp64, {3});
+  CHECK_THROWS_WITH(adamw(stream(), {{d, d, d, d, half}}, {}), Contains("`copy`"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}, {d, d, d, d}}, {}), Contains("`param`"));
 }
 
 }  // namespace

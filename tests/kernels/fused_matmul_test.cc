@@ -2,6 +2,7 @@
 
 #include "kernels/gelu.h"
 #include "kernels/matmul.h"
+#include "kernels/residual.h"
 #include "tests/kernels/support.h"
 
 namespace ladder {
@@ -24,19 +25,25 @@ struct Separate {
         bias(dtype, {e.n}, random_values(dtype, e.n, "bias")),
         before(dtype, {e.m, e.n}),
         gelu(dtype, {e.m, e.n}),
-        d_before(dtype, {e.m, e.n}) {
+        d_before(dtype, {e.m, e.n}),
+        residual(dtype, {e.m, e.n}, random_values(dtype, e.m * e.n, "residual")),
+        out(dtype, {e.m, e.n}) {
     matmul(stream(), before, a, b);
     add_bias(stream(), before, bias);
     gelu_forward(stream(), gelu, before);
     matmul(stream(), d_before, a, b_transposed, {.transpose_b = true});
     gelu_backward(stream(), d_before, d_before, before);
+    matmul(stream(), out, a, b);
+    add_residual(stream(), out, residual, out, bias);
   }
 
   Array a, b, b_transposed, bias, before, gelu, d_before;
+  Array residual, out;
 };
 
 // The same bits where nothing is fused. With k terms of at most 1 and a bias, a sum in 16 bits that
-// is rounded once more differs by a rounding of k + 1; GELU's slope is at most 1.13.
+// is rounded once more differs by a rounding of k + 1; GELU's slope is at most 1.13. A residual is
+// one more term, which the factor 1.13 covers for k >= 8.
 void require_alike(DType dtype, const Extents& e, const Array& found, const Array& expected) {
   const bool may_fuse = size_of(dtype) == 2 && e.m % 8 == 0 && e.n % 8 == 0 && e.k % 8 == 0 &&
                         stream().device() != DeviceType::cpu;
@@ -60,6 +67,9 @@ TEST_CASE("fused products equal the kernels one after the other") {
       require_alike(dtype, e, gelu, separate.gelu);
       matmul_gelu_backward(stream(), din, separate.a, separate.b_transposed, separate.before);
       require_alike(dtype, e, din, separate.d_before);
+      const Array sum(dtype, {e.m, e.n});
+      matmul_residual(stream(), sum, separate.a, separate.b, separate.bias, separate.residual);
+      require_alike(dtype, e, sum, separate.out);
     }
   }
 }
@@ -72,6 +82,8 @@ TEST_CASE("fused products name a wrong argument") {
                     Catch::Contains("matmul_bias: argument `out`"));
   CHECK_THROWS_WITH(matmul_bias_gelu(stream(), s.gelu, narrow, s.a, s.b, s.bias),
                     Catch::Contains("matmul_bias_gelu: argument `before`"));
+  CHECK_THROWS_WITH(matmul_residual(stream(), s.out, s.a, s.b, s.bias, narrow),
+                    Catch::Contains("matmul_residual: argument `residual`"));
   CHECK_THROWS_WITH(matmul_gelu_backward(stream(), narrow, s.a, s.b_transposed, s.before),
                     Catch::Contains("matmul_gelu_backward: argument `din`"));
 }

@@ -198,7 +198,7 @@ TEST_CASE("large: AdamW and sums over all elements") {
   const Pair p(dtype, kFlat, kEndOfFlat), m(dtype, kFlat, kEndOfFlat), g(dtype, kFlat, kEndOfFlat);
   const Pair v(dtype, kFlat, kEndOfFlat, Values(kFlatEnd, 1));
   run_both(kFlatThreads, [&](auto pick) {
-    adamw(stream(), pick(p), pick(m), pick(v), pick(g), {.learning_rate = 0.1});
+    adamw(stream(), {{pick(p), pick(m), pick(v), pick(g)}}, {.learning_rate = 0.1});
   });
   for (const Pair* x : {&p, &m, &v}) x->require_same(kFlatCompared);
 

@@ -125,28 +125,29 @@ Values joined(const Values& a, const Values& b, const Values& c) {
   return all;
 }
 
+void compare_forward(DType dtype, size_t rows, size_t n) {
+  INFO(name_of(dtype) << " " << rows << "x" << n);
+  const Inputs x(dtype, rows, n);
+  const Forward expected = reference_forward(rows, n, x.in, x.weight, x.bias);
+  const Forward got = run_forward(x);
+  const double count = static_cast<double>(n);
+  // In whatever order n terms are added, none goes through more than n additions that round. The
+  // mean: n additions and the multiplication by a rounded 1/n. The variance: that, a difference
+  // squared (3) and the mean's own error (squared, so nothing), plus epsilon; the root halves it,
+  // and two roundings follow. out: the sum of both relative errors and four more; the mean's error
+  // enters as rstd * mean|x|, which is in `size`.
+  require_within(got.mean, expected.mean, rounding_error(dtype, count + 2), expected.mean_size);
+  require_within(got.rstd, expected.rstd, rounding_error(dtype, (count + 6) / 2 + 2),
+                 expected.rstd);
+  require_within(dtype, got.out, expected.out, rounding_error(dtype, 1.5 * count + 12),
+                 expected.size);
+}
+
 TEST_CASE("layernorm_forward equals the reference") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {
     for (size_t rows : kOddSizes) {
-      for (size_t n : kWidths) {
-        INFO(name_of(dtype) << " " << rows << "x" << n);
-        const Inputs x(dtype, rows, n);
-        const Forward expected = reference_forward(rows, n, x.in, x.weight, x.bias);
-        const Forward got = run_forward(x);
-        const double count = static_cast<double>(n);
-        // In whatever order n terms are added, none goes through more than n additions that round.
-        // The mean: n additions and the multiplication by a rounded 1/n. The variance: that, a
-        // difference squared (3) and the mean's own error (squared, so nothing), plus epsilon; the
-        // root halves it, and two roundings follow. out: the sum of both relative errors and four
-        // more; the mean's error enters as rstd * mean|x|, which is in `size`.
-        require_within(got.mean, expected.mean, rounding_error(dtype, count + 2),
-                       expected.mean_size);
-        require_within(got.rstd, expected.rstd, rounding_error(dtype, (count + 6) / 2 + 2),
-                       expected.rstd);
-        require_within(dtype, got.out, expected.out, rounding_error(dtype, 1.5 * count + 12),
-                       expected.size);
-      }
+      for (size_t n : kWidths) compare_forward(dtype, rows, n);
     }
   }
 }
@@ -161,31 +162,48 @@ TEST_CASE("layernorm_forward keeps its precision far from zero") {
   require_within(run_forward(x).rstd, expected.rstd, 2e-4, expected.rstd);
 }
 
+void compare_backward(DType dtype, size_t rows, size_t n) {
+  INFO(name_of(dtype) << " " << rows << "x" << n);
+  const Inputs x(dtype, rows, n);
+  Forward saved = reference_forward(rows, n, x.in, x.weight, x.bias);
+  for (double& value : saved.mean) value = rounded(x.sums(), value);
+  for (double& value : saved.rstd) value = rounded(x.sums(), value);
+  const Backward expected =
+      reference_backward(rows, n, x.start, x.dout, x.in, x.weight, saved.mean, saved.rstd);
+  const Backward got = run_backward(x, saved.mean, saved.rstd);
+  // din: sums of n terms of at most four operations, then at most seven more. dweight: sums of
+  // `rows` terms of three operations, added to the start. dbias: sums of `rows`.
+  const double count = static_cast<double>(n), row_count = static_cast<double>(rows);
+  require_within(dtype, got.din, expected.din, rounding_error(dtype, count + 11),
+                 expected.din_size);
+  require_within(got.dweight, expected.dweight, rounding_error(dtype, row_count + 4),
+                 expected.dweight_size);
+  require_within(got.dbias, expected.dbias, rounding_error(dtype, row_count + 1),
+                 expected.dbias_size);
+}
+
 TEST_CASE("layernorm_backward adds what the reference says") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {
     for (size_t rows : {1, 17, 63, 65, 130}) {
-      for (size_t n : kWidths) {
-        INFO(name_of(dtype) << " " << rows << "x" << n);
-        const Inputs x(dtype, rows, n);
-        Forward saved = reference_forward(rows, n, x.in, x.weight, x.bias);
-        for (double& value : saved.mean) value = rounded(x.sums(), value);
-        for (double& value : saved.rstd) value = rounded(x.sums(), value);
-        const Backward expected =
-            reference_backward(rows, n, x.start, x.dout, x.in, x.weight, saved.mean, saved.rstd);
-        const Backward got = run_backward(x, saved.mean, saved.rstd);
-        // din: sums of n terms of at most four operations, then at most seven more. dweight: sums
-        // of `rows` terms of three operations, added to the start. dbias: sums of `rows`.
-        const double count = static_cast<double>(n), row_count = static_cast<double>(rows);
-        require_within(dtype, got.din, expected.din, rounding_error(dtype, count + 11),
-                       expected.din_size);
-        require_within(got.dweight, expected.dweight, rounding_error(dtype, row_count + 4),
-                       expected.dweight_size);
-        require_within(got.dbias, expected.dbias, rounding_error(dtype, row_count + 1),
-                       expected.dbias_size);
-      }
+      for (size_t n : kWidths) compare_backward(dtype, rows, n);
     }
   }
+}
+
+// A GPU's warp keeps up to 3, 4 or 8 packs a lane in registers; 2056 elements of 16 bits are more.
+TEST_CASE("layernorm of rows that fit registers, and of wider ones") {
+  const OnDevice on = on_every_device();
+  const DType dtype = GENERATE(DType::fp32, DType::bf16, DType::fp16);
+  for (size_t n : {264, 384, 776, 1032, 1600, 2048, 2056}) {
+    compare_forward(dtype, 9, n);
+    compare_backward(dtype, 9, n);
+  }
+}
+
+TEST_CASE("layernorm_backward of more rows than a GPU's warps take at once") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : {DType::bf16, DType::fp16}) compare_backward(dtype, 4500, 8);
 }
 
 TEST_CASE("layernorm_backward adds the gradient") {
@@ -208,7 +226,7 @@ TEST_CASE("layernorm_backward adds the gradient") {
 TEST_CASE("layernorm gives the same bits for any number of threads") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {
-    const Inputs x(dtype, 130, 300);
+    const Inputs x(dtype, 130, 304);
     const Forward saved = run_forward(x);
     require_same_for_any_threads([&] {
       const Forward f = run_forward(x);

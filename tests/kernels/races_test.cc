@@ -112,7 +112,7 @@ TEST_CASE("elementwise kernels and reductions have no races") {
     const Array v = zeros(dtype, {kElements}), g = zeros(dtype, {kElements});
     const Array out = zeros(DType::fp64, {1}), workspace = zeros(DType::fp64, {kElements});
     CHECK(races_in([&] {
-            cpu::adamw(stream, p, m, v, g, {});
+            cpu::adamw(stream, {{p, m, v, g}}, {});
             cpu::sum(stream, out, workspace, p);
             cpu::squared_norm(stream, out, workspace, p);
           }) == 0);

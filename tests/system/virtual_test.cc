@@ -65,7 +65,7 @@ TEST_CASE("A trace has the units, kernels and messages of all ranks") {
   CHECK_THAT(result.out, Contains("attention_backward") && Contains("h.* backward"));
   const std::string trace = read_text(folder.path() / "t.json");
   CHECK_THAT(trace, Contains("rank 1") && Contains("attention_forward") && Contains("all_reduce"));
-  CHECK_THAT(trace, Contains("h.0 backward") && Contains("ln_f AdamW"));
+  CHECK_THAT(trace, Contains("h.0 backward") && Contains("AdamW"));
 }
 
 TEST_CASE("What cannot be simulated is refused in one line") {

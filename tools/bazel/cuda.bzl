@@ -25,10 +25,12 @@ _FLAGS = [
     "-Werror=all-warnings",
 ]
 
-# The compiler calls kernels/emulator/checker/hooks.cc before each access to memory.
+# The compiler calls kernels/emulator/checker/hooks.cc before each access to memory, and in each basic
+# block.
 HOOKS = [
     "-Wno-unknown-pragmas",
     "-fsanitize=thread",
+    "-fsanitize-coverage=trace-pc",
     "--param=tsan-instrument-func-entry-exit=0",
 ]
 

@@ -28,6 +28,7 @@ using MakeCase = KernelCase (*)(const Call&);
 KernelCase matmul_case(const Call& c);
 KernelCase matmul_bias_case(const Call& c);
 KernelCase matmul_bias_gelu_case(const Call& c);
+KernelCase matmul_residual_case(const Call& c);
 KernelCase matmul_gelu_backward_case(const Call& c);
 KernelCase attention_forward_case(const Call& c);
 KernelCase attention_backward_case(const Call& c);

@@ -175,9 +175,12 @@ KernelCase cross_entropy_case(const Call& c) {
 
 KernelCase adamw_case(const Call& c) {
   const Shape n = {whole(c.cost.other_flops / 14)};
+  const bool has_copy = c.cost.bytes_written > 3 * number_of(n[0]) * c.bytes();
   return [=](Stream& stream, Buffers& at) {
-    adamw(stream, at.cold_out(n, c.x), at.cold_out(n, c.x), at.cold_out(n, c.x), at.cold_in(n, c.x),
-          {.learning_rate = 1e-3, .weight_decay = 0.1});
+    AdamWTensors all = {at.cold_out(n, c.x), at.cold_out(n, c.x), at.cold_out(n, c.x),
+                        at.cold_in(n, c.x)};
+    if (has_copy) all.copy = at.cold_out(n, DType::bf16);
+    adamw(stream, {all}, {.learning_rate = 1e-3, .weight_decay = 0.1});
   };
 }
 
@@ -250,6 +253,7 @@ const std::map<std::string_view, MakeCase>& makers() {
       {"matmul_bias", matmul_bias_case},
       {"matmul_bias_gelu", matmul_bias_gelu_case},
       {"matmul_gelu_backward", matmul_gelu_backward_case},
+      {"matmul_residual", matmul_residual_case},
       {"position_backward", position_backward_case},
       {"position_forward", position_forward_case},
       {"scale", scale_case},

@@ -56,6 +56,14 @@ KernelCase matmul_bias_gelu_case(const Call& c) {
   };
 }
 
+KernelCase matmul_residual_case(const Call& c) {
+  const size_t m = c.cost.m, n = c.cost.n, k = c.cost.k;
+  return [=](Stream& stream, Buffers& at) {
+    matmul_residual(stream, at.cold_out({m, n}, c.x), at.warm_in({m, k}, c.x),
+                    at.cold_in({k, n}, c.x), at.cold_in({n}, c.x), at.cold_in({m, n}, c.x));
+  };
+}
+
 KernelCase matmul_gelu_backward_case(const Call& c) {
   const size_t m = c.cost.m, n = c.cost.n, k = c.cost.k;
   return [=](Stream& stream, Buffers& at) {

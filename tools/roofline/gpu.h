@@ -21,9 +21,11 @@ struct Gpu {
   double flops;             // a second, in fp32, without tensor cores
   double bytes_per_second;  // of its memory
   std::size_t multiprocessors;
-  double clock;              // cycles a second
-  double attention_part;     // what kernels with mma.sync reach of tensor_flops
-  std::size_t shared_bytes;  // of a multiprocessor
+  double clock;               // cycles a second
+  double attention_part;      // what kernels with mma.sync reach of tensor_flops
+  std::size_t shared_bytes;   // of a multiprocessor
+  std::size_t cache_bytes;    // of the cache (L2) that all multiprocessors share
+  std::string_view emulated;  // what the emulator calls a GPU with the same limits
 };
 
 // A100 of 80 GB, H100 and H200, all SXM. From their data sheets and white papers; the clock is the
@@ -33,6 +35,10 @@ std::span<const Gpu> gpus();
 inline constexpr double kProductPart = 0.80;  // of tensor_flops: large products of cuBLAS
 inline constexpr double kMemoryPart = 0.90;   // of bytes_per_second
 inline constexpr double kFusedPart = 0.70;    // of flops: multiply-add without tensor cores
+// The cache is as good as one of half its size that always drops what was used least recently.
+// (That of an A100 and an H100 has two halves, and some data is in both.) It gives each
+// multiprocessor 24 bytes a cycle. NVIDIA says 47 for an A100.
+inline constexpr double kCachePart = 0.50, kCacheBytesPerCycle = 24;
 // Of one multiprocessor, in a cycle: functions such as exp, and cycles of shared memory as
 // profiler.h counts them.
 inline constexpr double kSpecialPerCycle = 16;
@@ -41,15 +47,23 @@ inline constexpr double kLaunchSeconds = 2e-6;  // between two kernels of a stre
 // cuBLAS gives each thread block a tile of the result of so many rows and columns.
 inline constexpr std::size_t kProductTile = 128;
 
-// What a multiprocessor of these GPUs holds at once. Of its shared memory CUDA keeps some for each
-// thread block. [CUDA C++ Programming Guide, technical specifications per compute capability]
+// What a multiprocessor of these GPUs holds at once, besides registers (kernels/emulator). Of its
+// shared memory CUDA keeps some for each thread block. [CUDA C++ Programming Guide, technical
+// specifications per compute capability]
 inline constexpr std::size_t kWarpsOfMultiprocessor = 64, kBlocksOfMultiprocessor = 32;
 inline constexpr std::size_t kSharedBytesOfCuda = 1024;
 
+// Returns how many of the launch's thread blocks a multiprocessor can hold at most. Threads,
+// registers, shared memory and the number of thread blocks limit them.
+std::size_t most_blocks(const Gpu& gpu, const emulator::Profile& profile);
+
 // Returns the occupancy of a launch at most: the part of the warps that the busiest multiprocessor
-// can hold and that it has. Threads, shared memory and the number of thread blocks limit it here;
-// so may registers, which only nvcc's report knows (-Xptxas -v). 0 for a product.
+// can hold and that it has. 0 for a product.
 double most_occupancy(const Gpu& gpu, const emulator::Profile& profile);
+
+// Returns the GPU's cache as far as it counts. REQUIRES: `gpu` lives as long as the profiler that
+// is given it.
+emulator::GpuCache cache_of(const Gpu& gpu);
 
 struct Time {
   double seconds;

@@ -45,7 +45,7 @@ int run(int argc, char** argv) {
     if (sequence_length != 0) config.model.sequence_length = sequence_length;
     check_config(config.model);
     config.global_batch_size = config.micro_batch_size = batch;
-    const auto profiles = profile_step(config, most_blocks);
+    const auto profiles = profile_step(config, target, most_blocks);
     std::cout << table_of(rows_of(profiles, target, config.dtype), target, config) << std::flush;
     check(std::cout.good(), "standard output could not be written to the end");
     return 0;

@@ -4,13 +4,16 @@
 #include <vector>
 
 #include "common/train/config.h"
-#include "kernels/emulator/profiler/profiler.h"
+#include "tools/roofline/gpu.h"
 
 namespace ladder::roofline {
 
-// Runs one step of the trainer and returns all its launches and products in order. Of each
-// launch at most `most_blocks` thread blocks run, spread evenly over the grid; the counts are those
-// of all. So a step of GPT-2 takes minutes here, and memory only for what those blocks touch.
-std::vector<emulator::Profile> profile_step(const RunConfig& config, size_t most_blocks);
+// Runs one step of the trainer and returns all its launches and products in order. Of each launch
+// `most_blocks` thread blocks, spread evenly over the grid, are counted for all; and once for each
+// kernel and shape the first thread blocks run, as many as the GPU holds at once and more, to see
+// what its cache keeps. So a step of GPT-2 takes minutes here, and memory only for what those
+// blocks touch. Kernels have the limits of the GPU.
+std::vector<emulator::Profile> profile_step(const RunConfig& config, const Gpu& gpu,
+                                            size_t most_blocks);
 
 }  // namespace ladder::roofline

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <regex>
 
 #include "common/model/description.h"
+#include "kernels/emulator/registers.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder::roofline {
@@ -14,25 +14,20 @@ namespace {
 using emulator::Counts, emulator::Profile;
 
 constexpr std::string_view kLegend =
-    "`needed` is what a kernel must read and write at least, of the sectors of 32 bytes that its "
-    "warps\n"
-    "ask for; `conflicts` the cycles of shared memory over those without bank conflicts; `partial` "
-    "the\n"
-    "warps' accesses in which some threads have no part; `warps` the part of the warps that a\n"
-    "multiprocessor can hold and that it has, if registers do not limit it.\n";
+    "`asked` is what warps ask for, in sectors of 32 bytes, `moved` what memory moves for it, and\n"
+    "`needed` the part of that which a kernel must read and write at least; `conflicts` the cycles "
+    "of\n"
+    "shared memory over those without bank conflicts; `partial` the warps' accesses in which some\n"
+    "threads have no part; `diverge` the pieces of code without branches after which threads of a\n"
+    "warp go different ways, in g++'s code; `warps` the part of the warps that a multiprocessor "
+    "can\n"
+    "hold and that it has.\n";
 
 template <class... Args>
 std::string print(const char* format, Args... args) {
   char text[256];
   std::snprintf(text, sizeof text, format, args...);
   return text;
-}
-
-// Returns a kernel's name without what all of them share: namespaces, and the dtype's own name.
-std::string short_name(const std::string& name) {
-  static const std::regex noise(
-      R"(ladder::|cuda::|emulator::|\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::)");
-  return std::regex_replace(name, noise, "");
 }
 
 // Returns a part as a percentage; "-" if there is nothing to be part of.
@@ -42,15 +37,17 @@ std::string percent(double part, double whole) {
 
 std::string line_of(const Row& row, double step) {
   const Counts& counts = row.counts;
-  const double moved = counts.global_sectors * static_cast<double>(emulator::kSectorBytes);
+  const double asked = counts.global_sectors * static_cast<double>(emulator::kSectorBytes);
+  const double moved = counts.memory_sectors * static_cast<double>(emulator::kSectorBytes);
   const std::string conflicts =
       counts.shared_least_cycles > 0
           ? print("%.2f", counts.shared_cycles / counts.shared_least_cycles)
           : "-";
-  return print("%8.3f %5s %5zu  %-13s %9.1f %6s %9s %7s %6s  %s\n", 1e3 * row.seconds,
+  return print("%8.3f %5s %5zu  %-13s %9.1f %9.1f %6s %9s %7s %7s %6s  %s\n", 1e3 * row.seconds,
                percent(row.seconds, step).c_str(), row.launches, std::string(row.bound).c_str(),
-               moved / 1e6, percent(counts.footprint_bytes, moved).c_str(), conflicts.c_str(),
-               percent(counts.partial, counts.instructions).c_str(),
+               asked / 1e6, moved / 1e6, percent(counts.needed_bytes, moved).c_str(),
+               conflicts.c_str(), percent(counts.partial, counts.instructions).c_str(),
+               percent(counts.divergent_branches, counts.basic_blocks).c_str(),
                percent(row.occupancy, row.occupancy > 0 ? 1 : 0).c_str(), row.name.c_str());
 }
 
@@ -60,7 +57,7 @@ std::vector<Row> rows_of(std::span<const Profile> profiles, const Gpu& gpu, DTyp
   std::map<std::string, Row> by_name;
   for (const Profile& profile : profiles) {
     const Time time = time_of(gpu, profile, dtype);
-    Row& row = by_name[short_name(profile.name)];
+    Row& row = by_name[emulator::short_kernel_name(profile.name)];
     row.launches += 1;
     row.seconds += time.seconds;
     if (time.seconds > row.longest) {
@@ -87,8 +84,9 @@ std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig&
       print("%s, %s on one %s: %zu sequences of %zu tokens. Predicted, not measured.\n\n",
             config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
             std::string(gpu.name).c_str(), config.global_batch_size, model.sequence_length);
-  text += print("%8s %5s %5s  %-13s %9s %6s %9s %7s %6s  %s\n", "ms", "", "times", "bound by",
-                "MB moved", "needed", "conflicts", "partial", "warps", "kernel");
+  text +=
+      print("%8s %5s %5s  %-13s %9s %9s %6s %9s %7s %7s %6s  %s\n", "ms", "", "times", "bound by",
+            "MB asked", "MB moved", "needed", "conflicts", "partial", "diverge", "warps", "kernel");
   for (const Row& row : rows) text += line_of(row, step);
   const double tokens = static_cast<double>(config.tokens_per_step());
   const double peak = size_of(config.dtype) == 2 ? gpu.tensor_flops : gpu.flops;
@@ -108,6 +106,11 @@ std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig&
   text += print(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",
                 kMemoryPart, gpu.bytes_per_second / 1e12, kSpecialPerCycle, gpu.clock / 1e9);
   text += print("%.0f us between kernels.\n", 1e6 * kLaunchSeconds);
+  text += print(
+      "The cache counts as %.2f of its %.0f MB, of which what was used last is kept within a "
+      "kernel,\n"
+      "and gives each multiprocessor %.0f bytes a cycle.\n",
+      kCachePart, static_cast<double>(gpu.cache_bytes) / (1 << 20), kCacheBytesPerCycle);
   text += kLegend;
   return text;
 }

@@ -10,17 +10,19 @@
 #include "kernels/emulator/profiler/shared_cycles.h"
 #include "kernels/emulator/stacks.h"
 #include "kernels/emulator/thread.h"
+#include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
 namespace {
 
 double number(size_t count) { return static_cast<double>(count); }
 
-constexpr double Counts::*kAllCounts[] = {&Counts::instructions,        &Counts::partial,
-                                          &Counts::global_bytes,        &Counts::global_sectors,
-                                          &Counts::footprint_bytes,     &Counts::shared_cycles,
-                                          &Counts::shared_least_cycles, &Counts::special_functions,
-                                          &Counts::fused_flops,         &Counts::tensor_flops};
+constexpr double Counts::*kAllCounts[] = {
+    &Counts::instructions,        &Counts::partial,           &Counts::basic_blocks,
+    &Counts::divergent_branches,  &Counts::global_bytes,      &Counts::global_sectors,
+    &Counts::memory_sectors,      &Counts::needed_bytes,      &Counts::shared_cycles,
+    &Counts::shared_least_cycles, &Counts::special_functions, &Counts::fused_flops,
+    &Counts::tensor_flops};
 static_assert(std::size(kAllCounts) == sizeof(Counts) / sizeof(double));
 
 enum class Space { global, shared, other };
@@ -55,7 +57,7 @@ Counts& Counts::operator*=(double factor) {
   return *this;
 }
 
-Profiler::Profiler() { attach(*this); }
+Profiler::Profiler(GpuCache cache) : cache_(std::move(cache)) { attach(*this); }
 Profiler::~Profiler() { detach(*this); }
 
 std::vector<Profile> Profiler::take() { return std::exchange(profiles_, {}); }
@@ -68,18 +70,61 @@ void Profiler::launch_begins(const KernelCall& call) {
                        .threads = threads,
                        .shared_bytes = call.shared_bytes});
   notes_.assign((threads + kWarpSize - 1) / kWarpSize, {});
+  paths_.assign(notes_.size(), {});
+  traces_.clear();
+  counts_ = true;
+  traces_blocks_ = !launches_are_sampled();
+  launch_ = concat(call.name, " ", call.grid.x, " ", call.grid.y, " ", call.grid.z, " ", threads,
+                   " ", call.shared_bytes);
 }
 
 void Profiler::launch_ends() {
   Profile& profile = profiles_.back();
-  profile.counts.footprint_bytes = number(read_.take() + written_.take());
-  profile.shared_bytes += static_shared_.take();
+  const size_t static_shared_bytes = static_shared_.take();
+  if (counts_) profile.shared_bytes += static_shared_bytes;  // else sample_ends() has added them
   if (profile.observed > 0) profile.counts *= profile.blocks / profile.observed;
+  if (!traces_.empty()) reuse_[launch_] = find_reuse();
+  const Reuse reuse = reuse_[launch_];
+  profile.counts.memory_sectors = profile.counts.global_sectors * reuse.moved_of_asked;
+  profile.counts.needed_bytes =
+      profile.counts.memory_sectors * number(kSectorBytes) * reuse.needed_of_moved;
+}
+
+Profiler::Reuse Profiler::find_reuse() {
+  MemoryTraffic traffic;
+  if (cache_.bytes == 0) {
+    for (const BlockTrace& block : traces_) traffic.asked += number(block.size());
+    traffic.moved = traffic.asked;
+  } else {
+    const size_t at_once = cache_.blocks_at_once(profiles_.back());
+    traffic = traffic_with_cache(traces_, at_once, cache_.bytes / kSectorBytes);
+  }
+  const double needed = number(read_.take() + written_.take());
+  traces_.clear();
+  if (traffic.asked == 0) return {};
+  return {traffic.moved / traffic.asked, needed / (traffic.moved * number(kSectorBytes))};
+}
+
+void Profiler::block_begins(const uint3&) {
+  if (traces_blocks_) traces_.emplace_back();
 }
 
 void Profiler::block_ends() {
   count_instructions();
-  profiles_.back().observed += 1;
+  if (counts_) profiles_.back().observed += 1;
+}
+
+size_t Profiler::sample_ends() {
+  constexpr double kMostSectors = 6e6;
+  counts_ = false;
+  profiles_.back().shared_bytes += static_shared_.take();
+  if (reuse_.contains(launch_)) return 0;
+  traces_blocks_ = true;
+  const Profile& profile = profiles_.back();
+  const double each = profile.counts.global_sectors / profile.observed;
+  const double affordable = std::max(1.0, kMostSectors / std::max(each, 1.0));
+  const double at_once = cache_.bytes == 0 ? 1 : number(cache_.blocks_at_once(profile));
+  return static_cast<size_t>(std::min({profile.blocks, 2 * at_once, affordable}));
 }
 
 void Profiler::block_barrier() { count_instructions(); }
@@ -87,27 +132,37 @@ void Profiler::block_barrier() { count_instructions(); }
 void Profiler::access(const Access& access) {
   const Space space = space_of(access.address);
   if (space == Space::other) return;
-  notes_[access.thread / kWarpSize].push_back(
-      {access.return_address, access.address, static_cast<std::uint32_t>(access.bytes),
-       space == Space::global, 0, static_cast<std::uint32_t>(access.thread % kWarpSize)});
+  const size_t lane = access.thread % kWarpSize;
+  notes_[access.thread / kWarpSize][lane].push_back(
+      {access.return_address, access.address, static_cast<std::uint32_t>(access.bytes), access.kind,
+       space == Space::global, static_cast<std::uint32_t>(lane)});
   if (space != Space::global) {
     if (is_static(reinterpret_cast<const char*>(access.address))) {
       static_shared_.insert(access.address, access.bytes);
     }
     return;
   }
+  if (!traces_blocks_) return;
   if (access.kind != AccessKind::write) read_.insert(access.address, access.bytes);
   if (access.kind != AccessKind::read) written_.insert(access.address, access.bytes);
 }
 
-void Profiler::special_function() { profiles_.back().counts.special_functions += 1; }
+void Profiler::basic_block(const void* place, size_t thread) {
+  if (counts_) paths_[thread / kWarpSize][thread % kWarpSize].push_back(place);
+}
 
-void Profiler::fused_multiply_add() { profiles_.back().counts.fused_flops += 2; }
+void Profiler::special_function() {
+  if (counts_) profiles_.back().counts.special_functions += 1;
+}
+
+void Profiler::fused_multiply_add() {
+  if (counts_) profiles_.back().counts.fused_flops += 2;
+}
 
 void Profiler::warp_operation(WarpOperation operation, size_t, unsigned) {
   constexpr double kFlops = 2 * 16 * 8 * 16;  // of m16n8k16
   const bool is_mma = operation == WarpOperation::mma_bf16 || operation == WarpOperation::mma_fp16;
-  if (is_mma) profiles_.back().counts.tensor_flops += kFlops;
+  if (is_mma && counts_) profiles_.back().counts.tensor_flops += kFlops;
 }
 
 void Profiler::product(const ProductCall& product) {
@@ -115,57 +170,115 @@ void Profiler::product(const ProductCall& product) {
 }
 
 void Profiler::count_instructions() {
-  for (std::vector<Note>& notes : notes_) count_warp(notes);
+  for (WarpNotes& notes : notes_) count_warp(notes);
+  if (!counts_) return;
+  for (WarpPath& path : paths_) count_path(path);
+}
+
+// Threads that came to a place for the n-th time, with the same n, came there together.
+void Profiler::count_path(WarpPath& path) {
+  Counts& counts = profiles_.back().counts;
+  const bool is_uniform = std::ranges::all_of(
+      path, [&](const std::vector<const void*>& lane) { return lane == path[0]; });
+  if (is_uniform) {
+    counts.basic_blocks += number(path[0].size());
+  } else {
+    struct Next {
+      const void* place;
+      bool differs;
+    };
+    std::map<std::pair<const void*, size_t>, Next> next;
+    for (const std::vector<const void*>& lane : path) {
+      std::map<const void*, size_t> turns;
+      for (size_t i = 0; i < lane.size(); ++i) {
+        const void* const after = i + 1 < lane.size() ? lane[i + 1] : nullptr;
+        const auto [found, is_new] = next.insert({{lane[i], turns[lane[i]]++}, {after, false}});
+        if (found->second.place != after) found->second.differs = true;
+      }
+    }
+    counts.basic_blocks += number(next.size());
+    counts.divergent_branches += number(static_cast<size_t>(
+        std::ranges::count_if(next, [](const auto& one) { return one.second.differs; })));
+  }
+  for (std::vector<const void*>& lane : path) lane.clear();
+}
+
+// Threads that have been at the same places in the same order made the same instructions.
+void Profiler::count_warp(WarpNotes& notes) {
+  const auto same_place = [](const Note& a, const Note& b) { return a.place == b.place; };
+  const bool is_uniform = std::ranges::all_of(notes, [&](const std::vector<Note>& lane) {
+    return std::ranges::equal(lane, notes[0], same_place);
+  });
+  if (is_uniform) {
+    for (size_t i = 0; i < notes[0].size(); ++i) {
+      instruction_.clear();
+      for (const std::vector<Note>& lane : notes) instruction_.push_back(lane[i]);
+      count_instruction(instruction_);
+    }
+  } else {
+    count_diverged(notes);
+  }
+  for (std::vector<Note>& lane : notes) lane.clear();
 }
 
 // Numbers each thread's visits of each place, and brings together what is one instruction.
-void Profiler::count_warp(std::vector<Note>& notes) {
+void Profiler::count_diverged(WarpNotes& notes) {
+  std::vector<Note> all;
+  for (const std::vector<Note>& lane : notes) all.insert(all.end(), lane.begin(), lane.end());
   const auto by_thread = [](const Note& a, const Note& b) {
     return std::tie(a.place, a.lane) < std::tie(b.place, b.lane);
   };
-  const auto by_turn = [](const Note& a, const Note& b) {
-    return std::tie(a.place, a.turn, a.lane) < std::tie(b.place, b.turn, b.lane);
-  };
-  std::ranges::stable_sort(notes, by_thread);
-  for (size_t i = 1; i < notes.size(); ++i) {
-    const bool again = !by_thread(notes[i - 1], notes[i]);
-    notes[i].turn = again ? notes[i - 1].turn + 1 : 0;
+  std::ranges::stable_sort(all, by_thread);
+  for (size_t i = 1; i < all.size(); ++i) {
+    const bool again = !by_thread(all[i - 1], all[i]);
+    all[i].turn = again ? all[i - 1].turn + 1 : 0;
   }
-  std::ranges::sort(notes, by_turn);
-  for (size_t begin = 0, end; begin < notes.size(); begin = end) {
+  std::ranges::sort(all, [](const Note& a, const Note& b) {
+    return std::tie(a.turn, a.place, a.lane) < std::tie(b.turn, b.place, b.lane);
+  });
+  for (size_t begin = 0, end; begin < all.size(); begin = end) {
     end = begin + 1;
-    while (end < notes.size() && notes[end].place == notes[begin].place &&
-           notes[end].turn == notes[begin].turn) {
+    while (end < all.size() && all[end].place == all[begin].place &&
+           all[end].turn == all[begin].turn) {
       ++end;
     }
-    count_instruction(&notes[begin], &notes[end - 1] + 1);
+    instruction_.assign(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                        all.begin() + static_cast<std::ptrdiff_t>(end));
+    count_instruction(instruction_);
   }
-  notes.clear();
 }
 
-void Profiler::count_instruction(const Note* begin, const Note* end) {
+void Profiler::count_instruction(const std::vector<Note>& notes) {
   Counts& counts = profiles_.back().counts;
-  counts.instructions += 1;
-  if (end - begin < static_cast<std::ptrdiff_t>(kWarpSize)) counts.partial += 1;
-  if (begin->global) {
-    std::vector<std::uintptr_t> sectors;
-    for (const Note* note = begin; note != end; ++note) {
-      counts.global_bytes += note->bytes;
-      const std::uintptr_t last = (note->address + note->bytes - 1) / kSectorBytes;
-      for (std::uintptr_t at = note->address / kSectorBytes; at <= last; ++at)
-        sectors.push_back(at);
-    }
-    std::ranges::sort(sectors);
-    const auto repeated = std::ranges::unique(sectors);
-    counts.global_sectors += number(sectors.size() - repeated.size());
-  } else {
-    std::vector<SharedAccess> accesses;
-    for (const Note* note = begin; note != end; ++note) {
-      accesses.push_back({note->lane, note->address, note->bytes});
-    }
-    const SharedCycles cycles = shared_cycles(accesses);
-    counts.shared_cycles += number(cycles.taken);
-    counts.shared_least_cycles += number(cycles.least);
+  if (counts_) {
+    counts.instructions += 1;
+    if (notes.size() < kWarpSize) counts.partial += 1;
+  }
+  if (notes.front().global) return count_global(notes);
+  if (!counts_) return;
+  std::vector<SharedAccess> accesses;
+  for (const Note& note : notes) accesses.push_back({note.lane, note.address, note.bytes});
+  const SharedCycles cycles = shared_cycles(accesses);
+  counts.shared_cycles += number(cycles.taken);
+  counts.shared_least_cycles += number(cycles.least);
+}
+
+void Profiler::count_global(const std::vector<Note>& notes) {
+  Counts& counts = profiles_.back().counts;
+  sectors_.clear();
+  for (const Note& note : notes) {
+    if (counts_) counts.global_bytes += note.bytes;
+    const std::uintptr_t last = (note.address + note.bytes - 1) / kSectorBytes;
+    for (std::uintptr_t at = note.address / kSectorBytes; at <= last; ++at) sectors_.push_back(at);
+  }
+  std::ranges::sort(sectors_);
+  const auto repeated = std::ranges::unique(sectors_);
+  sectors_.erase(repeated.begin(), repeated.end());
+  if (counts_) counts.global_sectors += number(sectors_.size());
+  if (!traces_blocks_) return;
+  const bool writes = notes.front().kind != AccessKind::read;
+  for (const std::uintptr_t sector : sectors_) {
+    traces_.back().push_back(2 * sector + (writes ? 1 : 0));
   }
 }
 

@@ -10,28 +10,38 @@
 // - the cycles that shared memory takes. It has 32 banks of 4 bytes, and gives one word of each
 //   bank in a cycle: threads that want different words of the same bank wait for each other.
 //
-// Nothing is cached: a sector that two instructions read counts twice.
+// A branch is divergent if threads of a warp go on in different places: a GPU runs them one after
+// the other. The branches are those that g++ makes of the kernel. nvcc may make others.
+//
+// What a sector costs depends on the GPU's cache (L2). If it is given, some of the first thread
+// blocks show what memory moves (cache.h). Else nothing is cached, and a sector that two
+// instructions read is moved twice.
 //
 // Accesses are seen only where kernels are compiled with hooks (access.h).
 #pragma once
 
+#include <array>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "kernels/emulator/access.h"
+#include "kernels/emulator/profiler/cache.h"
 #include "kernels/emulator/profiler/footprint.h"
 
 namespace ladder::emulator {
-
-inline constexpr size_t kSectorBytes = 32;
 
 // Sums over threads or warps.
 struct Counts {
   double instructions = 0;         // of warps, that access global or shared memory
   double partial = 0;              // those of them in which some threads took no part
+  double basic_blocks = 0;         // that warps came to; in each a branch may be taken
+  double divergent_branches = 0;   // after which threads of a warp went on in different places
   double global_bytes = 0;         // asked for by threads
-  double global_sectors = 0;       // moved for them
-  double footprint_bytes = 0;      // distinct bytes read, plus distinct bytes written
+  double global_sectors = 0;       // that the cache is asked for
+  double memory_sectors = 0;       // of these, moved from or to memory
+  double needed_bytes = 0;         // distinct bytes read, plus distinct bytes written
   double shared_cycles = 0;        // that shared memory took
   double shared_least_cycles = 0;  // that it would have taken without conflicts
   double special_functions = 0;    // exp and log
@@ -54,9 +64,20 @@ struct Profile {
   ProductCall product{};
 };
 
+// A GPU's cache, which all its multiprocessors share.
+struct GpuCache {
+  size_t bytes = 0;  // 0: nothing is cached
+  // Returns how many thread blocks of a launch the GPU holds at once.
+  std::function<size_t(const Profile&)> blocks_at_once = {};
+};
+
+// If launches are sampled (launch.h), everything is counted in the sample, and stands for all
+// thread blocks. Memory's part and needed bytes are then found by the first thread blocks: twice as
+// many as run at once, or fewer if they access very much. Launches of a kernel with the same shape
+// share what was found.
 class Profiler final : public Observer {
  public:
-  Profiler();
+  explicit Profiler(GpuCache cache = {});
   ~Profiler() override;
 
   // What ran since the last call, in order.
@@ -64,9 +85,12 @@ class Profiler final : public Observer {
 
   void launch_begins(const KernelCall& call) override;
   void launch_ends() override;
+  void block_begins(const uint3& block) override;
   void block_ends() override;
+  size_t sample_ends() override;
   void access(const Access& access) override;
   void block_barrier() override;
+  void basic_block(const void* place, size_t thread) override;
   void warp_operation(WarpOperation operation, size_t first, unsigned mask) override;
   void special_function() override;
   void fused_multiply_add() override;
@@ -77,17 +101,36 @@ class Profiler final : public Observer {
     const void* place;
     std::uintptr_t address;
     std::uint32_t bytes;
+    AccessKind kind;
     bool global;
-    std::uint32_t turn;  // how often the thread has been there since the last barrier
     std::uint32_t lane;
+    std::uint32_t turn = 0;  // how often the thread has been there since the last barrier
+  };
+  using WarpNotes = std::array<std::vector<Note>, 32>;        // of each lane, in its order
+  using WarpPath = std::array<std::vector<const void*>, 32>;  // the basic blocks of each lane
+  struct Reuse {
+    double moved_of_asked, needed_of_moved;  // memory's part of the sectors, and bytes of its bytes
   };
   void count_instructions();
-  void count_warp(std::vector<Note>& notes);
-  void count_instruction(const Note* begin, const Note* end);
+  void count_path(WarpPath& path);
+  void count_warp(WarpNotes& notes);
+  void count_diverged(WarpNotes& notes);
+  void count_instruction(const std::vector<Note>& notes);
+  void count_global(const std::vector<Note>& notes);
+  Reuse find_reuse();
 
+  GpuCache cache_;
   std::vector<Profile> profiles_;
-  std::vector<std::vector<Note>> notes_;  // of each warp of the running thread block
-  Footprint read_, written_, static_shared_;
+  bool counts_ = true,
+       traces_blocks_ = true;     // whether the running thread block is counted, traced
+  std::vector<WarpNotes> notes_;  // of each warp of the running thread block
+  std::vector<WarpPath> paths_;   // of the same
+  std::vector<Note> instruction_;
+  std::vector<std::uintptr_t> sectors_;
+  std::vector<BlockTrace> traces_;
+  Footprint read_, written_, static_shared_;  // the first two of thread blocks that are traced
+  std::string launch_;                        // the kernel and its shape
+  std::map<std::string, Reuse> reuse_;        // of launches
 };
 
 }  // namespace ladder::emulator

@@ -70,8 +70,11 @@ void update(const TestModel& model, const AdamWStep& step) {
     for (size_t rank = 0; rank < world_size; ++rank) {
       const size_t shard = unit.padded_elements / world_size, first = unit.offset + rank * shard;
       const auto part = [&](const Tensor& flat) { return flat.view().rows(first, shard); };
-      adamw_update(stream(), model.layout, first, part(model.parameters), part(model.exp_avg),
-                   part(model.exp_avg_sq), part(model.gradients), step);
+      adamw(stream(),
+            adamw_tensors(model.layout, first,
+                          {part(model.parameters), part(model.exp_avg), part(model.exp_avg_sq),
+                           part(model.gradients)}),
+            step);
     }
   }
 }

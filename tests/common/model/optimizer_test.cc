@@ -82,7 +82,7 @@ struct Buffers {
   }
   void update(const Layout& layout, size_t first, size_t n, const AdamWStep& step) const {
     const auto part = [&](size_t i) { return tensors[i].view().rows(first, n); };
-    adamw_update(stream(), layout, first, part(0), part(1), part(2), part(3), step);
+    adamw(stream(), adamw_tensors(layout, first, {part(0), part(1), part(2), part(3)}), step);
   }
   std::vector<Values> values() const {
     std::vector<Values> values;

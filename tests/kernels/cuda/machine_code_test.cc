@@ -4,46 +4,26 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
-#include <map>
+#include <fstream>
 #include <regex>
 #include <sstream>
 
+#include "tests/kernels/cuda/machine_code.h"
 #include "tools/process/process.h"
 
 namespace ladder {
 namespace {
 
-// Instructions by kernel, both as cuobjdump spells them, such as "LDG.E.128". Kernels of different
-// object files have different names.
 using Code = std::map<std::string, std::vector<std::string>>;
 
 bool tools_are_there() {
-  const bool there = run_process({std::getenv("CUOBJDUMP"), "--version"}).status == 0;
+  const bool there = has_cuobjdump();
   if (!there) WARN("skipped: no cuobjdump, which shows machine code");
   return there;
 }
 
 Code disassemble(const std::string& architecture) {
-  static const std::regex kernel(R"(^\s+Function : (\S+)$)");
-  static const std::regex instruction(
-      R"(^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*))");
-  Code code;
-  std::istringstream objects(std::getenv("OBJECTS"));
-  for (std::string object; objects >> object;) {
-    const ProcessResult result =
-        run_process({std::getenv("CUOBJDUMP"), "-sass", "-arch", architecture, object});
-    INFO(object << ": " << result.err);
-    REQUIRE(result.status == 0);
-    std::istringstream lines(result.out);
-    std::vector<std::string>* current = nullptr;
-    std::smatch found;
-    for (std::string line; std::getline(lines, line);) {
-      if (std::regex_search(line, found, kernel)) current = &code[found[1]];
-      if (current != nullptr && std::regex_search(line, found, instruction)) {
-        current->push_back(found[1]);
-      }
-    }
-  }
+  const Code code = instructions_of_kernels(architecture);
   REQUIRE(code.size() > 100);
   return code;
 }
@@ -66,14 +46,20 @@ const std::vector<Rule> kRules = {
     {"map_kernelILj8E.*Gelu.*bfloat16", {"LDG.*128", "STG.*128"}, {}},
     {"map_rows_kernelILj8E.*bfloat16", {"LDG.*128", "STG.*128"}, {"LDG.*U16.*", "STG.*U16.*"}},
     {"adamw_kernelILj4Ef", {"LDG.*128", "STG.*128"}, {}},
+    {"adamw_kernelILj4EfNS_8bfloat16", {"LDG.*128", "STG.*128", "STG.*64"}, {}},
     {"exponentials_kernelILj4Ef", {"LDG.*128", "STG.*128"}, {}},
     {"gradient_kernelILj4EN.*bfloat16", {"LDG.*128", "STG.*64"}, {}},
+    {"long_rows_kernel.*bfloat16", {"LDGSTS.*128", "LDS.*128", "STG.*64", "MUFU\\.EX2"}, {}},
+    {"rows_and_columns_kernel.*bfloat16",
+     {"LDG.*128", "STG.*128", "LDS.*128"},
+     {"LDG.*U16.*", "STG.*U16.*"}},
+    {"bias_parts_kernel.*bfloat16", {"LDG.*128"}, {"LDG.*U16.*"}},
     {"_in_registers_kernelILj8E.*bfloat16", {"LDG.*128", "STG.*128"}, {"LDG.*U16.*", "STG.*U16.*"}},
     // Products.
     {"attention_mma_forward.*forward_kernel",
      {"HMMA\\.16816\\.F32.*", "LDSM\\.16\\.M.*", "LDGSTS.*128", "MUFU\\.EX2"},
      {}},
-    {"attention_mma_backward.*backward_kernel",
+    {"attention_mma_backward.*(keys|queries)_kernel",
      {"HMMA\\.16816\\.F32.*", "LDSM\\.16\\.M.*", "LDGSTS.*128", "MUFU\\.EX2"},
      {}},
 };
@@ -111,6 +97,14 @@ void check_spills(const Code& code) {
   }
 }
 
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  REQUIRE(file.good());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
 TEST_CASE("machine code of an A100: wide accesses, tensor cores, nothing spilled") {
   if (!tools_are_there()) return;
   const Code code = disassemble("sm_80");
@@ -123,6 +117,24 @@ TEST_CASE("machine code of an H100: wide accesses, tensor cores, nothing spilled
   const Code code = disassemble("sm_90");
   check_rules(code);
   check_spills(code);
+}
+
+// The emulator refuses launches by this table (kernels/emulator/launch.cc), so that the tests of
+// all kernels see whether a GPU would take them. Another nvcc gives other numbers.
+TEST_CASE("the emulator's table has the registers that nvcc gives each kernel") {
+  if (!tools_are_there()) return;
+  const std::string version = run_process({std::getenv("NVCC"), "--version"}).out;
+  if (version.find("release 13.0,") == std::string::npos) {
+    WARN("skipped: the table is that of nvcc 13.0");
+    return;
+  }
+  const std::string today = registers_table(), committed = text_of(std::getenv("REGISTERS"));
+  std::istringstream a(committed), b(today);
+  for (std::string old_line, new_line; std::getline(a, old_line) && std::getline(b, new_line);) {
+    INFO("run the command in the first lines of kernels/emulator/registers.txt");
+    REQUIRE(old_line == new_line);
+  }
+  CHECK(today.size() == committed.size());
 }
 
 }  // namespace

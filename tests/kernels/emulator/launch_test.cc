@@ -6,6 +6,8 @@
 #include <latch>
 #include <thread>
 
+#include "kernels/emulator/device_model.h"
+#include "kernels/emulator/registers.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -13,6 +15,8 @@ namespace {
 
 using cuda::dynamic_shared;
 using cuda::launch;
+using emulator::SampledLaunches, emulator::short_kernel_name, emulator::WithDeviceModel,
+    emulator::WithRegisters;
 
 // out[global thread] += its coordinates as one number.
 __global__ void write_coordinates(unsigned* out) {
@@ -119,6 +123,57 @@ TEST_CASE("impossible launches are errors that name kernel and shape") {
   CHECK(counter.values() == std::vector<int>{0});
   launch<count>(nullptr, {dim3(1), dim3(1), 163 << 10}, counter.data());
   CHECK(counter.values() == std::vector<int>{1});
+}
+
+TEST_CASE("each GPU takes a launch that it just has room for, and refuses a larger one") {
+  const auto [name, shared_bytes] =
+      GENERATE(std::pair<const char*, size_t>("a100", 163 << 10), std::pair("h100", 227 << 10));
+  const WithDeviceModel model(name);
+  const SampledLaunches some(2);  // a grid of 2^31 thread blocks would take days
+  const DeviceArray<int> counter(std::vector<int>{0});
+  const auto takes = [&](const cuda::LaunchShape& shape) {
+    launch<count>(nullptr, shape, counter.data());
+  };
+  const auto refuses = [&](const cuda::LaunchShape& shape, const char* why) {
+    CHECK_THROWS_WITH(takes(shape), Catch::Contains(why));
+  };
+  const char* const wrong_shape = "invalid grid, block or shared memory";
+  takes({dim3(1), dim3(1024)});
+  refuses({dim3(1), dim3(1025)}, wrong_shape);
+  takes({dim3(1), dim3(1, 1024)});
+  refuses({dim3(1), dim3(1, 1025)}, wrong_shape);
+  takes({dim3(1), dim3(1, 1, 64)});
+  refuses({dim3(1), dim3(1, 1, 65)}, wrong_shape);
+  takes({dim3(1), dim3(32, 32)});
+  refuses({dim3(1), dim3(32, 33)}, wrong_shape);
+  takes({dim3(0x7fffffff), dim3(1)});
+  refuses({dim3(0x80000000), dim3(1)}, wrong_shape);
+  takes({dim3(1, 65535, 65535), dim3(1)});
+  refuses({dim3(1, 65536), dim3(1)}, wrong_shape);
+  refuses({dim3(1, 1, 65536), dim3(1)}, wrong_shape);
+  takes({dim3(1), dim3(1), shared_bytes});
+  refuses({dim3(1), dim3(1), shared_bytes + 1}, "invalid argument");
+
+  const auto with_registers = [&](size_t registers, unsigned threads) {
+    const WithRegisters given("count", registers);
+    takes({dim3(1), dim3(threads)});
+  };
+  with_registers(64, 1024);  // 65,536
+  CHECK_THROWS_WITH(with_registers(65, 1024), Catch::Contains("too many registers"));
+  with_registers(65, 896);  // 28 warps of 72 a thread
+  CHECK_THROWS_WITH(with_registers(65, 897), Catch::Contains("too many registers"));
+  with_registers(255, 256);
+  CHECK_THROWS_WITH(with_registers(255, 257), Catch::Contains("too many registers"));
+}
+
+TEST_CASE("a kernel's short name is the same from both compilers") {
+  CHECK(short_kernel_name(
+            "void ladder::cuda::(anonymous namespace)::forward_kernel<ladder::bfloat16, "
+            "64u>(ladder::bfloat16*, float*, unsigned long)") == "forward_kernel<bfloat16, 64>");
+  CHECK(short_kernel_name("ladder::cuda::{anonymous}::forward_kernel<ladder::bfloat16, 64>") ==
+        "forward_kernel<bfloat16, 64>");
+  CHECK(short_kernel_name("void ladder::cuda::(anonymous namespace)::x<ladder::cuda::Y<float, 4u> "
+                          ">(float*)") == "x<Y<float, 4>>");
 }
 
 TEST_CASE("a launch on a destroyed stream is an error") {

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kThreads = profiled::kThreads, kWarps = kThreads / 32;
 
-Profile profile_of(const std::function<void()>& run) {
-  Profiler profiler;
+Profile profile_of(const std::function<void()>& run, GpuCache cache = {}) {
+  Profiler profiler(std::move(cache));
   run();
   const std::vector<Profile> profiles = profiler.take();
   REQUIRE(profiles.size() == 1);
@@ -30,7 +30,7 @@ TEST_CASE("profiler: neighbouring floats share sectors") {
   CHECK(profile.counts.partial == 0);
   CHECK(profile.counts.global_bytes == 2 * 4 * kThreads);
   CHECK(profile.counts.global_sectors == 2 * kThreads / 8);
-  CHECK(profile.counts.footprint_bytes == 2 * 4 * kThreads);
+  CHECK(profile.counts.needed_bytes == 2 * 4 * kThreads);
 }
 
 TEST_CASE("profiler: floats that lie 32 bytes apart take a sector each") {
@@ -38,14 +38,63 @@ TEST_CASE("profiler: floats that lie 32 bytes apart take a sector each") {
   const Counts counts = profile_of([&] { profiled::copy(out.data(), in.data(), 8, 1); }).counts;
   CHECK(counts.global_bytes == 2 * 4 * kThreads);
   CHECK(counts.global_sectors == kThreads + kThreads / 8);
-  CHECK(counts.footprint_bytes == 2 * 4 * kThreads);
+  CHECK(counts.needed_bytes == 2 * 4 * kThreads);
 }
 
 TEST_CASE("profiler: what all threads read is needed once and moved by each warp") {
   const DeviceArray<float> in{std::vector<float>(1)}, out{profiled::kThreads};
   const Counts counts = profile_of([&] { profiled::copy(out.data(), in.data(), 0, 1); }).counts;
   CHECK(counts.global_sectors == kWarps + kThreads / 8);
-  CHECK(counts.footprint_bytes == 4 + 4 * kThreads);
+  CHECK(counts.memory_sectors == kWarps + kThreads / 8);  // nothing is cached
+  CHECK(counts.needed_bytes == 4 + 4 * kThreads);
+}
+
+TEST_CASE("profiler: with a cache, what all threads read is moved once") {
+  constexpr unsigned kBlocks = 10;
+  const DeviceArray<float> in{std::vector<float>(1)}, out{kBlocks * profiled::kThreads};
+  const auto run = [&] { profiled::copy(out.data(), in.data(), 0, kBlocks); };
+  const auto at_once = [](size_t blocks) {
+    return GpuCache{1 << 20, [=](const Profile&) { return blocks; }};
+  };
+  const double asked = kBlocks * (kWarps + kThreads / 8), written = kBlocks * kThreads / 8;
+  for (const size_t blocks : {1, 3, 10}) {
+    const Counts counts = profile_of(run, at_once(blocks)).counts;
+    CHECK(counts.global_sectors == asked);
+    CHECK(counts.memory_sectors == Approx(1 + written));
+    CHECK(counts.needed_bytes == Approx(4 + 32 * written));
+  }
+  // Of a sampled launch the first six thread blocks show what the cache keeps.
+  const SampledLaunches sampled(2);
+  const Counts counts = profile_of(run, at_once(3)).counts;
+  CHECK(counts.global_sectors == asked);
+  CHECK(counts.memory_sectors == Approx(asked * (1 + 6 * 16.0) / (6 * 20)));
+  CHECK(counts.needed_bytes == Approx(32 * counts.memory_sectors * (4 + 6 * 512) / (32 + 6 * 512)));
+}
+
+TEST_CASE("profiler: a launch that has been seen is not run to look at the cache once more") {
+  constexpr unsigned kBlocks = 10;
+  const DeviceArray<float> in{std::vector<float>(kBlocks * profiled::kThreads)},
+      out{kBlocks * profiled::kThreads};
+  const SampledLaunches sampled(2);
+  Profiler profiler({1 << 20, [](const Profile&) { return 2; }});
+  struct Blocks final : Observer {
+    Blocks() { attach(*this); }
+    ~Blocks() override { detach(*this); }
+    void block_begins(const uint3&) override { ++count; }
+    size_t count = 0;
+  } seen;
+  const auto run = [&](unsigned blocks) {
+    seen.count = 0;
+    profiled::copy(out.data(), in.data(), 1, blocks);
+    return seen.count;
+  };
+  CHECK(run(10) == 2 + 4);
+  CHECK(run(10) == 2);
+  CHECK(run(9) == 2 + 4);
+  const std::vector<Profile> profiles = profiler.take();
+  REQUIRE(profiles.size() == 3);
+  CHECK(profiles[1].observed == 2);
+  CHECK(profiles[1].counts.memory_sectors == profiles[0].counts.memory_sectors);
 }
 
 TEST_CASE("profiler: a pack is one access") {
@@ -92,6 +141,22 @@ TEST_CASE("profiler: 16 bytes of a quarter of a warp are one cycle") {
   CHECK(cycles(9) == 1);
 }
 
+TEST_CASE("profiler: branches at which the threads of a warp part") {
+  const DeviceArray<float> out{std::vector<float>(profiled::kThreads)};
+  std::vector<int> in_turns(profiled::kThreads);
+  for (size_t i = 1; i < in_turns.size(); i += 2) in_turns[i] = 1;
+  const DeviceArray<int> ways(in_turns);
+  const auto counts = [&](unsigned every, unsigned times) {
+    return profile_of([&] { profiled::branch(out.data(), ways.data(), every, times); }).counts;
+  };
+  CHECK(counts(32, 10).divergent_branches == 0);  // whole warps go one way
+  CHECK(counts(64, 10).divergent_branches == 0);
+  CHECK(counts(32, 10).basic_blocks > 10 * kWarps);
+  CHECK(counts(16, 1).divergent_branches == kWarps);
+  CHECK(counts(16, 10).divergent_branches == 10 * kWarps);
+  CHECK(counts(1, 10).divergent_branches == 10 * kWarps);
+}
+
 TEST_CASE("profiler: functions and products") {
   const DeviceArray<float> out{std::vector<float>(profiled::kThreads)};
   const Counts counts = profile_of([&] { profiled::compute(out.data()); }).counts;
@@ -113,7 +178,7 @@ TEST_CASE("profiler: a few thread blocks stand for all") {
   CHECK(some.observed == 8);
   CHECK(some.blocks == kBlocks);
   CHECK(some.counts.global_sectors == all.counts.global_sectors);
-  CHECK(some.counts.footprint_bytes == all.counts.footprint_bytes);
+  CHECK(some.counts.needed_bytes == all.counts.needed_bytes);
   CHECK(some.counts.instructions == all.counts.instructions);
 }
 

@@ -178,8 +178,8 @@ std::vector<Values> gradients_written_out(const RunConfig& config, int num_steps
     model.classify(stream, activations, workspace, targets, 1.0 / 256);
     model.backward(stream, activations, workspace, TokenViews(tokens));
     const double grad_norm = std::sqrt(norm.squared_norm(stream, 0, grads));
-    adamw_update(stream, layout, 0, flat[0], flat[1], flat[2], grads,
-                 adamw_step(config.optimizer, step, grad_norm));
+    adamw(stream, adamw_tensors(layout, 0, {flat[0], flat[1], flat[2], grads}),
+          adamw_step(config.optimizer, step, grad_norm));
     const double* const elements = grads.view().as<double>();
     result.emplace_back(elements, elements + layout.num_parameters());
   }

@@ -32,9 +32,12 @@ double seconds_of_product(const ProductCall& product) {
 
 TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
   Counts counts;
-  counts.global_sectors = 3.35e9 * 0.9 / 32;  // a millisecond of memory
+  counts.memory_sectors = 3.35e9 * 0.9 / 32;  // a millisecond of memory
   CHECK(time_of_counts(counts).seconds == Approx(1e-3));
   CHECK(time_of_counts(counts).bound == "memory");
+  counts.global_sectors = 24 * 132 * 1.83e6 / 32 * 1.5;
+  CHECK(time_of_counts(counts).seconds == Approx(1.5e-3));
+  CHECK(time_of_counts(counts).bound == "cache");
   counts.tensor_flops = 0.35 * 989e9 * 2;
   CHECK(time_of_counts(counts).seconds == Approx(2e-3));
   CHECK(time_of_counts(counts).bound == "tensor cores");
@@ -51,7 +54,7 @@ TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
 
 TEST_CASE("roofline: the busiest multiprocessor decides") {
   Counts counts;
-  counts.global_sectors = 3.35e9 * 0.9 / 32;
+  counts.memory_sectors = 3.35e9 * 0.9 / 32;
   CHECK(time_of_counts(counts, 264).seconds == Approx(1e-3));
   CHECK(time_of_counts(counts, 133).seconds == Approx(1e-3 * 264 / 133));
   CHECK(time_of_counts(counts, 1).seconds == Approx(1e-3 * 132));
@@ -77,26 +80,30 @@ TEST_CASE("roofline: threads, shared memory or the number of thread blocks limit
 TEST_CASE("roofline: products of many tiles, of few tiles, and of memory") {
   // 132 x 16 tiles fill 132 multiprocessors 16 times.
   const double many = 2.0 * (132 * 128) * (16 * 128) * 4096 / (0.8 * 989e12);
-  CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, false}) == Approx(many));
+  CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, 0}) == Approx(many));
   // 3 x 11 tiles: in four parts they fill all; the parts' sums are written and read.
   const double whole = 2.0 * (3 * 128) * (11 * 128) * 65536 / (0.8 * 989e12);
   const double sums = 2.0 * 4 * (3 * 128) * (11 * 128) * 4 / (0.9 * 3.35e12);
-  CHECK(seconds_of_product({3 * 128, 11 * 128, 65536, 2, 2, false}) == Approx(whole + sums));
+  CHECK(seconds_of_product({3 * 128, 11 * 128, 65536, 2, 2, 0}) == Approx(whole + sums));
   // A column: the factor is read, and nothing else takes long.
   const double bytes = 2.0 * (16384.0 * 16384 + 16384) + 4.0 * 16384 * 2;
-  CHECK(seconds_of_product({16384, 1, 16384, 2, 4, true}) >= bytes / (0.9 * 3.35e12));
+  CHECK(seconds_of_product({16384, 1, 16384, 2, 4, 1}) >= bytes / (0.9 * 3.35e12));
+  // A narrow sum: what it is added to, and what its GELU keeps, take most of the time.
+  const double wide = 16384.0 * 16384 * 2, narrow = 16384 * 16 * 2;
+  CHECK(seconds_of_product({16384, 16384, 16, 2, 2, 2}) ==
+        Approx((3 * wide + 2 * narrow) / (0.9 * 3.35e12)));
 }
 
 TEST_CASE("roofline: the table adds up launches of a kernel and says what is assumed") {
   Profile kernel;
   kernel.name = "ladder::cuda::(anonymous namespace)::adamw_kernel<4, float>";
   kernel.blocks = 132;
-  kernel.counts.global_sectors = 1e6;
-  kernel.counts.footprint_bytes = 16e6;
+  kernel.counts.memory_sectors = 1e6;
+  kernel.counts.needed_bytes = 16e6;
   Profile product;
   product.kind = Profile::Kind::product;
   product.name = "cuBLAS";
-  product.product = {1024, 1024, 1024, 2, 2, false};
+  product.product = {1024, 1024, 1024, 2, 2, 0};
   const std::vector<Profile> profiles = {kernel, product, kernel};
   RunConfig config;
   config.model_name = "nano";

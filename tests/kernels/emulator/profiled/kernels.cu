@@ -38,6 +38,17 @@ __global__ void compute_kernel(float* out) {
   out[threadIdx.x] = std::fma(x, x, x);
 }
 
+// noinline, so that g++ does not turn the branches into something else.
+__attribute__((noinline)) float one_way(float x) { return x * 2; }
+__attribute__((noinline)) float other_way(float x) { return x + 1; }
+
+__global__ void branch_kernel(float* out, const int* ways, unsigned every, unsigned times) {
+  const volatile int& way = ways[threadIdx.x / every];
+  float x = out[threadIdx.x];
+  for (unsigned i = 0; i < times; ++i) x = way == 0 ? one_way(x) : other_way(x);
+  out[threadIdx.x] = x;
+}
+
 __global__ void multiply_kernel() {
   float sums[4] = {};
   const unsigned a[4] = {};
@@ -64,6 +75,9 @@ void store_shared_packs(unsigned apart) {
       nullptr, {dim3(1), dim3(kThreads), 4 * 32 * apart * sizeof(float)}, apart);
 }
 void compute(float* out) { launch<compute_kernel>(nullptr, {dim3(1), dim3(kThreads)}, out); }
+void branch(float* out, const int* ways, unsigned every, unsigned times) {
+  launch<branch_kernel>(nullptr, {dim3(1), dim3(kThreads)}, out, ways, every, times);
+}
 void multiply() { launch<multiply_kernel>(nullptr, {dim3(1), dim3(kThreads)}); }
 
 }  // namespace ladder::profiled

@@ -1,0 +1,15 @@
+// Prints kernels/emulator/registers.txt as nvcc says today:
+//   bazel run --config=cuda //tests/kernels/cuda:registers > kernels/emulator/registers.txt
+#include <cstdio>
+#include <iostream>
+
+#include "tests/kernels/cuda/machine_code.h"
+
+int main() {
+  if (!ladder::has_cuobjdump()) {
+    std::fputs("error: there is no cuobjdump, which comes with the CUDA toolkit\n", stderr);
+    return 2;
+  }
+  std::cout << ladder::registers_table() << std::flush;
+  return std::cout.good() ? 0 : 1;
+}
