@@ -68,6 +68,10 @@ struct Cluster {
   // The parts of these rates that kernels reach on large shapes; of products by DType.
   std::array<double, 5> product_efficiency = {};
   double attention_forward_efficiency = 0, attention_backward_efficiency = 0;
+  // Of a program whose attention is not one kernel: the bytes that softmax, mask and dropout move
+  // for each score of a query and a key. 0: it is one kernel, with the efficiencies above.
+  double attention_forward_score_bytes = 0, attention_backward_score_bytes = 0;
+  bool recomputes_attention = false;  // such a program's backward first runs attention again
   double memory_efficiency = 0;
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.

@@ -9,6 +9,7 @@
 #include "common/train/validators.h"
 #include "kernels/elementwise.h"
 #include "lessons/07_tensor_parallel/slices.h"
+#include "lessons/09_3d_parallel/no_overlap.h"
 #include "lessons/09_3d_parallel/scattered_messages.h"
 #include "lessons/13_sequence_parallel/tokens.h"
 
@@ -98,10 +99,20 @@ std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
 TensorParallel points_on(const TrainerContext& context, const ThreeDFlags& flags) {
   const ProcessGrid& grid = context.ranks->grid;
   Communicator& ranks = context.ranks->on(Axis::tensor);
-  if (!flags.sequence_parallel) return tensor_parallel_on(ranks);
-  const RunConfig own = with_tokens_of(grid.place(Axis::context), context.config, grid, flags);
-  return sequence_parallel_on(context, ranks, own.micro_batch_size * own.model.sequence_length,
-                              flags.overlap_chunks);
+  TensorParallel points = tensor_parallel_on(ranks);
+  if (flags.sequence_parallel) {
+    const RunConfig own = with_tokens_of(grid.place(Axis::context), context.config, grid, flags);
+    points = sequence_parallel_on(
+        context, ranks, own.micro_batch_size * own.model.sequence_length, flags.overlap_chunks);
+  }
+  return flags.no_overlap ? without_overlap(points) : points;
+}
+
+std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, RankMemory& memory,
+                                        Communicator& replicas) {
+  auto sync = make_reduced_sync(flags.zero, memory.state, replicas, memory.reduced);
+  if (!flags.no_overlap) return sync;
+  return std::make_unique<LateSync>(std::move(sync));
 }
 
 }  // namespace
@@ -122,8 +133,12 @@ void ThreeDFlags::add_to(CLI::App& app) {
   app.add_flag("--scatter-messages", scatter_messages,
                "These ranks send a part each of what goes to another stage")
       ->group(group);
+  app.add_flag("--no-overlap", no_overlap,
+               "Sum gradients after backward, and a tensor group's before the next product")
+      ->group(group);
   context.add_to(app, group, "1");
   zero.add_to(app, group);
+  reduce.add_to(app, group);
   pipeline.add_to(app);
 }
 
@@ -149,6 +164,9 @@ ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t 
     throw UserError(concat("--overlap-chunks ", flags.overlap_chunks,
                            ": without --sequence-parallel there is nothing to gather"));
   }
+  if (flags.overlap_chunks > 1 && flags.no_overlap) {
+    throw UserError("--overlap-chunks with --no-overlap: take one of them");
+  }
   if (flags.scatter_messages && pipeline == 1) {
     throw UserError("--scatter-messages: --pipeline-parallel-size 1 has no messages; 2 would do");
   }
@@ -173,7 +191,7 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
   if (flags.scatter_messages) scatter_messages(traffic, grid.tensor_size);
   if (grid.size(grid.replicas()) > 1) {
     traffic.merge(
-        zero_traffic(flags.zero, layout, grid.replicas(), config.accumulation(), config.dtype));
+        zero_traffic(flags.zero, layout, grid.replicas(), flags.reduce.of(config), config.dtype));
   }
   if (flags.sequence_parallel) traffic.merge(partial_gradient_traffic(config, layout));
   for (const Layout& chunk : stage.layouts.chunks) {
@@ -224,7 +242,8 @@ RankMemory::RankMemory(const TrainerContext& context, const ChunkStage& stage,
              .tensor = points_on(context, flags),
              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
              .part = tokens.part(),
-             .context = tokens.attention()}) {}
+             .context = tokens.attention()}),
+      reduced(flags.reduce.make_buffer(context, stage.layouts.stage)) {}
 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
@@ -233,7 +252,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
       memory_(context, stage_, flags, stage_.num_slots()),
       pipeline_(make_pipeline(context, flags, stage_, memory_.model)),
       share_(context.config, context.ranks->on(Axis::data)),
-      sync_(make_zero_sync(flags.zero, memory_.state, context.ranks->replicas())) {}
+      sync_(make_sync(flags, memory_, context.ranks->replicas())) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;

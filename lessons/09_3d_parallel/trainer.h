@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/zero_flags.h"
+#include "lessons/10_mixed_precision/reduced_sync.h"
 #include "lessons/14_context_parallel/context_share.h"
 #include "lessons/16_pipeline_schedules/executor.h"
 #include "lessons/16_pipeline_schedules/plan.h"
@@ -16,9 +16,11 @@ struct ThreeDFlags {
   bool sequence_parallel = false;
   size_t overlap_chunks = 1;
   bool scatter_messages = false;
+  bool no_overlap = false;
   ContextFlags context = {};
   ScheduleFlags pipeline = {.order = Order::one_f_one_b};
   ZeroFlags zero = {};
+  ReduceFlags reduce = {};
   void add_to(CLI::App& app);
   std::vector<NamedFile> outputs() const { return pipeline.outputs(); }
 };
@@ -30,6 +32,7 @@ struct RankMemory {
   ContextShare tokens;  // this rank's tokens of each sequence
   ModelState state;
   ChunkRunner model;
+  Tensor reduced;  // the gradients in --reduce-dtype; empty if that is their own dtype
 };
 
 // In ThreeDTrainer ranks form a grid. The ranks of a tensor group, which have consecutive numbers,
