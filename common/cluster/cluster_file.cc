@@ -104,7 +104,8 @@ constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
     {"recomputes_attention", &Cluster::recomputes_attention}};
 
 // The keys with other values than these.
-constexpr const char* kOtherKeys[] = {"like", "device", "kind", "network", "kernels", "collectives"};
+constexpr const char* kOtherKeys[] = {"like",    "device",  "kind",
+                                      "network", "kernels", "collectives"};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -219,7 +220,8 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
     if (present || (must && !inherits)) set(cluster, number_in(json, key, range, context));
   }
   if ((cluster.attention_forward_score_bytes > 0) != (cluster.attention_backward_score_bytes > 0)) {
-    refuse(context, "attention_forward_score_bytes", "and attention_backward_score_bytes go together");
+    refuse(context, "attention_forward_score_bytes",
+           "and attention_backward_score_bytes go together");
   }
   for (const auto& [key, member] : kSwitches) {
     if (!json.contains(key)) continue;

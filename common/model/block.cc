@@ -24,7 +24,8 @@ View by_sequence(View rows, const TensorView& logsumexp) {
 ConstTensorView mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
                              const BlockActivations& a, const ConstUnitView& w,
                              const BlockWorkspace& workspace, const TensorParallel& tensor) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const TensorView narrow = workspace.narrow, room = workspace.gathered;
+  const TensorView wide = workspace.wide.elements(0, a[A::fc].shape());
   const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
     matmul_gelu_backward(stream, chunk.of(wide), d_rows, w[P::mlp_proj_weight], chunk.of(a[A::fc]));
   };
@@ -130,7 +131,8 @@ void block_backward_input(Stream& stream, TensorView d_residual, const UnitView&
                           const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
                           const BlockWorkspace& workspace, const TensorParallel& tensor,
                           const ContextParallel& context) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const TensorView narrow = workspace.narrow, room = workspace.gathered;
+  const TensorView wide = workspace.wide.elements(0, a[A::fc].shape());
   const TensorView logsumexp = a[A::logsumexp];
   copy(stream, a[A::out], d_residual);  // the next block has read it in its own backward
   const auto multiply_mlp = [&](const RowChunk& chunk, ConstTensorView d_rows) {
@@ -145,7 +147,7 @@ void block_backward_input(Stream& stream, TensorView d_residual, const UnitView&
                      a[A::middle], w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
   copy(stream, a[A::middle], d_residual);
-  const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
+  const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
   const auto multiply_attention = [&](const RowChunk& chunk, ConstTensorView d_rows) {
     linear_backward_input(stream, chunk.of(dattention), d_rows, w[P::attn_proj_weight]);

@@ -78,7 +78,10 @@ RecomputePlan::RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_
     BlockSteps& later = overwritten[blocks_[block].set];
     blocks_[block].recomputed = blocks_[block].dropped & later;
     later |= blocks_[block].dropped;
-    if (runs_whole && blocks_[block].dropped.any()) blocks_[block].recomputed = kAllBlockSteps;
+  }
+  if (!runs_whole) return;
+  for (Block& block : blocks_) {
+    if (block.dropped.any()) block.recomputed = kAllBlockSteps;
   }
 }
 

@@ -19,16 +19,17 @@ StepFloor::StepFloor(const Gpt2Config& config, DType dtype, size_t rows, DeviceT
   };
   const DType full = accumulation_dtype(dtype);
   const size_t num_parameters = describe(config).num_parameters();
-  const size_t widest = std::max(4 * config.hidden, config.vocab_size);
+  const size_t inner = std::max(config.hidden, config.ffn_size());
+  const size_t widest = std::max({3 * config.hidden, inner, config.vocab_size});
   weights_ = make(num_parameters, dtype);
   if (dtype != full) masters_ = make(num_parameters, full);
   gradients_ = make(num_parameters, full);
   exp_avg_ = make(num_parameters, full);
   exp_avg_sq_ = make(num_parameters, full);
   fill(stream_, exp_avg_sq_, 1);
-  in_ = make(rows * 4 * config.hidden, dtype);
+  in_ = make(rows * inner, dtype);
   out_ = make(rows * widest, dtype);
-  din_ = make(rows * 4 * config.hidden, dtype);
+  din_ = make(rows * inner, dtype);
 }
 
 void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
@@ -43,7 +44,7 @@ void StepFloor::layer(size_t in, size_t out, size_t first_weight) {
 }
 
 void StepFloor::run() {
-  const size_t c = config_.hidden, v = config_.vocab_size;
+  const size_t c = config_.hidden, v = config_.vocab_size, f = config_.ffn_size();
   const TensorView x = in_.view().elements(0, {rows_, c});
   const TensorView logits = out_.view().elements(0, {rows_, v});
   const TensorView wte = weights_.view().elements(0, {v, c});
@@ -52,11 +53,11 @@ void StepFloor::run() {
   matmul(stream_, gradients_.view().elements(0, {v, c}), logits, x,
          {.transpose_a = true, .accumulate = accumulates()});
   for (size_t l = 0; l < config_.num_layers; ++l) {
-    const size_t first = v * c + l * 12 * c * c;
+    const size_t first = v * c + l * (4 * c * c + 2 * c * f);
     layer(c, 3 * c, first);
     layer(c, c, first + 3 * c * c);
-    layer(c, 4 * c, first + 4 * c * c);
-    layer(4 * c, c, first + 8 * c * c);
+    layer(c, f, first + 4 * c * c);
+    layer(f, c, first + 4 * c * c + c * f);
   }
   const Tensor& updated = accumulates() ? weights_ : masters_;
   adamw(stream_, updated, exp_avg_, exp_avg_sq_, gradients_, AdamWStep{.learning_rate = 1e-6});

@@ -11,8 +11,8 @@ namespace {
 
 constexpr Gpt2Config kSmall = {
     .num_layers = 5, .num_heads = 2, .hidden = 8, .vocab_size = 11, .sequence_length = 7};
-constexpr const char* kModes[] = {"none",    "cheap",   "attention", "mlp",    "block",
-                                  "whole",   "every-1", "every-2",   "every-3", "every-5"};
+constexpr const char* kModes[] = {"none",  "cheap",   "attention", "mlp",     "block",
+                                  "whole", "every-1", "every-2",   "every-3", "every-5"};
 
 // "qkv attention" of a set of steps.
 std::string text_of(const BlockSteps& steps) {
@@ -165,9 +165,8 @@ Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slot
         // A later block's tensor that is still needed may lie in the same place.
         bool is_needed = false;
         for (size_t later = block + 1; later < num_blocks; ++later) {
-          is_needed = is_needed ||
-                      (plan.set_of(later) == plan.set_of(block) &&
-                       plan.drops(later, step) && !plan.recomputed(later)[step]);
+          is_needed = is_needed || (plan.set_of(later) == plan.set_of(block) &&
+                                    plan.drops(later, step) && !plan.recomputed(later)[step]);
         }
         if (!is_needed)
           fill(stream(), slot.block(block)[k], std::numeric_limits<double>::quiet_NaN());

@@ -136,14 +136,16 @@ TEST_CASE("without overlap: the same bits, memory and bytes") {
                                       << flags.zero.stage);
       Groups beside(8), after(8);  // two, since they count what is communicated
       const Record with = run_changed(config, beside, all, [](ThreeDTrainer::Flags&) {});
-      const Record without =
-          run_changed(config, after, all, [](ThreeDTrainer::Flags& f) { f.no_overlap = true; });
+      const Record without = run_changed(config, after, all, [](ThreeDTrainer::Flags& f) {
+        f.no_overlap = {"data", "tensor"};
+      });
       require_as_predicted(without);
       if (after.group->rank() == 0) require_none(differences(with, without, {}, config.optimizer));
     }
   }
   ThreeDTrainer::Flags both = flags_for(2, 2);
-  both.sequence_parallel = both.no_overlap = true;
+  both.sequence_parallel = true;
+  both.no_overlap = {"tensor"};
   both.overlap_chunks = 2;
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), Contains("take one of them"));
 }
@@ -163,7 +165,7 @@ TEST_CASE("gradients summed in bf16: the bits of lesson 10, and near fp64 on eve
   for (ThreeDTrainer::Flags flags : {flags_for(2, 2), flags_for(2, 2, 1), flags_for(1, 4)}) {
     in_bf16(flags);
     require_split_low_precision<ThreeDTrainer>(exact, 8, flags);
-    flags.no_overlap = true;
+    flags.no_overlap = {"data"};
     require_split_low_precision<ThreeDTrainer>(exact, 8, flags);
   }
 }

@@ -258,10 +258,9 @@ TEST_CASE("an infinity in the shards of one rank alone, whichever it is, skips t
     for (size_t zero_stage : {0, 1}) {
       INFO("in the shards of rank " << owner << ", ZeRO-" << zero_stage);
       for (size_t r = 0; r < kRanks; ++r) REQUIRE(std::isinf(overflowing[r]) == (r == owner));
-      Comparison comparison(config, *groups.group,
-                            {.scale = {.loss_scale = scale},
-                             .zero = {.stage = zero_stage},
-                             .reduce = {DType::fp16}});
+      Comparison comparison(
+          config, *groups.group,
+          {.scale = {.loss_scale = scale}, .zero = {.stage = zero_stage}, .reduce = {DType::fp16}});
       CHECK(comparison.step());
     }
   }

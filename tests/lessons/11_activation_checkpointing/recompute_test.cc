@@ -20,8 +20,7 @@ namespace {
 using namespace testing;
 
 using Modes = std::vector<std::string>;
-const Modes kModes = {"cheap", "attention", "mlp",           "block",
-                      "whole", "every-2",   "offloaded block"};
+const Modes kModes = {"cheap", "attention", "mlp", "block", "whole", "every-2", "offloaded block"};
 
 // A mode of --recompute, or "offloaded" and one: then what is kept waits on the host.
 RunConfig with_mode(RunConfig config, const std::string& mode) {
