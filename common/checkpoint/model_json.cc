@@ -3,12 +3,14 @@
 namespace ladder {
 
 Json to_json(const Gpt2Config& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts] = model;
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied] = model;
   Json json = {{"layers", layers},
                {"heads", heads},
                {"hidden", hidden},
                {"vocab", vocab},
                {"sequence_length", sequence_length}};
+  if (ffn > 0) json["ffn"] = ffn;
+  if (untied) json["untied"] = true;
   if (experts.num_experts == 0) return json;
   json["experts"] = experts.num_experts;
   json["experts_per_token"] = experts.per_token;
@@ -24,6 +26,11 @@ Gpt2Config parse_model(const Json& json, const JsonPlace& place) {
                       .vocab_size = place.number(json, "vocab", 1, kMost),
                       .sequence_length = place.number(json, "sequence_length", 1, kMost)};
   if (model.hidden % model.num_heads != 0) place.refuse("the heads do not divide hidden");
+  if (json.contains("ffn")) model.ffn = place.number(json, "ffn", 1, kMost);
+  if (json.contains("untied")) {
+    if (json["untied"] != true) place.refuse("\"untied\" is there, and not true");
+    model.untied = true;
+  }
   if (!json.contains("experts")) return model;
   model.experts = {.num_experts = place.number(json, "experts", 1, kMost),
                    .per_token = place.number(json, "experts_per_token", 1, kMost),

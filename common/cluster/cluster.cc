@@ -65,6 +65,8 @@ void join_network(Cluster& cluster, const std::string& name, const std::string& 
     cluster.network = {.bandwidth = static_cast<double>(*rate) * 1e9 / 8,
                        .efficiency = parse_number(values, "efficiency", context),
                        .latency = parse_number(values, "latency", context)};
+    cluster.network_has_fast_ways =
+        !values.contains("fast_ways") || values["fast_ways"]["value"].get<bool>();
     return;
   }
   throw UserError(concat(place, ": unknown network ", quoted_name(name), "; expected ", kinds,
@@ -149,6 +151,23 @@ Cluster read_cluster(const std::string& name_or_file) {
   if (cluster.is_cpu) cluster.device_memory = cluster.host_memory / cluster.devices_per_node;
   cluster.name = name;
   return cluster;
+}
+
+void check_dtype(const Cluster& cluster, DType dtype) {
+  const auto has = [&](DType other) {
+    return cluster.product_flops[static_cast<size_t>(other)] > 0;
+  };
+  // Where kernels were measured the rates are not used.
+  if (has(dtype) || !cluster.kernels.empty()) return;
+  std::vector<std::string> names;
+  for (const DType other : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    if (has(other)) names.emplace_back(name_of(other));
+  }
+  std::string list = names.front();
+  for (size_t i = 1; i < names.size(); ++i) {
+    list += concat(i + 1 == names.size() ? " and " : ", ", names[i]);
+  }
+  throw UserError(concat("--dtype ", name_of(dtype), ": ", cluster.device, " has ", list));
 }
 
 void check_devices(const Cluster& cluster, size_t num_ranks) {

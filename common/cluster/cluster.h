@@ -68,6 +68,10 @@ struct Cluster {
   // The parts of these rates that kernels reach on large shapes; of products by DType.
   std::array<double, 5> product_efficiency = {};
   double attention_forward_efficiency = 0, attention_backward_efficiency = 0;
+  // Of a program whose attention is not one kernel: the bytes that softmax, mask and dropout move
+  // for each score of a query and a key. 0: it is one kernel, with the efficiencies above.
+  double attention_forward_score_bytes = 0, attention_backward_score_bytes = 0;
+  bool recomputes_attention = false;  // such a program's backward first runs attention again
   double memory_efficiency = 0;
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.
@@ -76,6 +80,9 @@ struct Cluster {
   // From node to node: each of a node's `nics_per_node` adapters is such a link.
   Link network = {};
   size_t nics_per_node = 1;
+  // Whether collectives between nodes may go through a tree, and small messages in a way of less
+  // latency and bandwidth.
+  bool network_has_fast_ways = true;
   double call_seconds = 0;  // what a collective or a message takes before its first byte moves
   // The part of a device's compute that a collective takes while it runs.
   double node_compute_share = 0, network_compute_share = 0;
@@ -112,6 +119,9 @@ Cluster read_cluster(const std::string& name_or_file);
 
 // Returns the devices that names may begin with, sorted.
 std::vector<std::string> known_devices();
+
+// Throws a UserError if the cluster's devices have no products in the dtype.
+void check_dtype(const Cluster& cluster, DType dtype);
 
 // Throws a UserError if the cluster has fewer devices than ranks.
 void check_devices(const Cluster& cluster, size_t num_ranks);

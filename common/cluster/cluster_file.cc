@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "common/cluster/cluster_json.h"
 
@@ -52,6 +53,10 @@ constexpr Field kFields[] = {
      [](Cluster& c, double v) { c.attention_forward_efficiency = v; }},
     {"attention_backward_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.attention_backward_efficiency = v; }},
+    {"attention_forward_score_bytes", NumberRange::rate, Needed::optional,
+     [](Cluster& c, double v) { c.attention_forward_score_bytes = v; }},
+    {"attention_backward_score_bytes", NumberRange::rate, Needed::optional,
+     [](Cluster& c, double v) { c.attention_backward_score_bytes = v; }},
     {"vector_flops", NumberRange::rate, Needed::always,
      [](Cluster& c, double v) { c.vector_flops = v; }},
     {"memory_bandwidth", NumberRange::rate, Needed::always,
@@ -93,8 +98,13 @@ constexpr Field kFields[] = {
     {"host_flops", NumberRange::rate, Needed::gpu, [](Cluster& c, double v) { c.host_flops = v; }},
 };
 
-// The keys with other values than numbers.
-constexpr const char* kOtherKeys[] = {"like",    "device",  "kind",       "node_link_shared",
+// The keys that are true or false.
+constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
+    {"node_link_shared", &Cluster::node_link_shared},
+    {"recomputes_attention", &Cluster::recomputes_attention}};
+
+// The keys with other values than these.
+constexpr const char* kOtherKeys[] = {"like",    "device",  "kind",
                                       "network", "kernels", "collectives"};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
@@ -187,6 +197,7 @@ void share_host(Cluster& cluster) {
 Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   std::set<std::string> known(std::begin(kOtherKeys), std::end(kOtherKeys));
   for (const Field& field : kFields) known.insert(field.key);
+  for (const auto& [key, member] : kSwitches) known.insert(key);
   check_keys(json, known, context);
   const bool inherits = json.contains("like");
   Cluster cluster = inherits ? context.like(text_of(json, "like", context)) : Cluster{};
@@ -208,10 +219,14 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
     const bool must = needed == Needed::always || (needed == Needed::gpu && !cluster.is_cpu);
     if (present || (must && !inherits)) set(cluster, number_in(json, key, range, context));
   }
-  if (json.contains("node_link_shared")) {
-    const Json& shared = json.at("node_link_shared");
-    if (!shared.is_boolean()) refuse(context, "node_link_shared", "expected true or false");
-    cluster.node_link_shared = shared.get<bool>();
+  if ((cluster.attention_forward_score_bytes > 0) != (cluster.attention_backward_score_bytes > 0)) {
+    refuse(context, "attention_forward_score_bytes",
+           "and attention_backward_score_bytes go together");
+  }
+  for (const auto& [key, member] : kSwitches) {
+    if (!json.contains(key)) continue;
+    if (!json.at(key).is_boolean()) refuse(context, key, "expected true or false");
+    cluster.*member = json.at(key).get<bool>();
   }
   ClusterFileContext measured = context;
   measured.sources_required = false;  // all of them were measured together

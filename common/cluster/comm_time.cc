@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/runtime/check.h"
@@ -21,10 +22,12 @@ constexpr double kTreePart = 0.9, kPieceSeconds = 22e-6, kPieceSecondsBetween = 
 
 // Returns the seconds for bytes at a rate after a latency: the less of the way for large messages,
 // to whose latency `pieces` is added, and of the way for small ones.
-double seconds_of(double latency, double bytes, double rate, bool between, double pieces = 0) {
+double seconds_of(const Cluster& cluster, double latency, double bytes, double rate, bool between,
+                  double pieces = 0) {
+  const double large_way = latency + pieces + bytes / rate;
+  if (between && !cluster.network_has_fast_ways) return large_way;
   const double small = between ? kSmallLatencyBetween : kSmallLatency;
-  return std::min(latency + pieces + bytes / rate,
-                  small * latency + bytes / (kSmallBandwidth * rate));
+  return std::min(large_way, small * latency + bytes / (kSmallBandwidth * rate));
 }
 
 // Returns the rate at which each device of a group sends to others of its node.
@@ -58,14 +61,17 @@ double hops(const Cluster& cluster, size_t in_nodes, size_t between) {
 double ring_seconds(const Cluster& cluster, const GroupPlace& place, double rounds, double bytes) {
   const size_t num = place.num_ranks, nodes = place.num_nodes;
   const double latency = rounds * hops(cluster, num - nodes, nodes - 1);
-  return seconds_of(latency, rounds * bytes, stream_rate(cluster, place), nodes > 1);
+  return seconds_of(cluster, latency, rounds * bytes, stream_rate(cluster, place), nodes > 1);
 }
 
-// Returns the seconds of one or two ways through a tree, to the root and back.
+// Returns the seconds of one or two ways through a tree, to the root and back; infinity if the
+// network has none.
 double tree_seconds(const Cluster& cluster, const GroupPlace& place, double ways, double bytes) {
+  if (place.num_nodes > 1 && !cluster.network_has_fast_ways)
+    return std::numeric_limits<double>::infinity();
   const size_t chain = place.ranks_per_node - 1, depth = std::bit_width(place.num_nodes - 1);
   const double pieces = number_of(chain) * kPieceSeconds + number_of(depth) * kPieceSecondsBetween;
-  return seconds_of(ways * hops(cluster, chain, depth), ways * bytes,
+  return seconds_of(cluster, ways * hops(cluster, chain, depth), ways * bytes,
                     kTreePart * stream_rate(cluster, place), place.num_nodes > 1, ways * pieces);
 }
 
@@ -74,12 +80,12 @@ double tree_seconds(const Cluster& cluster, const GroupPlace& place, double ways
 double all_to_all_seconds(const Cluster& cluster, const GroupPlace& place, double bytes) {
   const double part = bytes / number_of(place.num_ranks);
   const size_t near = place.ranks_per_node - 1, far = place.num_ranks - place.ranks_per_node;
-  const double in_node =
-      seconds_of(hops(cluster, near, 0), number_of(near) * part, node_rate(cluster, place), false);
+  const double in_node = seconds_of(cluster, hops(cluster, near, 0), number_of(near) * part,
+                                    node_rate(cluster, place), false);
   if (far == 0) return in_node;
   const double leaving = number_of(place.ranks_per_node * far) * part;
-  return std::max(in_node,
-                  seconds_of(hops(cluster, 0, far), leaving, network_rate(cluster, place), true));
+  return std::max(in_node, seconds_of(cluster, hops(cluster, 0, far), leaving,
+                                      network_rate(cluster, place), true));
 }
 
 // Returns the seconds by the points that were measured, or 0 if there are none: proportional to the
@@ -157,7 +163,7 @@ double collective_seconds(const Cluster& cluster, Collective collective, const G
 double message_seconds(const Cluster& cluster, size_t from_rank, size_t to_rank, double bytes) {
   const bool near = cluster.node_of(from_rank) == cluster.node_of(to_rank);
   const Link& link = near ? cluster.node_link : cluster.network;
-  return cluster.call_seconds + seconds_of(link.latency, bytes, link.rate(), !near);
+  return cluster.call_seconds + seconds_of(cluster, link.latency, bytes, link.rate(), !near);
 }
 
 double copy_seconds(const Cluster& cluster, double bytes) {

@@ -112,6 +112,28 @@ double product_seconds(const Cluster& cluster, size_t m, size_t n, size_t k, DTy
                              : seconds_of_whole(device, m, n, k);
 }
 
+// Returns the seconds of attention if it is not one kernel: products that write all T x T scores to
+// memory or read them, and what is done with scores between the products. They are computed for
+// masked pairs, too, which call.cost leaves out, since the one kernel leaves them out.
+double unfused_attention_seconds(const Cluster& cluster, const KernelCall& call, bool backward) {
+  const double scores = 2 * call.cost.other_flops, memory = memory_rate(cluster);
+  // The one kernel's backward has five products, since it computes the scores again.
+  const double flops = 2 * call.cost.product_flops / (backward ? 5 : 2);  // of a product
+  const double rate = positive_flops(cluster, call.dtype) *
+                      cluster.product_efficiency[static_cast<size_t>(call.dtype)];
+  const double product = std::max(flops / rate, scores * number_of(size_of(call.dtype)) / memory);
+  const double forward = 2 * product + scores * cluster.attention_forward_score_bytes / memory;
+  if (!backward) return forward;
+  return (cluster.recomputes_attention ? forward : 0) + 4 * product +
+         scores * cluster.attention_backward_score_bytes / memory;
+}
+
+bool is_unfused_attention(const Cluster& cluster, const KernelCall& call) {
+  const std::string_view name = call.name;
+  return cluster.attention_forward_score_bytes > 0 &&
+         (name == "attention_forward" || name == "attention_backward");
+}
+
 // Returns the part of the peak that a kernel with products reaches which is no single product.
 double part_of_peak(const Cluster& cluster, const KernelCall& call) {
   const std::string_view name = call.name;
@@ -202,7 +224,10 @@ double kernel_seconds(const Cluster& cluster, const KernelCall& call, size_t bus
   const Cost& cost = call.cost;
   double seconds = cost.bytes() / memory_rate(cluster);
   seconds = std::max(seconds, cost.other_flops / cluster.vector_flops);
-  if (cost.m > 0) {
+  if (is_unfused_attention(cluster, call)) {
+    const bool backward = std::string_view(call.name) == "attention_backward";
+    seconds = unfused_attention_seconds(cluster, call, backward);
+  } else if (cost.m > 0) {
     seconds = std::max(seconds, product_seconds(cluster, cost.m, cost.n, cost.k, call.dtype));
   } else if (cost.product_flops > 0) {
     const double flops = positive_flops(cluster, call.dtype) * part_of_peak(cluster, call);

@@ -53,7 +53,7 @@ Tensor make_activation(Memory& memory, Category category, const Layout& layout, 
 }
 
 std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
-  const size_t c = config.hidden;
+  const size_t c = config.hidden, f = config.ffn_size();
   using enum ActivationSpec::Kind;
   using S = BlockStep;
   return {{"ln_1", rows, c, false, S::ln_1, true},
@@ -66,8 +66,8 @@ std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
           {"ln_2", rows, c, false, S::ln_2, true},
           {"ln_2_mean", row_statistics, 1, false, S::ln_2},
           {"ln_2_rstd", row_statistics, 1, false, S::ln_2},
-          {"fc", rows, 4 * c, true, S::fc},
-          {"gelu", rows, 4 * c, true, S::gelu},
+          {"fc", rows, f, true, S::fc},
+          {"gelu", rows, f, true, S::gelu},
           {"out", rows, c, false, S::out}};
 }
 
@@ -181,6 +181,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
                                size_t tokens, MemorySource* registered, RecomputePlan plan,
                                OffloadPlan offload)
     : hidden_(layout.config().hidden),
+      wide_columns_(std::max(layout.config().ffn_size(), 3 * hidden_) / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
       part_(layout.part()),
       shared_(memory, layout, dtype, batch * tokens, std::move(plan), std::move(offload)) {
@@ -192,7 +193,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   };
   d_residual_ = make(dtype, {part_.residual().most(r) * c});
   if (part_.splits_tokens) gathered_ = make(dtype, {part_.residual().padded(r) * c}, registered);
-  wide_ = make(dtype, {4 * r * c / part_.tensor_size});
+  wide_ = make(dtype, {r * wide_columns_});
   row_dot_ = make(full, {r * num_heads_});
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
   if (!layout.has(OperationKind::classifier)) return;
@@ -217,7 +218,7 @@ BlockWorkspace ModelWorkspace::block(const Activations& a) const {
   return {
       .narrow = TensorView(summed_.view().data(), wide.dtype(), wide.device(), {r, hidden_}),
       .gathered = part_.splits_tokens ? gathered_.view().elements(0, {r, hidden_}) : TensorView(),
-      .wide = wide.elements(0, {r, 4 * hidden_ / part_.tensor_size}),
+      .wide = wide.elements(0, {r, wide_columns_}),
       .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()})};
 }
 

@@ -139,7 +139,7 @@ class ModelWorkspace {
   ClassifierWorkspace classifier() const;
 
  private:
-  size_t hidden_, num_heads_, num_logits_ = 0;  // of this rank; without the padding of logits_
+  size_t hidden_, wide_columns_, num_heads_, num_logits_ = 0;  // num_logits_ without padding
   ModelPart part_;
   Tensor d_residual_, gathered_, wide_, row_dot_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.

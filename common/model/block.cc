@@ -37,7 +37,8 @@ void add_sublayer(Stream& stream, TensorView out, ConstTensorView residual, Cons
 ConstTensorView mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
                              const BlockActivations& a, const ConstUnitView& w,
                              const BlockWorkspace& workspace, const TensorParallel& tensor) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const TensorView narrow = workspace.narrow, room = workspace.gathered;
+  const TensorView wide = workspace.wide.elements(0, a[A::fc].shape());
   const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
     matmul_gelu_backward(stream, chunk.of(wide), d_rows, w[P::mlp_proj_weight], chunk.of(a[A::fc]));
   };
@@ -135,7 +136,8 @@ void block_backward_input(Stream& stream, TensorView d_residual, const UnitView&
                           const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
                           const BlockWorkspace& workspace, const TensorParallel& tensor,
                           const ContextParallel& context) {
-  const TensorView narrow = workspace.narrow, wide = workspace.wide, room = workspace.gathered;
+  const TensorView narrow = workspace.narrow, room = workspace.gathered;
+  const TensorView wide = workspace.wide.elements(0, a[A::fc].shape());
   const TensorView logsumexp = a[A::logsumexp];
   copy(stream, a[A::out], d_residual);  // the next block has read it in its own backward
   const auto multiply_mlp = [&](const RowChunk& chunk, ConstTensorView d_rows) {
@@ -150,7 +152,7 @@ void block_backward_input(Stream& stream, TensorView d_residual, const UnitView&
                      a[A::middle], w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
 
   copy(stream, a[A::middle], d_residual);
-  const TensorView dqkv = wide.elements(0, a[A::qkv].shape());
+  const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
   const TensorView dattention = narrow.elements(0, a[A::attention].shape());
   const auto multiply_attention = [&](const RowChunk& chunk, ConstTensorView d_rows) {
     linear_backward_input(stream, chunk.of(dattention), d_rows, w[P::attn_proj_weight]);

@@ -3,8 +3,8 @@
 //   out    = middle + gelu(layernorm_2(middle) Wf + bf) Wm + bm
 // A micro-batch has B sequences of T tokens, which are R = B T rows of C elements (the hidden
 // size). Attention has NH heads. Each of N tensor-parallel ranks has NH / N of the heads: C / N
-// columns of each of q, k, v and of the attention's output. Of the inner layer it has 4 C / N
-// columns.
+// columns of each of q, k, v and of the attention's output. Of the F columns of the inner layer it
+// has F / N.
 // The residual stream has n rows on this rank: all R, or R / N of them if N ranks split it by
 // tokens (sequence parallelism).
 #pragma once
@@ -76,7 +76,7 @@ inline constexpr BlockSteps kStepsWithoutWeights =
 struct BlockWorkspace {
   TensorView narrow;    // (R, C) in the compute dtype
   TensorView gathered;  // (R, C) in the compute dtype if the residual stream is split; else empty
-  TensorView wide;      // (R, 4 C / N) in the compute dtype
+  TensorView wide;      // (R, max(F, 3 C) / N) in the compute dtype
   TensorView row_dot;   // (B, NH / N, T) in the accumulation dtype, for attention_backward
 };
 

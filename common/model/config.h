@@ -26,8 +26,12 @@ struct Gpt2Config {
   size_t sequence_length = 0;  // T: the model's positions, and the tokens of a training sequence
 
   ExpertsConfig experts = {};
+  size_t ffn = 0;  // F: elements of an MLP's inner layer; 0 = 4 C
+  // Whether the classifier has a weight of its own, (V, C), instead of the token embedding's table.
+  bool untied = false;
 
   size_t head_size() const { return hidden / num_heads; }
+  size_t ffn_size() const { return ffn > 0 ? ffn : 4 * hidden; }
   bool has_experts(size_t block) const {
     return experts.num_experts > 0 && (block + 1) % experts.every == 0;
   }

@@ -35,13 +35,12 @@ double residual_deviation(const Gpt2Config& config) {
 
 // Adds the parameters of an MLP, in the order of BlockParameter::Index.
 void add_mlp(UnitSpec& unit, const std::string& mlp, const Gpt2Config& config) {
-  const size_t c = config.hidden;
-  for (ParameterSpec& parameter :
-       std::vector{weight(mlp + ".c_fc.weight", {c, 4 * c}, TensorSplit::columns),
-                   bias(mlp + ".c_fc.bias", 4 * c, TensorSplit::columns),
-                   weight(mlp + ".c_proj.weight", {4 * c, c}, TensorSplit::rows,
-                          residual_deviation(config)),
-                   bias(mlp + ".c_proj.bias", c)}) {
+  const size_t c = config.hidden, f = config.ffn_size();
+  for (ParameterSpec& parameter : std::vector{
+           weight(mlp + ".c_fc.weight", {c, f}, TensorSplit::columns),
+           bias(mlp + ".c_fc.bias", f, TensorSplit::columns),
+           weight(mlp + ".c_proj.weight", {f, c}, TensorSplit::rows, residual_deviation(config)),
+           bias(mlp + ".c_proj.bias", c)}) {
     unit.parameters.push_back(std::move(parameter));
   }
 }
@@ -86,10 +85,10 @@ void add_block(ModelDescription& model, size_t index) {
   const Gpt2Config& config = model.config;
   const double width = static_cast<double>(config.hidden);
   const double length = static_cast<double>(config.sequence_length);
-  // The products are those with 12 C^2 weights, 8 C^2 of them in the MLP, and in each head q with k
-  // and the probabilities with v, which is 4 T C FLOP for T tokens. The causal half that is never
+  // The products are those with 4 C^2 weights and 2 C F of the MLP, and in each head q with k and
+  // the probabilities with v, which is 4 T C FLOP for T tokens. The causal half that is never
   // computed counts too, as is usual.
-  const double mlp = 16 * width * width;
+  const double mlp = 4 * width * static_cast<double>(config.ffn_size());
   const bool has_mlp = !config.has_experts(index);
   const auto add = [&](UnitSpec unit, Operation operation) {
     operation.index = index;
@@ -134,8 +133,11 @@ ModelDescription describe(const Gpt2Config& config) {
   for (size_t index = 0; index < config.num_layers; ++index) add_block(model, index);
   const size_t ln_f = add_unit({"ln_f", {norm_weight("ln_f", c), norm_bias("ln_f", c)}});
   model.operations.push_back({.kind = final_norm, .unit = ln_f, .backward_reads_weights = true});
+  const size_t head =
+      config.untied ? add_unit({"lm_head", {weight("lm_head.weight", {v, c}, TensorSplit::rows)}})
+                    : wte;
   model.operations.push_back({.kind = classifier,
-                              .unit = wte,
+                              .unit = head,
                               .forward_flops = 2 * static_cast<double>(c) * static_cast<double>(v),
                               .tensor_sums = 1,
                               .starts_stage = false});
@@ -164,7 +166,9 @@ size_t ModelDescription::num_active_parameters() const {
 }
 
 double ModelDescription::flops_per_token() const {
-  return 6.0 * static_cast<double>(num_active_parameters()) +
+  // In an untied model the token embedding's table is only looked up.
+  const size_t looked_up = config.untied ? config.vocab_size * config.hidden : 0;
+  return 6.0 * static_cast<double>(num_active_parameters() - looked_up) +
          12.0 * static_cast<double>(config.num_layers * config.hidden * config.sequence_length);
 }
 

@@ -81,14 +81,15 @@ struct ModelDescription {
   // Returns the number of parameters that one token uses: those of k experts instead of all E.
   size_t num_active_parameters() const;
   // Returns the FLOP of the matrix products of forward and backward for one token: 6 for each
-  // parameter that it uses, and 12 L C T for attention with L layers. [Chowdhery22 PaLM, appendix
-  // B]
+  // parameter that it uses, but for a table that is only looked up, and 12 L C T for attention with
+  // L layers. [Chowdhery22 PaLM, appendix B]
   double flops_per_token() const;
 };
 
 // Returns the description of a GPT-2 with L layers. Its units are wte, wpe, h.0 to h.L-1 and ln_f.
-// It has one operation for each unit, and then the classifier, which uses wte again. If block i has
-// experts, units h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP.
+// It has one operation for each unit, and then the classifier, which uses wte again. In an untied
+// model it has a unit of its own, lm_head, which is the last. If block i has experts, units
+// h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP.
 ModelDescription describe(const Gpt2Config& config);
 
 }  // namespace ladder

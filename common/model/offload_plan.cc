@@ -9,6 +9,10 @@ OffloadPlan::OffloadPlan(const RecomputePlan& recompute, size_t num_blocks, size
   size_t group = 0;
   BlockSteps kept;  // by the blocks of the group so far
   for (size_t block = 0; block < num_blocks; ++block) {
+    // The place of this block's `out` has the input of another group when the block runs again.
+    if (recompute.ends_group(block) && recompute.recomputed(block)[BlockStep::out]) {
+      throw UserError("--offload-activations with --recompute whole: take block");
+    }
     groups_.push_back(group);
     for (size_t step = 0; step < BlockStep::kCount; ++step) {
       if (recompute.drops(block, step)) continue;

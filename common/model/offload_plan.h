@@ -23,7 +23,8 @@ class OffloadPlan {
   // Offloads nothing.
   OffloadPlan() = default;
   // `recompute` is the plan for a part with `num_blocks` transformer blocks, and `num_in_flight` is
-  // the number of micro-batches that may be between forward and backward.
+  // the number of micro-batches that may be between forward and backward. Throws a UserError if
+  // blocks write an `out` again that they keep, as with --recompute whole.
   OffloadPlan(const RecomputePlan& recompute, size_t num_blocks, size_t num_in_flight);
 
   size_t num_sets() const { return groups_.empty() ? 0 : groups_.back() + 1; }

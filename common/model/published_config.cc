@@ -39,13 +39,20 @@ const std::vector<std::pair<std::string, std::vector<Json>>>& computed() {
       {"scale_attn_weights", {true}},
       {"scale_attn_by_inverse_layer_idx", {false}},
       {"add_cross_attention", {false}},
-      {"tie_word_embeddings", {true}},
   };
   return values;
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& key, const std::string& why) {
   throw UserError(concat(path, ": ", key, " is ", why));
+}
+
+size_t size_in(const std::string& path, const std::string& key, const nlohmann::json& value) {
+  constexpr size_t kMaxSize = 1'000'000'000;
+  if (!value.is_number_unsigned() || value < 1 || value > kMaxSize) {
+    refuse(path, key, concat(shown(value), ", expected a whole number from 1"));
+  }
+  return value;
 }
 
 }  // namespace
@@ -55,7 +62,8 @@ std::string published_config(const Gpt2Config& config, std::optional<int32_t> en
   for (const auto& [key, values] : computed()) json[key] = values[0];
   for (const Size& size : kSizes) json[size.key] = config.*size.member;
   json["n_ctx"] = config.sequence_length;  // an older name for n_positions
-  json["n_inner"] = nullptr;               // 4 n_embd
+  json["n_inner"] = config.ffn == 0 ? Json(nullptr) : Json(config.ffn);  // null: 4 n_embd
+  json["tie_word_embeddings"] = !config.untied;
   json["initializer_range"] = 0.02;
   for (const char* dropout : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) json[dropout] = 0.0;
   for (const char* token : {"bos_token_id", "eos_token_id"}) {
@@ -66,7 +74,7 @@ std::string published_config(const Gpt2Config& config, std::optional<int32_t> en
 }
 
 Gpt2Config read_published_config(const std::string& path) {
-  constexpr size_t kMaxBytes = size_t{1} << 20, kMaxSize = 1'000'000'000;
+  constexpr size_t kMaxBytes = size_t{1} << 20;
   const nlohmann::json json = read_json_object(path, kMaxBytes);
   for (const auto& [key, values] : computed()) {
     const auto found = json.find(key);
@@ -76,16 +84,16 @@ Gpt2Config read_published_config(const std::string& path) {
   }
   Gpt2Config config;
   for (const Size& size : kSizes) {
-    const nlohmann::json value = json.value(size.key, nlohmann::json(size.published));
-    if (!value.is_number_unsigned() || value < 1 || value > kMaxSize) {
-      refuse(path, size.key, concat(shown(value), ", expected a whole number from 1"));
-    }
-    config.*size.member = value;
+    config.*size.member =
+        size_in(path, size.key, json.value(size.key, nlohmann::json(size.published)));
   }
-  const auto inner = json.find("n_inner");
-  if (inner != json.end() && !inner->is_null() && *inner != 4 * config.hidden) {
-    refuse(path, "n_inner", concat(shown(*inner), ", this program's GPT-2 has 4 n_embd"));
+  const nlohmann::json inner = json.value("n_inner", nlohmann::json());
+  if (!inner.is_null()) config.ffn = size_in(path, "n_inner", inner);
+  const nlohmann::json tied = json.value("tie_word_embeddings", nlohmann::json(true));
+  if (!tied.is_boolean()) {
+    refuse(path, "tie_word_embeddings", concat(shown(tied), ", expected true or false"));
   }
+  config.untied = !tied.get<bool>();
   return config;
 }
 
@@ -96,6 +104,14 @@ void require_same_model(const std::string& path, const Gpt2Config& published,
     const bool is_positions = size.member == &Gpt2Config::sequence_length;
     if (theirs == ours || (is_positions && theirs > ours)) continue;
     refuse(path, size.key, concat(theirs, ", but the model has ", size.flag, " ", ours));
+  }
+  if (published.ffn_size() != config.ffn_size()) {
+    refuse(path, "n_inner",
+           concat(published.ffn_size(), ", but the model has --ffn ", config.ffn_size()));
+  }
+  if (published.untied != config.untied) {
+    refuse(path, "tie_word_embeddings",
+           published.untied ? "false; add --untied" : "true; leave --untied out");
   }
 }
 

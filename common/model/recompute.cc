@@ -36,11 +36,12 @@ RecomputeMode parse_recompute(const std::string& name) {
   if (name == "attention") return {name, steps({S::qkv, S::attention})};
   if (name == "mlp") return {name, steps({S::fc, S::gelu})};
   if (name == "block") return {name, within_block};
+  if (name == "whole") return {.name = name, .dropped = within_block, .runs_whole = true};
   const size_t group_size = group_size_of(name);
   if (group_size > 0) return {name, within_block, group_size};
   throw UserError(concat("--recompute ", name,
-                         ": expected none, cheap, attention, mlp, block, or every-K for a number "
-                         "of blocks K, such as every-2"));
+                         ": expected none, cheap, attention, mlp, block, whole, or every-K for a "
+                         "number of blocks K, such as every-2"));
 }
 
 void check_recompute(const RecomputeMode& mode, size_t num_blocks) {
@@ -57,10 +58,11 @@ RecomputePlan plan_recompute(const RecomputeMode& mode, size_t num_blocks, size_
   for (size_t block = 0; block + 1 < num_blocks; ++block) {
     dropped[block][S::out] = (block + 1) % mode.group_size != 0;
   }
-  return RecomputePlan(dropped, num_in_flight);
+  return RecomputePlan(dropped, num_in_flight, mode.runs_whole);
 }
 
-RecomputePlan::RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_in_flight) {
+RecomputePlan::RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_in_flight,
+                             bool runs_whole) {
   for (const BlockSteps& steps_of_block : dropped) {
     const bool continues_group = !blocks_.empty() && blocks_.back().dropped[S::out];
     const size_t set = continues_group ? blocks_.back().set + 1 : 0;
@@ -76,6 +78,10 @@ RecomputePlan::RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_
     BlockSteps& later = overwritten[blocks_[block].set];
     blocks_[block].recomputed = blocks_[block].dropped & later;
     later |= blocks_[block].dropped;
+  }
+  if (!runs_whole) return;
+  for (Block& block : blocks_) {
+    if (block.dropped.any()) block.recomputed = kAllBlockSteps;
   }
 }
 

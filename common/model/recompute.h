@@ -15,11 +15,15 @@ namespace ladder {
 //   attention  q, k, v and attention's output are dropped.
 //   mlp        The inner layer is dropped, before GELU and after it.
 //   block      Everything but the block's input is dropped.
+//   whole      The same; and backward runs all of the block's forward again, its last step too. So
+//              does a program that runs forward again without a look inside, such as PyTorch's
+//              torch.utils.checkpoint. It needs no step's result but those that are dropped.
 //   every-K    Everything but the input of each K-th block is dropped.
 struct RecomputeMode {
   std::string name = "none";
   BlockSteps dropped = {};  // the steps whose tensors are dropped within a block
   size_t group_size = 1;    // K consecutive blocks form a group, within which `out` is dropped too
+  bool runs_whole = false;  // whether a block that drops something runs all of its steps again
   // What each block drops, if that has been chosen block by block; otherwise empty. Then the two
   // above say nothing.
   std::vector<BlockSteps> of_blocks = {};
@@ -44,14 +48,17 @@ class RecomputePlan {
   // Keeps everything of any number of blocks.
   RecomputePlan() = default;
   // dropped[i] are the steps whose tensors the i-th block drops. `num_in_flight` is the number of
-  // micro-batches that may be between forward and backward. REQUIRES: the last block keeps `out`.
-  RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_in_flight);
+  // micro-batches that may be between forward and backward. `runs_whole` is the mode's. REQUIRES:
+  // the last block keeps `out`.
+  RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_in_flight,
+                bool runs_whole = false);
 
   // Returns whether the block drops what the step computes.
   bool drops(size_t block, size_t step) const { return of(block).dropped[step]; }
   // Returns the steps that backward runs again for this block. These are the steps whose tensors
   // the block drops. With one micro-batch in flight a dropped tensor stays where forward put it if
-  // no later block drops the same one, and then its step does not run again.
+  // no later block drops the same one, and then its step does not run again. In a plan that runs
+  // whole blocks these are all steps; those whose tensors are kept compute the same bits once more.
   BlockSteps recomputed(size_t block) const { return of(block).recomputed; }
   // Returns the block's place in its group, which is also the number of its set.
   size_t set_of(size_t block) const { return of(block).set; }

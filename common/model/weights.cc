@@ -105,7 +105,7 @@ WeightsFile::WeightsFile(const std::string& path, const Layout& layout)
     for (const Parameter& parameter : unit.parameters) check_tensor(parameter);
   }
   check_extra_tensors(layout);
-  check_tied_head();
+  if (!layout.config().untied) check_tied_head();
 }
 
 void WeightsFile::refuse(const std::string& what) const {

@@ -24,12 +24,13 @@ std::string text_of(double number) {
 
 std::string text_of(const Gpt2Config& model) {
   const ExpertsConfig& experts = model.experts;
-  return concat(model.num_layers, " layers, ", model.num_heads, " heads, hidden ", model.hidden,
-                ", vocabulary ", model.vocab_size, ", sequence length ", model.sequence_length,
-                experts.num_experts == 0
-                    ? ""
-                    : concat(", ", experts.per_token, " of ", experts.num_experts,
-                             " experts in every ", experts.every, ". block"));
+  return concat(
+      model.num_layers, " layers, ", model.num_heads, " heads, hidden ", model.hidden,
+      model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ", model.vocab_size,
+      model.untied ? " (untied)" : "", ", sequence length ", model.sequence_length,
+      experts.num_experts == 0 ? ""
+                               : concat(", ", experts.per_token, " of ", experts.num_experts,
+                                        " experts in every ", experts.every, ". block"));
 }
 
 size_t bytes_of(const std::vector<NamedSlice>& slices) {

@@ -49,7 +49,7 @@ struct RunConfig {
   RecomputeMode recompute;                    // what backward computes again instead of keeping it
   bool offload_activations = false;           // whether what is kept waits on the host
 
-  std::string dump, metrics, tensorboard, trace;  // paths; empty = none
+  std::string dump, metrics, tensorboard, trace, draw;  // paths; empty = none
   std::string export_to;  // path of the folder for the trained model; empty = none
   std::string tokenizer;  // path of a tokenizer.json for samples; empty = none
   CheckpointConfig checkpoint;

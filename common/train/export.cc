@@ -41,6 +41,17 @@ void require_space(const std::string& path, const std::string& partial, const Gp
                          human_bytes(available), " left"));
 }
 
+// Returns the tensors of the file. All names lack the prefix that transformers gives them, or none
+// do; a classifier's own weight never has it. So beside that one the others need it.
+std::vector<SafetensorsWriter::Tensor> exported_tensors(const Gpt2Config& config) {
+  auto tensors = tensors_of(describe(config), DType::fp32);
+  if (!config.untied) return tensors;
+  for (SafetensorsWriter::Tensor& tensor : tensors) {
+    if (tensor.name != "lm_head.weight") tensor.name.insert(0, "transformer.");
+  }
+  return tensors;
+}
+
 }  // namespace
 
 ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config,
@@ -69,14 +80,13 @@ void ExportFolder::write_text(const std::string& name, const std::string& text) 
 }
 
 void ExportFolder::write_weights(const std::function<void(const TensorSink&)>& visit) const {
-  const ModelDescription model = describe(config_);
-  const std::vector<SafetensorsWriter::Tensor> tensors = tensors_of(model, DType::fp32);
+  const std::vector<SafetensorsWriter::Tensor> tensors = exported_tensors(config_);
   SafetensorsWriter writer(folder_ / "model.safetensors", tensors);
   Stream stream(DeviceType::cpu);
   std::vector<float> values;
   size_t next = 0;
   visit([&](const ParameterSpec& parameter, ConstTensorView tensor) {
-    check(next < tensors.size() && tensors[next++].name == parameter.name,
+    check(next < tensors.size() && tensors[next++].name.ends_with(parameter.name),
           "ExportFolder::write: parameters do not come in the model's order");
     values.resize(tensor.num_elements());
     const TensorView rounded(values.data(), DType::fp32, DeviceType::cpu, tensor.shape());

@@ -17,7 +17,8 @@ void add_memory_flags(CLI::App& app, RunConfig& config) {
          "--recompute",
          [&config](const std::string& name) { config.recompute = parse_recompute(name); },
          "Activations that backward computes again instead of keeping them: none, cheap, "
-         "attention, mlp, block, every-K (all within groups of K blocks) [none]")
+         "attention, mlp, block, whole (as block, but the last step runs again, too), every-K (all "
+         "within groups of K blocks) [none]")
       ->group(group);
   app.add_flag("--offload-activations", config.offload_activations,
                "Activations that are kept wait for backward in host memory; the device holds those "

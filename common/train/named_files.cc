@@ -11,6 +11,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A path and the flag that gives it, such as "--metrics". If the path is empty there is no file.
+struct NamedFile {
+  const char* flag;
+  std::string path;
+};
+
 std::string text_of(const NamedFile& file) { return concat(file.flag, " ", file.path); }
 
 void check_apart(const NamedFile& output, const NamedFile& other) {
@@ -42,15 +48,14 @@ void check_outside_export(const std::string& folder, const NamedFile& output) {
 
 }  // namespace
 
-void check_distinct(const RunConfig& config, const Corpus& corpus,
-                    const std::vector<NamedFile>& more_outputs) {
-  std::vector<NamedFile> outputs = {{"--dump", config.dump},
-                                    {"--metrics", config.metrics},
-                                    {"--tensorboard", config.tensorboard},
-                                    {"--checkpoint", config.checkpoint.path},
-                                    {"--trace", config.trace},
-                                    {"--export", config.export_to}};
-  outputs.insert(outputs.end(), more_outputs.begin(), more_outputs.end());
+void check_distinct(const RunConfig& config, const Corpus& corpus) {
+  const std::vector<NamedFile> outputs = {{"--dump", config.dump},
+                                          {"--metrics", config.metrics},
+                                          {"--tensorboard", config.tensorboard},
+                                          {"--checkpoint", config.checkpoint.path},
+                                          {"--trace", config.trace},
+                                          {"--export", config.export_to},
+                                          {"--draw", config.draw}};
   std::vector<NamedFile> inputs = {{"--config", config.flags_file},
                                    {"--init", config.init},
                                    {"--data", config.data},

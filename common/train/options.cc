@@ -20,6 +20,8 @@ struct Options::Raw {
   VirtualFlags virtual_flags;
   std::string dtype = "fp32", device = "auto";
   std::optional<size_t> layers, heads, hidden, vocab, sequence_length, micro_batch_size, sample;
+  size_t ffn = 0;
+  bool untied = false;
   std::optional<double> learning_rate, min_learning_rate;
   std::optional<int64_t> warmup_steps;
   std::optional<int> threads;
@@ -41,6 +43,11 @@ void Options::Raw::add_model_flags(CLI::App& app) {
   add("--heads", heads, "Attention heads [preset]")->check(whole(1, 10'000));
   add("--hidden", hidden, "Hidden size, a multiple of the heads [preset]")
       ->check(whole(1, 1'000'000));
+  add("--ffn", ffn, "Elements of an MLP's inner layer [4 times the hidden size]")
+      ->check(whole(1, 10'000'000));
+  app.add_flag("--untied", untied,
+               "The classifier has a weight of its own, not the token embedding's")
+      ->group("Model");
   add("--vocab", vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
   add("--sequence-length", sequence_length, "Tokens in a sequence [preset]")
       ->check(whole(1, 10'000'000));
@@ -109,6 +116,10 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       "Folder: event files for TensorBoard: loss, speed, memory, communication, samples")
       ->check(path());
   add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
+      ->check(path());
+  add("--draw", config.draw,
+      "File: SVG of what ranks do when: a pipeline's schedule, or the simulated step with --device "
+      "virtual")
       ->check(path());
   add("--export", config.export_to,
       "New folder: at the end the model, as transformers' GPT2LMHeadModel.from_pretrained opens it")
@@ -190,7 +201,9 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
                   .num_heads = raw.heads.value_or(preset.config.num_heads),
                   .hidden = raw.hidden.value_or(preset.config.hidden),
                   .vocab_size = raw.vocab.value_or(preset.config.vocab_size),
-                  .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length)};
+                  .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length),
+                  .ffn = raw.ffn,
+                  .untied = raw.untied};
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype, lesson_);
   config.device =
@@ -198,6 +211,10 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   raw.connection.check(config.device);
   config.threads =
       raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(node_size)));
+  if (!config.draw.empty() && !is_virtual() && !lesson_.has_schedule) {
+    throw UserError(concat("--draw: ", lesson_.name,
+                           " has no schedule; with --device virtual it draws the simulated step"));
+  }
   if (is_virtual()) VirtualFlags::refuse_values(config, raw.sample.value_or(0) > 0);
   config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
 

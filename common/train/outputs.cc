@@ -22,8 +22,7 @@ DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : folder_(pat
   }
 }
 
-OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs,
-                         int64_t resumed_step) {
+OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step) {
   const auto open = [](const char* flag, auto& file, const std::string& path) {
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
   };
@@ -33,9 +32,9 @@ OutputFiles::OutputFiles(const RunConfig& config, const std::vector<NamedFile>& 
     const bool goes_on = config.checkpoint.resume || resumed_step > 0;
     board.emplace(config.tensorboard, goes_on ? std::optional(resumed_step) : std::nullopt);
   }
-  for (const NamedFile& output : more_outputs) {
+  {
     std::optional<PartialFile> probe;  // never committed
-    open(output.flag, probe, output.path);
+    open("--draw", probe, config.draw);
   }
   open("--trace", trace, config.trace);
   if (!config.export_to.empty()) {

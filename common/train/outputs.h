@@ -12,7 +12,6 @@
 #include "common/train/board.h"
 #include "common/train/export.h"
 #include "common/train/metrics_file.h"
-#include "common/train/named_files.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -31,11 +30,10 @@ class DumpFolder {
 
 // The files that rank 0 writes. Each exists if its flag is given.
 struct OutputFiles {
-  // Opens the files. Throws a UserError that names the flag if one cannot be written. The lesson's
-  // own files, `more_outputs`, are checked but not opened. A run that goes on after a checkpoint of
-  // step `resumed_step` adds to the metrics and event files that are there; 0 = a new run.
-  OutputFiles(const RunConfig& config, const std::vector<NamedFile>& more_outputs,
-              int64_t resumed_step = 0);
+  // Opens the files. Throws a UserError that names the flag if one cannot be written. That of
+  // --draw is checked but not opened; the lesson writes it. A run that goes on after a checkpoint
+  // of step `resumed_step` adds to the metrics and event files that are there; 0 = a new run.
+  explicit OutputFiles(const RunConfig& config, int64_t resumed_step = 0);
 
   std::optional<DumpFolder> dump;
   std::optional<Board> board;

@@ -65,8 +65,9 @@ std::string drawing_of(const PipelinePlan& plan) {
   return draw_svg(plan.name, plan.schedule, ideal_timeline(plan));
 }
 
-void write_drawing(const std::string& path, const PipelinePlan& plan) {
-  PartialFile file(path);
+void draw_schedule(const RunConfig& config, const PipelinePlan& plan) {
+  if (config.draw.empty() || !config.simulated.empty()) return;
+  PartialFile file(config.draw);
   file.write(drawing_of(plan));
   file.commit();
 }

@@ -11,8 +11,8 @@
 
 namespace ladder {
 
-// The plan of a pipeline: the operations of each stage, what each stage does and when, and the name of
-// the schedule.
+// The plan of a pipeline: the operations of each stage, what each stage does and when, and the name
+// of the schedule.
 struct PipelinePlan {
   std::vector<ModelPart> parts;
   Schedule schedule;
@@ -31,8 +31,9 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan);
 // Draws the schedule as SVG, with stages that all cost the same and a backward that costs twice a
 // forward. Of the plan it needs schedule and name.
 std::string drawing_of(const PipelinePlan& plan);
-// Writes drawing_of(plan) to a file. Throws UserError if the path cannot be written.
-void write_drawing(const std::string& path, const PipelinePlan& plan);
+// Writes drawing_of(plan) to the file of --draw, unless that is for a simulated step, or not given.
+// Throws UserError if the file cannot be written.
+void draw_schedule(const RunConfig& config, const PipelinePlan& plan);
 
 // Returns what a stage communicates in a step. Each message of the schedule is an activation or its
 // gradient: R C elements, for R rows (tokens) in a micro-batch and hidden size C. If the stage

@@ -10,7 +10,6 @@
 #include "common/checkpoint/writer.h"
 #include "common/grid/traffic.h"
 #include "common/train/model_state.h"
-#include "common/train/named_files.h"
 #include "common/train/sample.h"
 #include "common/train/trainer.h"
 
@@ -36,7 +35,6 @@ struct Program {
   std::function<void(CLI::App&)> add_flags;
   std::function<TrainerCalls(const TrainerContext&)> make;
   // The following may be empty. They use the flags' values at the time of the call.
-  std::function<std::vector<NamedFile>()> outputs;
   std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange;
   std::function<std::string(const RunConfig&, const ProcessGrid&)> describe;
   std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
@@ -115,9 +113,6 @@ Program make_program(const typename T::Flags& initial = {}) {
   program.make = [flags](const TrainerContext& context) {
     return make_trainer<T>(context, *flags);
   };
-  if constexpr (requires { flags->outputs(); }) {
-    program.outputs = [flags] { return flags->outputs(); };
-  }
   if constexpr (requires { T::arrange(*flags, 1, 0); }) {
     program.arrange = [flags](size_t num_ranks, size_t rank) {
       return T::arrange(*flags, num_ranks, rank);

@@ -62,8 +62,10 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
   std::string text = concat(lesson.name, ": ", lesson.description, "\n");
   text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
-                 counted(model.num_heads, "head"), ", hidden ", model.hidden, ", vocabulary ",
-                 with_commas(model.vocab_size), ", sequence length ", model.sequence_length, "; ",
+                 counted(model.num_heads, "head"), ", hidden ", model.hidden,
+                 model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",
+                 with_commas(model.vocab_size), model.untied ? " (untied)" : "",
+                 ", sequence length ", model.sequence_length, "; ",
                  with_commas(describe(model).num_parameters()), " parameters\n");
   text += concat("  batch    ", counted(config.global_batch_size, "sequence"), " a step, ",
                  counted(micro_batches, "micro-batch"), " of ", config.micro_batch_size, "; ",

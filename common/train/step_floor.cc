@@ -11,14 +11,14 @@
 namespace ladder {
 
 std::vector<StepFloor::Layer> StepFloor::layers_of(const Gpt2Config& config, size_t rows) {
-  const size_t c = config.hidden;
+  const size_t c = config.hidden, f = config.ffn_size();
   std::vector<Layer> layers = {{rows, c, config.vocab_size, true}};
   for (size_t block = 0; block < config.num_layers; ++block) {
     layers.push_back({rows, c, 3 * c});
     layers.push_back({rows, c, c});
     if (config.has_experts(block)) continue;
-    layers.push_back({rows, c, 4 * c});
-    layers.push_back({rows, 4 * c, c});
+    layers.push_back({rows, c, f});
+    layers.push_back({rows, f, c});
   }
   return layers;
 }

@@ -40,8 +40,7 @@ struct TrainerContext {
 
 // A trainer is a class with
 //   kLesson                  its name and description
-//   Flags                    its own options: void add_to(CLI::App&); optional: outputs(),
-//                            the files (NamedFile) that they name for rank 0 to write
+//   Flags                    its own options: void add_to(CLI::App&)
 //   a constructor            allocates everything that it will ever need, and nothing else: it also
 //                            runs where there is neither memory nor peers, to find out how much
 //                            that is (prediction.h)

@@ -11,6 +11,7 @@
 #include "common/train/full_tensors.h"
 #include "common/train/guarded.h"
 #include "common/train/inputs.h"
+#include "common/train/named_files.h"
 #include "common/train/outputs.h"
 #include "common/train/progress.h"
 #include "common/train/ranks.h"
@@ -101,10 +102,8 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
       largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
   s.tokenizer = open_tokenizer(s.config, s.corpus);
-  const std::vector<NamedFile> more_outputs =
-      program.outputs ? program.outputs() : std::vector<NamedFile>();
-  check_distinct(s.config, s.corpus, more_outputs);
-  s.files.emplace(s.config, more_outputs, s.checkpoints->resumed_step());
+  check_distinct(s.config, s.corpus);
+  s.files.emplace(s.config, s.checkpoints->resumed_step());
   print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
         s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : ""));
 }

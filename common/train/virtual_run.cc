@@ -6,14 +6,17 @@
 #include <vector>
 
 #include "common/cluster/cluster.h"
+#include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/train/breakdown.h"
 #include "common/train/full_tensors.h"
 #include "common/train/inputs.h"
+#include "common/train/named_files.h"
 #include "common/train/progress.h"
 #include "common/train/report.h"
 #include "common/train/simulated_rank.h"
+#include "common/train/timeline.h"
 #include "common/train/trace.h"
 #include "common/train/unit_times.h"
 #include "common/virtual/cluster_times.h"
@@ -52,6 +55,7 @@ struct VirtualRun::State {
   void take_step(Rank& rank, const TrainerContext& context, const Communicator& world);
   void observe(const DeviceSpan& span);
   void observe_units(Rank& rank, Stream& stream);
+  bool is_drawn(const Rank& rank) const;
   void observe(Rank& rank, const UnitTime& work);
   SimulatedStep result() const;
 
@@ -71,8 +75,10 @@ struct VirtualRun::State {
 VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cluster& cluster,
                        size_t num_ranks, bool breakdown) {
   check_devices(cluster, num_ranks);
+  check_dtype(cluster, config.dtype);
   state_ = std::make_unique<State>(program, config, cluster, num_ranks, breakdown);
   State& s = *state_;
+  check_distinct(s.config, s.corpus);
   s.config.simulated = concat("virtual: ", cluster.device, " (", one_line(cluster.name), ")");
   if (s.config.device_memory == 0) s.config.device_memory = cluster.device_memory;
   s.config.peak_flops = cluster.product_flops[static_cast<size_t>(config.dtype)] *
@@ -128,7 +134,7 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
   try {
     const TrainerCalls trainer = program.make(context);
     const Time begin = Clock::now();
-    if (!config.trace.empty()) rank.trace.emplace();
+    if (!config.trace.empty() || is_drawn(rank)) rank.trace.emplace();
     if (shows_breakdown || rank.trace) observe_units(rank, context.stream);
     trainer.step();
     context.stream.synchronize();
@@ -149,6 +155,7 @@ void VirtualRun::State::observe(const DeviceSpan& span) {
   if (rank.units && span.port == Port::compute) rank.units->add(span);
   if (!rank.trace) return;
   const bool computes = span.port == Port::compute || span.port == Port::host;
+  if (computes && config.trace.empty()) return;  // a drawing has no room for kernels
   rank.trace->add(computes ? Trace::Lane::compute : Trace::Lane::communication, span.name,
                   time_of(span.begin), time_of(span.end));
 }
@@ -164,6 +171,14 @@ void VirtualRun::State::observe(Rank& rank, const UnitTime& work) {
   breakdown.add(work);
   if (!rank.trace) return;
   rank.trace->add(Trace::Lane::compute, work.name, time_of(work.begin), time_of(work.end));
+}
+
+bool VirtualRun::State::is_drawn(const Rank& rank) const {
+  constexpr size_t kMostDrawn = 16;
+  if (config.draw.empty()) return false;
+  if (ranks.size() <= kMostDrawn) return true;
+  const auto is_first = [&](Axis axis) { return rank.grid.place(axis) == 0; };
+  return is_first(Axis::data) && is_first(Axis::context) && is_first(Axis::tensor);
 }
 
 SimulatedStep VirtualRun::State::result() const {
@@ -207,6 +222,16 @@ std::string VirtualRun::report() const {
          communication_table(prediction, rank.traffic, rank.grid, 1, 0, {});
 }
 
+std::string VirtualRun::drawing() const {
+  const State& s = *state_;
+  std::string events;
+  for (const auto& rank : s.ranks) {
+    if (!s.is_drawn(*rank)) continue;
+    events += concat(events.empty() ? "" : ",\n", rank->trace->json(rank->grid.rank));
+  }
+  return timeline(concat("{\"traceEvents\": [", events, "]}"), 1);
+}
+
 void VirtualRun::write_trace(PartialFile& file) const {
   TraceWriter writer(file);
   for (const auto& rank : state_->ranks) writer.add(rank->trace->json(rank->grid.rank));
@@ -225,12 +250,17 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   check_devices(cluster, num_ranks);
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
   if (program.adjust) program.adjust(config);
-  std::optional<PartialFile> trace;
-  if (!config.trace.empty()) trace.emplace(config.trace);
+  std::optional<PartialFile> trace, drawing;
+  if (!config.trace.empty()) named_by("--trace", [&] { trace.emplace(config.trace); });
+  if (!config.draw.empty()) named_by("--draw", [&] { drawing.emplace(config.draw); });
   VirtualRun run(program, config, cluster, num_ranks, flags.breakdown);
   print(run.header());
   run.run();
   if (trace) run.write_trace(*trace);
+  if (drawing) {
+    drawing->write(run.drawing());
+    drawing->commit();
+  }
   print(run.report());
 }
 

@@ -69,8 +69,8 @@ class Devices {
   // Is called each time work ends, and for each stream when its meeting ends.
   std::function<void(const DeviceSpan&)> observer;
 
-  // Says what the rank's streams stand at, as in "pipeline recv", for a deadlock. It is empty if
-  // there is nothing left to do.
+  // Returns the operations between ranks at the front of the rank's streams, as in "pipeline recv,
+  // data all_reduce": what it waits for in a deadlock. It is empty if it waits for none.
   std::string stands_at(size_t rank) const;
 
  private:

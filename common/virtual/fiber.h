@@ -1,4 +1,4 @@
-// Functions that can stop in the middle and go on later, all in one thread.
+// Functions that can be interrupted and continued, all in one thread.
 #pragma once
 
 #include <ucontext.h>

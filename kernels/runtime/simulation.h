@@ -13,7 +13,8 @@ namespace ladder {
 
 // While a Simulation is current, every stream, event and time that the program asks for is its own.
 // A kernel's call is reported to it instead of being run, so no tensor needs memory, and nothing
-// that is computed has a value. All functions act for the rank that is running.
+// that is computed has a value. Ranks take turns in one thread, and each function is about the rank
+// whose turn it is: its streams, its marks, its host's clock.
 class Simulation {
  public:
   // Numbers of a stream and of a mark. A mark is a point in a stream; Event::record() makes one.
@@ -28,11 +29,12 @@ class Simulation {
 
   virtual StreamId add_stream(DeviceType device) = 0;
   virtual void remove_stream(StreamId stream) noexcept = 0;
-  // Queue a kernel, and a copy of so many bytes. On a stream of the CPU they return when
-  // the work is over.
+  // Queue a kernel, and a copy of so many bytes. On a stream of a GPU they return at once; on one
+  // of the CPU when the work is over, as on the real CPU.
   virtual void launch(StreamId stream, const KernelCall& call) = 0;
   virtual void copy(StreamId stream, DeviceType to, DeviceType from, size_t bytes) = 0;
-  // Return when all work that is queued has run, or all before a mark.
+  // Let other ranks run until all work that is queued on the stream is over, or all that is queued
+  // before the mark. Then the rank goes on, at that time.
   virtual void synchronize(StreamId stream) = 0;
   virtual void synchronize_mark(MarkId mark) = 0;
 

@@ -21,7 +21,6 @@ void PipelineFlags::add_to(CLI::App& app) {
                  "Blocks of each stage, such as 5,3,3,1 [so that the longest stage is short]", 0,
                  10'000)
       ->group(group);
-  app.add_option("--draw", draw, "File: the schedule as SVG")->check(path())->group(group);
 }
 
 PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
@@ -48,7 +47,7 @@ Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFla
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags) {
   const PipelinePlan plan = plan_pipeline(config, grid, flags);
-  if (!flags.draw.empty()) write_drawing(flags.draw, plan);
+  draw_schedule(config, plan);
   return stages_text(config, plan);
 }
 

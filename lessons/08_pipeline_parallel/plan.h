@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/train/named_files.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 
@@ -15,9 +14,7 @@ struct PipelineFlags {
   size_t pipeline_parallel_size = 0;  // 0: the lesson's default
   ScheduleKind schedule = ScheduleKind::one_f_one_b;
   std::vector<size_t> stage_layers = {};  // transformer blocks of each stage; empty: cut by cost
-  std::string draw = {};                  // path of an SVG; empty = none
   void add_to(CLI::App& app);
-  std::vector<NamedFile> outputs() const { return {{"--draw", draw}}; }
 };
 
 // Plans the pipeline. Throws UserError if the model cannot be cut in this way.
@@ -35,7 +32,7 @@ struct Stage {
   Layout layout;
 };
 
-// Returns lines for the header, and writes the file of --draw. Throws UserError if it cannot.
+// Returns lines for the header, and draws the schedule. Throws UserError if it cannot.
 std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
                               const PipelineFlags& flags);
 

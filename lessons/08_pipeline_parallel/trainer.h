@@ -13,7 +13,8 @@ namespace ladder {
 class PipelineTrainer {
  public:
   static constexpr LessonInfo kLesson = {"08_pipeline_parallel",
-                                         "Trains a GPT-2 whose blocks are spread over the ranks."};
+                                         "Trains a GPT-2 whose blocks are spread over the ranks.",
+                                         Precisions::bf16, true};
   static constexpr bool kDistributed = true;
   using Flags = PipelineFlags;
 

@@ -6,9 +6,9 @@
 #include "common/train/prediction.h"
 #include "common/train/replicas.h"
 #include "common/train/report.h"
-#include "common/train/validators.h"
 #include "kernels/elementwise.h"
 #include "lessons/07_tensor_parallel/slices.h"
+#include "lessons/09_3d_parallel/no_overlap.h"
 #include "lessons/09_3d_parallel/scattered_messages.h"
 #include "lessons/13_sequence_parallel/tokens.h"
 
@@ -34,7 +34,8 @@ ChunkStage stage_at(const RunConfig& config, const ProcessGrid& grid, const Chun
                            .tensor_size = grid.tensor_size,
                            .splits_tokens = flags.sequence_parallel,
                            .overlap_chunks = flags.overlap_chunks};
-  return {plan, stage, plan.layouts(config.model, stage, split, grid.size(grid.replicas()))};
+  return {plan.of_stage(stage), stage,
+          plan.layouts(config.model, stage, split, grid.size(grid.replicas()))};
 }
 
 ChunkPlan checked_plan(const RunConfig& config, const ProcessGrid& grid, const ThreeDFlags& flags) {
@@ -98,71 +99,23 @@ std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
 TensorParallel points_on(const TrainerContext& context, const ThreeDFlags& flags) {
   const ProcessGrid& grid = context.ranks->grid;
   Communicator& ranks = context.ranks->on(Axis::tensor);
-  if (!flags.sequence_parallel) return tensor_parallel_on(ranks);
-  const RunConfig own = with_tokens_of(grid.place(Axis::context), context.config, grid, flags);
-  return sequence_parallel_on(context, ranks, own.micro_batch_size * own.model.sequence_length,
-                              flags.overlap_chunks);
+  TensorParallel points = tensor_parallel_on(ranks);
+  if (flags.sequence_parallel) {
+    const RunConfig own = with_tokens_of(grid.place(Axis::context), context.config, grid, flags);
+    points = sequence_parallel_on(context, ranks, own.micro_batch_size * own.model.sequence_length,
+                                  flags.overlap_chunks);
+  }
+  return flags.overlaps(Axis::tensor) ? points : without_overlap(points);
+}
+
+std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, RankMemory& memory,
+                                        Communicator& replicas) {
+  auto sync = make_reduced_sync(flags.zero, memory.state, replicas, memory.reduced);
+  if (flags.overlaps(Axis::data)) return sync;
+  return std::make_unique<LateSync>(std::move(sync));
 }
 
 }  // namespace
-
-void ThreeDFlags::add_to(CLI::App& app) {
-  const char* const group = "3D parallel";
-  app.add_option("--tensor-parallel-size", tensor_parallel_size,
-                 "Ranks that split every large weight [1]")
-      ->check(whole(1, 1'000'000))
-      ->group(group);
-  app.add_flag("--sequence-parallel", sequence_parallel,
-               "These ranks also split the tokens where they do not split weights")
-      ->group(group);
-  app.add_option("--overlap-chunks", overlap_chunks,
-                 "Chunks in which these ranks gather and scatter tokens, beside the products [1]")
-      ->check(whole(1, 1'000))
-      ->group(group);
-  app.add_flag("--scatter-messages", scatter_messages,
-               "These ranks send a part each of what goes to another stage")
-      ->group(group);
-  context.add_to(app, group, "1");
-  zero.add_to(app, group);
-  pipeline.add_to(app);
-}
-
-ProcessGrid ThreeDTrainer::arrange(const Flags& flags, size_t num_ranks, size_t rank) {
-  const size_t tensor = flags.tensor_parallel_size;
-  const size_t context = std::max<size_t>(flags.context.size, 1);
-  const size_t pipeline = std::max<size_t>(flags.pipeline.pipeline_parallel_size, 1);
-  const size_t replica = tensor * context * pipeline;
-  if (num_ranks % replica != 0) {
-    throw UserError(concat(
-        "--tensor-parallel-size ", tensor, " times ",
-        context > 1 ? concat("--context-parallel-size ", context, " times ") : std::string(),
-        "--pipeline-parallel-size ", pipeline, " does not divide ", counted(num_ranks, "rank"),
-        "; ", (num_ranks / replica + 1) * replica, " ranks would do"));
-  }
-  for (const auto& [flag, is_set] : {std::pair("--sequence-parallel", flags.sequence_parallel),
-                                     std::pair("--scatter-messages", flags.scatter_messages)}) {
-    if (!is_set || tensor > 1) continue;
-    throw UserError(
-        concat(flag, ": --tensor-parallel-size 1 has nobody to split with; 2 would do"));
-  }
-  if (flags.overlap_chunks > 1 && !flags.sequence_parallel) {
-    throw UserError(concat("--overlap-chunks ", flags.overlap_chunks,
-                           ": without --sequence-parallel there is nothing to gather"));
-  }
-  if (flags.scatter_messages && pipeline == 1) {
-    throw UserError("--scatter-messages: --pipeline-parallel-size 1 has no messages; 2 would do");
-  }
-  if (flags.scatter_messages && flags.sequence_parallel) {
-    throw UserError(
-        "--scatter-messages: with --sequence-parallel each rank already has a part alone");
-  }
-  return {.pipeline_size = pipeline,
-          .data_size = num_ranks / replica,
-          .context_size = context,
-          .tensor_size = tensor,
-          .rank = rank,
-          .pipeline_links = num_links(flags.pipeline)};
-}
 
 TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
                                       const Flags& flags) {
@@ -173,7 +126,7 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
   if (flags.scatter_messages) scatter_messages(traffic, grid.tensor_size);
   if (grid.size(grid.replicas()) > 1) {
     traffic.merge(
-        zero_traffic(flags.zero, layout, grid.replicas(), config.accumulation(), config.dtype));
+        zero_traffic(flags.zero, layout, grid.replicas(), flags.reduce.of(config), config.dtype));
   }
   if (flags.sequence_parallel) traffic.merge(partial_gradient_traffic(config, layout));
   for (const Layout& chunk : stage.layouts.chunks) {
@@ -187,7 +140,7 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                     const Flags& flags) {
   const ChunkPlan plan = checked_plan(config, grid, flags);
-  if (!flags.pipeline.draw.empty()) write_drawing(flags.pipeline.draw, plan.pipeline);
+  draw_schedule(config, plan.pipeline);
   std::string sizes, heads;
   for_axes(grid, [&](Axis axis, const std::string& name, int width) {
     sizes += concat(sizes.empty() ? "" : " x ", grid.size(axis), " ", name);
@@ -224,7 +177,8 @@ RankMemory::RankMemory(const TrainerContext& context, const ChunkStage& stage,
              .tensor = points_on(context, flags),
              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
              .part = tokens.part(),
-             .context = tokens.attention()}) {}
+             .context = tokens.attention()}),
+      reduced(flags.reduce.make_buffer(context, stage.layouts.stage)) {}
 
 ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
@@ -233,7 +187,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
       memory_(context, stage_, flags, stage_.num_slots()),
       pipeline_(make_pipeline(context, flags, stage_, memory_.model)),
       share_(context.config, context.ranks->on(Axis::data)),
-      sync_(make_zero_sync(flags.zero, memory_.state, context.ranks->replicas())) {}
+      sync_(make_sync(flags, memory_, context.ranks->replicas())) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;

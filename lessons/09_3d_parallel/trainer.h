@@ -4,24 +4,10 @@
 #include <memory>
 
 #include "lessons/02_ddp/data_parallel.h"
-#include "lessons/03_zero1/zero_flags.h"
-#include "lessons/14_context_parallel/context_share.h"
+#include "lessons/09_3d_parallel/flags.h"
 #include "lessons/16_pipeline_schedules/executor.h"
-#include "lessons/16_pipeline_schedules/plan.h"
 
 namespace ladder {
-
-struct ThreeDFlags {
-  size_t tensor_parallel_size = 1;
-  bool sequence_parallel = false;
-  size_t overlap_chunks = 1;
-  bool scatter_messages = false;
-  ContextFlags context = {};
-  ScheduleFlags pipeline = {.order = Order::one_f_one_b};
-  ZeroFlags zero = {};
-  void add_to(CLI::App& app);
-  std::vector<NamedFile> outputs() const { return pipeline.outputs(); }
-};
 
 // What a rank of the grid allocates, with so many slots.
 struct RankMemory {
@@ -30,6 +16,7 @@ struct RankMemory {
   ContextShare tokens;  // this rank's tokens of each sequence
   ModelState state;
   ChunkRunner model;
+  Tensor reduced;  // the gradients in --reduce-dtype; empty if that is their own dtype
 };
 
 // In ThreeDTrainer ranks form a grid. The ranks of a tensor group, which have consecutive numbers,
@@ -42,12 +29,15 @@ struct RankMemory {
 class ThreeDTrainer {
  public:
   static constexpr LessonInfo kLesson = {
-      "09_3d_parallel", "Trains a GPT-2 with data, pipeline and tensor parallelism at once."};
+      "09_3d_parallel", "Trains a GPT-2 with data, pipeline and tensor parallelism at once.",
+      Precisions::bf16, true};
   static constexpr bool kDistributed = true;
 
   using Flags = ThreeDFlags;
 
-  static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
+  static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
+    return flags.arrange(num_ranks, rank);
+  }
   // Returns what a step communicates: that of the lessons it combines, each on its axis. The
   // gradient of the token embedding is summed on two axes.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,

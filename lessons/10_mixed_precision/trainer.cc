@@ -3,51 +3,12 @@
 #include <cmath>
 
 #include "common/train/replicas.h"
-#include "common/train/validators.h"
 #include "kernels/elementwise.h"
-#include "lessons/10_mixed_precision/reduced_sync.h"
 
 namespace ladder {
-namespace {
-
-// Returns the dtype in which gradients are summed. Throws UserError if an fp64 run asks for another
-// one: fp64 runs are for comparing lessons, and must round nothing.
-DType reduce_dtype(const RunConfig& config, const MixedPrecisionTrainer::Flags& flags) {
-  if (config.dtype == DType::fp64 && flags.reduce_dtype) {
-    throw UserError(
-        concat("--reduce-dtype ", name_of(*flags.reduce_dtype),
-               " with --dtype fp64, whose gradients are reduced in fp64; leave it out"));
-  }
-  return flags.reduce_dtype.value_or(config.accumulation());
-}
-
-// Allocates the buffer for gradients in --reduce-dtype. It is empty if that is their own dtype.
-Tensor reduced_tensor(const TrainerContext& context, const Layout& layout,
-                      const MixedPrecisionTrainer::Flags& flags) {
-  const DType reduced = reduce_dtype(context.config, flags);
-  if (reduced == context.config.accumulation()) return {};
-  return Tensor(context.device_memory, Category::communication, reduced, {layout.num_elements()},
-                context.ranks->registered);
-}
-
-std::unique_ptr<GradientSync> make_sync(ModelState& state, Communicator& ranks, TensorView reduced,
-                                        const ZeroFlags& flags) {
-  std::unique_ptr<GradientSync> sync = make_zero_sync(flags, state, ranks, reduced);
-  if (reduced.empty()) return sync;
-  return std::make_unique<ReducedSync>(state, reduced, std::move(sync));
-}
-
-}  // namespace
-
 void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "Mixed precision";
-  const auto set_reduce_dtype = [this](const std::string& name) {
-    reduce_dtype = name == "fp32" ? DType::fp32 : name == "bf16" ? DType::bf16 : DType::fp16;
-  };
-  app.add_option_function<std::string>("--reduce-dtype", set_reduce_dtype,
-                                       "Of gradients between ranks: fp32, bf16 or fp16 [fp32]")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}).description(""))
-      ->group(group);
+  reduce.add_to(app, group);
   app.add_flag("--no-master-weights", no_master_weights,
                "Round the masters to --dtype after every update: what a model without them learns")
       ->group(group);
@@ -58,7 +19,7 @@ void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
 TrafficEntries MixedPrecisionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
                                               const Flags& flags) {
   return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
-                      reduce_dtype(config, flags), config.dtype);
+                      flags.reduce.of(config), config.dtype);
 }
 
 MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags)
@@ -69,8 +30,8 @@ MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, cons
       state_(context, layout_, ranks_.rank(), zero_places(flags.zero, context.ranks->registered)),
       model_(context, layout_, state_.parameters, state_.gradients),
       share_(context.config, ranks_),
-      reduced_(reduced_tensor(context, layout_, flags)),
-      sync_(make_sync(state_, ranks_, reduced_, flags.zero)),
+      reduced_(flags.reduce.make_buffer(context, layout_)),
+      sync_(make_reduced_sync(flags.zero, state_, ranks_, reduced_)),
       scaler_(flags.scale, context.config.dtype == DType::fp16) {
   flags.scale.check();
 }

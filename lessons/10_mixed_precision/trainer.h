@@ -2,12 +2,12 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "common/train/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/zero_flags.h"
 #include "lessons/10_mixed_precision/loss_scaler.h"
+#include "lessons/10_mixed_precision/reduced_sync.h"
 
 namespace ladder {
 
@@ -26,7 +26,7 @@ class MixedPrecisionTrainer {
   struct Flags {
     LossScaleFlags scale = {};
     ZeroFlags zero = {};
-    std::optional<DType> reduce_dtype = {};  // fp32, bf16 or fp16; nothing: the gradients' dtype
+    ReduceFlags reduce = {};
     bool no_master_weights = false;
     void add_to(CLI::App& app);
   };

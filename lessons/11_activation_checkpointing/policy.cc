@@ -12,6 +12,7 @@ std::vector<StepCost> step_costs(const RunConfig& config) {
   const size_t rows = config.micro_batch_size * model.sequence_length;
   const auto number = [](size_t n) { return static_cast<double>(n); };
   const double r = number(rows), c = number(model.hidden), t = number(model.sequence_length);
+  const double f = number(model.ffn_size());
   // Of products two for each weight and row; of an element of a layernorm, GELU, bias or sum as
   // many as the kernels count (kernels/layernorm.h and others). A query sees half the keys.
   using S = BlockStep;
@@ -21,9 +22,9 @@ std::vector<StepCost> step_costs(const RunConfig& config) {
       {S::attention, "attention", 0, r * (2 * c * t + number(model.num_heads) * t / 2)},
       {S::middle, "middle", 0, r * (2 * c * c + 2 * c)},
       {S::ln_2, "ln_2", 0, 8 * r * c},
-      {S::fc, "fc", 0, r * (8 * c * c + 4 * c)},
-      {S::gelu, "gelu", 0, 8 * r * 4 * c},
-      {S::out, "out", 0, r * (8 * c * c + 2 * c)}};
+      {S::fc, "fc", 0, r * (2 * c * f + f)},
+      {S::gelu, "gelu", 0, 8 * r * f},
+      {S::out, "out", 0, r * (2 * c * f + 2 * c)}};
   for (const ActivationSpec& spec : block_activation_specs(model)) {
     const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
     costs[spec.step].bytes +=

@@ -33,13 +33,13 @@ class ExpertFloor {
         layers_(StepFloor::layers_of(config.model,
                                      config.micro_batch_size * config.model.sequence_length)),
         first_(layers_.size()) {
-    const size_t c = config.model.hidden;
+    const size_t c = config.model.hidden, f = config.model.ffn_size();
     const size_t most = config.global_batch_size * config.model.sequence_length;
     for (size_t block = 0; block < config.model.num_layers; ++block) {
       if (!config.model.has_experts(block)) continue;
       for (size_t expert = 0; expert < held_; ++expert) {
-        layers_.push_back({most, c, 4 * c});
-        layers_.push_back({most, 4 * c, c});
+        layers_.push_back({most, c, f});
+        layers_.push_back({most, f, c});
       }
     }
   }

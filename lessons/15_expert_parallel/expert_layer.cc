@@ -45,6 +45,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
       alone_(std::make_unique<OneRank>(device.device())),
       ranks_(options.ranks != nullptr ? *options.ranks : alone_),
       hidden_(layout.config().hidden),
+      inner_(layout.config().ffn_size()),
       num_experts_(layout.config().experts.num_experts),
       chosen_(layout.config().experts.per_token) {
   const RoutingSizes sizes = {batch, tokens, chosen_, num_experts_};
@@ -68,8 +69,8 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
     b.grouped = keep(kIndex, arriving);
     b.arrived = keep(kIndex, arriving);
     b.in = keep(dtype, arriving * c);
-    b.fc = keep(dtype, 4 * arriving * c);
-    b.gelu = keep(dtype, 4 * arriving * c);
+    b.fc = keep(dtype, arriving * inner_);
+    b.gelu = keep(dtype, arriving * inner_);
     b.returned = keep(dtype, sent * c);
     b.totals = Tensor(device, Category::workspace, DType::fp64, {3});
   }
@@ -80,7 +81,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
   sent_ = make(dtype, sent * c, options.registered);
   arrived_ = make(dtype, arriving * c, options.registered);
   at_experts_ = make(dtype, arriving * c);
-  wide_ = make(dtype, 4 * arriving * c);
+  wide_ = make(dtype, arriving * inner_);
   dweights_ = make(full, r * k);
   dlogits_ = make(dtype, r * e);
   statistics_ = make(full, 3 * r);
@@ -198,7 +199,7 @@ void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
   const size_t r = sizes_of(block).rows(), c = hidden_, n = b.routing.num_slots();
   const size_t arrived = b.arrival.rows.received(ranks_.rank());
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
-  const TensorView fc = rows_of(b.fc, arrived, 4 * c), gelu = rows_of(b.gelu, arrived, 4 * c);
+  const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
   const TensorView out = rows_of(at_experts_, arrived, c), returned = rows_of(b.returned, n, c);
   gather_rows(stream, sent, block[A::ln_2], rows_.view().rows(0, n));
   bring(stream, b, in, sent);
@@ -218,8 +219,8 @@ void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, Cons
   const size_t r = d_out.shape()[0], c = hidden_, n = b.routing.num_slots();
   const size_t arrived = b.arrival.rows.received(ranks_.rank());
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
-  const TensorView fc = rows_of(b.fc, arrived, 4 * c), gelu = rows_of(b.gelu, arrived, 4 * c);
-  const TensorView d = rows_of(at_experts_, arrived, c), wide = rows_of(wide_, arrived, 4 * c);
+  const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
+  const TensorView d = rows_of(at_experts_, arrived, c), wide = rows_of(wide_, arrived, inner_);
   const TensorView slots = rows_of(b.slots, r, chosen_);
   combine_backward(stream, sent, rows_of(dweights_, r, chosen_), d_out, rows_of(b.returned, n, c),
                    slots, rows_of(b.weights, r, chosen_));

@@ -80,7 +80,7 @@ class ExpertLayer final : public Mixture {
   Options options_;
   Communicator alone_;  // used if options_.ranks is null
   Communicator& ranks_;
-  size_t hidden_, num_experts_, chosen_;
+  size_t hidden_, inner_, num_experts_, chosen_;
   std::map<size_t, Block> blocks_;  // by index of the block
   // Workspace on the device: by slot, by arrival, by expert, by choice.
   Tensor rows_, sent_, arrived_, at_experts_, wide_, dweights_, dlogits_, statistics_, sums_, sum_;

@@ -198,9 +198,10 @@ Work ChunkPipeline::send(Communicator& link, ConstTensorView buffer, size_t stag
 
 std::string ChunkPipeline::report() {
   Communicator& stages = groups_[Axis::pipeline];
-  const std::string bubble =
-      bubble_text(stage_.plan.pipeline, times_of_stages(stages, times_.stage));
-  return bubble.empty() ? bubble : bubble + times_text();
+  const std::vector<StageTimes> all = times_of_stages(stages, times_.stage);
+  if (times_.steps == 0) return {};
+  const std::string times = times_text();
+  return stage_.index == 0 ? bubble_text(stage_.plan.pipeline, all) + times : std::string();
 }
 
 std::string ChunkPipeline::times_text() {

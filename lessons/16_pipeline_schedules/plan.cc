@@ -242,7 +242,6 @@ void ScheduleFlags::add_to(CLI::App& app) {
       ->expected(5)
       ->check(real(0, 1e9))
       ->group(group);
-  app.add_option("--draw", draw, "File: the schedule as SVG")->check(path())->group(group);
 }
 
 ChunkLayouts ChunkPlan::layouts(const Gpt2Config& config, size_t stage, const ModelPart& split,
@@ -255,27 +254,6 @@ ChunkLayouts ChunkPlan::layouts(const Gpt2Config& config, size_t stage, const Mo
     layouts.chunks.push_back(layout_of(parts[placement.part_at(stage, chunk)]));
   }
   return layouts;
-}
-
-GradientDirections ChunkStage::sends() const {
-  const ChunkPlacement& at = plan.placement;
-  GradientDirections sends;
-  for (size_t chunk = 0; chunk < at.num_chunks; ++chunk) {
-    const size_t part = at.part_at(index, chunk);
-    if (part == 0) continue;
-    const size_t to = at.place_of(part - 1).stage;
-    sends.to_earlier |= to < index;
-    sends.to_later |= to > index;
-  }
-  return sends;
-}
-
-TrafficEntries ChunkStage::traffic(const RunConfig& config, bool in_shards) const {
-  StageSchedule messages = schedule();
-  std::erase_if(messages, [&](const Action& action) {
-    return (is_send(action.kind) || is_recv(action.kind)) && action.peer == index;
-  });
-  return pipeline_traffic(config, layouts.stage, messages, in_shards);
 }
 
 ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "common/schedule/search.h"
-#include "common/train/named_files.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/16_pipeline_schedules/chunks.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
@@ -24,11 +23,9 @@ struct ScheduleFlags {
   // Milliseconds that one micro-batch takes in the whole model, for the search: forward, the two
   // halves of backward, the classifier, a message. Empty: as the FLOP of products say.
   std::vector<double> times = {};
-  std::string draw = {};  // path of an SVG; empty = none
   // What searches have found. Copies of the flags share it: a run plans its pipeline several times.
   std::shared_ptr<FoundWork> found = std::make_shared<FoundWork>();
   void add_to(CLI::App& app);
-  std::vector<NamedFile> outputs() const { return {{"--draw", draw}}; }
 };
 
 // The plan of a pipeline with chunks.
@@ -42,6 +39,10 @@ struct ChunkPlan {
   ChunkLayouts layouts(const Gpt2Config& config, size_t stage, const ModelPart& split = {},
                        size_t num_replicas = 1) const;
   const StageSchedule& schedule(size_t stage) const { return pipeline.schedule[stage]; }
+  // Returns what a stage keeps of the plan: the lists of the other stages are empty, but the first
+  // stage, which reports on the pipeline, has them all. With 35 stages and 280 micro-batches in
+  // three chunks all lists take 9 MB, too much for each of thousands of simulated ranks.
+  ChunkPlan of_stage(size_t stage) const;
 };
 
 // A rank's place in the pipeline: its stage, and what it has there.

@@ -10,7 +10,7 @@ namespace ladder {
 namespace {
 
 ChunkStage stage_at(const RunConfig& config, const ChunkPlan& plan, size_t index) {
-  return {plan, index, plan.layouts(config.model, index)};
+  return {plan.of_stage(index), index, plan.layouts(config.model, index)};
 }
 
 ChunkPlan plan_for(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags) {
@@ -45,7 +45,7 @@ TrafficEntries ScheduleTrainer::traffic(const RunConfig& config, const ProcessGr
 std::string ScheduleTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                       const Flags& flags) {
   const ChunkPlan plan = plan_for(config, grid, flags);
-  if (!flags.draw.empty()) write_drawing(flags.draw, plan.pipeline);
+  draw_schedule(config, plan.pipeline);
   return stages_text(config, plan.pipeline);
 }
 

@@ -20,7 +20,8 @@ struct StageMemory {
 class ScheduleTrainer {
  public:
   static constexpr LessonInfo kLesson = {"16_pipeline_schedules",
-                                         "Trains a GPT-2 in a pipeline with smaller bubbles."};
+                                         "Trains a GPT-2 in a pipeline with smaller bubbles.",
+                                         Precisions::bf16, true};
   static constexpr bool kDistributed = true;
   using Flags = ScheduleFlags;
 

@@ -11,6 +11,7 @@
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/06_offload/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/10_mixed_precision/trainer.h"
 
 namespace ladder {
 namespace {
@@ -24,6 +25,7 @@ Program program_of(const std::string& lesson) {
       {"05_zero3", [] { return make_program<Zero3Trainer>(); }},
       {"06_offload", [] { return make_program<OffloadTrainer>(); }},
       {"09_3d_parallel", [] { return make_program<ThreeDTrainer>(); }},
+      {"10_mixed_precision", [] { return make_program<MixedPrecisionTrainer>(); }},
   };
   return kPrograms.at(lesson)();
 }
@@ -42,16 +44,21 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+bool allows(const std::vector<std::string>& allowed, const std::string& name) {
+  return allowed.empty() || std::ranges::find(allowed, name) != allowed.end();
+}
+
 // Adds the candidate with all micro-batch sizes and modes of recomputation. Sizes are powers of
 // two, and all sequences of a rank.
 void add_variants(Candidate one, const PlanRequest& request, std::vector<Candidate>& all) {
   const size_t global = request.global_batch_size;
-  if (global % one.data != 0) return;
+  if (global % one.data != 0 || !allows(request.lessons, one.lesson)) return;
   const size_t own = global / one.data;
   for (size_t size = 1; size <= own; size *= 2) {
     if (own % size != 0) break;
     one.micro_batch_size = size;
     for (const std::string& mode : kRecomputeModes) {
+      if (!allows(request.recompute_modes, mode)) continue;
       one.recompute = mode;
       all.push_back(one);
     }
@@ -71,6 +78,10 @@ void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) 
     }
   } else {
     add_variants(one, request, all);
+  }
+  one.lesson = "10_mixed_precision";
+  for (one.zero_stage = 0; one.zero_stage <= (one.data > 1 ? 1 : 0); ++one.zero_stage) {
+    if (request.dtype == "fp16") add_variants(one, request, all);
   }
   one.lesson = "06_offload";
   one.zero_stage = 2;
@@ -121,8 +132,12 @@ std::string full_text(const Candidate& candidate) {
 }
 
 std::string compute_dtype(const Candidate& candidate, const PlanRequest& request) {
-  const bool has_16_bits = candidate.lesson != "06_offload";
-  return has_16_bits || request.dtype == "fp64" ? request.dtype : "fp32";
+  const bool has_bf16 = candidate.lesson != "06_offload";
+  const bool has_fp16 = candidate.lesson == "10_mixed_precision";
+  const bool is_there = request.dtype == "bf16"   ? has_bf16
+                        : request.dtype == "fp16" ? has_fp16
+                                                  : true;
+  return is_there ? request.dtype : "fp32";
 }
 
 std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequest& request) {
@@ -138,6 +153,7 @@ std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequ
     add("--zero-stage", candidate.zero_stage);
     if (candidate.offload_parameters) add("--offload", "optimizer,parameters");
   }
+  if (candidate.lesson == "10_mixed_precision") add("--zero-stage", candidate.zero_stage);
   if (candidate.lesson != "09_3d_parallel") return flags;
   add("--pipeline-parallel-size", candidate.pipeline);
   add("--tensor-parallel-size", candidate.tensor);
@@ -180,7 +196,17 @@ size_t default_batch(size_t num_ranks, const Gpt2Config& model) {
 }
 
 std::string default_dtype(const Cluster& cluster) {
-  return cluster.product_flops[static_cast<size_t>(DType::bf16)] > 0 ? "bf16" : "fp32";
+  const auto has = [&](DType dtype) {
+    return cluster.product_flops[static_cast<size_t>(dtype)] > 0;
+  };
+  return has(DType::bf16) ? "bf16" : has(DType::fp16) ? "fp16" : "fp32";
+}
+
+DType dtype_named(const std::string& name) {
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
+    if (name_of(dtype) == name) return dtype;
+  }
+  fail("dtype_named: no such dtype");
 }
 
 double tokens_per_step(const PlanRequest& request, const Gpt2Config& model) {

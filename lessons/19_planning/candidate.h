@@ -18,6 +18,8 @@ struct PlanRequest {
   size_t num_ranks = 1;
   size_t global_batch_size = 0;  // sequences
   std::string dtype = "fp32";
+  // What plans may use; empty: all that there is.
+  std::vector<std::string> lessons = {}, recompute_modes = {};
 };
 
 // One lesson with one layout. data x pipeline x tensor is the number of ranks.
@@ -34,6 +36,10 @@ struct Candidate {
   size_t replica_size() const { return pipeline * tensor; }
 };
 
+// The lessons that plans can name.
+inline const std::vector<std::string> kPlannedLessons = {
+    "01_single_gpu", "02_ddp",     "03_zero1",       "04_zero2",
+    "05_zero3",      "06_offload", "09_3d_parallel", "10_mixed_precision"};
 // The modes of --recompute that are tried. Each later one computes more again.
 inline const std::vector<std::string> kRecomputeModes = {"none", "cheap", "attention", "mlp",
                                                          "block"};
@@ -42,7 +48,8 @@ inline const std::vector<std::string> kRecomputeModes = {"none", "cheap", "atten
 std::string layout_text(const Candidate& candidate);
 // Returns the layout with ZeRO's stage, recomputation and micro-batch size in words.
 std::string full_text(const Candidate& candidate);
-// Returns the dtype that the candidate computes in: 06_offload has no 16-bit one.
+// Returns the dtype that the candidate computes in: fp32 where its lesson does not have the
+// request's. 06_offload has no 16-bit one, and fp16 is for 10_mixed_precision alone.
 std::string compute_dtype(const Candidate& candidate, const PlanRequest& request);
 // Returns the flags of the lesson's program, but for those that say where it runs.
 std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequest& request);
@@ -51,14 +58,17 @@ std::string simulation_command(const Candidate& candidate, const PlanRequest& re
 // Returns the command that runs it on a real cluster.
 std::string real_command(const Candidate& candidate, const PlanRequest& request);
 
-// Returns all candidates whose sizes divide, for a model with these sizes. Tensor parallelism stays
-// within a node.
+// Returns all candidates whose sizes divide, for a model with these sizes, of what the request
+// allows. Tensor parallelism stays within a node.
 std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model);
 
 // Returns the sequences of about half a million tokens, a multiple of the ranks.
 size_t default_batch(size_t num_ranks, const Gpt2Config& model);
-// Returns "bf16" if the cluster's devices have it, else "fp32".
+// Returns "bf16" if the cluster's devices have it, else "fp16" if they have that, else "fp32".
 std::string default_dtype(const Cluster& cluster);
+
+// Returns the dtype of this name. REQUIRES: there is one.
+DType dtype_named(const std::string& name);
 
 // Returns the tokens of an optimizer step, of all ranks together.
 double tokens_per_step(const PlanRequest& request, const Gpt2Config& model);

@@ -12,15 +12,10 @@ namespace ladder {
 namespace {
 
 double peak_flops(const Candidate& candidate, const PlanRequest& request) {
-  const std::string name = compute_dtype(candidate, request);
-  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
-    if (name_of(dtype) != name) continue;
-    const size_t index = static_cast<size_t>(dtype);
-    const Cluster& cluster = request.cluster;
-    const bool is_measured = !cluster.kernels.empty();  // then efficiencies are not used
-    return cluster.product_flops[index] * (is_measured ? 1 : cluster.product_efficiency[index]);
-  }
-  throw UserError(concat("--dtype ", name, ": expected fp32, fp64 or bf16"));
+  const auto index = static_cast<size_t>(dtype_named(compute_dtype(candidate, request)));
+  const Cluster& cluster = request.cluster;
+  const bool is_measured = !cluster.kernels.empty();  // then efficiencies are not used
+  return cluster.product_flops[index] * (is_measured ? 1 : cluster.product_efficiency[index]);
 }
 
 // Returns what part of the forward pass of blocks is computed again at least.
@@ -33,8 +28,9 @@ double least_recomputed(const std::string& mode) {
 // it need not gather, so it is one of lesson 02.
 Candidate replica_of(Candidate candidate) {
   if (candidate.data == 1) return candidate;
-  const bool has_grid = candidate.lesson == "09_3d_parallel";
-  if (!has_grid) candidate.lesson = "02_ddp";
+  const bool has_replicas =
+      candidate.lesson == "09_3d_parallel" || candidate.lesson == "10_mixed_precision";
+  if (!has_replicas) candidate.lesson = "02_ddp";
   candidate.data = 1;
   candidate.zero_stage = 0;
   return candidate;
@@ -44,7 +40,7 @@ Candidate replica_of(Candidate candidate) {
 // of all others is that of one replica alone.
 bool communicates_once(const Candidate& candidate) {
   return candidate.lesson == "02_ddp" || candidate.lesson == "03_zero1" ||
-         candidate.lesson == "09_3d_parallel";
+         candidate.lesson == "09_3d_parallel" || candidate.lesson == "10_mixed_precision";
 }
 
 // Returns the step with so many micro-batches, and with so many transformer blocks (0: all).
@@ -118,6 +114,7 @@ double block_bound(const Candidate& candidate, const PlanRequest& request,
   Candidate one;
   one.micro_batch_size = candidate.micro_batch_size;
   one.recompute = candidate.recompute;
+  if (candidate.lesson == "10_mixed_precision") one.lesson = candidate.lesson;
   if (candidate.tensor > 1) {
     one.lesson = "09_3d_parallel";
     one.tensor = candidate.tensor;
@@ -135,6 +132,7 @@ double block_bound(const Candidate& candidate, const PlanRequest& request,
 double recomputed_part(const Candidate& candidate, const PlanRequest& request) {
   Candidate one;
   one.micro_batch_size = candidate.micro_batch_size;
+  if (candidate.lesson == "10_mixed_precision") one.lesson = candidate.lesson;
   const auto computed = [&](const std::string& mode) {
     one.recompute = mode;
     const SimulatedStep step = simulate_exactly(one, request, request.cluster, 2);

@@ -70,7 +70,9 @@ std::string measure_text(const Measure& measure, const PlanRequest& request) {
 
 // Returns the bytes of all that training keeps for one parameter.
 size_t state_bytes(const PlanRequest& request) {
-  if (request.dtype == "bf16") return 2 + 4 + 12;  // with moments and masters
+  if (request.dtype == "bf16" || request.dtype == "fp16") {
+    return 2 + 4 + 12;  // with moments and masters
+  }
   return request.dtype == "fp64" ? 4 * 8 : 4 * 4;
 }
 

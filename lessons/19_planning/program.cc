@@ -9,11 +9,30 @@
 #include "lessons/19_planning/report.h"
 
 namespace ladder {
+namespace {
+
+// Turns the number of a lesson, or its name, into its name. Refuses lessons that cannot be planned.
+CLI::Validator planned_lesson() {
+  const auto find = [](std::string& text) {
+    std::string numbers;
+    for (const std::string& lesson : kPlannedLessons) {
+      if (text == lesson || text == lesson.substr(0, 2)) {
+        text = lesson;
+        return std::string();
+      }
+      numbers += concat(numbers.empty() ? "" : ", ", lesson.substr(0, 2));
+    }
+    return concat(text, ": expected ", numbers);
+  };
+  return CLI::Validator(find, "");
+}
+
+}  // namespace
 
 void PlanFlags::add_to(CLI::App& app) {
   app.add_option("--model", model, "Preset of the lessons, such as gpt2-xl or 70b [tiny]");
   for (const std::string name :
-       {"--layers", "--heads", "--hidden", "--vocab", "--sequence-length"}) {
+       {"--layers", "--heads", "--hidden", "--ffn", "--vocab", "--sequence-length"}) {
     app.add_option_function<std::string>(
         name,
         [this, name](const std::string& value) {
@@ -21,13 +40,24 @@ void PlanFlags::add_to(CLI::App& app) {
         },
         "Instead of the preset's");
   }
+  app.add_flag_callback(
+      "--untied", [this] { sizes.push_back("--untied"); },
+      "The classifier has a weight of its own, not the token embedding's");
   app.add_option("--cluster", cluster, "Such as h100x8, a100-80x8x64, laptop, or a file");
   app.add_option("--ranks", num_ranks, "How many devices to use [all]")->check(whole(1, 1'000'000));
   app.add_option("--global-batch-size", global_batch_size,
                  "Sequences in an optimizer step [about half a million tokens]")
       ->check(whole(1, 100'000'000));
-  app.add_option("--dtype", dtype, "fp32, fp64 or bf16 [bf16 if the device has it]")
-      ->check(CLI::IsMember({"fp32", "fp64", "bf16"}));
+  app.add_option("--dtype", dtype, "fp32, fp64, bf16 or fp16 [bf16 or fp16 if the device has it]")
+      ->check(CLI::IsMember({"fp32", "fp64", "bf16", "fp16"}));
+  app.add_option("--lessons", lessons,
+                 "Plan with these alone, with commas, such as 02,03,09 [all that can be planned]")
+      ->delimiter(',')
+      ->transform(planned_lesson());
+  app.add_option("--recompute", recompute_modes,
+                 "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
+      ->delimiter(',')
+      ->check(CLI::IsMember(kRecomputeModes).description(""));
   app.add_option("--tokens", limits.tokens, "Also print how long training on so many tokens takes")
       ->check(real(0, 1e18, true));
   app.add_option("--days", limits.days,
@@ -52,18 +82,14 @@ PlanRequest request_of(const PlanFlags& flags) {
   PlanRequest request;
   request.model_flags = {"--model", flags.model};
   std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
+  request.lessons = flags.lessons;
+  request.recompute_modes = flags.recompute_modes;
   request.cluster_name = flags.cluster;
   request.cluster = read_cluster(flags.cluster);
   request.num_ranks = flags.num_ranks > 0 ? flags.num_ranks : request.cluster.num_devices();
   check_devices(request.cluster, request.num_ranks);
-  const auto has = [&](DType dtype) {
-    return request.cluster.product_flops[static_cast<size_t>(dtype)] > 0;
-  };
   request.dtype = flags.dtype.empty() ? default_dtype(request.cluster) : flags.dtype;
-  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16}) {
-    if (name_of(dtype) != request.dtype || has(dtype)) continue;
-    throw UserError(concat("--dtype ", request.dtype, ": ", request.cluster.device, " has none"));
-  }
+  check_dtype(request.cluster, dtype_named(request.dtype));
   request.global_batch_size = std::max<size_t>(1, flags.global_batch_size);
   return request;
 }

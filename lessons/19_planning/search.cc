@@ -162,8 +162,9 @@ void Search::look_at(Entry entry) {
 
 double Search::blocks_of(const Candidate& candidate) {
   if (candidate.lesson == "06_offload") return 0;
-  const std::string key = concat(candidate.tensor, " ", candidate.sequence_parallel, " ",
-                                 candidate.recompute, " ", candidate.micro_batch_size);
+  const std::string key =
+      concat(candidate.tensor, " ", candidate.sequence_parallel, " ", candidate.recompute, " ",
+             candidate.micro_batch_size, " ", compute_dtype(candidate, request_));
   const double one = products_bound(candidate, request_, model_);
   const auto [found, is_new] = block_factors_.try_emplace(key, 0);
   if (is_new) found->second = block_bound(candidate, request_, model_) / one;

@@ -181,16 +181,15 @@ TEST_CASE("llm.c") {
   }
 }
 
-TEST_CASE("Three constants of a100-80 are fitted to published steps, and no others") {
+TEST_CASE("Two constants of a100-80 are fitted to published steps, and no others") {
   const Cluster fitted = read_cluster("tests/published/a100-80_trained.json");
   const Cluster known = read_cluster("a100-80");
   const auto bf16 = static_cast<size_t>(DType::bf16);
   CHECK(fitted.product_efficiency[bf16] < known.product_efficiency[bf16]);
   CHECK(fitted.memory_efficiency < known.memory_efficiency);
-  const double attention = fitted.attention_forward_efficiency / known.attention_forward_efficiency;
-  CHECK(attention < 1);
-  CHECK(fitted.attention_backward_efficiency ==
-        Approx(attention * known.attention_backward_efficiency).epsilon(1e-3));  // it is rounded
+  // Attention is another program's; what it moves was counted.
+  CHECK((fitted.attention_forward_score_bytes == 8 && fitted.attention_backward_score_bytes == 9));
+  CHECK(!fitted.recomputes_attention);
   CHECK(fitted.node_link.rate() == known.node_link.rate());
   CHECK(fitted.network.rate() == known.network.rate());
   CHECK(fitted.launch_seconds == known.launch_seconds);

@@ -52,7 +52,7 @@ TEST_CASE("The printed command is what the lesson accepts, and takes the time th
   const ProcessResult step = run_process(simulation_in(plan.out), {});
   CAPTURE(step.out, step.err);
   REQUIRE(step.status == 0);
-  const double planned = number_in(plan.out, R"(\n  1 .* (?:bf16|fp32) +([0-9.]+))");
+  const double planned = number_in(plan.out, R"(\n  1 .* (?:bf16|fp16|fp32) +([0-9.]+))");
   CHECK(planned == Approx(number_in(step.out, "simulated step ([0-9.]+) ms")).epsilon(0.01));
 }
 
@@ -130,6 +130,8 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "h100x8", "--heads", "3"}, "3");
   check_line({"--cluster", "h100x8", "--hidden", "x"}, "x");
   check_line({"--cluster", "v100x8", "--dtype", "bf16"}, "bf16");
+  check_line({"--cluster", "h100x8", "--lessons", "02,07"}, "07: expected 01, 02");
+  check_line({"--cluster", "h100x8", "--recompute", "none,whole"}, "whole");
   check_line({"--cluster", "h100x8", "--tokens", "0"}, "--tokens");
   check_line({"--cluster", "h100x8", "--top", "0"}, "--top");
   check_line({"--cluster", "h100x8", "--days", "3"}, "--tokens");

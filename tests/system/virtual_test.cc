@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <regex>
 
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
@@ -68,6 +69,48 @@ TEST_CASE("A trace has the units, kernels and messages of all ranks") {
   CHECK_THAT(trace, Contains("h.0 backward") && Contains("AdamW"));
 }
 
+TEST_CASE("--draw shows the simulated step: all of few ranks, or one in each stage of many") {
+  const Scratch folder;
+  const auto drawing = [&](const std::string& lesson, const Flags& flags) {
+    const std::filesystem::path path = folder.path() / "step.svg";
+    const ProcessResult result = run_virtual(lesson, flags + Flags{"--draw", path.string()});
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    return read_text(path);
+  };
+  const std::string two = drawing("02_ddp", {"--cluster", "h100x2"});
+  CHECK_THAT(two, Contains("Step 1 on 2 ranks") && Contains(">data group<"));
+  const std::string many =
+      drawing("09_3d_parallel", {"--cluster", "h100x8x4", "--tensor-parallel-size", "4",
+                                 "--pipeline-parallel-size", "2", "--global-batch-size", "16"});
+  CHECK_THAT(many, Contains("Step 1 on 2 ranks") && Contains("rank 16 computes"));
+  CHECK_THAT(many, Contains(">tensor group<") && Contains(">pipeline<"));
+}
+
+TEST_CASE("--no-overlap of lesson 09: no communication is hidden") {
+  const Flags grid = {"--cluster", "a100-80x8", "--tensor-parallel-size", "2", "--dtype", "bf16",
+                      "--model",   "gpt2",      "--global-batch-size",    "8"};
+  // The last number of each line of gradients and activations is the hidden milliseconds.
+  const auto hidden = [&](const Flags& more) {
+    const ProcessResult result = run_virtual("09_3d_parallel", grid + more);
+    CAPTURE(result.err);
+    REQUIRE(result.status == 0);
+    const std::regex line("(data gradient|tensor activation).*by formula +[0-9.]+ +([0-9.]+)");
+    double sum = 0;
+    size_t num_lines = 0;
+    for (std::sregex_iterator at(result.out.begin(), result.out.end(), line), end; at != end;
+         ++at, ++num_lines) {
+      sum += std::stod((*at)[2]);
+    }
+    CHECK(num_lines > 1);
+    return sum;
+  };
+  for (const Flags& more : {Flags{}, Flags{"--sequence-parallel"}, Flags{"--zero-stage", "1"}}) {
+    CHECK(hidden(more) > 0.1);
+    CHECK(hidden(more + Flags{"--no-overlap", "data,tensor"}) == 0);
+  }
+}
+
 TEST_CASE("What cannot be simulated is refused in one line") {
   const auto check_line = [](const Flags& flags, const std::string& mention) {
     const ProcessResult result = run_virtual("02_ddp", flags);
@@ -86,6 +129,10 @@ TEST_CASE("What cannot be simulated is refused in one line") {
     check_line(cluster + Flags{flag, "x"}, flag);
   }
   check_line(cluster + Flags{"--sample", "5"}, "--sample");
+  check_line({"--cluster", "v100x8", "--dtype", "bf16"},
+             "--dtype bf16: NVIDIA V100 SXM2 32 GB has fp32, fp64 and fp16");
+  check_line(cluster + Flags{"--draw", "no/such/folder/x.svg"}, "--draw no/such/folder/x.svg");
+  check_line(cluster + Flags{"--draw", "x", "--trace", "./x"}, "--draw x and --trace ./x");
 }
 
 TEST_CASE("Flags of the virtual device are refused on a real one") {
@@ -93,6 +140,9 @@ TEST_CASE("Flags of the virtual device are refused on a real one") {
       run_process({lesson_path("02_ddp"), "--cluster", "h100x8", "--steps", "1"}, {});
   CHECK(result.status == 2);
   CHECK_THAT(result.err, Contains("--cluster: needs --device virtual"));
+  const ProcessResult drawn = run_process({lesson_path("02_ddp"), "--draw", "x.svg"}, {});
+  CHECK(drawn.status == 2);
+  CHECK_THAT(drawn.err, Contains("--draw: 02_ddp has no schedule"));
 }
 
 }  // namespace

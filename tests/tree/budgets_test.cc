@@ -17,13 +17,13 @@ constexpr size_t kPipelineLessonLines = 455;
 constexpr size_t kCollectivesLessonLines = 1050;
 // It has its schedules and a search, and its own executor, for chunks and halves of backward, which
 // lesson 09 uses on its grid.
-constexpr size_t kSchedulesLessonLines = 1415;
+constexpr size_t kSchedulesLessonLines = 1430;
 // It is two programs: the ranks, and the supervisor that starts them again.
 constexpr size_t kElasticLessonLines = 700;
 // It has two algorithms, codecs and PowerSGD, and what both hold back, which checkpoints keep.
 constexpr size_t kCompressionLessonLines = 850;
-// It brings five lessons together, and scatters the messages between them.
-constexpr size_t kThreeDLessonLines = 445;
+// It brings six lessons together, scatters the messages between them, and can do without overlap.
+constexpr size_t kThreeDLessonLines = 570;
 // It moves rows in chunks, so that products run beside the exchange.
 constexpr size_t kSequenceLessonLines = 530;
 // It has three parts: who has which tokens, the ring, and Ulysses.

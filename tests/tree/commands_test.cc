@@ -20,10 +20,7 @@ const std::set<std::string> kForeignFlags = {
     "--logdir",            // tensorboard
     "--test_timeout",      // Bazel
     "--nnodes",            // torchrun, this one and those that follow
-    "--nproc_per_node",
-    "--node_rank",
-    "--master_addr",
-    "--master_port",
+    "--nproc_per_node",   "--node_rank", "--master_addr", "--master_port",
 };
 
 bool has_script(const std::string& name, const Texts& texts) {

@@ -20,7 +20,8 @@ namespace {
 
 struct Flags {
   std::string path, layout, model, out;
-  std::optional<size_t> rank, layers, heads, hidden, vocab, sequence_length;
+  std::optional<size_t> rank, layers, heads, hidden, ffn, vocab, sequence_length;
+  bool untied = false;
 };
 
 void add_model_flags(CLI::App& app, Flags& flags) {
@@ -32,6 +33,8 @@ void add_model_flags(CLI::App& app, Flags& flags) {
   add("--layers", flags.layers, 10'000);
   add("--heads", flags.heads, 10'000);
   add("--hidden", flags.hidden, 1'000'000);
+  add("--ffn", flags.ffn, 10'000'000);
+  app.add_flag("--untied", flags.untied, "The classifier has a weight of its own")->needs(model);
   add("--vocab", flags.vocab, 100'000'000);
   add("--sequence-length", flags.sequence_length, 10'000'000);
 }
@@ -43,7 +46,9 @@ Gpt2Config model_of(const Flags& flags) {
       .num_heads = flags.heads.value_or(preset.num_heads),
       .hidden = flags.hidden.value_or(preset.hidden),
       .vocab_size = flags.vocab.value_or(preset.vocab_size),
-      .sequence_length = flags.sequence_length.value_or(preset.sequence_length)};
+      .sequence_length = flags.sequence_length.value_or(preset.sequence_length),
+      .ffn = flags.ffn.value_or(0),
+      .untied = flags.untied};
   check_config(model);
   return model;
 }

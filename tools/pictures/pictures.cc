@@ -3,6 +3,7 @@
 #include "common/schedule/build.h"
 #include "common/schedule/draw.h"
 #include "common/train/pipeline_report.h"
+#include "common/train/timeline.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
 #include "tools/pictures/block_split.h"
@@ -13,7 +14,6 @@
 #include "tools/pictures/resharding.h"
 #include "tools/pictures/ring_steps.h"
 #include "tools/pictures/ring_strip.h"
-#include "tools/pictures/timeline.h"
 #include "tools/pictures/two_machines.h"
 
 namespace ladder {

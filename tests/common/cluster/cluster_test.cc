@@ -136,7 +136,7 @@ TEST_CASE("names that are none are refused") {
        {"", "ib", "ib-", "ib-400", "ib-0x400g", "ib-8x0g", "ib-8x400gb", "wifi-1g"}) {
     CHECK(refusal_of_name("h100x8x2@" + network) ==
           "cluster \"h100x8x2@" + network + "\": unknown network \"" + network +
-              "\"; expected eth or ib, the adapters of a node and the Gbit/s of each, as in "
+              "\"; expected efa or eth or ib, the adapters of a node and the Gbit/s of each, as in "
               "eth-10g or ib-8x400g");
   }
   CHECK(refusal_of_name("no/such/file").starts_with("no/such/file: "));
@@ -227,7 +227,12 @@ TEST_CASE("a wrong file is refused in one line") {
   CHECK(changed("\"gpu\"", "\"tpu\"") == "\"kind\": expected cpu or gpu");
   CHECK(changed("\"gpu\"", "\"cpu\"") == "\"device_memory_bytes\": is for GPUs only");
   CHECK(changed("true", "1") == "\"node_link_shared\": expected true or false");
-  CHECK(changed("ib-2x100g", "ib").starts_with("unknown network \"ib\"; expected eth or ib"));
+  CHECK(refusal(R"({"like": "h100", "recomputes_attention": "yes"})") ==
+        "\"recomputes_attention\": expected true or false");
+  CHECK(refusal(R"({"like": "h100", "attention_backward_score_bytes": 9})") ==
+        "\"attention_forward_score_bytes\": and attention_backward_score_bytes go together");
+  CHECK(
+      changed("ib-2x100g", "ib").starts_with("unknown network \"ib\"; expected efa or eth or ib"));
   CHECK(refusal(R"({"like": "h1000"})").starts_with("unknown device \"h1000\"; known are a100-40"));
   CHECK(refusal(R"({"like": "h100", "kind": "cpu"})") == "\"kind\": is not that of like");
 }

@@ -55,6 +55,34 @@ TEST_CASE("a kernel takes as long as what it needs most of") {
   CHECK(kernel_seconds(gpu, moving("add", 0)) == 1e-3);
 }
 
+// Attention of 2 sequences of 100 tokens with 3 heads of 40 elements, in fp16.
+KernelCall attention(const char* name, double num_products) {
+  const double seen = 2 * 3 * 100 * 50;  // half of all pairs
+  return {name, DType::fp16, {.product_flops = num_products * 2 * 40 * seen, .other_flops = seen}};
+}
+
+TEST_CASE("attention that is not one kernel computes all pairs and moves their scores") {
+  Cluster gpu = small_gpu();
+  gpu.attention_forward_score_bytes = 8;
+  gpu.attention_backward_score_bytes = 9;
+  const double pairs = 2 * 3 * 100 * 100, flops = 2 * 40 * pairs;  // of a product
+  const double forward = 2 * flops / 8e11 + 8 * pairs / 9e10;
+  const double backward = 4 * flops / 8e11 + 9 * pairs / 9e10;
+  const auto seconds = [&](const char* name, double num_products) {
+    return kernel_seconds(gpu, attention(name, num_products)) - 1e-3;
+  };
+  CHECK(seconds("attention_forward", 2) == Approx(forward));
+  CHECK(seconds("attention_backward", 5) == Approx(backward));
+  gpu.recomputes_attention = true;
+  CHECK(seconds("attention_backward", 5) == Approx(forward + backward));
+  // A product takes as long as its scores take to be written or read, if that is longer.
+  gpu.product_flops.fill(1e14);
+  CHECK(seconds("attention_forward", 2) == Approx((2 * 2 + 8) * pairs / 9e10));
+  gpu.product_flops.fill(1e12);
+  // A ring's attention of one block has no causal half, and is one kernel everywhere.
+  CHECK(seconds("attention_block_forward", 2) == Approx(2 * 40 * pairs / 2 * 2 / 5e11));
+}
+
 TEST_CASE("tiles of a product come in waves") {
   // A tile of 128 x 256 takes 2 * 128 * 256 * 1e5 / 80e9 seconds, and half of its 131072 bytes are
   // written at a tenth of 90e9 bytes a second while nobody multiplies.

@@ -20,7 +20,9 @@ TEST_CASE("a watchdog bites after its time, in a thread of its own") {
 TEST_CASE("a watchdog that is destroyed in time does nothing, and at once") {
   bool has_bitten = false;
   const auto begin = std::chrono::steady_clock::now();
-  { const Watchdog dog(seconds(3600), [&] { has_bitten = true; }); }
+  {
+    const Watchdog dog(seconds(3600), [&] { has_bitten = true; });
+  }
   CHECK_FALSE(has_bitten);
   CHECK(std::chrono::steady_clock::now() - begin < seconds(600));
 }

@@ -21,14 +21,18 @@ double product_flops(size_t rows, size_t in, size_t out) {
 
 TEST_CASE("operations cost what the products of their kernels cost") {
   const size_t b = 2, t = 8, c = 12, nh = 3, v = 30, rows = b * t;
-  const ModelDescription model = describe({2, nh, c, v, t});
+  const size_t ffn = GENERATE(size_t{0}, size_t{20}), f = ffn == 0 ? 4 * c : ffn;
+  Gpt2Config config = {2, nh, c, v, t};
+  config.ffn = ffn;
+  config.untied = ffn > 0;
+  const ModelDescription model = describe(config);
   // As is usual, attention counts also the half of the scores that no query sees and no kernel
   // computes.
   const Cost attention =
       attention_forward_cost(view({b, t, c}), view({b, nh, t}), view({b, t, 3 * c}));
   const double block = product_flops(rows, c, 3 * c) + 2 * attention.product_flops +
-                       product_flops(rows, c, c) + product_flops(rows, c, 4 * c) +
-                       product_flops(rows, 4 * c, c);
+                       product_flops(rows, c, c) + product_flops(rows, c, f) +
+                       product_flops(rows, f, c);
   for (const Operation& operation : model.operations) {
     const double expected = operation.kind == OperationKind::block ? block
                             : operation.kind == OperationKind::classifier
@@ -36,6 +40,10 @@ TEST_CASE("operations cost what the products of their kernels cost") {
                                 : 0;
     CHECK(operation.forward_flops * static_cast<double>(rows) == expected);
   }
+  // 6 for each parameter but vectors, which are no part of a product; the usual formula counts
+  // them, and the table of positions, but no second table of tokens.
+  const size_t counted = 2 * (4 * c * c + 2 * c * f + 9 * c + f) + 2 * c + (v + t) * c;
+  CHECK(model.flops_per_token() == static_cast<double>(6 * counted + 12 * 2 * c * t));
 }
 
 TEST_CASE("a product costs two operations for each pair of factors, and every argument once") {

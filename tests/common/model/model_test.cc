@@ -9,6 +9,15 @@ namespace {
 constexpr Gpt2Config kSmall = {
     .num_layers = 2, .num_heads = 2, .hidden = 8, .vocab_size = 11, .sequence_length = 7};
 
+// The same with an inner layer that is narrower than q, k and v together, or wider than usual, and
+// a classifier of its own.
+Gpt2Config small_with(size_t ffn, bool untied) {
+  Gpt2Config config = kSmall;
+  config.ffn = ffn;
+  config.untied = untied;
+  return config;
+}
+
 // About `count` indices below `size`, spread evenly, the first and the last among them.
 std::vector<size_t> spread(size_t size, size_t count) {
   std::vector<size_t> indices;
@@ -46,7 +55,10 @@ double difference(TestModel& model, const Tokens& tokens, const Tokens& targets,
 
 TEST_CASE("gradients are the derivatives of the mean loss") {
   set_num_threads(1);
-  TestModel model(kSmall, DType::fp64, 3, 7);
+  const Gpt2Config config = GENERATE(Gpt2Config(kSmall), small_with(20, false),
+                                     small_with(40, false), small_with(0, true));
+  CAPTURE(config.ffn, config.untied);
+  TestModel model(config, DType::fp64, 3, 7);
   model.randomize(0.3);
   const Tokens tokens(3, 7, 11, "tokens"), targets(3, 7, 11, "targets");
   model.accumulate(tokens.all(), targets.all(), 1.0 / 21);

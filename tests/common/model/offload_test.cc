@@ -44,5 +44,10 @@ TEST_CASE("two blocks of a group cannot keep the same tensor: the place has room
   CHECK_THROWS_AS(OffloadPlan(RecomputePlan({only_out, {}}, 1), 2, 1), Error);
 }
 
+TEST_CASE("blocks that run whole again would write where another block's input is") {
+  CHECK_THROWS_WITH(OffloadPlan(plan_recompute(parse_recompute("whole"), 3, 1), 3, 1),
+                    "--offload-activations with --recompute whole: take block");
+}
+
 }  // namespace
 }  // namespace ladder::testing

@@ -63,6 +63,14 @@ TEST_CASE("a model is read as it was written") {
   Json longer = Json::parse(published_config(kConfig, {}));
   longer["n_positions"] = 12;
   CHECK(fault(longer) == "");
+
+  Gpt2Config other = kConfig;
+  other.ffn = 61;
+  other.untied = true;
+  const TestFolder folder;
+  const std::string path = folder.write("config.json", published_config(other, {}));
+  CHECK(Json::parse(published_config(other, {})).at("n_inner") == 61);
+  CHECK_NOTHROW(require_same_model(path, read_published_config(path), other));
 }
 
 TEST_CASE("what is not given is the smallest published GPT-2's") {
@@ -87,14 +95,16 @@ TEST_CASE("another model is refused, and both sides are named") {
       {"n_head", 0, "0, expected a whole number from 1"},
       {"n_head", nullptr, "null, expected a whole number from 1"},
       {"vocab_size", 1e18, "1e+18, expected a whole number from 1"},
-      {"n_inner", 61, "61, this program's GPT-2 has 4 n_embd"},
+      {"n_inner", 61, "61, but the model has --ffn 60"},
+      {"n_inner", "61", "\"61\", expected a whole number from 1"},
       {"model_type", "llama", "\"llama\", this program's GPT-2 has \"gpt2\""},
       {"activation_function", "gelu", "\"gelu\", this program's GPT-2 has \"gelu_new\""},
       {"layer_norm_epsilon", 1e-6, "1e-06, this program's GPT-2 has 1e-05"},
       {"scale_attn_weights", false, "false, this program's GPT-2 has true"},
       {"scale_attn_by_inverse_layer_idx", true, "true, this program's GPT-2 has false"},
       {"add_cross_attention", true, "true, this program's GPT-2 has false"},
-      {"tie_word_embeddings", false, "false, this program's GPT-2 has true"},
+      {"tie_word_embeddings", false, "false; add --untied"},
+      {"tie_word_embeddings", "no", "\"no\", expected true or false"},
   }));
   Json other = good;
   other[key] = value;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr Gpt2Config kSmall = {
     .num_layers = 5, .num_heads = 2, .hidden = 8, .vocab_size = 11, .sequence_length = 7};
-constexpr const char* kModes[] = {"none",    "cheap",   "attention", "mlp",    "block",
-                                  "every-1", "every-2", "every-3",   "every-5"};
+constexpr const char* kModes[] = {"none",  "cheap",   "attention", "mlp",     "block",
+                                  "whole", "every-1", "every-2",   "every-3", "every-5"};
 
 // "qkv attention" of a set of steps.
 std::string text_of(const BlockSteps& steps) {
@@ -32,6 +32,7 @@ TEST_CASE("modes drop what their names say") {
   CHECK(dropped("attention") == "qkv attention");
   CHECK(dropped("mlp") == "fc gelu");
   CHECK(dropped("block") == "ln_1 qkv attention middle ln_2 fc gelu");
+  CHECK(dropped("whole") == dropped("block"));
   CHECK(parse_recompute("every-12").group_size == 12);
   CHECK(parse_recompute("every-12").name == "every-12");
   CHECK(plan_recompute(parse_recompute("every-1"), 4, 2) ==
@@ -82,6 +83,10 @@ TEST_CASE("a group's blocks have a set each, and nothing is computed again that 
   CHECK(lines("every-2", 1) ==
         Lines{"0 +out: " + all + " out", "1: " + all, "0 +out: " + all, "1: ", "0: "});
   CHECK(lines("every-5", 1) == Lines{"0 +out: ", "1 +out: ", "2 +out: ", "3 +out: ", "4: "});
+
+  // A whole block runs again whatever is still there.
+  CHECK(lines("whole", 1) == Lines(5, "0: " + all + " out"));
+  CHECK(lines("whole", 2) == lines("whole", 1));
 
   const BlockSteps fc = 1U << BlockStep::fc, ln_2 = 1U << BlockStep::ln_2;
   const RecomputePlan mixed({fc | ln_2, fc, {}, ln_2, {}}, 1);
@@ -140,7 +145,7 @@ struct Planned {
 };
 
 // The gradients of two micro-batches. With two slots both go forward before the first goes back.
-// In between, all tensors that are to be computed again are overwritten with NaN.
+// In between, all dropped tensors that are to be computed again are overwritten with NaN.
 Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slots) {
   Planned planned(model, plan, num_slots);
   const Tokens tokens(4, 7, 11, "tokens"), targets(4, 7, 11, "targets");
@@ -155,13 +160,13 @@ Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slot
     const Activations& slot = planned.slots[i % num_slots];
     for (size_t block = 0; block < num_blocks; ++block) {
       for (size_t k = 0; k < specs.size(); ++k) {
-        if (!plan.recomputed(block)[specs[k].step]) continue;
+        const size_t step = specs[k].step;
+        if (!plan.recomputed(block)[step] || !plan.drops(block, step)) continue;
         // A later block's tensor that is still needed may lie in the same place.
         bool is_needed = false;
         for (size_t later = block + 1; later < num_blocks; ++later) {
-          is_needed = is_needed ||
-                      (plan.set_of(later) == plan.set_of(block) &&
-                       plan.drops(later, specs[k].step) && !plan.recomputed(later)[specs[k].step]);
+          is_needed = is_needed || (plan.set_of(later) == plan.set_of(block) &&
+                                    plan.drops(later, step) && !plan.recomputed(later)[step]);
         }
         if (!is_needed)
           fill(stream(), slot.block(block)[k], std::numeric_limits<double>::quiet_NaN());

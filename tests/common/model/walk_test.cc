@@ -60,11 +60,10 @@ TEST_CASE("in two halves, backward first goes all the way to the input") {
         "h.1 backward_weight g!");
 }
 
-TEST_CASE("a classifier with a weight of its own needs another description and nothing else") {
-  ModelDescription model = describe(kConfig);
-  model.units.push_back({"lm_head", {{.name = "lm_head.weight", .shape = {5, 4}}}});
-  model.operations.back().unit = model.units.size() - 1;
-  const Layout whole(model, 1), last(model, 1, {.first = 3});
+TEST_CASE("a classifier with a weight of its own has its gradient before backward begins") {
+  Gpt2Config untied = kConfig;
+  untied.untied = true;
+  const Layout whole(untied, 1), last(untied, 1, {.first = 3});
   CHECK(text_of(whole, training_walk(whole)) ==
         "wte forward r, wpe forward r, h.0 forward r, h.1 forward r, ln_f forward r, "
         "lm_head classifier rg, "

@@ -74,28 +74,31 @@ TEST_CASE("where one output cannot be written, nothing is left of the others") {
   RunConfig config;
   config.dump = folder / "new/dump";
   config.trace = folder / "trace";
-  const auto fault = [&](const std::vector<NamedFile>& more) {
+  const auto fault = [&] {
     std::string text;
     try {
-      const OutputFiles files(config, more);
+      const OutputFiles files(config);
     } catch (const UserError& error) {
       text = error.what();
     }
     CHECK(folder.list().empty());
     return text;
   };
-  CHECK(fault({{"--draw", folder / "drawing"}, {"--plot", ""}}) == "");
-  CHECK_THAT(fault({{"--draw", folder / "none/drawing"}}), Catch::StartsWith("--draw "));
+  config.draw = folder / "drawing";
+  CHECK(fault() == "");
+  config.draw = folder / "none/drawing";
+  CHECK_THAT(fault(), Catch::StartsWith("--draw "));
+  config.draw = "";
   config.metrics = folder / "none/metrics";
-  CHECK_THAT(fault({}), Catch::StartsWith("--metrics "));
+  CHECK_THAT(fault(), Catch::StartsWith("--metrics "));
   config.metrics = folder / "new/dump/metrics";  // in the folder that --dump makes
-  CHECK(fault({}) == "");
+  CHECK(fault() == "");
   config.tensorboard = folder / "new/board";
-  CHECK(fault({}) == "");
+  CHECK(fault() == "");
   config.trace = folder / "none/trace";
-  CHECK_THAT(fault({}), Catch::StartsWith("--trace "));
+  CHECK_THAT(fault(), Catch::StartsWith("--trace "));
   config.tensorboard = "/proc/self";
-  CHECK_THAT(fault({}), Catch::StartsWith("--tensorboard "));
+  CHECK_THAT(fault(), Catch::StartsWith("--tensorboard "));
 }
 
 TEST_CASE("metrics and board of a resumed run go on where its checkpoint was made") {
@@ -105,7 +108,7 @@ TEST_CASE("metrics and board of a resumed run go on where its checkpoint was mad
   config.tensorboard = folder / "board";
   const Memory memory(DeviceType::cpu, "device", 0);
   const auto write_step = [&](int64_t step, int64_t resumed_step) {
-    OutputFiles files(config, {}, resumed_step);
+    OutputFiles files(config, resumed_step);
     files.metrics->write({step, {}, 1, 1, std::nullopt, std::nullopt}, memory);
     files.board->write({step, {}, 1, 1, std::nullopt, std::nullopt}, memory);
   };
@@ -113,11 +116,11 @@ TEST_CASE("metrics and board of a resumed run go on where its checkpoint was mad
   write_step(2, 1);
   CHECK(lines_of(config.metrics).size() == 2);
   CHECK(folder.list("board").size() == 2);
-  CHECK_THROWS_WITH(OutputFiles(config, {}), Catch::StartsWith("--tensorboard "));
+  CHECK_THROWS_WITH(OutputFiles(config), Catch::StartsWith("--tensorboard "));
   config.tensorboard = "";
   folder.write("metrics", "In the beginning\n");
-  CHECK_THROWS_WITH(OutputFiles(config, {}, 2), Catch::StartsWith("--metrics "));
-  CHECK_NOTHROW(OutputFiles(config, {}));
+  CHECK_THROWS_WITH(OutputFiles(config, 2), Catch::StartsWith("--metrics "));
+  CHECK_NOTHROW(OutputFiles(config));
 }
 
 TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {

@@ -9,6 +9,7 @@
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/10_mixed_precision/trainer.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
@@ -115,6 +116,60 @@ TEST_CASE("with scattered messages: the same, and a part of the bytes between st
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), Contains("--scatter-messages"));
 }
 
+// Runs one of 8 ranks' arrangements with some flags changed.
+Record run_changed(const RunConfig& config, Groups& groups, ThreeDTrainer::Flags flags,
+                   void (*change)(ThreeDTrainer::Flags&)) {
+  change(flags);
+  return record_run<ThreeDTrainer>(config, *groups.group, &groups.node_memory, flags);
+}
+
+TEST_CASE("without overlap: the same bits, memory and bytes") {
+  const RunConfig config = split_config(GENERATE(DType::fp64, DType::bf16), 3);
+  for (const ThreeDTrainer::Flags& flags :
+       {flags_for(2, 2), flags_for(2, 1, 1), flags_for(1, 1), flags_for(2, 2, 1, Order::zb_h1),
+        flags_for(1, 2, 0, Order::interleaved)}) {
+    for (bool split_tokens : {false, true}) {
+      if (split_tokens && flags.tensor_parallel_size == 1) continue;
+      ThreeDTrainer::Flags all = flags;
+      all.sequence_parallel = split_tokens;
+      INFO(flags.tensor_parallel_size << " tensor, " << name_of(flags) << ", ZeRO-"
+                                      << flags.zero.stage);
+      Groups beside(8), after(8);  // two, since they count what is communicated
+      const Record with = run_changed(config, beside, all, [](ThreeDTrainer::Flags&) {});
+      const Record without = run_changed(config, after, all, [](ThreeDTrainer::Flags& f) {
+        f.no_overlap = {"data", "tensor"};
+      });
+      require_as_predicted(without);
+      if (after.group->rank() == 0) require_none(differences(with, without, {}, config.optimizer));
+    }
+  }
+  ThreeDTrainer::Flags both = flags_for(2, 2);
+  both.sequence_parallel = true;
+  both.no_overlap = {"tensor"};
+  both.overlap_chunks = 2;
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), Contains("take one of them"));
+}
+
+TEST_CASE("gradients summed in bf16: the bits of lesson 10, and near fp64 on every grid") {
+  const auto in_bf16 = [](ThreeDTrainer::Flags& flags) { flags.reduce.dtype = DType::bf16; };
+  for (size_t zero_stage : {0, 1}) {
+    const RunConfig config = split_config(DType::bf16, 3);
+    Groups groups(4);
+    const Record theirs =
+        record_run<MixedPrecisionTrainer>(config, *groups.group, &groups.node_memory,
+                                          {.zero = {.stage = zero_stage}, .reduce = {DType::bf16}});
+    const Record own = run_changed(config, groups, flags_for(1, 1, zero_stage), in_bf16);
+    if (groups.group->rank() == 0) require_none(differences(theirs, own, {}, config.optimizer));
+  }
+  const Record exact = record_oracle(split_config(DType::fp64, 24));
+  for (ThreeDTrainer::Flags flags : {flags_for(2, 2), flags_for(2, 2, 1), flags_for(1, 4)}) {
+    in_bf16(flags);
+    require_split_low_precision<ThreeDTrainer>(exact, 8, flags);
+    flags.no_overlap = {"data"};
+    require_split_low_precision<ThreeDTrainer>(exact, 8, flags);
+  }
+}
+
 TEST_CASE("with a context axis: the same, on sequences of odd length") {
   const auto odd_config = [](size_t micro_batch_size) {
     RunConfig config = split_config(DType::fp64, micro_batch_size);
@@ -186,7 +241,7 @@ TEST_CASE("where whole backwards recompute, chunks do too: the same") {
   RunConfig config = split_config(DType::fp64, 3);
   config.model.num_layers = 10;  // two blocks or more in each of four chunks
   const Record oracle = record_oracle(config);
-  for (const char* recompute : {"attention", "block", "every-2"}) {
+  for (const char* recompute : {"attention", "block", "whole", "every-2"}) {
     for (std::optional<Order> order : {std::optional(Order::interleaved), std::optional<Order>()}) {
       ThreeDTrainer::Flags flags = flags_for(2, 2, 1, order);
       flags.sequence_parallel = true;

@@ -18,7 +18,7 @@ void check_on_device(DeviceType device, Communicator& all, MemorySource* registe
     for (size_t zero_stage : {0, 1}) {
       require_cpu_gradients<Mixed>(config, all, registered, {.zero = {.stage = zero_stage}});
     }
-    require_cpu_gradients<Mixed>(config, all, registered, {.reduce_dtype = dtype});
+    require_cpu_gradients<Mixed>(config, all, registered, {.reduce = {dtype}});
   }
 }
 

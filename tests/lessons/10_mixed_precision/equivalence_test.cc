@@ -33,7 +33,7 @@ TEST_CASE("memory and communication are as predicted, and as the README says") {
   for (DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
     for (DType reduce : {DType::fp32, DType::bf16}) {
       for (size_t zero_stage : {0, 1}) {
-        const Mixed::Flags flags = {.zero = {.stage = zero_stage}, .reduce_dtype = reduce};
+        const Mixed::Flags flags = {.zero = {.stage = zero_stage}, .reduce = {reduce}};
         RunConfig config = equivalence_config(dtype, 6);
         Groups groups(4);
         const Record record = record_run<Mixed>(config, *groups.group, &groups.node_memory, flags);

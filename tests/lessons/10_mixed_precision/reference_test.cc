@@ -23,7 +23,7 @@ using Mixed = MixedPrecisionTrainer;
 class Comparison {
  public:
   Comparison(const RunConfig& config, Communicator& group, const Mixed::Flags& flags)
-      : reference_(config, group.size(), flags.reduce_dtype.value_or(DType::fp32)),
+      : reference_(config, group.size(), flags.reduce.dtype.value_or(DType::fp32)),
         flags_(flags),
         session_(config, group, nullptr, flags, &memory_) {
     for (std::string_view kind : kDumpedKinds) state_[kind] = visited(kind);
@@ -176,7 +176,7 @@ TEST_CASE("every step is that of the reference, whatever overflows") {
                                          .window = 2,
                                          .hysteresis = 1},
                                .zero = {.stage = zero_stage},
-                               .reduce_dtype = reduced});
+                               .reduce = {reduced}});
         comparison.check_parameters();
         size_t num_skipped = 0;
         for (int step = 0; step < 12; ++step) num_skipped += comparison.step();
@@ -258,10 +258,9 @@ TEST_CASE("an infinity in the shards of one rank alone, whichever it is, skips t
     for (size_t zero_stage : {0, 1}) {
       INFO("in the shards of rank " << owner << ", ZeRO-" << zero_stage);
       for (size_t r = 0; r < kRanks; ++r) REQUIRE(std::isinf(overflowing[r]) == (r == owner));
-      Comparison comparison(config, *groups.group,
-                            {.scale = {.loss_scale = scale},
-                             .zero = {.stage = zero_stage},
-                             .reduce_dtype = DType::fp16});
+      Comparison comparison(
+          config, *groups.group,
+          {.scale = {.loss_scale = scale}, .zero = {.stage = zero_stage}, .reduce = {DType::fp16}});
       CHECK(comparison.step());
     }
   }

@@ -20,7 +20,7 @@ namespace {
 using namespace testing;
 
 using Modes = std::vector<std::string>;
-const Modes kModes = {"cheap", "attention", "mlp", "block", "every-2", "offloaded block"};
+const Modes kModes = {"cheap", "attention", "mlp", "block", "whole", "every-2", "offloaded block"};
 
 // A mode of --recompute, or "offloaded" and one: then what is kept waits on the host.
 RunConfig with_mode(RunConfig config, const std::string& mode) {
@@ -135,6 +135,7 @@ TEST_CASE("tensor ranks sum again what runs again, and a pipeline holds a bounda
   CHECK(sums("attention") == sums("none"));
   CHECK(sums("mlp") == sums("none"));
   CHECK(sums("block") == sums("none") + 3);        // `middle` of all blocks but the last
+  CHECK(sums("whole") == sums("none") + 4 + 4);    // `middle` and `out` of all blocks
   CHECK(sums("every-4") == sums("none"));          // all is still there
   CHECK(sums("every-2") == sums("none") + 2 + 1);  // `middle` of h.0 and h.1, and h.0's `out`
 

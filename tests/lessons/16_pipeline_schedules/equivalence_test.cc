@@ -152,7 +152,9 @@ TEST_CASE("evaluations are not in the times that are reported") {
   CHECK(trainer.report().empty());  // the first step is not either
   trainer.step();
   const std::string report = trainer.report();
-  CHECK_THAT(report, Contains("bubble of zb-v") && Contains("--times "));
+  if (groups.group->rank() == 0) {
+    CHECK_THAT(report, Contains("bubble of zb-v") && Contains("--times "));
+  }
   trainer.evaluate(1);
   CHECK(trainer.report() == report);
 }

@@ -1,6 +1,7 @@
 // The planner's estimates against whole simulations, and its choice against trying everything.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "common/train/virtual_run.h"
 #include "lessons/19_planning/report.h"
@@ -12,8 +13,8 @@ PlanRequest request_for(const std::string& model, const std::string& cluster, si
   PlanRequest request{.model_flags = {"--model", model},
                       .cluster_name = cluster,
                       .cluster = read_cluster(cluster),
-                      .global_batch_size = batch,
-                      .dtype = "bf16"};
+                      .global_batch_size = batch};
+  request.dtype = default_dtype(request.cluster);
   request.num_ranks = request.cluster.num_devices();
   return request;
 }
@@ -46,8 +47,11 @@ TEST_CASE("A step with many micro-batches takes what two runs with few of them t
 }
 
 TEST_CASE("Bounds are below the simulated time of every candidate") {
-  const auto [model, cluster, batch] = GENERATE(table<std::string, std::string, size_t>(
-      {{"tiny", "h100x4", 16}, {"gpt2", "rtx3090x2", 8}, {"tiny", "a100-80x2x2", 8}}));
+  const auto [model, cluster, batch] =
+      GENERATE(table<std::string, std::string, size_t>({{"tiny", "h100x4", 16},
+                                                        {"gpt2", "rtx3090x2", 8},
+                                                        {"tiny", "a100-80x2x2", 8},
+                                                        {"tiny", "v100x4", 8}}));  // in fp16
   const PlanRequest request = request_for(model, cluster, batch);
   const Gpt2Config config = model_of(request);
   size_t num_checked = 0;
@@ -64,8 +68,11 @@ TEST_CASE("Bounds are below the simulated time of every candidate") {
 }
 
 TEST_CASE("The first plan is the fastest of all layouts that fit") {
-  const auto [model, cluster, batch] = GENERATE(table<std::string, std::string, size_t>(
-      {{"tiny", "h100x4", 8}, {"gpt2", "rtx3090x2@eth-10g", 16}, {"gpt2", "rtx3060x1x2", 4}}));
+  const auto [model, cluster, batch] =
+      GENERATE(table<std::string, std::string, size_t>({{"tiny", "h100x4", 8},
+                                                        {"gpt2", "rtx3090x2@eth-10g", 16},
+                                                        {"gpt2", "rtx3060x1x2", 4},
+                                                        {"gpt2", "v100x2", 8}}));
   const PlanRequest request = request_for(model, cluster, batch);
   const Gpt2Config config = model_of(request);
   double fastest = 1e30;
@@ -105,14 +112,34 @@ TEST_CASE("Candidates keep tensor groups in a node, and divide ranks and sequenc
   CHECK(num_grids > 50);
 }
 
+TEST_CASE("A request can name the lessons and the modes of recomputation that plans may use") {
+  PlanRequest request = request_for("gpt2", "h100x8", 16);
+  request.lessons = {"03_zero1", "09_3d_parallel"};
+  request.recompute_modes = {"none", "mlp"};
+  std::set<std::string> lessons, modes;
+  for (const Candidate& one : all_candidates(request, model_of(request))) {
+    lessons.insert(one.lesson);
+    modes.insert(one.recompute);
+  }
+  CHECK(lessons == std::set<std::string>{"03_zero1", "09_3d_parallel"});
+  CHECK(modes == std::set<std::string>{"none", "mlp"});
+}
+
+TEST_CASE("fp16 is planned with lesson 10, and the other lessons in fp32 beside it") {
+  const PlanRequest request = request_for("gpt2", "v100x2", 8);
+  CHECK(request.dtype == "fp16");
+  CHECK(compute_dtype({.lesson = "10_mixed_precision", .data = 2}, request) == "fp16");
+  CHECK(compute_dtype({.lesson = "05_zero3", .data = 2}, request) == "fp32");
+  const SearchResult result = search_plans(request, model_of(request), 1, 1e6);
+  CHECK(result.plans.front().candidate.lesson == "10_mixed_precision");
+}
+
 TEST_CASE("Memory of the fullest stage decides, and a step without communication is faster") {
   PlanRequest request = request_for("gpt2", "h100x4", 4);
   // With large micro-batches it is the last one, which has the logits, else the first.
   const size_t micro_batch_size = GENERATE(1, 4);
-  const Candidate one{.lesson = "09_3d_parallel",
-                      .data = 1,
-                      .pipeline = 4,
-                      .micro_batch_size = micro_batch_size};
+  const Candidate one{
+      .lesson = "09_3d_parallel", .data = 1, .pipeline = 4, .micro_batch_size = micro_batch_size};
   const MemoryNeed need = memory_need(one, request);
   CHECK(need.device.total() == simulate_step(one, request, request.cluster).device.total());
   request.cluster.device_memory = need.device.total();

@@ -1,4 +1,4 @@
-#include "tools/pictures/timeline.h"
+#include "common/train/timeline.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

@@ -1,4 +1,4 @@
-// A step of a run as the file of --trace has it: what every rank computed and communicated when.
+// A picture of a step: what every rank computed and communicated when.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "tools/pictures/timeline.h"
+#include "common/train/timeline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -113,11 +113,16 @@ struct Kind {
 Kind kind_of(const Span& span) {
   if (span.what == "forward") return {Colour::forward, "forward"};
   if (span.what == "classifier") return {Colour::activations, "classifier"};
-  if (span.what == "backward") return {Colour::backward, "backward"};
+  if (span.what == "recompute") return {Colour::gradients, "recompute"};
+  if (span.what.starts_with("backward")) return {Colour::backward, "backward"};
   if (span.what == "AdamW") return {Colour::optimizer, "update"};
   if (span.lane == 0) return {Colour::workspace, "other work"};
   if (span.what.find("gradient ") != std::string::npos) return {Colour::communication, span.what};
   if (span.what.find("parameter ") != std::string::npos) return {Colour::parameters, span.what};
+  // A simulated run names the groups.
+  if (span.what.starts_with("tensor ")) return {Colour::gradients, "tensor group"};
+  if (span.what.starts_with("pipeline ")) return {Colour::activations, "pipeline"};
+  if (span.what.starts_with("data ")) return {Colour::communication, "data group"};
   return {Colour::workspace, "other communication"};
 }
 

@@ -1,0 +1,81 @@
+#include "lessons/09_3d_parallel/flags.h"
+
+#include <algorithm>
+
+#include "common/train/validators.h"
+
+namespace ladder {
+
+void ThreeDFlags::add_to(CLI::App& app) {
+  const char* const group = "3D parallel";
+  app.add_option("--tensor-parallel-size", tensor_parallel_size,
+                 "Ranks that split every large weight [1]")
+      ->check(whole(1, 1'000'000))
+      ->group(group);
+  app.add_flag("--sequence-parallel", sequence_parallel,
+               "These ranks also split the tokens where they do not split weights")
+      ->group(group);
+  app.add_option("--overlap-chunks", overlap_chunks,
+                 "Chunks in which these ranks gather and scatter tokens, beside the products [1]")
+      ->check(whole(1, 1'000))
+      ->group(group);
+  app.add_flag("--scatter-messages", scatter_messages,
+               "These ranks send a part each of what goes to another stage")
+      ->group(group);
+  app.add_option("--no-overlap", no_overlap,
+                 "Axes that communicate while nothing computes: data, tensor, or both with a comma")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"data", "tensor"}).description(""))
+      ->type_name("AXIS,...")
+      ->group(group);
+  context.add_to(app, group, "1");
+  zero.add_to(app, group);
+  reduce.add_to(app, group);
+  pipeline.add_to(app);
+}
+
+bool ThreeDFlags::overlaps(Axis axis) const {
+  return std::ranges::find(no_overlap, name_of(axis)) == no_overlap.end();
+}
+
+ProcessGrid ThreeDFlags::arrange(size_t num_ranks, size_t rank) const {
+  const size_t tensor = tensor_parallel_size;
+  const size_t slices = std::max<size_t>(context.size, 1);
+  const size_t stages = std::max<size_t>(pipeline.pipeline_parallel_size, 1);
+  const size_t replica = tensor * slices * stages;
+  if (num_ranks % replica != 0) {
+    throw UserError(
+        concat("--tensor-parallel-size ", tensor, " times ",
+               slices > 1 ? concat("--context-parallel-size ", slices, " times ") : std::string(),
+               "--pipeline-parallel-size ", stages, " does not divide ", counted(num_ranks, "rank"),
+               "; ", (num_ranks / replica + 1) * replica, " ranks would do"));
+  }
+  for (const auto& [flag, is_set] : {std::pair("--sequence-parallel", sequence_parallel),
+                                     std::pair("--scatter-messages", scatter_messages)}) {
+    if (!is_set || tensor > 1) continue;
+    throw UserError(
+        concat(flag, ": --tensor-parallel-size 1 has nobody to split with; 2 would do"));
+  }
+  if (overlap_chunks > 1 && !sequence_parallel) {
+    throw UserError(concat("--overlap-chunks ", overlap_chunks,
+                           ": without --sequence-parallel there is nothing to gather"));
+  }
+  if (overlap_chunks > 1 && !overlaps(Axis::tensor)) {
+    throw UserError("--overlap-chunks with --no-overlap tensor: take one of them");
+  }
+  if (scatter_messages && stages == 1) {
+    throw UserError("--scatter-messages: --pipeline-parallel-size 1 has no messages; 2 would do");
+  }
+  if (scatter_messages && sequence_parallel) {
+    throw UserError(
+        "--scatter-messages: with --sequence-parallel each rank already has a part alone");
+  }
+  return {.pipeline_size = stages,
+          .data_size = num_ranks / replica,
+          .context_size = slices,
+          .tensor_size = tensor,
+          .rank = rank,
+          .pipeline_links = num_links(pipeline)};
+}
+
+}  // namespace ladder
