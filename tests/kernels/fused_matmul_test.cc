@@ -74,6 +74,22 @@ TEST_CASE("fused products equal the kernels one after the other") {
   }
 }
 
+// Products on tensor cores read 16 bytes at a time. What they cannot read so is not fused.
+TEST_CASE("matmul_residual takes a residual at any address") {
+  const OnDevice on = on_every_device();
+  const Extents e = kExtents[0];
+  for (DType dtype : floats()) {
+    const Separate separate(dtype, e);
+    const Values values = separate.residual.values();
+    Values moved(1, 0);
+    moved.insert(moved.end(), values.begin(), values.end());
+    const Array room(dtype, {moved.size()}, moved), sum(dtype, {e.m, e.n});
+    matmul_residual(stream(), sum, separate.a, separate.b, separate.bias,
+                    room.view().elements(1, {e.m, e.n}));
+    require_same_bits(sum.values(), separate.out.values());
+  }
+}
+
 TEST_CASE("fused products name a wrong argument") {
   const Extents e = {16, 24, 32};
   const Separate s(DType::fp32, e);

@@ -343,5 +343,22 @@ TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
   }
 }
 
+// A GPU gives each of at most 512 thread blocks a part of the rows: here 65 or more, which a warp
+// sums in several rounds. All sums are whole numbers below 2^24, so they are exact in any order.
+TEST_CASE("bias_backward of more rows than thread blocks sum at once") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : {DType::bf16, DType::fp16}) {
+    const size_t rows = 33'001, n = 8;
+    Values dout(rows * n), expected(n, 1);
+    for (size_t i = 0; i < dout.size(); ++i) {
+      dout[i] = static_cast<double>((3 * i + i / n) % 9) - 2;
+      expected[i % n] += dout[i];
+    }
+    const Array dbias(accumulation_dtype(dtype), {n}, Values(n, 1));
+    bias_backward(stream(), dbias, Array(dtype, {rows, n}, dout));
+    require_same_bits(dbias.values(), expected);
+  }
+}
+
 }  // namespace
 }  // namespace ladder

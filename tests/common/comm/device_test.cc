@@ -246,7 +246,9 @@ TEST_CASE("an error ends background operations beside the device") {
       }
       fail("something else went wrong");
     });
-    CHECK_THAT(error, Contains("something else went wrong"));
+    // A rank that is late hears that another one has given up before it comes to its own error.
+    CHECK_THAT(error,
+               Contains("something else went wrong") || Contains("a peer has ended or given up"));
   });
 }
 
