@@ -67,7 +67,7 @@ TEST_CASE("The reasons say what does not fit, and what would") {
   CHECK_THAT(plan.out, Contains("1e+09 tokens") && Contains("device-years"));
   CHECK_THAT(plan.out, Contains("Out of memory?") && Contains("One device."));
   // Its GPU has no bf16.
-  CHECK(number_in(plan.out, R"(\n  v100 +1  gpt2-\S+ +fp32 .* ([0-9.]+)\n)") < 31.8);
+  CHECK(number_in(plan.out, R"(\n  v100 +1  gpt2-\S+ +fp16 .* ([0-9.]+)\n)") < 31.8);
 }
 
 TEST_CASE("Where nothing fits, the planner says what comes closest") {
