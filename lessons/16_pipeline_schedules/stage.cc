@@ -1,6 +1,4 @@
 // What a stage keeps of the plan, and what it sends.
-#include <algorithm>
-
 #include "lessons/16_pipeline_schedules/plan.h"
 
 namespace ladder {

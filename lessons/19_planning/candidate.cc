@@ -44,8 +44,9 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-bool allows(const std::vector<std::string>& allowed, const std::string& name) {
-  return allowed.empty() || std::ranges::find(allowed, name) != allowed.end();
+template <class T>
+bool allows(const std::vector<T>& allowed, const T& value) {
+  return allowed.empty() || std::ranges::find(allowed, value) != allowed.end();
 }
 
 // Adds the candidate with all micro-batch sizes and modes of recomputation. Sizes are powers of
@@ -53,6 +54,7 @@ bool allows(const std::vector<std::string>& allowed, const std::string& name) {
 void add_variants(Candidate one, const PlanRequest& request, std::vector<Candidate>& all) {
   const size_t global = request.global_batch_size;
   if (global % one.data != 0 || !allows(request.lessons, one.lesson)) return;
+  if (!allows(request.zero_stages, one.zero_stage)) return;
   const size_t own = global / one.data;
   for (size_t size = 1; size <= own; size *= 2) {
     if (own % size != 0) break;
@@ -91,7 +93,8 @@ void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) 
   add_variants(one, request, all);
 }
 
-// Adds lesson 09 with one pair of pipeline and tensor sizes.
+// Adds lesson 09 with one pair of pipeline and tensor sizes. Without either, its ranks differ in
+// their data alone, as in the lessons before.
 void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
               std::vector<Candidate>& all) {
   Candidate one;
@@ -159,6 +162,7 @@ std::vector<std::string> lesson_flags(const Candidate& candidate, const PlanRequ
   add("--tensor-parallel-size", candidate.tensor);
   if (candidate.sequence_parallel) flags.push_back("--sequence-parallel");
   if (candidate.zero_stage > 0) add("--zero-stage", candidate.zero_stage);
+  for (const std::string& axis : request.no_overlap) add("--no-overlap", axis);
   return flags;
 }
 
@@ -176,13 +180,14 @@ std::string real_command(const Candidate& candidate, const PlanRequest& request)
 
 std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Config& model) {
   std::vector<Candidate> all;
-  add_data_parallel(request, all);
+  const bool overlaps = request.no_overlap.empty();
+  if (overlaps) add_data_parallel(request, all);
   const size_t most_tensor = std::min(request.num_ranks, request.cluster.devices_per_node);
   for (size_t tensor = 1; tensor <= most_tensor; ++tensor) {
     if (request.num_ranks % tensor != 0 || model.num_heads % tensor != 0) continue;
     const size_t groups = request.num_ranks / tensor;
     for (size_t pipeline = 1; pipeline <= std::min(groups, model.num_layers); ++pipeline) {
-      if (groups % pipeline != 0 || tensor * pipeline == 1) continue;
+      if (groups % pipeline != 0 || (overlaps && tensor * pipeline == 1)) continue;
       add_grid(pipeline, tensor, request, all);
     }
   }

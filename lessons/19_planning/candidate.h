@@ -20,6 +20,10 @@ struct PlanRequest {
   std::string dtype = "fp32";
   // What plans may use; empty: all that there is.
   std::vector<std::string> lessons = {}, recompute_modes = {};
+  std::vector<int> zero_stages = {};
+  // Axes that communicate while nothing computes. If there are any, all plans are of lesson 09,
+  // the only one that can do so for each of them.
+  std::vector<std::string> no_overlap = {};
 };
 
 // One lesson with one layout. data x pipeline x tensor is the number of ranks.

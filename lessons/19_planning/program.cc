@@ -58,6 +58,14 @@ void PlanFlags::add_to(CLI::App& app) {
                  "Plan with these modes of recomputation alone [none,cheap,attention,mlp,block]")
       ->delimiter(',')
       ->check(CLI::IsMember(kRecomputeModes).description(""));
+  app.add_option("--zero-stages", zero_stages, "Plan with these stages of ZeRO alone [0,1,2,3]")
+      ->delimiter(',')
+      ->check(whole(0, 3));
+  app.add_option("--no-overlap", no_overlap,
+                 "Plan with lesson 09, with axes that communicate while nothing computes: data, "
+                 "tensor, or both with a comma")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"data", "tensor"}).description(""));
   app.add_option("--tokens", limits.tokens, "Also print how long training on so many tokens takes")
       ->check(real(0, 1e18, true));
   app.add_option("--days", limits.days,
@@ -84,6 +92,8 @@ PlanRequest request_of(const PlanFlags& flags) {
   std::ranges::copy(flags.sizes, std::back_inserter(request.model_flags));
   request.lessons = flags.lessons;
   request.recompute_modes = flags.recompute_modes;
+  request.zero_stages = flags.zero_stages;
+  request.no_overlap = flags.no_overlap;
   request.cluster_name = flags.cluster;
   request.cluster = read_cluster(flags.cluster);
   request.num_ranks = flags.num_ranks > 0 ? flags.num_ranks : request.cluster.num_devices();
@@ -103,6 +113,12 @@ void check_together(const PlanFlags& flags) {
   if (is_measured == !flags.cluster.empty()) {
     throw UserError(is_measured ? "--measured and --cluster: take one of them"
                                 : "--cluster is required, such as --cluster h100x8; see --help");
+  }
+  if (!flags.no_overlap.empty() && !flags.lessons.empty() &&
+      std::ranges::find(flags.lessons, "09_3d_parallel") == flags.lessons.end()) {
+    throw UserError(
+        "--no-overlap: of the lessons that are planned only 09 has it, and --lessons "
+        "leaves it out");
   }
   if (flags.limits.tokens > 0) return;
   if (is_measured || has_limits(flags)) {

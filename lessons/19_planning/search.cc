@@ -200,7 +200,7 @@ std::string family_of(const Candidate& candidate) {
   std::string axes = candidate.data > 1 ? "data" : "";
   if (candidate.pipeline > 1) axes += concat(axes.empty() ? "" : " x ", "pipeline");
   if (candidate.tensor > 1) axes += concat(axes.empty() ? "" : " x ", "tensor");
-  return concat(candidate.lesson, ", ", axes);
+  return axes.empty() ? candidate.lesson : concat(candidate.lesson, ", ", axes);
 }
 
 SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,

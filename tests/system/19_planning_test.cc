@@ -67,7 +67,7 @@ TEST_CASE("The reasons say what does not fit, and what would") {
   CHECK_THAT(plan.out, Contains("1e+09 tokens") && Contains("device-years"));
   CHECK_THAT(plan.out, Contains("Out of memory?") && Contains("One device."));
   // Its GPU has no bf16.
-  CHECK(number_in(plan.out, R"(\n  v100 +1  gpt2-\S+ +fp32 .* ([0-9.]+)\n)") < 31.8);
+  CHECK(number_in(plan.out, R"(\n  v100 +1  gpt2-\S+ +fp16 .* ([0-9.]+)\n)") < 31.8);
 }
 
 TEST_CASE("Where nothing fits, the planner says what comes closest") {
@@ -132,6 +132,9 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "v100x8", "--dtype", "bf16"}, "bf16");
   check_line({"--cluster", "h100x8", "--lessons", "02,07"}, "07: expected 01, 02");
   check_line({"--cluster", "h100x8", "--recompute", "none,whole"}, "whole");
+  check_line({"--cluster", "h100x8", "--zero-stages", "0,4"}, "4");
+  check_line({"--cluster", "h100x8", "--no-overlap", "pipeline"}, "pipeline");
+  check_line({"--cluster", "h100x8", "--no-overlap", "data", "--lessons", "03"}, "--no-overlap");
   check_line({"--cluster", "h100x8", "--tokens", "0"}, "--tokens");
   check_line({"--cluster", "h100x8", "--top", "0"}, "--top");
   check_line({"--cluster", "h100x8", "--days", "3"}, "--tokens");

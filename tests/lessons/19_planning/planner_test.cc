@@ -125,6 +125,28 @@ TEST_CASE("A request can name the lessons and the modes of recomputation that pl
   CHECK(modes == std::set<std::string>{"none", "mlp"});
 }
 
+TEST_CASE("A request can name the stages of ZeRO, and axes that do not overlap") {
+  PlanRequest request = request_for("gpt2", "rtx3090x4", 4);
+  request.zero_stages = {1};
+  request.recompute_modes = {"none"};
+  request.no_overlap = {"data"};
+  const Gpt2Config config = model_of(request);
+  bool has_data_alone = false;
+  for (const Candidate& one : all_candidates(request, config)) {
+    CHECK((one.lesson == "09_3d_parallel" && one.zero_stage == 1));
+    has_data_alone |= one.data == 4;
+  }
+  CHECK(has_data_alone);
+  // With one micro-batch, the sums over PCIe take about as long as backward.
+  const Candidate one{.lesson = "09_3d_parallel", .data = 4, .zero_stage = 1};
+  const double apart = whole_seconds(one, request);
+  CHECK(simulate_step(one, request, request.cluster).seconds == apart);
+  const Plan best = search_plans(request, config, 1, 1e6).plans.front();
+  CHECK(best.seconds == whole_seconds(best.candidate, request));
+  request.no_overlap = {};
+  CHECK(whole_seconds(one, request) < 0.9 * apart);
+}
+
 TEST_CASE("fp16 is planned with lesson 10, and the other lessons in fp32 beside it") {
   const PlanRequest request = request_for("gpt2", "v100x2", 8);
   CHECK(request.dtype == "fp16");
