@@ -119,10 +119,12 @@ Kind kind_of(const Span& span) {
   if (span.lane == 0) return {Colour::workspace, "other work"};
   if (span.what.find("gradient ") != std::string::npos) return {Colour::communication, span.what};
   if (span.what.find("parameter ") != std::string::npos) return {Colour::parameters, span.what};
-  // A simulated run names the groups.
+  // A simulated run names the groups, but for that of all ranks.
   if (span.what.starts_with("tensor ")) return {Colour::gradients, "tensor group"};
   if (span.what.starts_with("pipeline ")) return {Colour::activations, "pipeline"};
   if (span.what.starts_with("data ")) return {Colour::communication, "data group"};
+  const bool has_group = span.what.find(' ') != std::string::npos;
+  if (!has_group && span.what != "copy") return {Colour::communication, "all ranks"};
   return {Colour::workspace, "other communication"};
 }
 

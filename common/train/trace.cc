@@ -107,7 +107,9 @@ std::string Trace::json(size_t rank) const {
     const std::lock_guard lock(mutex_);
     spans = spans_;
   }
-  // What encloses another span comes before it, where both begin at the same time.
+  // What encloses another span comes before it, where both begin at the same time. If they also end
+  // at the same time, the one that was added last encloses the other.
+  std::ranges::reverse(spans);
   std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {
     return a.from != b.from ? a.from < b.from : a.to > b.to;
   });

@@ -23,7 +23,9 @@ struct TileOrder {
 
   // `bytes_of_head` is what thread blocks of a head read again and again.
   static TileOrder of(size_t heads, size_t tiles, size_t bytes_of_head) {
-    const size_t group = std::clamp<size_t>(kGroupBytes / bytes_of_head, 1, heads);
+    // A call without heads or tokens has no thread blocks.
+    const size_t group = std::clamp<size_t>(kGroupBytes / std::max<size_t>(bytes_of_head, 1), 1,
+                                            std::max<size_t>(heads, 1));
     return {static_cast<unsigned>(heads), static_cast<unsigned>(tiles),
             static_cast<unsigned>(group)};
   }

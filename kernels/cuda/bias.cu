@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 template <class T>
 void bias_backward_in_parts(Stream& stream, float* dbias, const T* dout, size_t rows,
                             size_t columns) {
+  if (rows == 0) return;
   constexpr size_t kBlocks = 512;  // four for each multiprocessor of an H100
   constexpr size_t kLeastRows = kWarps * kAhead;
   const size_t slices = (columns + kWarpSize * kPack<T> - 1) / (kWarpSize * kPack<T>);

@@ -319,7 +319,7 @@ TEST_CASE("add_bias adds the bias to each row") {
 TEST_CASE("bias_backward adds the sum over rows, whatever the threads") {
   const OnDevice on = on_every_device();
   for (DType dtype : floats()) {
-    for (size_t rows : {1, 17, 63, 65, 300}) {
+    for (size_t rows : {0, 1, 17, 63, 65, 300}) {
       for (size_t n : {1, 17, 63, 64, 65, 264, 300, 700}) {  // 64 and 264 consist of packs
         const DType sums = accumulation_dtype(dtype);
         const Values dout = random_values(dtype, rows * n, "dout");

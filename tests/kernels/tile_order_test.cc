@@ -42,9 +42,11 @@ TEST_CASE("thread blocks take every tile once, a group of heads after the other"
   require_order(7, 4, 3);  // the last group has one head
 }
 
-TEST_CASE("a head that is larger than a group, and heads that are fewer") {
+TEST_CASE("a head that is larger than a group, and heads that are fewer or none") {
   CHECK(TileOrder::of(5, 2, 2 * TileOrder::kGroupBytes).heads_of_group == 1);
   CHECK(TileOrder::of(5, 2, 64).heads_of_group == 5);
+  CHECK(TileOrder::of(0, 2, 64).grid().x == 0);
+  CHECK(TileOrder::of(5, 0, 0).grid().x == 0);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ const Flags kNano = {"--model", "nano", "--layers", "4", "--threads", "1"};
 TEST_CASE("11: modes and budgets that cannot be") {
   const Flags lesson = Flags{lesson_path("11_activation_checkpointing")} + kNano;
   check_refused(1, lesson + Flags{"--recompute", "all"},
-                {"--recompute all", "none, cheap, attention, mlp, block, or every-K"});
+                {"--recompute all", "none, cheap, attention, mlp, block, whole, or every-K"});
   check_refused(1, lesson + Flags{"--recompute=every-0"},
                 {"--recompute every-0", "such as every-2"});
   check_refused(1, lesson + Flags{"--recompute=every-5"},

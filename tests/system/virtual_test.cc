@@ -79,7 +79,11 @@ TEST_CASE("--draw shows the simulated step: all of few ranks, or one in each sta
     return read_text(path);
   };
   const std::string two = drawing("02_ddp", {"--cluster", "h100x2"});
-  CHECK_THAT(two, Contains("Step 1 on 2 ranks") && Contains(">data group<"));
+  CHECK_THAT(two, Contains("Step 1 on 2 ranks") && Contains(">all ranks<"));
+  // A trace has kernels, too. The update is one of them and a unit of its own.
+  const std::string trace = folder.path() / "t.json";
+  CHECK_THAT(drawing("02_ddp", {"--cluster", "h100x2", "--trace", trace}),
+             Contains("Step 1 on 2 ranks") && Contains(">update<"));
   const std::string many =
       drawing("09_3d_parallel", {"--cluster", "h100x8x4", "--tensor-parallel-size", "4",
                                  "--pipeline-parallel-size", "2", "--global-batch-size", "16"});
