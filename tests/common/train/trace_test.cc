@@ -190,13 +190,35 @@ TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell
   CHECK(std::ranges::all_of(theirs, [&](const Json& span) { return span.at("name") == name; }));
 }
 
+TEST_CASE("what encloses a span comes before it, also a unit that consists of one kernel") {
+  const auto ranks = testing::make_communicator(world(), nullptr);
+  Trace trace;
+  const auto now = Clock::now();
+  const auto at = [&](int microseconds) { return now + std::chrono::microseconds(microseconds); };
+  trace.add(Trace::Lane::compute, "kernel", at(0), at(2));
+  trace.add(Trace::Lane::compute, "kernel", at(2), at(3));
+  trace.add(Trace::Lane::compute, "two kernels", at(0), at(3));
+  trace.add(Trace::Lane::compute, "kernel", at(3), at(5));
+  trace.add(Trace::Lane::compute, "one kernel", at(3), at(5));
+  const TraceFile file;
+  std::optional<PartialFile> out;
+  if (ranks->rank() == 0) out.emplace(file.path());
+  write_trace(trace, out ? &*out : nullptr, *ranks);
+  if (ranks->rank() != 0) return;
+  std::vector<std::string> names;
+  for (const Json& span : spans(file.parse(), 0, 0)) names.push_back(span.at("name"));
+  CHECK(names ==
+        std::vector<std::string>{"two kernels", "kernel", "kernel", "one kernel", "kernel"});
+}
+
 TEST_CASE("a trace has the first spans, and says how many are left out") {
   const auto ranks = testing::make_communicator(world(), nullptr);
   const size_t own = ranks->rank() == 0 ? 3 : 5;
   Trace trace(3);
   const auto now = Clock::now();
   for (size_t i = 0; i < own; ++i) {
-    trace.add(Trace::Lane::compute, concat("span ", i), now, now);
+    const auto at = now + std::chrono::microseconds(i);
+    trace.add(Trace::Lane::compute, concat("span ", i), at, at);
   }
   CHECK(trace.num_left_out() == own - 3);
   const TraceFile file;
