@@ -69,6 +69,9 @@ void add_variants(Candidate one, const PlanRequest& request, std::vector<Candida
 
 // Adds the lessons whose ranks differ in their data alone.
 void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) {
+  if (!allows(request.pipeline_sizes, size_t{1}) || !allows(request.tensor_sizes, size_t{1})) {
+    return;
+  }
   Candidate one;
   one.data = request.num_ranks;
   if (one.data > 1) {
@@ -97,6 +100,7 @@ void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) 
 // their data alone, as in the lessons before.
 void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
               std::vector<Candidate>& all) {
+  if (!allows(request.pipeline_sizes, pipeline) || !allows(request.tensor_sizes, tensor)) return;
   Candidate one;
   one.lesson = "09_3d_parallel";
   one.pipeline = pipeline;

@@ -21,6 +21,7 @@ struct PlanRequest {
   // What plans may use; empty: all that there is.
   std::vector<std::string> lessons = {}, recompute_modes = {};
   std::vector<int> zero_stages = {};
+  std::vector<size_t> pipeline_sizes = {}, tensor_sizes = {};
   // Axes that communicate while nothing computes. If there are any, all plans are of lesson 09,
   // the only one that can do so for each of them.
   std::vector<std::string> no_overlap = {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/grid/process_grid.h"
 #include "common/io/standard_streams.h"
 #include "common/train/validators.h"
 #include "lessons/19_planning/budget.h"
@@ -61,6 +62,14 @@ void PlanFlags::add_to(CLI::App& app) {
   app.add_option("--zero-stages", zero_stages, "Plan with these stages of ZeRO alone [0,1,2,3]")
       ->delimiter(',')
       ->check(whole(0, 3));
+  app.add_option("--pipeline-parallel-sizes", pipeline_sizes,
+                 "Plan with so many stages of a pipeline alone, such as 1,2,4 [all that divide]")
+      ->delimiter(',')
+      ->check(whole(1, kMostRanks));
+  app.add_option("--tensor-parallel-sizes", tensor_sizes,
+                 "Plan with tensor groups of these sizes alone [all that divide, within a node]")
+      ->delimiter(',')
+      ->check(whole(1, kMostRanks));
   app.add_option("--no-overlap", no_overlap,
                  "Plan with lesson 09, with axes that communicate while nothing computes: data, "
                  "tensor, or both with a comma")
@@ -93,6 +102,8 @@ PlanRequest request_of(const PlanFlags& flags) {
   request.lessons = flags.lessons;
   request.recompute_modes = flags.recompute_modes;
   request.zero_stages = flags.zero_stages;
+  request.pipeline_sizes = flags.pipeline_sizes;
+  request.tensor_sizes = flags.tensor_sizes;
   request.no_overlap = flags.no_overlap;
   request.cluster_name = flags.cluster;
   request.cluster = read_cluster(flags.cluster);

@@ -18,6 +18,7 @@ struct PlanFlags {
   std::vector<std::string> sizes;                     // --layers and the like, with their values
   std::vector<std::string> lessons, recompute_modes;  // that plans may use; empty: all
   std::vector<int> zero_stages;                       // the same
+  std::vector<size_t> pipeline_sizes, tensor_sizes;   // the same
   std::vector<std::string> no_overlap;  // axes that communicate while nothing computes
   size_t num_ranks = 0, global_batch_size = 0, top = 5;
   double seconds = 60;

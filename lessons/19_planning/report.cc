@@ -152,7 +152,8 @@ std::string nothing_fits_text(const SearchResult& result, const PlanRequest& req
   }
   if (closest == nullptr) {
     return "no lesson can divide this model and batch among so many ranks; take fewer with "
-           "--ranks, or a larger --global-batch-size, or allow more --lessons or --zero-stages";
+           "--ranks, or a larger --global-batch-size, or allow more --lessons, --zero-stages, "
+           "--pipeline-parallel-sizes or --tensor-parallel-sizes";
   }
   return concat("nothing fits. The smallest is ", full_text(closest->frugal), ", which ",
                 need_text(closest->need, request.cluster),

@@ -76,6 +76,10 @@ TEST_CASE("Where nothing fits, the planner says what comes closest") {
   CHECK(plan.status == 1);
   CHECK_THAT(plan.err, Contains("nothing fits. The smallest is") && Contains("more ranks"));
   CHECK(std::count(plan.err.begin(), plan.err.end(), '\n') == 1);
+  const ProcessResult none =
+      run_plan({"--model", "gpt2", "--cluster", "h100x8", "--pipeline-parallel-sizes", "3"});
+  CHECK(none.status == 1);
+  CHECK_THAT(none.err, Contains("no lesson can divide") && Contains("--pipeline-parallel-sizes"));
 }
 
 TEST_CASE("With limits the cheapest number of devices is chosen, and its plan printed") {
@@ -133,6 +137,8 @@ TEST_CASE("Bad input is refused in one line") {
   check_line({"--cluster", "h100x8", "--lessons", "02,07"}, "07: expected 01, 02");
   check_line({"--cluster", "h100x8", "--recompute", "none,whole"}, "whole");
   check_line({"--cluster", "h100x8", "--zero-stages", "0,4"}, "4");
+  check_line({"--cluster", "h100x8", "--pipeline-parallel-sizes", "2,0"}, "0");
+  check_line({"--cluster", "h100x8", "--tensor-parallel-sizes", "two"}, "two");
   check_line({"--cluster", "h100x8", "--no-overlap", "pipeline"}, "pipeline");
   check_line({"--cluster", "h100x8", "--no-overlap", "data", "--lessons", "03"}, "--no-overlap");
   check_line({"--cluster", "h100x8", "--tokens", "0"}, "--tokens");

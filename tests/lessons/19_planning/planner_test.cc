@@ -125,6 +125,25 @@ TEST_CASE("A request can name the lessons and the modes of recomputation that pl
   CHECK(modes == std::set<std::string>{"none", "mlp"});
 }
 
+TEST_CASE("A request can name the numbers of pipeline stages and the sizes of tensor groups") {
+  using Sizes = std::set<std::pair<size_t, size_t>>;
+  PlanRequest request = request_for("gpt2", "h100x8", 16);
+  const auto sizes = [&] {
+    Sizes found;
+    for (const Candidate& one : all_candidates(request, model_of(request))) {
+      found.insert({one.pipeline, one.tensor});
+    }
+    return found;
+  };
+  request.pipeline_sizes = {2, 4, 5};  // 5 does not divide 8
+  request.tensor_sizes = {1, 2};
+  CHECK(sizes() == Sizes{{2, 1}, {2, 2}, {4, 1}, {4, 2}});
+  request.pipeline_sizes = {1};
+  CHECK(sizes() == Sizes{{1, 1}, {1, 2}});
+  request.tensor_sizes = {3};
+  CHECK(sizes().empty());
+}
+
 TEST_CASE("A request can name the stages of ZeRO, and axes that do not overlap") {
   PlanRequest request = request_for("gpt2", "rtx3090x4", 4);
   request.zero_stages = {1};
