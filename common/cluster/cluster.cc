@@ -65,6 +65,7 @@ void join_network(Cluster& cluster, const std::string& name, const std::string& 
     cluster.network = {.bandwidth = static_cast<double>(*rate) * 1e9 / 8,
                        .efficiency = parse_number(values, "efficiency", context),
                        .latency = parse_number(values, "latency", context)};
+    cluster.network_points = network_points_in(values, "efficiencies", context);
     cluster.network_has_fast_ways =
         !values.contains("fast_ways") || values["fast_ways"]["value"].get<bool>();
     return;

@@ -49,6 +49,12 @@ struct CollectivePoint {
   double seconds = 0;
 };
 
+// The part of the network's bandwidth that collectives between so many nodes reach.
+struct NetworkPoint {
+  size_t num_nodes = 0;
+  double efficiency = 0;
+};
+
 // `num_nodes` equal nodes with `devices_per_node` devices each. A rank has one device. Ranks fill
 // the nodes in order. Seconds, bytes, and operations or bytes a second.
 struct Cluster {
@@ -80,6 +86,8 @@ struct Cluster {
   // From node to node: each of a node's `nics_per_node` adapters is such a link.
   Link network = {};
   size_t nics_per_node = 1;
+  // Measured, by the number of nodes of a group. Empty: network.efficiency for all of them.
+  std::vector<NetworkPoint> network_points = {};
   // Whether collectives between nodes may go through a tree, and small messages in a way of less
   // latency and bandwidth.
   bool network_has_fast_ways = true;

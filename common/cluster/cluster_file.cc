@@ -74,7 +74,10 @@ constexpr Field kFields[] = {
     {"node_link_latency", NumberRange::seconds, Needed::always,
      [](Cluster& c, double v) { c.node_link.latency = v; }},
     {"network_efficiency", NumberRange::part, Needed::optional,
-     [](Cluster& c, double v) { c.network.efficiency = v; }},
+     [](Cluster& c, double v) {
+       c.network.efficiency = v;
+       c.network_points.clear();
+     }},
     {"network_latency", NumberRange::seconds, Needed::optional,
      [](Cluster& c, double v) { c.network.latency = v; }},
     {"call_seconds", NumberRange::seconds, Needed::always,
@@ -103,9 +106,13 @@ constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
     {"node_link_shared", &Cluster::node_link_shared},
     {"recomputes_attention", &Cluster::recomputes_attention}};
 
+// The efficiencies of the network by the number of nodes.
+constexpr const char* kNetworkPoints = "network_efficiencies";
+
 // The keys with other values than these.
 constexpr const char* kOtherKeys[] = {"like",    "device",  "kind",
-                                      "network", "kernels", "collectives"};
+                                      "network", "kernels", "collectives",
+                                      kNetworkPoints};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -218,6 +225,9 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
       refuse(context, key, "is for GPUs only");
     const bool must = needed == Needed::always || (needed == Needed::gpu && !cluster.is_cpu);
     if (present || (must && !inherits)) set(cluster, number_in(json, key, range, context));
+  }
+  if (json.contains(kNetworkPoints)) {
+    cluster.network_points = network_points_in(json, kNetworkPoints, context);
   }
   if ((cluster.attention_forward_score_bytes > 0) != (cluster.attention_backward_score_bytes > 0)) {
     refuse(context, "attention_forward_score_bytes",

@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "common/cluster/cluster.h"
 
@@ -21,6 +22,11 @@ struct ClusterFileContext {
 // one line, which begins with the place, if a key is unknown or missing, or a value is not what it
 // has to be.
 Cluster parse_cluster(const nlohmann::json& json, const ClusterFileContext& context);
+
+// Returns the points of json[key], an array of {"nodes": count, "efficiency": part}, sorted; none if
+// the key is missing. The array may come with its source. Throws a UserError if it is something else.
+std::vector<NetworkPoint> network_points_in(const nlohmann::json& json, const char* key,
+                                            const ClusterFileContext& context);
 
 // Returns the number of json[key], which is a number or {"value": number, "source": text}. Throws a
 // UserError if it is missing or something else.

@@ -87,4 +87,27 @@ double parse_number(const Json& json, const std::string& key, const ClusterFileC
   return value.at("value").get<double>();
 }
 
+std::vector<NetworkPoint> network_points_in(const Json& json, const char* key,
+                                            const ClusterFileContext& context) {
+  if (!json.contains(key)) return {};
+  const Json& value = json.at(key);
+  const bool has_source = value.is_object() && value.contains("value") && value.contains("source");
+  if (context.sources_required && !has_source) refuse(context, key, "its source is missing");
+  ClusterFileContext measured = context;
+  measured.sources_required = false;  // one for all of them
+  std::vector<NetworkPoint> points;
+  for (const Json& object :
+       has_source ? objects_of(value, "value", context) : objects_of(json, key, context)) {
+    check_keys(object, {"nodes", "efficiency"}, measured);
+    points.push_back(
+        {.num_nodes = whole(number_in(object, "nodes", NumberRange::count, measured)),
+         .efficiency = number_in(object, "efficiency", NumberRange::part, measured)});
+  }
+  std::ranges::sort(points, {}, &NetworkPoint::num_nodes);
+  if (std::ranges::adjacent_find(points, {}, &NetworkPoint::num_nodes) != points.end()) {
+    refuse(context, key, "two of them have the same nodes");
+  }
+  return points;
+}
+
 }  // namespace ladder

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <vector>
 
@@ -37,11 +38,28 @@ double node_rate(const Cluster& cluster, const GroupPlace& place) {
   return rate / number_of(place.ranks_per_node * place.groups_per_node);
 }
 
+// Returns the part of the network's bandwidth that a group on so many nodes reaches. Between two
+// points it is linear in the logarithm of the number, and beyond the last one as there.
+double network_part(const Cluster& cluster, size_t num_nodes) {
+  const auto& points = cluster.network_points;
+  const auto high = std::ranges::lower_bound(points, num_nodes, {}, &NetworkPoint::num_nodes);
+  if (points.empty()) return cluster.network.efficiency;
+  if (high == points.end()) return points.back().efficiency;
+  if (high == points.begin()) return high->efficiency;
+  const NetworkPoint& low = *std::prev(high);
+  const auto ratio = [&](size_t number) {
+    return std::log(number_of(number) / number_of(low.num_nodes));
+  };
+  const double way = ratio(num_nodes) / ratio(high->num_nodes);
+  return low.efficiency + way * (high->efficiency - low.efficiency);
+}
+
 // Returns the rate at which a group sends from one of its nodes to others. A rank uses one adapter.
 double network_rate(const Cluster& cluster, const GroupPlace& place) {
   const double nics = number_of(cluster.nics_per_node);
   const double used = std::min(number_of(place.ranks_per_node), nics);
-  return cluster.network.rate() * std::min(used, nics / number_of(place.groups_per_node));
+  const double rate = cluster.network.bandwidth * network_part(cluster, place.num_nodes);
+  return rate * std::min(used, nics / number_of(place.groups_per_node));
 }
 
 // Returns the rate of a ring or a tree, in which each byte leaves a node once.

@@ -237,6 +237,39 @@ TEST_CASE("a wrong file is refused in one line") {
   CHECK(refusal(R"({"like": "h100", "kind": "cpu"})") == "\"kind\": is not that of like");
 }
 
+TEST_CASE("a network's efficiencies by the number of nodes") {
+  const auto points = [](const std::string& more) {
+    return parse_cluster(nlohmann::json::parse(R"({"like": "h100")" + more + "}"),
+                         {.place = "c",
+                          .like = [](const std::string&) {
+                            Cluster cluster;
+                            cluster.network_points = {{2, 0.9}, {4, 0.5}};
+                            return cluster;
+                          }})
+        .network_points;
+  };
+  CHECK(points("").size() == 2);
+  CHECK(points(R"(, "network_efficiency": 0.7)").empty());
+  const std::string array = R"([{"nodes": 8, "efficiency": 0.3}, {"nodes": 2, "efficiency": 1}])";
+  for (const std::string& value : {array, R"({"value": )" + array + R"(, "source": "measured"})"}) {
+    const auto read =
+        points(R"(, "network_efficiency": 0.7, "network_efficiencies": )" + value);
+    REQUIRE(read.size() == 2);
+    CHECK((read[0].num_nodes == 2 && read[1].num_nodes == 8));
+    CHECK((read[0].efficiency == 1 && read[1].efficiency == 0.3));
+  }
+  const auto refused = [](const std::string& value) {
+    return refusal(R"({"like": "h100", "network_efficiencies": )" + value + "}");
+  };
+  CHECK(refused("0.5") == "\"network_efficiencies\": expected an array of objects");
+  CHECK(refused(R"([{"nodes": 2}])") == "\"efficiency\": is missing");
+  CHECK(refused(R"([{"nodes": 2, "efficiency": 1, "part": 1}])") == "\"part\": is no known key");
+  CHECK(refused(R"([{"nodes": 2, "efficiency": 1.2}])") ==
+        "\"efficiency\": expected a number above 0, at most 1, got 1.2");
+  CHECK(refused(R"([{"nodes": 2, "efficiency": 1}, {"nodes": 2, "efficiency": 0.5}])") ==
+        "\"network_efficiencies\": two of them have the same nodes");
+}
+
 TEST_CASE("where sources are required, a number alone is refused") {
   const auto join = [](Cluster&, const std::string&) {};
   const nlohmann::json json = nlohmann::json::parse(kGpuFile);

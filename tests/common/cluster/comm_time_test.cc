@@ -195,18 +195,42 @@ TEST_CASE("published bandwidths of all_reduce") {
 }
 
 // An all_reduce of 256 MiB on nodes of 8 H100 with AWS's network, from the Ultra-Scale Playbook.
-// With NCCL's own latency for it we are within 17 % for 2, 32 and 64 nodes, and 40 to 83 % too fast
-// for 4 to 16, for which we know no reason. The efficiency is fitted to the first point.
+// With NCCL's own latency for it we are within 17 % for 2, 32 and 64 nodes; the efficiency is fitted
+// to the first of these, without the latency. It would be 40 to 83 % too fast for 4 to 16 nodes, for
+// which we know no reason: there the efficiencies are what was measured.
 TEST_CASE("published bandwidths of all_reduce on AWS's network") {
   const auto between = [](size_t nodes) {
     return bus_bandwidth(concat("h100x8x", nodes, "@efa-8x400g"), Collective::all_reduce, 0x1p28);
   };
   CHECK(between(2) == Approx(361.7).epsilon(0.17));
-  CHECK(between(4) == Approx(1.55 * 160.1).epsilon(0.02));
-  CHECK(between(8) == Approx(1.83 * 99.6).epsilon(0.02));
-  CHECK(between(16) == Approx(1.40 * 84.7).epsilon(0.02));
+  CHECK(between(4) == Approx(160.1).epsilon(0.01));
+  CHECK(between(8) == Approx(99.6).epsilon(0.01));
+  CHECK(between(16) == Approx(84.7).epsilon(0.01));
   CHECK(between(32) == Approx(64.9).epsilon(0.1));
   CHECK(between(64) == Approx(32.9).epsilon(0.17));
+}
+
+TEST_CASE("efficiencies of a network by the number of nodes are interpolated") {
+  Cluster cluster = small_cluster();
+  cluster.devices_per_node = 1;
+  cluster.num_nodes = 64;
+  cluster.network.latency = 0;
+  cluster.network_points = {{4, 0.8}, {16, 0.4}};
+  // Of so many bytes that nothing else counts, relative to what all of the bandwidth would take.
+  const auto part = [&](size_t nodes) {
+    Cluster perfect = cluster;
+    perfect.network_points.clear();
+    perfect.network.efficiency = 1;
+    const auto seconds = [&](const Cluster& one) {
+      return collective_seconds(one, Collective::all_gather, consecutive(one, nodes), 1e15);
+    };
+    return seconds(perfect) / seconds(cluster);
+  };
+  CHECK(part(2) == Approx(0.8));
+  CHECK(part(4) == Approx(0.8));
+  CHECK(part(8) == Approx(0.6));  // half way, since each point has twice as many nodes
+  CHECK(part(16) == Approx(0.4));
+  CHECK(part(64) == Approx(0.4));
 }
 
 // The 58 MB of a large layer are far from the 370 GB/s of large messages; jax-ml/scaling-book,
