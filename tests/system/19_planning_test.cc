@@ -118,6 +118,29 @@ TEST_CASE("The README shows what the worked example prints") {
   CHECK_THAT(readme, Contains("\n```\n" + none.err + "```\n"));
 }
 
+TEST_CASE("The README shows what the request for eight RTX 3090 prints") {
+  const std::string readme = read_text(program_path("lessons/19_planning/README.md"));
+  const std::string request =
+      "--model gpt2-xl --cluster rtx3090x8 --tokens 1e10\n--days 6 --gpu-hours 700";
+  const size_t begin = readme.find(request);
+  REQUIRE(begin != std::string::npos);
+  const ProcessResult plan =
+      run_plan({"--model", "gpt2-xl", "--cluster", "rtx3090x8", "--tokens", "1e10", "--days", "6",
+                "--gpu-hours", "700"});
+  REQUIRE(plan.status == 0);
+  std::string shown;  // the two blocks that follow
+  for (size_t block = 0, at = begin; block < 2; ++block) {
+    const size_t open = readme.find("```\n", at) + 4, close = readme.find("```", open);
+    shown += readme.substr(open, close - open);
+    at = close + 3;
+  }
+  std::istringstream lines(shown);
+  for (std::string line; std::getline(lines, line);) {
+    CAPTURE(line);  // "..." stands for lines that are left out
+    CHECK((line == "..." || plan.out.find(line) != std::string::npos));
+  }
+}
+
 TEST_CASE("Bad input is refused in one line") {
   const auto check_line = [](const Flags& flags, const std::string& mention) {
     const ProcessResult result = run_plan(flags);
