@@ -66,6 +66,7 @@ inline Cost matmul_cost(ConstTensorView out, ConstTensorView a, ConstTensorView 
   if (options.accumulate) cost += moving_cost(number_of(out.num_elements()), {out}, {});
   cost.product_flops = 2 * number_of(out.num_elements()) * number_of(k);
   cost.m = out.shape()[0], cost.n = out.shape()[1], cost.k = k;
+  cost.transpose_b = options.transpose_b;
   return cost;
 }
 inline Cost add_bias_cost(ConstTensorView out, ConstTensorView bias) {

@@ -16,6 +16,7 @@ struct Cost {
   // The extents of the one matrix product (M, K) (K, N) that a call consists of, else 0: how fast a
   // device multiplies depends on them.
   size_t m = 0, n = 0, k = 0;
+  bool transpose_b = false;  // whether that product's second factor is stored as (N, K)
 
   double bytes() const { return bytes_read + bytes_written; }
   // Adds what another call computes and moves. Both together are no single product.
@@ -25,6 +26,7 @@ struct Cost {
     bytes_read += other.bytes_read;
     bytes_written += other.bytes_written;
     m = n = k = 0;
+    transpose_b = false;
     return *this;
   }
 };

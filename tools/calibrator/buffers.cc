@@ -17,13 +17,11 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 void Buffers::count() {
   counts_ = true;
-  num_calls_ = 0;
   for (auto& [key, pool] : pools_) pool.needed = pool.used = 0;
 }
 
 void Buffers::prepare(Stream& stream, size_t cold_bytes) {
   counts_ = false;
-  num_calls_ = 0;
   for (auto& [key, pool] : pools_) {
     pool.used = 0;
     if (pool.needed == 0) continue;
@@ -39,9 +37,8 @@ void Buffers::prepare(Stream& stream, size_t cold_bytes) {
 }
 
 void Buffers::next() {
-  ++num_calls_;
   for (auto& [key, pool] : pools_) {
-    if (key.warm || counts_) pool.used = 0;
+    if (key.warm) pool.used = 0;
   }
 }
 

@@ -17,15 +17,14 @@ namespace ladder {
 // too large or too small for numbers of usual speed.
 class Buffers {
  public:
-  // Begins to count what the calls of a kernel need. Until prepare() arguments have addresses, but
-  // no memory.
+  // Begins to count what a call of a kernel needs. Until prepare() arguments have addresses, but no
+  // memory.
   void count();
-  // Gets memory for the calls that were counted. Pools of cold arguments have at least `cold_bytes`
+  // Gets memory for what was counted. Pools of cold arguments have at least `cold_bytes`
   // and room for two calls. What is read and written is a small positive number at first.
   void prepare(Stream& stream, size_t cold_bytes);
   // Begins a call.
   void next();
-  size_t num_calls() const { return num_calls_; }
 
   // Return arguments of the call: one that is read, and one that is written or both.
   ConstTensorView cold_in(const Shape& shape, DType dtype) {
@@ -54,7 +53,6 @@ class Buffers {
 
   Memory memory_{DeviceType::cpu, "calibration", 0};
   bool counts_ = false;
-  size_t num_calls_ = 0;
   std::map<Key, Pool> pools_;
   Pool tokens_;
 };

@@ -278,10 +278,7 @@ KernelCase case_of(const KernelCall& call, Buffers& buffers) {
   buffers.count();
   Probe probe;
   Stream stream(DeviceType::cpu);
-  for (int i = 0; i < 2; ++i) {  // a product's arguments differ from call to call
-    buffers.next();
-    one(stream, buffers);
-  }
+  one(stream, buffers);
   if (!probe.seen || key_of(*probe.seen) != key_of(call)) {
     fail(concat("calibration found no arguments of ", call.name, " in ", name_of(call.dtype),
                 " that cost the same: ", call.cost.bytes(), " bytes"));

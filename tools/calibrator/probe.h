@@ -39,7 +39,7 @@ class Probe final : public Simulation {
 inline auto key_of(const KernelCall& call) {
   const Cost& c = call.cost;
   return std::tuple(std::string_view(call.name), call.dtype, c.product_flops, c.other_flops,
-                    c.bytes_read, c.bytes_written, c.m, c.n, c.k);
+                    c.bytes_read, c.bytes_written, c.m, c.n, c.k, c.transpose_b);
 }
 
 }  // namespace ladder

@@ -31,12 +31,13 @@ KernelCase matmul_case(const Call& c) {
              {.transpose_a = true, .accumulate = true});
     };
   }
-  // A layer's forward has the same extents as the input gradient of another one.
+  // With a transposed weight it is an input gradient or logits, which the next kernel reads; else a
+  // layer's forward, or the classifier's input gradient, which wait for backward.
+  const bool transposed = c.cost.transpose_b;
   return [=](Stream& stream, Buffers& at) {
-    const bool is_gradient = at.num_calls() % 2 == 0;
-    matmul(stream, is_gradient ? at.warm_out({m, n}, out) : at.cold_out({m, n}, out),
-           at.warm_in({m, k}, c.x), at.cold_in(is_gradient ? Shape{n, k} : Shape{k, n}, c.x),
-           {.transpose_b = is_gradient});
+    matmul(stream, transposed ? at.warm_out({m, n}, out) : at.cold_out({m, n}, out),
+           at.warm_in({m, k}, c.x), at.cold_in(transposed ? Shape{n, k} : Shape{k, n}, c.x),
+           {.transpose_b = transposed});
   };
 }
 
