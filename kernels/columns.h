@@ -37,8 +37,8 @@ inline void copy_columns(Stream& stream, TensorView out, size_t out_first, Const
   check(out.shape()[0] == in.shape()[0], "copy_columns: argument `in` has other rows than `out`");
   check(have(out, out_first), "copy_columns: argument `out` has fewer columns");
   check(have(in, in_first), "copy_columns: argument `in` has fewer columns");
-  run_body(expect_out, copy_columns_cost(out, in, count), cpu::copy_columns, cuda::copy_columns, stream,
-           out, out_first, in, in_first, count);
+  run_body(expect_out, copy_columns_cost(out, in, count), cpu::copy_columns, cuda::copy_columns,
+           stream, out, out_first, in, in_first, count);
 }
 
 }  // namespace ladder

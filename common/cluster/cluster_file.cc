@@ -110,9 +110,8 @@ constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
 constexpr const char* kNetworkPoints = "network_efficiencies";
 
 // The keys with other values than these.
-constexpr const char* kOtherKeys[] = {"like",    "device",  "kind",
-                                      "network", "kernels", "collectives",
-                                      kNetworkPoints};
+constexpr const char* kOtherKeys[] = {"like",    "device",      "kind",        "network",
+                                      "kernels", "collectives", kNetworkPoints};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},

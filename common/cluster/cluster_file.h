@@ -23,8 +23,9 @@ struct ClusterFileContext {
 // has to be.
 Cluster parse_cluster(const nlohmann::json& json, const ClusterFileContext& context);
 
-// Returns the points of json[key], an array of {"nodes": count, "efficiency": part}, sorted; none if
-// the key is missing. The array may come with its source. Throws a UserError if it is something else.
+// Returns the points of json[key], an array of {"nodes": count, "efficiency": part}, sorted; none
+// if the key is missing. The array may come with its source. Throws a UserError if it is something
+// else.
 std::vector<NetworkPoint> network_points_in(const nlohmann::json& json, const char* key,
                                             const ClusterFileContext& context);
 

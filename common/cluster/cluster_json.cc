@@ -99,9 +99,8 @@ std::vector<NetworkPoint> network_points_in(const Json& json, const char* key,
   for (const Json& object :
        has_source ? objects_of(value, "value", context) : objects_of(json, key, context)) {
     check_keys(object, {"nodes", "efficiency"}, measured);
-    points.push_back(
-        {.num_nodes = whole(number_in(object, "nodes", NumberRange::count, measured)),
-         .efficiency = number_in(object, "efficiency", NumberRange::part, measured)});
+    points.push_back({.num_nodes = whole(number_in(object, "nodes", NumberRange::count, measured)),
+                      .efficiency = number_in(object, "efficiency", NumberRange::part, measured)});
   }
   std::ranges::sort(points, {}, &NetworkPoint::num_nodes);
   if (std::ranges::adjacent_find(points, {}, &NetworkPoint::num_nodes) != points.end()) {

@@ -41,10 +41,9 @@ class DeviceQueue::Operation final : public Work::State {
     };
     const double busy = Event::elapsed_ms(begin, *end);
     // The emulator's streams run in the caller's thread, which has stood still all the while.
-    const double exposed =
-        device_ == DeviceType::emulator && Simulation::current() == nullptr
-            ? busy
-            : std::max(0.0, Event::elapsed_ms(reached_, *end));
+    const double exposed = device_ == DeviceType::emulator && Simulation::current() == nullptr
+                               ? busy
+                               : std::max(0.0, Event::elapsed_ms(reached_, *end));
     report_({time_of(begin), time_of(*end), 1e-3 * busy, 1e-3 * exposed});
     return time_of(*end);
   }

@@ -1,6 +1,6 @@
 // Attention on tensor cores: FlashAttention-2 [Dao23] for bf16 and fp16. README.md explains it.
-// attention_forward.cu and attention_backward.cu, which have the entries, take it for the heads that
-// suit it.
+// attention_forward.cu and attention_backward.cu, which have the entries, take it for the heads
+// that suit it.
 #pragma once
 
 #include <cuda_runtime.h>

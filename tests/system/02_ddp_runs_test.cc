@@ -159,7 +159,7 @@ TEST_CASE("02: a trace is of all ranks, and what it sends itself is not counted"
     updates.at(rank) += event.at("name") == "AdamW";
   }
   CHECK(reductions == std::vector<int>{6, 6, 6});  // two buckets in each of three steps
-  CHECK(updates == std::vector<int>{3, 3, 3});      // of all units in each step
+  CHECK(updates == std::vector<int>{3, 3, 3});     // of all units in each step
 }
 
 TEST_CASE("02: the header counts what sums of messages need") {

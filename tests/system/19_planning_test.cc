@@ -124,9 +124,8 @@ TEST_CASE("The README shows what the request for eight RTX 3090 prints") {
       "--model gpt2-xl --cluster rtx3090x8 --tokens 1e10\n--days 6 --gpu-hours 700";
   const size_t begin = readme.find(request);
   REQUIRE(begin != std::string::npos);
-  const ProcessResult plan =
-      run_plan({"--model", "gpt2-xl", "--cluster", "rtx3090x8", "--tokens", "1e10", "--days", "6",
-                "--gpu-hours", "700"});
+  const ProcessResult plan = run_plan({"--model", "gpt2-xl", "--cluster", "rtx3090x8", "--tokens",
+                                       "1e10", "--days", "6", "--gpu-hours", "700"});
   REQUIRE(plan.status == 0);
   std::string shown;  // the two blocks that follow
   for (size_t block = 0, at = begin; block < 2; ++block) {

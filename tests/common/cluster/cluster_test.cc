@@ -241,19 +241,19 @@ TEST_CASE("a network's efficiencies by the number of nodes") {
   const auto points = [](const std::string& more) {
     return parse_cluster(nlohmann::json::parse(R"({"like": "h100")" + more + "}"),
                          {.place = "c",
-                          .like = [](const std::string&) {
-                            Cluster cluster;
-                            cluster.network_points = {{2, 0.9}, {4, 0.5}};
-                            return cluster;
-                          }})
+                          .like =
+                              [](const std::string&) {
+                                Cluster cluster;
+                                cluster.network_points = {{2, 0.9}, {4, 0.5}};
+                                return cluster;
+                              }})
         .network_points;
   };
   CHECK(points("").size() == 2);
   CHECK(points(R"(, "network_efficiency": 0.7)").empty());
   const std::string array = R"([{"nodes": 8, "efficiency": 0.3}, {"nodes": 2, "efficiency": 1}])";
   for (const std::string& value : {array, R"({"value": )" + array + R"(, "source": "measured"})"}) {
-    const auto read =
-        points(R"(, "network_efficiency": 0.7, "network_efficiencies": )" + value);
+    const auto read = points(R"(, "network_efficiency": 0.7, "network_efficiencies": )" + value);
     REQUIRE(read.size() == 2);
     CHECK((read[0].num_nodes == 2 && read[1].num_nodes == 8));
     CHECK((read[0].efficiency == 1 && read[1].efficiency == 0.3));

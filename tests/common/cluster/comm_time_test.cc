@@ -195,9 +195,9 @@ TEST_CASE("published bandwidths of all_reduce") {
 }
 
 // An all_reduce of 256 MiB on nodes of 8 H100 with AWS's network, from the Ultra-Scale Playbook.
-// With NCCL's own latency for it we are within 17 % for 2, 32 and 64 nodes; the efficiency is fitted
-// to the first of these, without the latency. It would be 40 to 83 % too fast for 4 to 16 nodes, for
-// which we know no reason: there the efficiencies are what was measured.
+// With NCCL's own latency for it we are within 17 % for 2, 32 and 64 nodes; the efficiency is
+// fitted to the first of these, without the latency. It would be 40 to 83 % too fast for 4 to 16
+// nodes, for which we know no reason: there the efficiencies are what was measured.
 TEST_CASE("published bandwidths of all_reduce on AWS's network") {
   const auto between = [](size_t nodes) {
     return bus_bandwidth(concat("h100x8x", nodes, "@efa-8x400g"), Collective::all_reduce, 0x1p28);
