@@ -3,8 +3,8 @@
 // `of_limit` is the fraction of the multiply-add rate (matmul, attention) or of the memory
 // bandwidth (all others; where the data fit into a cache it may exceed 1): see
 // kernels/machine_limits.h. In bf16 (`/bf16`) the rate is that of a GPU's tensor cores; on the CPU
-// it is fp32's too, which one with AVX512_BF16 exceeds. Shapes are those of GPT-2 124M at B = 4, T
-// = 256. On the CPU the argument after a name is the number of threads. A GPU needs more to be
+// it is fp32's too, which one with AVX512_BF16 exceeds. Shapes are those of GPT-2 124M at B = 4,
+// T = 256. On the CPU the argument after a name is the number of threads. A GPU needs more to be
 // busy: it also runs B = 16, T = 1024, and its products in TF32; calls are timed by its own clock,
 // many in a row.
 #include <benchmark/benchmark.h>

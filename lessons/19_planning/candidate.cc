@@ -55,6 +55,8 @@ void add_variants(Candidate one, const PlanRequest& request, std::vector<Candida
   const size_t global = request.global_batch_size;
   if (global % one.data != 0 || !allows(request.lessons, one.lesson)) return;
   if (!allows(request.zero_stages, one.zero_stage)) return;
+  if (!allows(request.pipeline_sizes, one.pipeline)) return;
+  if (!allows(request.tensor_sizes, one.tensor)) return;
   const size_t own = global / one.data;
   for (size_t size = 1; size <= own; size *= 2) {
     if (own % size != 0) break;
@@ -69,9 +71,6 @@ void add_variants(Candidate one, const PlanRequest& request, std::vector<Candida
 
 // Adds the lessons whose ranks differ in their data alone.
 void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) {
-  if (!allows(request.pipeline_sizes, size_t{1}) || !allows(request.tensor_sizes, size_t{1})) {
-    return;
-  }
   Candidate one;
   one.data = request.num_ranks;
   if (one.data > 1) {
@@ -100,7 +99,6 @@ void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) 
 // their data alone, as in the lessons before.
 void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
               std::vector<Candidate>& all) {
-  if (!allows(request.pipeline_sizes, pipeline) || !allows(request.tensor_sizes, tensor)) return;
   Candidate one;
   one.lesson = "09_3d_parallel";
   one.pipeline = pipeline;

@@ -17,7 +17,7 @@ size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 void Buffers::count() {
   counts_ = true;
-  for (auto& [key, pool] : pools_) pool.needed = pool.used = 0;
+  for (auto& [key, pool] : pools_) pool.needed = 0;
 }
 
 void Buffers::prepare(Stream& stream, size_t cold_bytes) {
@@ -46,8 +46,7 @@ TensorView Buffers::at(bool warm, bool written, DType dtype, const Shape& shape)
   Pool& pool = pools_[{warm, written, dtype}];
   const size_t bytes = aligned(shape.num_elements() * size_of(dtype));
   if (counts_) {
-    pool.used += bytes;
-    pool.needed = std::max(pool.needed, pool.used);
+    pool.needed += bytes;
     return TensorView(no_bytes, dtype, DeviceType::cpu, shape);
   }
   const size_t all = pool.memory.view().num_bytes();

@@ -277,6 +277,12 @@ TEST_CASE("where sources are required, a number alone is refused") {
   CHECK_THROWS_WITH(
       parse_cluster(json, {.place = "c", .sources_required = true, .join = join}),
       "c: \"devices_per_node\": expected {\"value\": number, \"source\": text}, got 4");
+  const nlohmann::json points =
+      nlohmann::json::parse(R"({"efficiencies": [{"nodes": 2, "efficiency": 1}]})");
+  CHECK(network_points_in(points, "efficiencies", {.place = "c"}).size() == 1);
+  CHECK_THROWS_WITH(
+      network_points_in(points, "efficiencies", {.place = "c", .sources_required = true}),
+      "c: \"efficiencies\": its source is missing");
 }
 
 TEST_CASE("wrong measurements are refused") {
