@@ -1,12 +1,12 @@
 // Checks of what must be the same on all ranks of a run: the program, its flags, its input files.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "common/comm/job.h"
 #include "common/data/corpus.h"
+#include "common/io/cli11.h"
 #include "common/train/config.h"
 
 namespace ladder {

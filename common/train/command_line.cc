@@ -1,5 +1,6 @@
 #include "common/train/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <limits>
 
 #include "common/io/file.h"

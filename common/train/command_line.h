@@ -1,8 +1,9 @@
 // Reads flags from the command line and from a file.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
+
+#include "common/io/cli11.h"
 
 namespace ladder {
 

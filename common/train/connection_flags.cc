@@ -1,5 +1,6 @@
 #include "common/train/connection_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "common/train/validators.h"

@@ -1,11 +1,11 @@
 // The flags that say how ranks communicate.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <string>
 
 #include "common/comm/job.h"
+#include "common/io/cli11.h"
 
 namespace ladder {
 

@@ -1,5 +1,7 @@
 #include "common/train/memory_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "common/train/validators.h"
 
 namespace ladder {

@@ -1,8 +1,7 @@
 // The flags that say how much memory a rank may use, and how it saves memory.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
+#include "common/io/cli11.h"
 #include "common/train/config.h"
 
 namespace ladder {

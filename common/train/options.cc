@@ -1,5 +1,6 @@
 #include "common/train/options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -253,22 +254,24 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
 
 Options::Options(const LessonInfo& lesson, bool distributed,
                  const std::function<void(CLI::App&)>& add_flags)
-    : lesson_(lesson), app_(lesson.description, lesson.name), raw_(std::make_unique<Raw>()) {
-  raw_->add_model_flags(app_);
-  raw_->add_training_flags(app_);
-  raw_->add_output_flags(app_);
-  raw_->add_checkpoint_flags(app_);
-  raw_->add_machine_flags(app_);
-  add_memory_flags(app_, raw_->config);
-  if (distributed) raw_->connection.add_to(app_);
-  raw_->virtual_flags.add_to(app_, distributed);
-  add_flags(app_);
+    : lesson_(lesson),
+      app_(std::make_unique<CLI::App>(lesson.description, lesson.name)),
+      raw_(std::make_unique<Raw>()) {
+  raw_->add_model_flags(*app_);
+  raw_->add_training_flags(*app_);
+  raw_->add_output_flags(*app_);
+  raw_->add_checkpoint_flags(*app_);
+  raw_->add_machine_flags(*app_);
+  add_memory_flags(*app_, raw_->config);
+  if (distributed) raw_->connection.add_to(*app_);
+  raw_->virtual_flags.add_to(*app_, distributed);
+  add_flags(*app_);
 }
 Options::~Options() = default;
 
 bool Options::parse(int argc, const char* const* argv) {
   try {
-    raw_->config.flags_file = parse_command_line(app_, argc, argv);
+    raw_->config.flags_file = parse_command_line(*app_, argc, argv);
   } catch (const CLI::CallForHelp&) {
     return false;
   }
@@ -279,7 +282,7 @@ bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice;
 
 const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }
 
-std::string Options::help() { return app_.help(); }
+std::string Options::help() { return app_->help(); }
 
 const ConnectionFlags& Options::connection() const { return raw_->connection; }
 

@@ -2,12 +2,12 @@
 // grid; then the options that depend on the grid are resolved.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "common/grid/process_grid.h"
+#include "common/io/cli11.h"
 #include "common/train/config.h"
 #include "common/train/connection_flags.h"
 #include "common/train/lesson_info.h"
@@ -39,13 +39,13 @@ class Options {
   const VirtualFlags& virtual_flags() const;
 
   // Returns all flags. They have their values after parse().
-  CLI::App& app() { return app_; }
+  CLI::App& app() { return *app_; }
 
  private:
   struct Raw;
 
   LessonInfo lesson_;
-  CLI::App app_;
+  std::unique_ptr<CLI::App> app_;
   std::unique_ptr<Raw> raw_;
 };
 

@@ -1,5 +1,6 @@
 #include "common/train/rank_benchmark.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "kernels/runtime/check.h"

@@ -1,13 +1,13 @@
 // The requirements on a lesson's trainer, and what a trainer is given.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <concepts>
 #include <cstddef>
 #include <optional>
 #include <vector>
 
 #include "common/data/corpus.h"
+#include "common/io/cli11.h"
 #include "common/model/slices.h"
 #include "common/train/config.h"
 #include "common/train/lesson_info.h"

@@ -1,5 +1,6 @@
 #include "common/train/validators.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <optional>

@@ -1,5 +1,6 @@
 #include "common/train/virtual_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <array>
 #include <utility>
 

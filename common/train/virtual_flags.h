@@ -1,10 +1,10 @@
 // The flags of --device virtual: which cluster is simulated, and what is shown of it.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstddef>
 #include <string>
 
+#include "common/io/cli11.h"
 #include "common/train/config.h"
 
 namespace ladder {

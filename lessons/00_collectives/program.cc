@@ -1,5 +1,6 @@
 #include "lessons/00_collectives/program.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iomanip>
 #include <iostream>

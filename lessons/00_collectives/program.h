@@ -1,10 +1,10 @@
 // The jobs of the program, and the flags that choose between them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "common/comm/job.h"
+#include "common/io/cli11.h"
 #include "common/train/lesson_info.h"
 #include "lessons/00_collectives/plan.h"
 

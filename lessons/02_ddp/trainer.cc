@@ -1,5 +1,6 @@
 #include "lessons/02_ddp/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

@@ -1,10 +1,10 @@
 // The choice between ZeRO stages 0 and 1, which differ in how ranks sum gradients and update.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "common/comm/communicator.h"
+#include "common/io/cli11.h"
 #include "common/train/gradient_sync.h"
 #include "common/train/model_state.h"
 

@@ -1,10 +1,10 @@
 // Parameters of ZeRO-3: a unit's parameters are whole only while the model uses them.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <vector>
 
 #include "common/comm/communicator.h"
+#include "common/io/cli11.h"
 #include "common/model/hooks.h"
 #include "common/train/model_state.h"
 

@@ -1,5 +1,6 @@
 #include "lessons/06_offload/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

@@ -1,5 +1,6 @@
 #include "lessons/07_tensor_parallel/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

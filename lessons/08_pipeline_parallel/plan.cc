@@ -1,5 +1,7 @@
 #include "lessons/08_pipeline_parallel/plan.h"
 
+#include <CLI/CLI.hpp>
+
 #include "common/schedule/cut.h"
 #include "common/train/validators.h"
 

@@ -1,10 +1,10 @@
 // Plans how a model is divided among the stages of a pipeline.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 

@@ -1,10 +1,10 @@
 // The flags of lesson 09: the sizes of the axes, and what the lessons of each axis offer.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "lessons/10_mixed_precision/reduced_sync.h"
 #include "lessons/14_context_parallel/context_share.h"
 #include "lessons/16_pipeline_schedules/plan.h"

@@ -1,5 +1,6 @@
 #include "lessons/10_mixed_precision/loss_scaler.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "common/train/validators.h"

@@ -1,10 +1,10 @@
 // The loss scale of fp16, which is found while training.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "common/model/slices.h"
 
 namespace ladder {

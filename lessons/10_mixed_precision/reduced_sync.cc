@@ -1,5 +1,7 @@
 #include "lessons/10_mixed_precision/reduced_sync.h"
 
+#include <CLI/CLI.hpp>
+
 #include "common/train/ranks.h"
 #include "kernels/elementwise.h"
 

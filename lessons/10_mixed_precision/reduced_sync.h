@@ -1,11 +1,11 @@
 // Gradients that are summed over the ranks in fewer bits than they are computed in.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "lessons/03_zero1/zero_flags.h"
 
 namespace ladder {

@@ -1,5 +1,6 @@
 #include "lessons/10_mixed_precision/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

@@ -1,5 +1,7 @@
 #include "lessons/12_gradient_compression/compression_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "common/train/validators.h"
 #include "kernels/runtime/check.h"
 

@@ -1,10 +1,10 @@
 // The flags that say how gradients are compressed.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
 
+#include "common/io/cli11.h"
 #include "kernels/codec.h"
 
 namespace ladder {

@@ -1,5 +1,6 @@
 #include "lessons/13_sequence_parallel/tokens.h"
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <vector>
 

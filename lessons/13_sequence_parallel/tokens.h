@@ -2,10 +2,10 @@
 // partial, and what all of it communicates.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "common/comm/grid_groups.h"
+#include "common/io/cli11.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
 #include "common/train/trainer.h"

@@ -1,5 +1,6 @@
 #include "lessons/13_sequence_parallel/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

@@ -1,5 +1,6 @@
 #include "lessons/14_context_parallel/context_share.h"
 
+#include <CLI/CLI.hpp>
 #include <numeric>
 
 #include "common/train/validators.h"

@@ -1,10 +1,10 @@
 // A rank's share of every sequence.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
 
+#include "common/io/cli11.h"
 #include "common/train/micro_batch.h"
 #include "common/train/ranks.h"
 #include "lessons/14_context_parallel/ring.h"

@@ -1,5 +1,6 @@
 #include "lessons/14_context_parallel/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

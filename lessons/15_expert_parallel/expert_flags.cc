@@ -1,5 +1,6 @@
 #include "lessons/15_expert_parallel/expert_flags.h"
 
+#include <CLI/CLI.hpp>
 #include <numeric>
 
 #include "common/train/validators.h"

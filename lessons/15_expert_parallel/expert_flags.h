@@ -1,9 +1,9 @@
 // The choices that a user has about experts.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <optional>
 
+#include "common/io/cli11.h"
 #include "common/train/config.h"
 
 namespace ladder {

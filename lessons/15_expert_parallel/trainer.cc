@@ -1,5 +1,6 @@
 #include "lessons/15_expert_parallel/trainer.h"
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

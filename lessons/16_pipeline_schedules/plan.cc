@@ -1,5 +1,6 @@
 #include "lessons/16_pipeline_schedules/plan.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
 

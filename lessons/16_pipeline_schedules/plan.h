@@ -1,13 +1,13 @@
 // Plans the pipeline: which chunks of the model each stage has, and what it does when.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "common/schedule/search.h"
 #include "common/train/pipeline_report.h"
 #include "lessons/16_pipeline_schedules/chunks.h"

@@ -1,5 +1,6 @@
 #include "lessons/17_elastic/failures.h"
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <optional>
 #include <regex>

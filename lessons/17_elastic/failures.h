@@ -1,11 +1,11 @@
 // Planted failures: ranks that a user lets die, to see what happens then.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "kernels/runtime/stream.h"
 
 namespace ladder {

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <optional>

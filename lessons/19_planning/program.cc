@@ -1,5 +1,6 @@
 #include "lessons/19_planning/program.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 

@@ -1,10 +1,10 @@
 // The flags of the program, and what it does.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "common/io/cli11.h"
 #include "common/train/lesson_info.h"
 #include "lessons/19_planning/choose.h"
 

@@ -1,6 +1,7 @@
 // What ranks compare before they do anything together.
 #include "common/train/alike.h"
 
+#include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 #include <optional>
 #include <set>

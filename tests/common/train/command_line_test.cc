@@ -3,6 +3,7 @@
 
 #include <sys/stat.h>
 
+#include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <optional>

@@ -1,6 +1,7 @@
 // The command line of every lesson.
 #include "common/train/options.h"
 
+#include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>

@@ -1,6 +1,7 @@
 // Which layouts ranks choose: by examples, and compared with what the trainers accept.
 #include "lessons/17_elastic/layout_choice.h"
 
+#include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 
 #include "common/train/options.h"
