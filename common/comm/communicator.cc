@@ -18,8 +18,6 @@ struct Communicator::Task {
   CompressedSum* compressed = nullptr;
 };
 
-void Transport::enqueue(const Request&, Stream&) { fail("nothing is queued on a device here"); }
-
 Communicator::Communicator(std::unique_ptr<Transport> transport)
     : transport_(std::move(transport)) {
   if (transport_->queues()) queue_ = std::make_unique<DeviceQueue>(device());

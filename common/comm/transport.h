@@ -8,6 +8,7 @@
 
 #include "common/comm/call_options.h"
 #include "common/comm/pair_counts.h"
+#include "kernels/runtime/check.h"
 #include "kernels/runtime/stream.h"
 #include "kernels/runtime/tensor.h"
 
@@ -42,7 +43,7 @@ class Transport {
   // operation runs at a time, except that a recv may run while a send does.
   virtual Moved execute(const Request& request) = 0;
   // Queues an operation on device memory and returns before it has run. REQUIRES: queues().
-  virtual void enqueue(const Request& request, Stream& queue);
+  virtual void enqueue(const Request&, Stream&) { fail("nothing is queued on a device here"); }
   // Throws unless all ranks of the group make the same call. Collective.
   virtual void compare(const Request&) {}
 

@@ -1,6 +1,5 @@
 #include "common/train/command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <limits>
 
 #include "common/io/file.h"

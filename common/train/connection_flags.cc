@@ -1,6 +1,5 @@
 #include "common/train/connection_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "common/train/validators.h"

@@ -1,7 +1,5 @@
 #include "common/train/memory_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "common/train/validators.h"
 
 namespace ladder {

@@ -1,6 +1,5 @@
 #include "common/train/options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <optional>

@@ -1,6 +1,5 @@
 #include "common/train/rank_benchmark.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "kernels/runtime/check.h"

@@ -2,6 +2,7 @@
 // tools/mpirun.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 
 #include "common/comm/job.h"

@@ -1,6 +1,5 @@
 #include "common/train/validators.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <optional>

@@ -1,12 +1,12 @@
 // Checks of the values that users give to flags.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "common/io/cli11.h"
 #include "common/train/config.h"
 
 namespace ladder {

@@ -1,6 +1,5 @@
 #include "common/train/virtual_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <utility>
 

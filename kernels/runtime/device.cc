@@ -25,7 +25,7 @@ Gpus find_gpus() {
 // Returns driver_warning() of this machine.
 std::string warning_of_driver() {
   int driver = 0, runtime = 0;
-#ifndef LADDER_CUDA_EMULATOR
+#if !LADDER_CUDA_EMULATOR
   // CUDA gives the same error for a driver that is too old and for none at all.
   if (find_gpus().error != cudaErrorInsufficientDriver) return "";
   cuda_check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
@@ -52,7 +52,7 @@ std::string warning_of_driver() {
 }  // namespace
 
 DeviceType cuda_device_of_build() {
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
   return DeviceType::emulator;
 #else
   return DeviceType::cuda;
@@ -97,7 +97,7 @@ size_t selected_device(DeviceType device) {
 std::string selected_device_id(DeviceType device) {
   if (device != DeviceType::cuda) return "";
   char id[32] = "";
-#ifndef LADDER_CUDA_EMULATOR
+#if !LADDER_CUDA_EMULATOR
   cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, static_cast<int>(selected_device(device))),
              "cudaDeviceGetPCIBusId");
 #endif

@@ -1,6 +1,6 @@
-#include "common/io/standard_streams.h"
-
 #include <CLI/CLI.hpp>
+
+#include "common/io/standard_streams.h"
 #include "common/train/alike.h"
 #include "common/train/command_line.h"
 #include "common/train/guarded.h"

@@ -1,6 +1,5 @@
 #include "lessons/00_collectives/program.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iomanip>
 #include <iostream>

@@ -8,7 +8,6 @@
 // step, and a step of lesson 01 with the whole batch on one rank while the others sleep. It prints
 // every round, then medians and minima of the times and their ratios. If other programs now and
 // then take a core, the minima tell more.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <optional>

@@ -1,6 +1,5 @@
 #include "lessons/02_ddp/trainer.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

@@ -1,7 +1,5 @@
 #include "lessons/03_zero1/zero_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "common/train/options.h"
 #include "common/train/validators.h"
 #include "lessons/02_ddp/buckets.h"

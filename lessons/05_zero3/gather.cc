@@ -1,6 +1,5 @@
 #include "lessons/05_zero3/gather.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "common/train/ranks.h"

@@ -6,7 +6,6 @@
 // Both trainers of a pair exist at once and take turns, so that other programs on the machine
 // disturb both alike. It prints medians over the rounds: of the slowest rank's milliseconds, and of
 // the ratios within a round. --lesson 03_zero1 measures only that lesson.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <string>
 #include <vector>

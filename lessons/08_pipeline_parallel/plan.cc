@@ -1,7 +1,5 @@
 #include "lessons/08_pipeline_parallel/plan.h"
 
-#include <CLI/CLI.hpp>
-
 #include "common/schedule/cut.h"
 #include "common/train/validators.h"
 

@@ -6,7 +6,6 @@
 // Every rank has one thread. Both trainers exist at once and take turns, so that other programs on
 // the machine disturb both alike. It prints medians over the rounds: of the slowest rank's
 // milliseconds, and of how many times faster the split step is within a round.
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
 #include <string>

@@ -1,6 +1,5 @@
 #include "lessons/09_3d_parallel/flags.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "common/train/validators.h"

@@ -1,6 +1,5 @@
 #include "lessons/10_mixed_precision/loss_scaler.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "common/train/validators.h"

@@ -1,7 +1,5 @@
 #include "lessons/11_activation_checkpointing/trainer.h"
 
-#include <CLI/CLI.hpp>
-
 #include "common/train/report.h"
 #include "common/train/validators.h"
 

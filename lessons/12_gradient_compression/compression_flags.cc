@@ -1,7 +1,5 @@
 #include "lessons/12_gradient_compression/compression_flags.h"
 
-#include <CLI/CLI.hpp>
-
 #include "common/train/validators.h"
 #include "kernels/runtime/check.h"
 

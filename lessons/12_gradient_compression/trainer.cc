@@ -1,6 +1,5 @@
 #include "lessons/12_gradient_compression/trainer.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

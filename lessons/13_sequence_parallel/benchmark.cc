@@ -5,7 +5,6 @@
 // Every rank has one thread. All trainers exist at once and take turns, so that other programs on
 // the machine disturb all alike. It prints medians over the rounds: of the slowest rank's
 // milliseconds, and of the time of a step as a multiple of lesson 07's within a round.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <vector>

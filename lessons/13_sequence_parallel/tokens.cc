@@ -1,6 +1,5 @@
 #include "lessons/13_sequence_parallel/tokens.h"
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <vector>
 

@@ -7,7 +7,6 @@
 // other programs on the machine disturb all alike. It prints medians over the rounds: of the
 // slowest rank's milliseconds, and of the speed as a part of N times the speed of one rank in the
 // same round.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <vector>

@@ -1,6 +1,5 @@
 #include "lessons/14_context_parallel/context_share.h"
 
-#include <CLI/CLI.hpp>
 #include <numeric>
 
 #include "common/train/validators.h"

@@ -9,7 +9,6 @@
 // (With --balance-loss 1 routers soon divide evenly, and the two floors are alike.) Step and floors
 // take turns, so that other programs on the machine disturb all alike. It prints medians over the
 // rounds: of the slowest rank's milliseconds, and of step / floor within a round.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
 #include <map>

@@ -1,6 +1,5 @@
 #include "lessons/15_expert_parallel/expert_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <numeric>
 
 #include "common/train/validators.h"

@@ -6,7 +6,6 @@
 // turns in each round, so that other programs on the machine disturb them alike. It prints medians
 // over the rounds, and the bubbles: as measured, and as the simulator predicts them with the times
 // that were measured. With fewer cores than ranks none of this says anything.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>

@@ -1,6 +1,5 @@
 #include "lessons/16_pipeline_schedules/plan.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
 

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <optional>

@@ -1,7 +1,5 @@
 #include "lessons/17_elastic/trainer.h"
 
-#include <CLI/CLI.hpp>
-
 #include "common/train/validators.h"
 #include "lessons/17_elastic/step_file.h"
 

@@ -1,6 +1,5 @@
 #include "lessons/19_planning/program.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 

@@ -4,7 +4,7 @@
 
 #include "tests/kernels/support.h"
 
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
 #include "kernels/emulator/device_model.h"
 #endif
 
@@ -319,7 +319,7 @@ TEST_CASE("long rows, with their gradient in 16 bits") {
 
 // The first of each pair just fits a multiprocessor: an A100's shared memory, an H100's registers.
 TEST_CASE("rows of logits that just fit a GPU, and longer ones") {
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
   const emulator::WithDeviceModel model(GENERATE("a100", "h100"));
 #endif
   const OnDevice on = on_every_device();

@@ -19,7 +19,7 @@
 #include "tests/kernels/last_thread.h"
 #include "tests/kernels/support.h"
 
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/launch.h"
 #endif
@@ -34,7 +34,7 @@ static_assert(kElements - kColumns > size_t{1} << 32, "the last row lies beyond 
 
 // A GPU would have to have the memory: there the CPU alone is tested.
 OnDevice on_devices_without_memory() {
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
   return OnDevice(GENERATE(Place{DeviceType::cpu, true}, Place{DeviceType::emulator, true}));
 #else
   return OnDevice(Place{DeviceType::cpu, true});
@@ -45,7 +45,7 @@ OnDevice on_devices_without_memory() {
 class Reserved {
  public:
   explicit Reserved(size_t bytes) : bytes_(bytes) {
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
     if (device_ == DeviceType::emulator) {
       begin_ = emulator::Arena::instance().reserve(bytes);
       return;
@@ -62,7 +62,7 @@ class Reserved {
     if (device_ == DeviceType::cpu) {
       munmap(static_cast<char*>(begin_) - kGap, bytes_ + 2 * kGap);
     } else {
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
       emulator::Arena::instance().release(begin_);
 #endif
     }
@@ -79,7 +79,7 @@ class Reserved {
   DeviceType device_ = place().device;
   size_t bytes_;
   void* begin_;
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
   emulator::DeviceAccess access_;  // all the time: to fence so many pages off takes long
 #endif
 };
@@ -136,7 +136,7 @@ template <class Run>
 void run_both(size_t threads, Run run) {
   {
     const LastThreadOf last(static_cast<int>(threads));
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
     const emulator::OuterBlocksOnly outer;
 #endif
     run([](const Pair& pair) { return pair.large(); });

@@ -5,11 +5,20 @@ run on any CPU; --config=cuda compiles them with nvcc.
 """
 
 # Code for Ampere and Hopper, and PTX from which newer GPUs compile their own at the first start.
-_ARCHITECTURES = [
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_90,code=compute_90",
-]
+_ARCHITECTURES = {
+    "//tools/bazel:for_one_gpu": ["-gencode=arch=compute_90,code=sm_90"],
+    "//conditions:default": [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_90,code=sm_90",
+        "-gencode=arch=compute_90,code=compute_90",
+    ],
+}
+
+# The GPUs in it, as text.
+ARCHITECTURE_NAMES = select({
+    condition: " ".join([flag.split("=")[-1] for flag in flags])
+    for condition, flags in _ARCHITECTURES.items()
+})
 
 # As in .bazelrc: the same arithmetic in host code; no contraction in device code either.
 _FLAGS = [
@@ -50,6 +59,7 @@ exports_files(["nvcc", "cuobjdump"])
 cc_library(
     name = "cuda_runtime",
     hdrs = glob(["include/*.h", "include/*.hpp", "include/crt/**", "include/nvtx3/**"]),
+    defines = ["LADDER_CUDA_EMULATOR=0"],
     includes = ["include"],
     linkopts = ["-L{root}/lib64", "-lcudart_static", "-ldl", "-lpthread", "-lrt"],
 )
@@ -120,7 +130,7 @@ def _nvcc_objects_impl(context):
         objects.append(object_file)
         context.actions.run(
             executable = context.executable._nvcc,
-            arguments = _FLAGS + _ARCHITECTURES + includes + defines +
+            arguments = _FLAGS + context.attr.architectures + includes + defines +
                         ["-c", source.path, "-o", object_file.path],
             inputs = depset([source] + context.files.hdrs, transitive = [compilation.headers]),
             outputs = [object_file],
@@ -133,6 +143,7 @@ def _nvcc_objects_impl(context):
 _nvcc_objects = rule(
     implementation = _nvcc_objects_impl,
     attrs = {
+        "architectures": attr.string_list(mandatory = True),
         "srcs": attr.label_list(allow_files = [".cu"]),
         "hdrs": attr.label_list(allow_files = True),
         "deps": attr.label_list(providers = [CcInfo]),
@@ -143,6 +154,18 @@ _nvcc_objects = rule(
             cfg = "host",
         ),
     },
+)
+
+def _linked_impl(context):
+    infos = [dep[CcInfo] for dep in context.attr.deps]
+    return [CcInfo(linking_context = cc_common.merge_cc_infos(cc_infos = infos).linking_context)]
+
+# Libraries to link, of which nobody sees a header. What is above is compiled by the same command
+# whether CUDA or the emulator is below, and so compiled once.
+linked = rule(
+    implementation = _linked_impl,
+    attrs = {"deps": attr.label_list(providers = [CcInfo])},
+    provides = [CcInfo],
 )
 
 def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
@@ -161,6 +184,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
         )
     _nvcc_objects(
         name = name + "_nvcc",
+        architectures = select(_ARCHITECTURES),
         srcs = srcs,
         hdrs = hdrs,
         tags = ["manual"],  # built where --config=cuda asks for it

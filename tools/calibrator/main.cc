@@ -1,6 +1,5 @@
 // calibrator: measures this machine and writes a cluster's file. Started by tools/calibrate, on as
 // many ranks as shall be busy at most. Exit status: 0; 2 wrong usage; 1 anything else.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <optional>
 

@@ -1,6 +1,5 @@
 // checkpoints ls|show|verify|reshard|export: looks into checkpoints and makes others of them. Exit
 // status: 0; 2 wrong usage, or a checkpoint that is damaged or missing; 1 anything else.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <optional>
 

@@ -1,6 +1,5 @@
 // compare A B: are two runs' dumps, or two safetensors files, the same? Exit status: 0 they are,
 // within the tolerance; 1 they are not; 2 wrong usage, or unreadable files.
-#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "tools/compare/compare_files.h"

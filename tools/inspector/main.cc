@@ -1,6 +1,5 @@
 // inspector FILE [TENSOR]: what is in a file of tensors. Exit status: 0; 2 wrong usage, or a file
 // that cannot be read; 1 anything else.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <vector>
 

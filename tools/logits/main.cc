@@ -1,6 +1,5 @@
 // logits --init FOLDER --tokens 1,2,3: a line of logits for each token. Exit status: 0; 2 wrong
 // usage, or a folder that cannot be read; 1 anything else.
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
 #include <vector>

@@ -1,8 +1,6 @@
 // timeline TRACE PICTURE: draws a step of the file of --trace as SVG. Exit status: 0; 2 wrong
 // usage, no such step, or a file that cannot be read or written; 1 anything else.
 #include "common/io/file.h"
-
-#include <CLI/CLI.hpp>
 #include "common/train/timeline.h"
 #include "tools/small_program/small_program.h"
 

@@ -1,7 +1,6 @@
 // How long a training step of lesson 01 would take on a GPU, kernel by kernel: predicted from what
 // the emulator counts, not measured.
 //   bazel run //kernels:roofline -- --gpu h100 --model gpt2 --dtype bf16 --batch 16
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
 

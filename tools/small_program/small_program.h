@@ -1,9 +1,8 @@
 // The main function of a small program: its command line, its messages and its exit status.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
-
-#include "common/io/cli11.h"
 
 namespace ladder {
 

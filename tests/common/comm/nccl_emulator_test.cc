@@ -8,7 +8,7 @@
 
 #include "tests/common/comm/ranks.h"
 
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
 #include "kernels/emulator/streams.h"
 #endif
 
@@ -17,7 +17,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
 
 // A communicator of all ranks, and memory.
 struct Session {

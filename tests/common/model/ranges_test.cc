@@ -18,7 +18,7 @@ std::vector<std::string>& seen() {
 
 }  // namespace
 
-#ifndef LADDER_CUDA_EMULATOR
+#if !LADDER_CUDA_EMULATOR
 namespace {
 
 int push(const char* name) {
@@ -63,7 +63,7 @@ std::vector<std::string> ranges_of(Body body) {
 }
 
 void check_ranges(const std::vector<std::string>& got, const std::vector<std::string>& expected) {
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
   WARN("skipped: this build has no NVTX");
   CHECK(got.empty());
   static_cast<void>(expected);

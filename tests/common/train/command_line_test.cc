@@ -3,7 +3,6 @@
 
 #include <sys/stat.h>
 
-#include <CLI/CLI.hpp>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <optional>

@@ -4,14 +4,14 @@
 
 #include "kernels/elementwise.h"
 
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
 #include "kernels/emulator/streams.h"
 #endif
 
 namespace ladder {
 namespace {
 
-#ifdef LADDER_CUDA_EMULATOR
+#if LADDER_CUDA_EMULATOR
 
 TEST_CASE("a micro-batch is loaded while the device still computes with the one before") {
   RunConfig config;
