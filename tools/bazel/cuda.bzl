@@ -14,11 +14,11 @@ _ARCHITECTURES = {
     ],
 }
 
-# The GPUs in it, as text.
-ARCHITECTURE_NAMES = select({
+# The GPUs in it, as text, for each condition of a select.
+ARCHITECTURE_NAMES = {
     condition: " ".join([flag.split("=")[-1] for flag in flags])
     for condition, flags in _ARCHITECTURES.items()
-})
+}
 
 # As in .bazelrc: the same arithmetic in host code; no contraction in device code either.
 _FLAGS = [
