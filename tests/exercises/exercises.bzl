@@ -7,34 +7,48 @@ load("//tools/grader:exercises.bzl", "EXERCISES", "exercise_program")
 def grade_test(lesson, full, wrong):
     """Grades the lesson's own program, the work copy as it is handed out, and wrong solutions.
 
+    LESSON_test has the first of these, LESSON_others_test the others: `tools/test --exhaustive`
+    runs it.
+
     Args:
       lesson: its folder.
       full: the points of every check of the lesson's own program, such as "3 2".
       wrong: for each wrong solution, by name: its points, the file, and the edits that make it from
         the lesson's own file.
     """
-    solutions = {"//lessons/%s" % lesson: full}
     exercise_program(
         name = lesson + "_not_written",
         lesson = lesson,
         replacements = ["//tools/grader:unwritten/%s/%s" % (lesson, label.split(":")[1].split("/")[-1]) for label in EXERCISES[lesson]],
     )
-    solutions[":" + lesson + "_not_written"] = " ".join(["0"] * len(full.split(" ")))
-    for name, (points, file, edits) in wrong.items():
+    first = {
+        "//lessons/%s" % lesson: full,
+        ":" + lesson + "_not_written": " ".join(["0"] * len(full.split(" "))),
+    }
+    others = {}
+    for i, (name, (points, file, edits)) in enumerate(wrong.items()):
         program = "%s_%s" % (lesson, name)
+        tags = [] if i == 0 else ["manual"]
         edited_source(
             name = program + "_source",
             source = file,
             edits = edits,
+            tags = tags,
         )
         exercise_program(
             name = program,
             lesson = lesson,
             replacements = [":" + program + "_source"],
+            tags = tags,
         )
-        solutions[":" + program] = points
+        (first if i == 0 else others)[":" + program] = points
+    _grade(lesson + "_test", lesson, first, MPI_TAGS)
+    if others:
+        _grade(lesson + "_others_test", lesson, others, MPI_TAGS + ["manual"])
+
+def _grade(name, lesson, solutions, tags):
     native.sh_test(
-        name = lesson + "_test",
+        name = name,
         size = "medium",
         srcs = ["grade_test.sh"],
         args = [
@@ -48,9 +62,11 @@ def grade_test(lesson, full, wrong):
             for program, points in solutions.items()
             for argument in ["$(location %s)" % program, "'%s'" % points]
         ],
-        data = solutions.keys() + [
+        data = {target: None for target in solutions.keys() + [
+            "//lessons/01_single_gpu",
+            "//lessons/%s" % lesson,
             "//tools/grader",
             "//tools:mpirun",
-        ] + ([] if lesson == "01_single_gpu" else ["//lessons/01_single_gpu"]),
-        tags = MPI_TAGS,
+        ]}.keys(),
+        tags = tags,
     )

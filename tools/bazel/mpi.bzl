@@ -28,7 +28,7 @@ def mpi_test(
     run in: the test of the first one has the name, those of others also say the order.
 
     `delays`: names of cases that also run with ranks held back at places where they might race, as
-    NAME_delays, once for each of a few seeds; ["*"] for all.
+    NAME_delays, with one seed or, exhaustively, a few; ["*"] for all.
     """
     cases(
         name = name + "_cases",

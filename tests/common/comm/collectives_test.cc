@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tests/common/comm/devices.h"
+#include "tests/sample.h"
 
 namespace ladder::testing {
 namespace {
@@ -205,8 +206,10 @@ template <class T>
 void test_everywhere(Communicator& all, Ranks& ranks, std::span<const Place> places) {
   for_groups(all, [&](Communicator& group) {
     const size_t first = all.rank() - group.rank();
+    Sample sample(2, static_cast<unsigned>(group.size()));
     for (Place place : places) {
       for (bool background : {false, true}) {
+        if (!sample.takes()) continue;
         INFO(group.size() << " ranks, " << name_of(dtype_of<T>) << ", " << name_of(place)
                           << (background ? ", background" : ""));
         test_operations<T>({ranks, group, first, place, 0, background}, kCounts, kShards);
