@@ -7,18 +7,25 @@
 
 namespace ladder::testing {
 
-// Draws the cases that are tried: one in `one_in` on average, or all with `tools/test
+// Draws the cases that are tried: one of each `one_in` in a row, or all with `tools/test
 // --exhaustive`, which sets LADDER_EXHAUSTIVE. The draws follow from the seed alone, so that every
 // rank and every run has the same.
 class Sample {
  public:
-  explicit Sample(size_t one_in, unsigned seed = 1) : one_in_(one_in), random_(seed) {}
+  explicit Sample(size_t one_in, size_t seed = 1)
+      : one_in_(one_in), random_(static_cast<std::mt19937::result_type>(seed)) {}
   // Returns whether the next case is tried.
-  bool takes() { return all_ || random_() % one_in_ == 0; }
+  bool takes() {
+    if (all_) return true;
+    if (next_ == 0) drawn_ = random_() % one_in_;
+    const bool taken = next_ == drawn_;
+    next_ = (next_ + 1) % one_in_;
+    return taken;
+  }
 
  private:
   bool all_ = std::getenv("LADDER_EXHAUSTIVE") != nullptr;
-  size_t one_in_;
+  size_t one_in_, next_ = 0, drawn_ = 0;
   std::mt19937 random_;
 };
 

@@ -1,6 +1,5 @@
 #include "lessons/13_sequence_parallel/trainer.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

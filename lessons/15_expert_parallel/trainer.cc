@@ -1,6 +1,5 @@
 #include "lessons/15_expert_parallel/trainer.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 
 #include "common/train/replicas.h"

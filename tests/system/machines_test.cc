@@ -7,6 +7,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "tests/sample.h"
 #include "tests/system/cluster.h"
 #include "tests/system/split_runs.h"
 #include "tools/process/scratch.h"
@@ -29,9 +30,11 @@ TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
                                       {lesson_path("09_3d_parallel"), "--tensor-parallel-size", "2",
                                        "--pipeline-parallel-size", "2"}};
   const Cluster cluster(4);
+  testing::Sample sample(3);
   for (const std::string hosts :
        {"node1:2,node2:2", "node1:3,node2:1", "node1:1,node2:1,node3:1,node4:1"}) {
     for (const Flags& lesson : lessons) {
+      if (!sample.takes()) continue;
       const ProcessResult result =
           cluster.run({"--hosts", hosts}, lesson + kSplitRun + Flags{"--dump", "many"}, options);
       CAPTURE(hosts, lesson[0], result.out);

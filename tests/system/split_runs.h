@@ -15,9 +15,9 @@ namespace ladder {
 extern const Flags kSplitRun;
 
 // argv (a program and its flags) on `num_ranks` ranks, with kSplitRun: in shared memory, by
-// messages, with calls compared, and on the device of this build staged and by NCCL. Fails the test
-// unless all dump what lesson 01 dumps, to 1e-11, with the same validation losses and the same
-// sample, and memory and bytes are as predicted.
+// messages, with calls compared, and on the device of this build staged and by NCCL, or a sample of
+// these ways. Fails the test unless all dump what lesson 01 dumps, to 1e-11, with the same
+// validation losses and the same sample, and memory and bytes are as predicted.
 void check_ways_to_communicate(size_t num_ranks, const Flags& argv);
 
 // Calls and payload bytes by axis, purpose and operation.

@@ -4,12 +4,11 @@ load("//tools/bazel:cases.bzl", "cases")
 
 # Open MPI names its files in /dev/shm after mpirun's process number. In Bazel's sandbox every test
 # counts its processes from 1, so two of them would share these files and crash: such tests run
-# outside of it, where numbers are unique. They bring more ranks than there are cores, and some
-# expect a rank within half a second: one at a time.
-MPI_TAGS = [
-    "exclusive",
-    "local",
-]
+# outside of it, where numbers are unique.
+MPI_TAGS = ["local"]
+
+# For those that measure time or expect something within a second: nothing else runs.
+ALONE_TAGS = MPI_TAGS + ["exclusive"]
 
 def mpi_test(
         name,
@@ -19,6 +18,7 @@ def mpi_test(
         size = "medium",
         delays = [],
         streams = ["immediate"],
+        tags = MPI_TAGS,
         **kwargs):
     """A Catch2 test whose cases run on `ranks` MPI ranks at once, with tests/mpi_main.cc as main.
 
@@ -43,11 +43,11 @@ def mpi_test(
     )
     for order in streams:
         test = name if order == streams[0] else "%s_%s" % (name, order)
-        _run(test, name + "_program", ranks, [], size, order, kwargs)
+        _run(test, name + "_program", ranks, [], size, order, tags, kwargs)
     if delays:
-        _run(name + "_delays", name + "_program", ranks, delays, size, streams[0], kwargs)
+        _run(name + "_delays", name + "_program", ranks, delays, size, streams[0], tags, kwargs)
 
-def _run(name, program, ranks, delayed_cases, size, order, kwargs):
+def _run(name, program, ranks, delayed_cases, size, order, tags, kwargs):
     native.sh_test(
         name = name,
         size = size,
@@ -62,6 +62,6 @@ def _run(name, program, ranks, delayed_cases, size, order, kwargs):
             "//tools:mpirun",
         ],
         env = {"LADDER_EMULATOR_STREAMS": order},
-        tags = MPI_TAGS,
+        tags = tags,
         **kwargs
     )

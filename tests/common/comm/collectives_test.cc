@@ -206,7 +206,7 @@ template <class T>
 void test_everywhere(Communicator& all, Ranks& ranks, std::span<const Place> places) {
   for_groups(all, [&](Communicator& group) {
     const size_t first = all.rank() - group.rank();
-    Sample sample(2, static_cast<unsigned>(group.size()));
+    Sample sample(2, group.size());
     for (Place place : places) {
       for (bool background : {false, true}) {
         if (!sample.takes()) continue;
