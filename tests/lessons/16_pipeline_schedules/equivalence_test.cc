@@ -37,7 +37,7 @@ RunConfig config_of(DType dtype, size_t micro_batch) {
 }
 
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
-  Sample sample(3);
+  Sample sample(5);
   for (DType dtype : {DType::fp64, DType::fp32}) {
     const Record oracle = record_oracle(config_of(dtype, 24));
     for (size_t ranks : {1, 2, 4}) {
