@@ -5,11 +5,12 @@
 #define CATCH_CONFIG_RUNNER
 #include "tests/mpi_main.h"
 
-#include <catch2/catch.hpp>
 #include <iostream>
 #include <optional>
+#include <vector>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/delays.h"
 
 namespace ladder::testing {
@@ -20,13 +21,23 @@ std::optional<MpiWorld>& the_world() {
   return world;
 }
 
-class AbortOnFailure : public Catch::TestEventListenerBase {
- public:
-  using TestEventListenerBase::TestEventListenerBase;
+#if CATCH_VERSION_MAJOR == 2
+using Listener = Catch::TestEventListenerBase;
+using Ended = bool;  // is the assertion done with?
+namespace clara = Catch::clara;
+#else
+using Listener = Catch::EventListenerBase;
+using Ended = void;
+namespace clara = Catch::Clara;
+#endif
 
-  bool assertionEnded(const Catch::AssertionStats& stats) override {
+class AbortOnFailure : public Listener {
+ public:
+  using Listener::Listener;
+
+  Ended assertionEnded(const Catch::AssertionStats& stats) override {
     const Catch::AssertionResult& result = stats.assertionResult;
-    if (result.isOk()) return true;
+    if (result.isOk()) return Ended(true);
     std::string text = concat("FAILED: ", world().name(), ": ", result.getSourceInfo().file, ":",
                               result.getSourceInfo().line, ": ", result.getExpressionInMacro());
     if (result.hasExpandedExpression()) text += "\n  with " + result.getExpandedExpression();
@@ -68,10 +79,12 @@ int main(int argc, char** argv) {
   const size_t rank = ladder::testing::world().rank();
   Catch::Session session;
   uint64_t seed = 0;
-  session.cli(session.cli() | Catch::clara::Opt(seed, "seed")["--delays"]("hold ranks back"));
-  int status = session.applyCommandLine(argc, argv);
+  session.cli(session.cli() |
+              ladder::testing::clara::Opt(seed, "seed")["--delays"]("hold ranks back"));
+  std::vector<const char*> arguments(argv, argv + argc);
+  if (rank != 0) arguments.insert(arguments.end(), {"--out", "/dev/null"});
+  int status = session.applyCommandLine(static_cast<int>(arguments.size()), arguments.data());
   if (status == 0) {
-    if (rank != 0) session.configData().outputFilename = "/dev/null";
     ladder::testing::set_delays(seed, rank);
     status = session.run();
   }

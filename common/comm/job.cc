@@ -75,6 +75,11 @@ Job::Sharing Job::find_sharing(DeviceType device) const {
   return {num_devices, ids.count(own), shares != 0};
 }
 
+// Not in the header: where it is inlined, GCC 14 warns of the copy of an array of one.
+std::vector<uint64_t> Job::all_gather(const std::vector<uint64_t>& own) const {
+  return world_ ? world_->all_gather(own) : own;
+}
+
 void Job::connect(const ConnectOptions& options) {
   shares_memory_ = options.shared_memory && node_size() == size();
   select_device(options.device, world_ ? world_->node_rank() : 0);
@@ -89,7 +94,7 @@ void Job::connect(const ConnectOptions& options) {
     if (options.device == DeviceType::cpu) {
       registered_ = node_memory_ ? &*node_memory_ : nullptr;
       if (node_memory_ && world_->num_nodes() > 1) {
-        const std::vector<uint64_t> machines = all_gather({world_->first_on_node()});
+        const std::vector<uint64_t> machines = world_->all_gather({world_->first_on_node()});
         machines_that_sum_.assign(machines.begin(), machines.end());
       }
       const std::string between = world_->num_nodes() == 1

@@ -55,9 +55,7 @@ class Job {
   bool all_same(const std::string& text) const { return !world_ || world_->all_same(text); }
   // Returns the values of rank 0, then those of rank 1, and so on. Collective. REQUIRES: all ranks
   // give equally many.
-  std::vector<uint64_t> all_gather(const std::vector<uint64_t>& own) const {
-    return world_ ? world_->all_gather(own) : own;
-  }
+  std::vector<uint64_t> all_gather(const std::vector<uint64_t>& own) const;
   // Selects this rank's device and makes the communicator of all ranks. Nothing may use the device
   // before. Throws UserError if the devices cannot communicate in the way that `options` asks for.
   // Collective.

@@ -26,9 +26,16 @@ class Bf16Product {
  public:
   explicit Bf16Product(const ProductKind& kind)
       : kind_(kind),
+#if DNNL_VERSION_MAJOR >= 3
+        product_({engine_, a(kAny, kAny, kAny), b(kAny, kAny, kAny), out(kAny, kAny, kAny),
+                  attributes(kind.accumulate)}) {
+  }
+#else
         product_({{a(kAny, kAny, kAny), b(kAny, kAny, kAny), out(kAny, kAny, kAny)},
                   attributes(kind.accumulate),
-                  engine_}) {}
+                  engine_}) {
+  }
+#endif
 
   // out (m, n) = a (m, k) b (k, n), or += if the kind accumulates. Returns when it has been
   // computed.

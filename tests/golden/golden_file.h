@@ -1,11 +1,11 @@
 // Reads what PyTorch computed.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "common/io/safetensors.h"
+#include "tests/catch.h"
 
 namespace ladder::testing {
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -12,6 +11,7 @@
 
 #include "kernels/runtime/random.h"
 #include "kernels/runtime/stream.h"
+#include "tests/catch.h"
 
 namespace ladder::testing {
 

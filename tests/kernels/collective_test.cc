@@ -1,8 +1,8 @@
 #include "kernels/collective.h"
 
-#include <catch2/catch.hpp>
 #include <deque>
 
+#include "tests/catch.h"
 #include "tests/kernels/support.h"
 
 namespace ladder::testing {

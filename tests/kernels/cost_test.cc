@@ -1,5 +1,4 @@
 // Costs of kernels that only move and add numbers, written out for small shapes.
-#include <catch2/catch.hpp>
 
 #include "kernels/attention_block.h"
 #include "kernels/attention_merge.h"
@@ -12,6 +11,7 @@
 #include "kernels/norm.h"
 #include "kernels/orthonormalize.h"
 #include "kernels/router.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

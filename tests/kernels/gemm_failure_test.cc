@@ -1,8 +1,8 @@
 // What a failure of oneDNN is called. Its functions that compute are taken over by this test.
-#include <catch2/catch.hpp>
 #include <dnnl.hpp>
 
 #include "kernels/matmul.h"
+#include "tests/catch.h"
 
 namespace {
 

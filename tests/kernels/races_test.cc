@@ -3,7 +3,6 @@
 // happened to be faster. (That the results are right is the other tests' business.)
 #include <omp.h>
 
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "kernels/adamw.h"
@@ -20,6 +19,7 @@
 #include "kernels/norm.h"
 #include "kernels/residual.h"
 #include "kernels/vocabulary.h"
+#include "tests/catch.h"
 #include "tests/kernels/arrays.h"
 #include "tests/kernels/thread_sanitizer.h"
 

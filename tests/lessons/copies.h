@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <functional>
 #include <string>
 
+#include "tests/catch.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/watched_memory.h"
 
@@ -62,11 +62,12 @@ void require_culprits_named(const RunConfig& config, size_t ranks,
         if (copies == 0) {
           CHECK_NOTHROW(trainer.check_replicas());
         } else if (copies == 2) {  // nobody knows which of the two is right: both are named
-          CHECK_THROWS_WITH(trainer.check_replicas(), Catch::Contains("of " + name + " differ") ||
-                                                          Catch::Contains("from those of " + name));
+          CHECK_THROWS_WITH(trainer.check_replicas(),
+                            ContainsSubstring("of " + name + " differ") ||
+                                ContainsSubstring("from those of " + name));
         } else {
           CHECK_THROWS_WITH(trainer.check_replicas(),
-                            Catch::Contains("the parameters of " + name + " differ"));
+                            ContainsSubstring("the parameters of " + name + " differ"));
         }
         flip();
       }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 
+#include "tests/catch.h"
 #include "tests/common/comm/devices.h"
 #include "tests/lessons/sharded.h"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "common/train/prediction.h"
 #include "common/train/sample.h"
 #include "lessons/01_single_gpu/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/session.h"
 #include "tests/mpi_main.h"
 #include "tools/compare/compare.h"

@@ -1,6 +1,5 @@
 // Models with another inner layer and a classifier of their own, in every lesson: lesson 01's
 // gradients, parameters and moments, and memory and bytes as predicted.
-#include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
@@ -15,6 +14,7 @@
 #include "lessons/13_sequence_parallel/trainer.h"
 #include "lessons/14_context_parallel/trainer.h"
 #include "lessons/16_pipeline_schedules/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/split.h"
 
 namespace ladder {

@@ -1,8 +1,7 @@
 // What lessons 02 to 06 have to pass alike: cases over groups of 1, 2, 3, 4 and 8 ranks.
 #pragma once
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/lessons/equivalence.h"
 
 namespace ladder::testing {

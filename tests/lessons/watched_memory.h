@@ -1,11 +1,11 @@
 // Memory that says where allocations of a size lie, so that a test can look into a trainer.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/runtime/memory_source.h"
+#include "tests/catch.h"
 
 namespace ladder::testing {
 

@@ -1,12 +1,12 @@
 // What others published agrees with itself, so nothing was copied wrongly, and with the formulas
 // that its authors give.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/cluster.h"
 #include "common/io/json_file.h"
 #include "common/model/activations.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

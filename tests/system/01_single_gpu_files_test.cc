@@ -1,12 +1,12 @@
 // Lesson 01 with files that are missing or damaged, and with outputs that cannot be written:
 // status 2, one line that names the file, nothing written.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/scratch.h"
 
@@ -240,11 +240,12 @@ TEST_CASE("01: several shards, and a tokenizer for the sample") {
     return result.out;
   };
   const std::string list = out_of({"--data", "b.bin,a.bin"}), pattern = out_of({"--data", "*.bin"});
-  CHECK_THAT(list, Catch::Contains("b.bin,a.bin, 2 files, 1,000 tokens"));
-  CHECK_THAT(pattern, Catch::Contains("*.bin, 2 files, 1,000 tokens"));
+  CHECK_THAT(list, ContainsSubstring("b.bin,a.bin, 2 files, 1,000 tokens"));
+  CHECK_THAT(pattern, ContainsSubstring("*.bin, 2 files, 1,000 tokens"));
   // A file of flags splits values at commas by itself.
   folder.write("flags", "data = b.bin,a.bin\n");
-  CHECK_THAT(out_of({"--config", "flags"}), Catch::Contains("b.bin,a.bin, 2 files, 1,000 tokens"));
+  CHECK_THAT(out_of({"--config", "flags"}),
+             ContainsSubstring("b.bin,a.bin, 2 files, 1,000 tokens"));
   // Another order is another run: these losses are of validation tokens 2 and 1.
   const auto loss_of = [](const std::string& out) {
     return out.substr(out.find("validation loss"), 22);
@@ -280,7 +281,7 @@ TEST_CASE("01: names in files and paths do not command the terminal") {
   folder.write("good\x1b[31m", std::string(1000, 'a'));
   const ProcessResult good = run_in(folder, {"--data", "good\x1b[31m"});
   CHECK(good.status == 0);
-  CHECK_THAT(good.out, Catch::Contains("good\\x1b[31m") && !Catch::Contains("\x1b"));
+  CHECK_THAT(good.out, ContainsSubstring("good\\x1b[31m") && !ContainsSubstring("\x1b"));
 }
 
 TEST_CASE("01: an output that is an input, or another output") {
@@ -329,7 +330,7 @@ TEST_CASE("01: a standard output that takes nothing is an error") {
   for (const std::string& flag : kRun) command += " " + flag;
   const ProcessResult result = run_process({"sh", "-c", command + " > /dev/full"});
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Catch::Contains("standard output"));
+  CHECK_THAT(result.err, ContainsSubstring("standard output"));
 }
 
 }  // namespace

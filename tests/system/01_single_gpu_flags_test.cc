@@ -1,8 +1,8 @@
 // Lesson 01 with flags that cannot be: status 2, one line that names the mistake, nothing written.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
+#include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/scratch.h"
 

@@ -1,8 +1,8 @@
 // Lesson 01 at its limits: memory that is not there, a disk that is full.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/scratch.h"
 
@@ -20,11 +20,11 @@ void check_out_of_memory_report(const ProcessResult& result, bool batch_helps) {
   CHECK(result.status == 1);
   for (const std::string category :
        {"parameters", "gradients", "optimizer", "activations", "communication", "workspace"}) {
-    CHECK_THAT(result.err, Catch::Contains(category));
+    CHECK_THAT(result.err, ContainsSubstring(category));
   }
-  CHECK_THAT(result.err, Catch::Contains("error: "));
+  CHECK_THAT(result.err, ContainsSubstring("error: "));
   CHECK((result.err.find("--micro-batch-size") != std::string::npos) == batch_helps);
-  CHECK_THAT(result.err, Catch::Contains("--device-memory"));
+  CHECK_THAT(result.err, ContainsSubstring("--device-memory"));
 }
 
 TEST_CASE("01: over --device-memory") {
@@ -50,7 +50,7 @@ TEST_CASE("01: sizes that no machine has are refused before they are used") {
                      {.folder = folder.path()});
   CAPTURE(result.out, result.err);
   CHECK((result.status == 1 || result.status == 2));
-  CHECK_THAT(result.err, Catch::Contains("error: "));
+  CHECK_THAT(result.err, ContainsSubstring("error: "));
 }
 
 TEST_CASE("01: a full disk leaves the earlier dump alone") {
@@ -67,7 +67,7 @@ TEST_CASE("01: a full disk leaves the earlier dump alone") {
                                               {.folder = folder.path(), .file_size_limit = room});
   CAPTURE(result.out, result.err);
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Catch::StartsWith("error: ") && Catch::Contains("step_000001"));
+  CHECK_THAT(result.err, StartsWith("error: ") && ContainsSubstring("step_000001"));
   CHECK(read_text(dump) == good);
   CHECK(folder.files() == std::vector<std::string>{"dump", "dump/step_000001.safetensors"});
 
@@ -87,7 +87,7 @@ TEST_CASE("01: a full disk leaves the earlier metrics alone") {
       run_single_gpu(flags, {.folder = folder.path(), .file_size_limit = 20});
   CAPTURE(result.out, result.err);
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Catch::StartsWith("error: ") && Catch::Contains("metrics.jsonl"));
+  CHECK_THAT(result.err, StartsWith("error: ") && ContainsSubstring("metrics.jsonl"));
   CHECK(read_text(folder.path() / "metrics.jsonl") == good);
   CHECK(folder.files() == std::vector<std::string>{"metrics.jsonl"});
 }

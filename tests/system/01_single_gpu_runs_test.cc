@@ -1,11 +1,11 @@
 // Lesson 01 as it should go: what it writes, and that it writes the same again.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
 #include <set>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/scratch.h"
 
@@ -119,7 +119,7 @@ TEST_CASE("01: metrics go to standard output, to a file's descriptor or to a pip
   CHECK(run_in_shell(folder, "$0 \"$@\" > log", flags).status == 0);
   const std::string log = read_text(folder.path() / "log");
   CHECK(num_metrics(log) == 3);
-  CHECK_THAT(log, Catch::StartsWith("01_single_gpu: ") && Catch::Contains("step 3/3"));
+  CHECK_THAT(log, StartsWith("01_single_gpu: ") && ContainsSubstring("step 3/3"));
   CHECK(std::filesystem::is_symlink("/dev/stdout"));
 
   const ProcessResult by_pipe =
@@ -236,7 +236,7 @@ TEST_CASE("01: --help lists every flag, in groups") {
                                  "--dump",
                                  "--metrics",
                                  "--tensorboard"}) {
-    CHECK_THAT(result.out, Catch::Contains(text));
+    CHECK_THAT(result.out, ContainsSubstring(text));
   }
 }
 
@@ -246,8 +246,8 @@ TEST_CASE("01: off a terminal the output is plain lines") {
       run_nano(folder, {"--threads", "1", "--steps", "2", "--sample", "8"});
   CHECK(result.out.find('\r') == std::string::npos);
   CHECK(result.out.find('\x1b') == std::string::npos);
-  CHECK_THAT(result.out, Catch::Contains("loss") && Catch::Contains("predicted"));
-  CHECK_THAT(result.out, !Catch::Contains("differs"));
+  CHECK_THAT(result.out, ContainsSubstring("loss") && ContainsSubstring("predicted"));
+  CHECK_THAT(result.out, !ContainsSubstring("differs"));
 }
 
 TEST_CASE("01: accumulation changes nothing but rounding") {

@@ -1,9 +1,9 @@
 // Ranks that were not started alike: status 2 and one line that says who differs in what, before
 // anything is done together, on whichever rank it is.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 

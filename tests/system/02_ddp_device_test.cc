@@ -1,15 +1,13 @@
 // Lessons 01 and 02 on the device of this build, as a user runs them.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 const Flags kNanoRun = {"--model",
                         "nano",
@@ -29,7 +27,7 @@ const Flags kNanoRun = {"--model",
 // And memory and bytes are as predicted.
 void require_predicted(const ProcessResult& result) {
   require_success(result);
-  CHECK_THAT(result.out, !Contains("differs"));
+  CHECK_THAT(result.out, !ContainsSubstring("differs"));
 }
 
 TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the CPU") {
@@ -44,7 +42,7 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
   const Flags on_device = kNanoRun + Flags{"--device", device, "--dump"};
   const ProcessResult one = run_single_gpu(on_device + Flags{"one"}, options);
   require_predicted(one);
-  CHECK_THAT(one.out, Contains("  device   " + device + " ("));
+  CHECK_THAT(one.out, ContainsSubstring("  device   " + device + " ("));
   check_same("one");
   const auto run_two = [&](const std::string& dump, const Flags& flags) {
     const ProcessResult result =
@@ -54,9 +52,10 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
     return result.out;
   };
   CHECK_THAT(run_two("staged", {"--communication", "staged", "--bucket-bytes", "4KiB"}),
-             Contains("ranks    2, communication: staged through host memory"));
+             ContainsSubstring("ranks    2, communication: staged through host memory"));
   if (device == "cuda" && num_devices(DeviceType::cuda) < 2) {
-    CHECK_THAT(run_two("auto", {}), Contains("staged through host memory: 2 ranks share 1 GPU"));
+    CHECK_THAT(run_two("auto", {}),
+               ContainsSubstring("staged through host memory: 2 ranks share 1 GPU"));
     check_user_error(
         run_ranks(2, Flags{lesson_path("02_ddp"), "--device", "cuda", "--communication", "nccl"}),
         {"--communication nccl", "2 ranks share 1 GPU", "--communication staged"});
@@ -64,8 +63,8 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
   }
   const std::string by_nccl =
       run_two("auto", {"--bucket-bytes", "4KiB", "--check-collectives", "--trace", "trace.json"});
-  CHECK_THAT(by_nccl, Contains("NCCL"));
-  CHECK_THAT(read_text(folder.path() / "trace.json"), Contains("gradient all_reduce"));
+  CHECK_THAT(by_nccl, ContainsSubstring("NCCL"));
+  CHECK_THAT(read_text(folder.path() / "trace.json"), ContainsSubstring("gradient all_reduce"));
 }
 
 TEST_CASE("02: over the device's memory, the report") {
@@ -76,7 +75,7 @@ TEST_CASE("02: over the device's memory, the report") {
                        Flags{"--device", device, "--device-memory", "1MiB"});
   CAPTURE(result.out, result.err);
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Contains("out of device memory") && Contains("no room"));
+  CHECK_THAT(result.err, ContainsSubstring("out of device memory") && ContainsSubstring("no room"));
 }
 
 TEST_CASE("02: --communication where there is no device for it") {

@@ -1,9 +1,9 @@
 // Lesson 02 when something breaks in the middle: all ranks end, and the reason is read once.
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <optional>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
@@ -80,7 +80,7 @@ TEST_CASE("02: /dev/shm fills up after it was looked at") {
   if (!result) return;
   CAPTURE(result->out, result->err);
   CHECK(result->status == 0);
-  CHECK_THAT(result->out, Catch::Contains("All tests passed"));
+  CHECK_THAT(result->out, ContainsSubstring("All tests passed"));
 }
 
 // To start two ranks Open MPI itself needs five, and tools/mpirun one for its folder; with seven it
@@ -90,8 +90,9 @@ TEST_CASE("02: no more files in /dev/shm when ranks join") {
   if (!result) return;
   CAPTURE(result->out, result->err);
   CHECK(result->status == 1);
-  CHECK_THAT(result->err, Catch::Contains("error: ") && Catch::Contains("cannot be made") &&
-                              Catch::Contains("/dev/shm has ") && Catch::Contains("0 files more"));
+  CHECK_THAT(result->err, ContainsSubstring("error: ") && ContainsSubstring("cannot be made") &&
+                              ContainsSubstring("/dev/shm has ") &&
+                              ContainsSubstring("0 files more"));
 }
 
 }  // namespace

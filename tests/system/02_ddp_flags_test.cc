@@ -1,7 +1,7 @@
 // Lesson 02 with flags that cannot be: status 2, one line for all ranks, nothing written.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 

@@ -1,8 +1,8 @@
 // Lesson 02 as it should go: it computes what lesson 01 computes, and the same bits again.
-#include <catch2/catch.hpp>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
@@ -172,8 +172,8 @@ TEST_CASE("02: the header counts what sums of messages need") {
     const size_t begin = result.out.find("  memory ");
     return result.out.substr(begin, result.out.find('\n', begin) - begin);
   };
-  CHECK_THAT(memory_line({}), !Catch::Contains("communication"));
-  CHECK_THAT(memory_line({"--no-shared-memory"}), Catch::Contains("communication 4 MiB"));
+  CHECK_THAT(memory_line({}), !ContainsSubstring("communication"));
+  CHECK_THAT(memory_line({"--no-shared-memory"}), ContainsSubstring("communication 4 MiB"));
 }
 
 TEST_CASE("02: --help comes once, with the flags of this lesson") {

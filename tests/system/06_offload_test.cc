@@ -1,16 +1,15 @@
 // Lessons 02 to 06 side by side, as a user runs them: bits, memory caps, wrong flags, devices.
-#include <catch2/catch.hpp>
 
 #include <map>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
 
-using Catch::Matchers::Contains;
 using Json = nlohmann::ordered_json;
 
 const std::vector<std::string> kLessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3",
@@ -41,7 +40,7 @@ TEST_CASE("02 to 06: dumps of one micro-batch a step have the same bits, memory 
         4, Flags{lesson_path(lesson)} + flags + Flags{"--dump", "out_" + lesson}, options);
     CAPTURE(lesson, result.out, result.err);
     REQUIRE(result.status == 0);
-    CHECK_THAT(result.out, !Contains("differs"));
+    CHECK_THAT(result.out, !ContainsSubstring("differs"));
     check_equal_dumps("out_02_ddp", "out_" + lesson, "0", options);
     if (first.empty()) first = sample_of(result.out);
     CHECK(sample_of(result.out) == first);
@@ -55,7 +54,7 @@ TEST_CASE("06: messages instead of shared memory: the same loss, and the staging
     const ProcessResult messages = run_ranks(2, command + Flags{"--no-shared-memory"});
     CAPTURE(lesson, messages.out, messages.err);
     REQUIRE(messages.status == 0);
-    CHECK_THAT(messages.out, !Contains("differs"));
+    CHECK_THAT(messages.out, !ContainsSubstring("differs"));
     const auto loss_of = [](const std::string& out) {
       const size_t at = out.find("step 2/2  loss ");
       return at == std::string::npos ? "none" : out.substr(at, 40);
@@ -107,7 +106,8 @@ TEST_CASE("02 to 06: each lesson trains under a cap that refuses the one before"
     const ProcessResult before = run(rung - 1, cap), after = run(rung, cap);
     CAPTURE(ladder[rung].first, cap, before.err, after.err);
     CHECK(before.status == 1);
-    CHECK_THAT(before.err, Contains("out of device memory") && Contains("no room"));
+    CHECK_THAT(before.err,
+               ContainsSubstring("out of device memory") && ContainsSubstring("no room"));
     CHECK(after.status == 0);
   }
 }
@@ -117,7 +117,7 @@ TEST_CASE("06: over the host's memory, the report") {
       run_ranks(2, Flags{lesson_path("06_offload")} + kNano + Flags{"--host-memory", "200KiB"});
   CAPTURE(result.out, result.err);
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Contains("out of host memory") && Contains("no room"));
+  CHECK_THAT(result.err, ContainsSubstring("out of host memory") && ContainsSubstring("no room"));
 }
 
 TEST_CASE("05 and 06: flags that cannot be") {
@@ -154,7 +154,7 @@ TEST_CASE("03 to 06: on a device") {
         run_ranks(2, kLessons[i] == "06_offload" ? flags + kOffloadAll : flags);
     CAPTURE(kLessons[i], result.out, result.err);
     CHECK(result.status == 0);
-    CHECK_THAT(result.out, Contains("step 2/2") && !Contains("differs"));
+    CHECK_THAT(result.out, ContainsSubstring("step 2/2") && !ContainsSubstring("differs"));
   }
 }
 

@@ -1,9 +1,9 @@
 // Lesson 07 as a user runs it: numbers of ranks that cannot be, every way to communicate, files,
 // failures.
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
-#include <catch2/catch.hpp>
 #include <csignal>
 
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tests/system/split_runs.h"
 #include "tools/process/scratch.h"

@@ -1,17 +1,15 @@
 // Lesson 08 as a user runs it: cuts that cannot be, every way to communicate, drawings, failures.
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
-#include <catch2/catch.hpp>
 #include <csignal>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tests/system/split_runs.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 const std::string kProgram = "08_pipeline_parallel";
 
@@ -72,7 +70,7 @@ TEST_CASE("08: a drawing on a full disk") {
   const ProcessResult full =
       run_process(own_mounts + mpirun_command() + Flags{"-n", "2"} + draw, options);
   check_one_error(full, {"schedule.svg", "No space left"});
-  CHECK_THAT(full.out, !Contains("step 1"));
+  CHECK_THAT(full.out, !ContainsSubstring("step 1"));
 }
 
 TEST_CASE("08: lesson 01's numbers, however ranks communicate") {
@@ -102,11 +100,11 @@ TEST_CASE("08: the schedule drawn, and a trace of what every stage did") {
                           "--trace", "trace.json"},
                 {.folder = folder.path()});
   require_success(result);
-  CHECK_THAT(result.out, !Contains("differs") && Contains("bubble of 1f1b"));
+  CHECK_THAT(result.out, !ContainsSubstring("differs") && ContainsSubstring("bubble of 1f1b"));
   CHECK(folder.files() == std::vector<std::string>{"schedule.svg", "trace.json"});
   const std::string svg = read_text(folder.path() / "schedule.svg");
   check_well_formed(svg);
-  CHECK_THAT(svg, Contains("1f1b; stages: 4; micro-batches: 8"));
+  CHECK_THAT(svg, ContainsSubstring("1f1b; stages: 4; micro-batches: 8"));
   const auto spans = spans_of_trace(read_text(folder.path() / "trace.json"), 4);
   for (size_t stage = 0; stage < 4; ++stage) {
     CAPTURE(stage);

@@ -3,18 +3,16 @@
 #include <sched.h>
 
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
-#include <catch2/catch.hpp>
 #include <csignal>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tests/system/split_runs.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 const std::string kProgram = "09_3d_parallel";
 
@@ -89,8 +87,8 @@ TEST_CASE("09: the axes together are lesson 01, with and without ZeRO-1") {
                   options);
     require_success(result);
     CAPTURE(result.out);
-    CHECK_THAT(result.out, Contains("grid     2 pipeline x 2 data x 2 tensor"));
-    CHECK_THAT(result.out, !Contains("differs"));
+    CHECK_THAT(result.out, ContainsSubstring("grid     2 pipeline x 2 data x 2 tensor"));
+    CHECK_THAT(result.out, !ContainsSubstring("differs"));
     check_equal_dumps("one", stage, "1e-11", options);
     CHECK(sample_of(result.out) == sample_of(single.out));
     CHECK(validation_loss(result.out, "step 3") == validation_loss(single.out, "step 3"));
@@ -108,7 +106,7 @@ TEST_CASE("09: auto keeps to the memory of a rank, and says how little is too li
   const size_t least = std::stoul(refused.err.substr(refused.err.find(before) + before.size()));
   const ProcessResult result = run_ranks(8, run + Flags{std::to_string(least)});
   require_success(result);
-  CHECK_THAT(result.out, Contains("auto: bubble") && !Contains("differs"));
+  CHECK_THAT(result.out, ContainsSubstring("auto: bubble") && !ContainsSubstring("differs"));
   check_user_error(run_ranks(8, run + Flags{std::to_string(least - 1)}), {"no schedule"});
 }
 
@@ -160,7 +158,7 @@ TEST_CASE("09: eight ranks on one core") {
                   {.environment = {{"TMPDIR", "/tmp"}}, .time_limit = std::chrono::seconds(60)});
   CHECK_FALSE(result.timed_out);
   require_success(result);
-  CHECK_THAT(result.out, Contains("step 2/2") && !Contains("differs"));
+  CHECK_THAT(result.out, ContainsSubstring("step 2/2") && !ContainsSubstring("differs"));
 }
 
 }  // namespace

@@ -1,19 +1,18 @@
 // Lesson 10 as a user runs it: precisions, the loss scale's history, flags that cannot be, scales
 // that never fit, weights in 16 bits, and what 300 steps learn.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
 
-using Catch::Matchers::Contains;
 using Json = nlohmann::json;
 
 const std::string kProgram = "10_mixed_precision";
@@ -39,7 +38,7 @@ TEST_CASE("10: bf16 and fp16 on two ranks, memory and bytes as predicted") {
                     {.folder = folder.path()});
       CAPTURE(dtype, more, result.out);
       require_success(result);
-      CHECK_THAT(result.out, Contains("step 4/4") && !Contains("differs"));
+      CHECK_THAT(result.out, ContainsSubstring("step 4/4") && !ContainsSubstring("differs"));
       const std::vector<Json> steps = metrics_of(folder);
       REQUIRE(steps.size() == 4);
       CHECK(steps[3].at("loss") < steps[0].at("loss"));

@@ -1,7 +1,7 @@
 // --recompute and lesson 11 as a user runs them: what is refused, and what the header says.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 
 namespace ladder {
@@ -33,7 +33,7 @@ TEST_CASE("11: the smallest budget works") {
                   Flags{"--activation-memory", "1392640", "--steps", "1", "--sample", "0"});
   require_success(run);
   CHECK_THAT(run.out,
-             Catch::Contains("takes    1,392,640 bytes of activations instead of 4,378,624"));
+             ContainsSubstring("takes    1,392,640 bytes of activations instead of 4,378,624"));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // Lesson 12 as a user runs it: codecs, feedback in checkpoints, a slow network, flags that cannot
 // be.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tools/process/scratch.h"
 
@@ -12,7 +12,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 
 Flags command(const Flags& flags) {
   return Flags{lesson_path("12_gradient_compression"),
@@ -35,7 +34,7 @@ TEST_CASE("12: every codec trains, with memory and bytes as predicted") {
         run_ranks(2, command({"--steps", "4", "--compression", codec, "--error-feedback"}));
     CAPTURE(codec, result.out);
     require_success(result);
-    CHECK_THAT(result.out, Contains("step 4/4") && !Contains("differs"));
+    CHECK_THAT(result.out, ContainsSubstring("step 4/4") && !ContainsSubstring("differs"));
   }
 }
 
@@ -74,7 +73,8 @@ TEST_CASE("12: feedback survives a checkpoint, to the bit") {
         3, command(run + Flags{"--global-batch-size", "12", "--resume", "--dump", "rest"}),
         options);
     require_success(resumed);
-    CHECK_THAT(resumed.out, Contains("after step 2") && !Contains("starts from zero"));
+    CHECK_THAT(resumed.out,
+               ContainsSubstring("after step 2") && !ContainsSubstring("starts from zero"));
     for (int step : {3, 4}) {
       const std::string file = concat("step_00000", step, ".safetensors");
       CHECK(read_text(folder.path() / "whole" / file) == read_text(folder.path() / "rest" / file));
@@ -92,14 +92,14 @@ TEST_CASE("12: where feedback means nothing, a line says that it starts from zer
     return result.out;
   };
   run(2, "1", {});
-  CHECK_THAT(
-      run(2, "2", kInt8),
-      Contains("resumed  error feedback starts from zero: the checkpoint has none that fits\n"));
+  CHECK_THAT(run(2, "2", kInt8),
+             ContainsSubstring(
+                 "resumed  error feedback starts from zero: the checkpoint has none that fits\n"));
   CHECK_THAT(run(4, "3", kInt8),
-             Contains("resumed  error feedback starts from zero: the checkpoint "
-                      "has that of 2 ranks, not of 4\n"));
+             ContainsSubstring("resumed  error feedback starts from zero: the checkpoint "
+                               "has that of 2 ranks, not of 4\n"));
   // Who has no feedback does not miss it.
-  CHECK_THAT(run(2, "4", {}), !Contains("feedback"));
+  CHECK_THAT(run(2, "4", {}), !ContainsSubstring("feedback"));
 }
 
 TEST_CASE("12: flags that cannot be are one line and status 2") {

@@ -1,15 +1,13 @@
 // Lesson 15 as a user runs it: its output, checkpoints that another layout reads, flags that cannot
 // be.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 Flags command(const Flags& flags) {
   return Flags{lesson_path("15_expert_parallel"),
@@ -33,13 +31,16 @@ TEST_CASE("15: it trains, as predicted, and says how the routers divide the toke
                               "--capacity-factor", factor}));
     CAPTURE(result.out);
     require_success(result);
-    CHECK_THAT(result.out, Contains("expert activation all_to_all") && !Contains("differs"));
-    CHECK_THAT(result.out, Contains("a rank holds 4") && Contains("choices of each expert"));
+    CHECK_THAT(result.out,
+               ContainsSubstring("expert activation all_to_all") && !ContainsSubstring("differs"));
+    CHECK_THAT(result.out,
+               ContainsSubstring("a rank holds 4") && ContainsSubstring("choices of each expert"));
     const std::string none = "dropped: 0 of 1024 choices";
     if (std::string(factor) == "0") {
-      CHECK_THAT(result.out, Contains("nobody is dropped") && Contains(none));
+      CHECK_THAT(result.out, ContainsSubstring("nobody is dropped") && ContainsSubstring(none));
     } else {
-      CHECK_THAT(result.out, Contains("takes 8 tokens of a sequence") && !Contains(none));
+      CHECK_THAT(result.out,
+                 ContainsSubstring("takes 8 tokens of a sequence") && !ContainsSubstring(none));
     }
   }
 }
@@ -67,12 +68,12 @@ TEST_CASE("15: a checkpoint goes on with other ranks, expert-parallel size and Z
       run(4, Flags{"--expert-parallel-size", other_size, "--resume", "--zero-stage", other_stage} +
                  all);
   const std::string line = whole.substr(whole.find("step 4/4"), 22);
-  CHECK_THAT(resumed, Contains(line) && !Contains("step 2/4"));
+  CHECK_THAT(resumed, ContainsSubstring(line) && !ContainsSubstring("step 2/4"));
   // A model without experts, or with others, is another model.
   const ProcessResult other =
       run_ranks(2, command(Flags{"--experts", "4", "--resume"} + all), options);
   CHECK(other.status == 2);
-  CHECK_THAT(other.err, Contains("2 of 8 experts"));
+  CHECK_THAT(other.err, ContainsSubstring("2 of 8 experts"));
 }
 
 TEST_CASE("15: flags that cannot be") {
@@ -80,7 +81,7 @@ TEST_CASE("15: flags that cannot be") {
     const ProcessResult result = run_ranks(ranks, command(flags));
     CAPTURE(result.err);
     CHECK(result.status == 2);
-    CHECK_THAT(result.err, Contains(why));
+    CHECK_THAT(result.err, ContainsSubstring(why));
   };
   refused(2, {"--expert-parallel-size", "3"}, "--expert-parallel-size 3 does not divide 2 ranks");
   refused(2, {"--experts", "5", "--expert-parallel-size", "2"}, "does not divide --experts 5");

@@ -1,16 +1,14 @@
 // Lesson 16 as a user runs it: flags that cannot be, every way to communicate, drawings, memory.
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tests/system/split_runs.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 const std::string kProgram = "16_pipeline_schedules";
 
@@ -109,10 +107,11 @@ TEST_CASE("16: the schedule drawn, and a trace of what every stage did") {
                           "--trace", "trace.json"},
                 {.folder = folder.path()});
   require_success(result);
-  CHECK_THAT(result.out, !Contains("differs") && Contains("bubble of zb-v"));
+  CHECK_THAT(result.out, !ContainsSubstring("differs") && ContainsSubstring("bubble of zb-v"));
   const std::string svg = read_text(folder.path() / "schedule.svg");
   check_well_formed(svg);
-  CHECK_THAT(svg, Contains("zb-v; stages: 2; micro-batches: 8") && Contains("backward, weights"));
+  CHECK_THAT(svg, ContainsSubstring("zb-v; stages: 2; micro-batches: 8") &&
+                      ContainsSubstring("backward, weights"));
   const auto spans = spans_of_trace(read_text(folder.path() / "trace.json"), 2);
   // Four parts on two stages. The first stage has the first and the last one: both embeddings and
   // the classifier.

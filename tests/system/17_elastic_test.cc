@@ -1,7 +1,6 @@
 // Lesson 17 as a user runs it: the supervisor with a script in place of mpirun, which loses ranks
 // as it is told, and then with real ranks.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
@@ -16,7 +16,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 
 const Flags kNano = {"--model",  "nano", "--dtype",          "fp64", "--threads", "1",
                      "--sample", "0",    "--evaluate-every", "0"};
@@ -102,30 +101,31 @@ TEST_CASE("17: ranks that are lost are left out, and what has failed does not fa
   // The line of a rank that was lost has become the supervisor's.
   CHECK(told.result.err == "what ranks say\nwhat ranks say\nwhat ranks say\n");
   REQUIRE(told.calls.size() == 3);
-  CHECK_THAT(told.calls[0], Catch::StartsWith("-n 4 ") && Contains(" --fail=2@30,1@36,3@32") &&
-                                !Contains("--resume"));
-  CHECK_THAT(told.calls[1], Catch::StartsWith("-n 3 ") && Catch::EndsWith(" --resume --fail=1@36"));
-  CHECK_THAT(told.calls[2], Catch::StartsWith("-n 2 ") && Catch::EndsWith(" --resume --fail=1@36"));
+  CHECK_THAT(told.calls[0], StartsWith("-n 4 ") && ContainsSubstring(" --fail=2@30,1@36,3@32") &&
+                                !ContainsSubstring("--resume"));
+  CHECK_THAT(told.calls[1], StartsWith("-n 3 ") && EndsWith(" --resume --fail=1@36"));
+  CHECK_THAT(told.calls[2], StartsWith("-n 2 ") && EndsWith(" --resume --fail=1@36"));
   for (const std::string& call : told.calls) {
-    CHECK_THAT(call, Contains("/17_elastic --") && Contains(" --model=nano ") &&
-                         Contains(" --steps=40 ") && Contains(" --checkpoint=c ") &&
-                         Contains(" --checkpoint-every=10 ") && Contains(" --keep=0 "));
+    CHECK_THAT(call,
+               ContainsSubstring("/17_elastic --") && ContainsSubstring(" --model=nano ") &&
+                   ContainsSubstring(" --steps=40 ") && ContainsSubstring(" --checkpoint=c ") &&
+                   ContainsSubstring(" --checkpoint-every=10 ") && ContainsSubstring(" --keep=0 "));
   }
 }
 
 TEST_CASE("17: a layout that the ranks can make, idle ranks and spare ones") {
   const std::string lost = "5 0 1 137\n", done = "9 0 - 0\n";
   Told told = supervise("5", lost + done);
-  CHECK_THAT(told.events.at(0), Catch::StartsWith("5 ranks: data=4, 1 idle; "));
-  CHECK_THAT(told.events.at(1), Catch::EndsWith("; beginning again with 4 ranks: data=4"));
-  CHECK_THAT(told.calls.at(0), Catch::StartsWith("-n 4 "));
+  CHECK_THAT(told.events.at(0), StartsWith("5 ranks: data=4, 1 idle; "));
+  CHECK_THAT(told.events.at(1), EndsWith("; beginning again with 4 ranks: data=4"));
+  CHECK_THAT(told.calls.at(0), StartsWith("-n 4 "));
   told = supervise("4", lost + done, {"--tensor-parallel-size", "2"});
-  CHECK_THAT(told.events.at(0), Contains("4 ranks: data=2,tensor=2; "));
-  CHECK_THAT(told.events.at(1), Contains("with 3 ranks: data=3 (asked for tensor=2)"));
-  CHECK_THAT(told.calls.at(1), Contains(" --tensor-parallel-size=1 "));
+  CHECK_THAT(told.events.at(0), ContainsSubstring("4 ranks: data=2,tensor=2; "));
+  CHECK_THAT(told.events.at(1), ContainsSubstring("with 3 ranks: data=3 (asked for tensor=2)"));
+  CHECK_THAT(told.calls.at(1), ContainsSubstring(" --tensor-parallel-size=1 "));
   told = supervise("2", lost + done, {"--spares", "1"});
-  CHECK_THAT(told.events.at(0), Contains("3 ranks: data=2, 1 idle; "));
-  CHECK_THAT(told.events.at(1), Contains("with 2 ranks: data=2"));
+  CHECK_THAT(told.events.at(0), ContainsSubstring("3 ranks: data=2, 1 idle; "));
+  CHECK_THAT(told.events.at(1), ContainsSubstring("with 2 ranks: data=2"));
 }
 
 TEST_CASE("17: flags come from a file, too, and reach the ranks once") {
@@ -133,9 +133,10 @@ TEST_CASE("17: flags come from a file, too, and reach the ranks once") {
   const std::string file = folder.write("flags", "steps = 7\nranks = 3\ncheckpoint-every = 2\n");
   const Told told = supervise("2", "7 0 - 0\n", {"--config", file, "--micro-batch-size=3"});
   REQUIRE(told.calls.size() == 1);
-  CHECK_THAT(told.calls[0], Catch::StartsWith("-n 2 ") && Contains(" --steps=7 ") &&
-                                Contains(" --micro-batch-size=3 ") &&
-                                Contains(" --checkpoint-every=2 ") && Contains(" --keep=2 "));
+  CHECK_THAT(told.calls[0], StartsWith("-n 2 ") && ContainsSubstring(" --steps=7 ") &&
+                                ContainsSubstring(" --micro-batch-size=3 ") &&
+                                ContainsSubstring(" --checkpoint-every=2 ") &&
+                                ContainsSubstring(" --keep=2 "));
 }
 
 // Runs until the supervisor gives up, and returns its one error.
@@ -152,27 +153,28 @@ std::string given_up(const std::string& ranks, const std::string& plan, size_t n
 
 TEST_CASE("17: what fails again and again ends, and says how to go on") {
   CHECK_THAT(given_up("4", "30 20 2 137\n30 20 1 137\n", 2),
-             Catch::StartsWith("rank 1 was lost in step 30 (killed by signal 9); this step has "
-                               "failed twice; the checkpoint after step 20 stays: --checkpoint ") &&
-                 Catch::EndsWith("/checkpoints --resume goes on from it"));
+             StartsWith("rank 1 was lost in step 30 (killed by signal 9); this step has "
+                        "failed twice; the checkpoint after step 20 stays: --checkpoint ") &&
+                 EndsWith("/checkpoints --resume goes on from it"));
   CHECK_THAT(given_up("4", "30 20 2 137\n30 20 1 137\n", 2, {"--checkpoint", "c"}),
-             Catch::EndsWith("the checkpoint after step 20 stays: --checkpoint c --resume goes on "
-                             "from it"));
+             EndsWith("the checkpoint after step 20 stays: --checkpoint c --resume goes on "
+                      "from it"));
   CHECK(given_up("4", "5 0 - 1\n5 0 - 1\n", 2) ==
         "the ranks ended with status 1 in step 5; this step has failed twice; there is no "
         "checkpoint yet");
-  CHECK_THAT(given_up("4", "0 0 - 1\n", 1),
-             Contains("before the first step") && Contains("nothing has been trained"));
+  CHECK_THAT(given_up("4", "0 0 - 1\n", 1), ContainsSubstring("before the first step") &&
+                                                ContainsSubstring("nothing has been trained"));
   CHECK_THAT(given_up("4", "5 0 - 1\n6 0 - 1\n7 0 - 1\n", 3, {"--max-restarts", "2"}),
-             Contains("--max-restarts 2 have been made"));
-  CHECK_THAT(given_up("1", "5 0 0 137\n", 1), Contains("no rank is left"));
+             ContainsSubstring("--max-restarts 2 have been made"));
+  CHECK_THAT(given_up("1", "5 0 0 137\n", 1), ContainsSubstring("no rank is left"));
 }
 
 TEST_CASE("17: an error is no lost rank: all of them begin again") {
   const Told told = supervise("4", "5 0 - 1\n9 0 - 0\n");
   CHECK(told.result.status == 0);
-  CHECK_THAT(told.events.at(1), Contains("the ranks ended with status 1 in step 5; beginning "
-                                         "again with 4 ranks: data=4"));
+  CHECK_THAT(told.events.at(1),
+             ContainsSubstring("the ranks ended with status 1 in step 5; beginning "
+                               "again with 4 ranks: data=4"));
 }
 
 TEST_CASE("17: what the user has to change is not tried again") {
@@ -202,7 +204,7 @@ TEST_CASE("17: what the user has to change is not tried again") {
 TEST_CASE("17: a launcher that is not there is named") {
   const ProcessResult result = run_process(supervised("no/such/launcher", "2", {}));
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Contains("no/such/launcher: cannot be started"));
+  CHECK_THAT(result.err, ContainsSubstring("no/such/launcher: cannot be started"));
 }
 
 // ---- Real ranks
@@ -242,7 +244,7 @@ TEST_CASE("17: the loss curve goes on as if nothing had happened") {
   }
   // From a grid with ZeRO-1 to fewer ranks that share the batch alone, with ZeRO-3.
   const auto grid = train("4", "grid", {"--tensor-parallel-size", "2", "--fail", "3@5"});
-  CHECK_THAT(grid.at(1), Contains("data=3"));
+  CHECK_THAT(grid.at(1), ContainsSubstring("data=3"));
   check_same("whole", "grid", "1e-11");
   // With a spare rank the layout is the same again, and so are the bits.
   train("2", "two", {});
@@ -257,7 +259,8 @@ TEST_CASE("17: without a supervisor the ranks train, too") {
     const ProcessResult result =
         run_ranks(num_ranks, program + Flags{"--steps", "2"}, {.folder = folder.path()});
     require_success(result);
-    CHECK_THAT(result.out, Contains("  batch    24 sequences a step") && !Contains("supervisor"));
+    CHECK_THAT(result.out, ContainsSubstring("  batch    24 sequences a step") &&
+                               !ContainsSubstring("supervisor"));
   }
   check_refused(2, program + Flags{"--ranks", "2"}, {"--ranks: needs --device virtual"});
   check_refused(2, program + Flags{"--fail", "2@1"}, {"--fail 2@1", "2 ranks"});
@@ -283,7 +286,8 @@ TEST_CASE("17: a signal to the supervisor ends all ranks, and one can go on from
   CHECK(result.status == 128 + signal);
   CHECK(read_text(folder.path() / "err").empty());
   const std::string last = lines_with("supervisor: ", out).back();
-  CHECK_THAT(last, Contains(concat("ended by signal ", signal)) && Contains("--resume"));
+  CHECK_THAT(
+      last, ContainsSubstring(concat("ended by signal ", signal)) && ContainsSubstring("--resume"));
   // Nobody trains any more: in the time of many steps no checkpoint is made or being made.
   const std::vector<std::string> before = folder.files();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -293,7 +297,7 @@ TEST_CASE("17: a signal to the supervisor ends all ranks, and one can go on from
   const Flags resume = {"--steps", concat(step + 1), "--checkpoint", "c", "--resume"};
   const ProcessResult rest = run_elastic("1", resume, folder);
   require_success(rest);
-  CHECK_THAT(rest.out, Contains(concat("  resumed  ", after, step, " ")));
+  CHECK_THAT(rest.out, ContainsSubstring(concat("  resumed  ", after, step, " ")));
 }
 
 }  // namespace

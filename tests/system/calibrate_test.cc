@@ -1,14 +1,12 @@
 // tools/calibrate as a user runs it, but for the build and mpirun.
-#include <catch2/catch.hpp>
 
+#include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/process.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 ProcessResult run_calibrator(const Flags& flags, const ProcessOptions& options = {}) {
   return run_process(Flags{program_path("tools/calibrator/calibrator")} + flags, options);

@@ -1,9 +1,9 @@
 // tools/checkpoint and the lessons agree on what each rank of a layout writes.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
@@ -96,9 +96,9 @@ TEST_CASE("a run goes on from a checkpoint written anew as from the old one") {
     const std::string printed = train(
         {"03_zero1", 2, "data=2"},
         {"--steps", "3", "--checkpoint", from, "--resume", "--dump", "from_" + from}, options);
-    CHECK_THAT(printed, Catch::Contains(concat("  resumed  after step 2 from ", from,
-                                               "/step_00000002, written by 09_3d_parallel (",
-                                               layout, ")\n")));
+    CHECK_THAT(printed, ContainsSubstring(concat("  resumed  after step 2 from ", from,
+                                                 "/step_00000002, written by 09_3d_parallel (",
+                                                 layout, ")\n")));
   }
   const auto from_old = files_of(folder.path() / "from_old");
   CHECK(from_old.size() == 1);

@@ -1,6 +1,5 @@
 // Checkpoints of whole runs: what resumes goes on as if it had never stopped, on any layout; a run
 // that dies leaves only complete checkpoints; bad ones are refused.
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/sample.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
@@ -17,7 +17,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 
 const Flags kShort = {"--model",
                       "nano",
@@ -74,9 +73,9 @@ void check_resumes_bitwise(const Layout& layout, const Flags& flags = {}) {
   for (int step : {3, 4, 5}) fs::remove_all(folder.path() / checkpoint(step));
   const ProcessResult resumed = layout.run(run + Flags{"--resume", "--dump", "resumed"}, options);
   require_success(resumed);
-  CHECK_THAT(resumed.out, Contains("resumed  after step 2 from c/step_00000002"));
-  CHECK_THAT(resumed.out, !Contains("changed"));
-  CHECK_THAT(resumed.out, !Contains("differs"));
+  CHECK_THAT(resumed.out, ContainsSubstring("resumed  after step 2 from c/step_00000002"));
+  CHECK_THAT(resumed.out, !ContainsSubstring("changed"));
+  CHECK_THAT(resumed.out, !ContainsSubstring("differs"));
   CHECK_FALSE(fs::exists(folder.path() / "resumed" / dump(2)));
   for (int step : {3, 4, 5}) {
     INFO("step " << step);
@@ -164,8 +163,8 @@ TEST_CASE("any layout goes on with the checkpoint of any other") {
                    options);
     require_success(result);
     if (step == 1) continue;
-    CHECK_THAT(result.out, Contains(concat("resumed  after step ", step - 1)));
-    CHECK_THAT(result.out, Contains("changed  layout"));
+    CHECK_THAT(result.out, ContainsSubstring(concat("resumed  after step ", step - 1)));
+    CHECK_THAT(result.out, ContainsSubstring("changed  layout"));
   }
   require_success(
       kSingle.run(run + Flags{"--steps", std::to_string(step), "--dump", "whole"}, options));
@@ -216,10 +215,10 @@ TEST_CASE("what differs from the run that wrote the checkpoint is said, a line e
   const Flags to = {"--checkpoint", "c", "--resume"};
   const ProcessResult first = kSingle.run(to + Flags{"--steps", "1"}, options);
   require_success(first);
-  CHECK_THAT(first.out, Contains("resumed  nothing: the folder has no checkpoint yet\n"));
+  CHECK_THAT(first.out, ContainsSubstring("resumed  nothing: the folder has no checkpoint yet\n"));
   const ProcessResult same = kSingle.run(to + Flags{"--steps", "1"}, options);
   require_success(same);
-  CHECK_THAT(same.out, Contains("resumed  nothing is left to train\n"));
+  CHECK_THAT(same.out, ContainsSubstring("resumed  nothing is left to train\n"));
   const ProcessResult changed =
       kSingle.run(to + Flags{"--steps", "2", "--learning-rate", "0.25", "--seed", "7", "--dtype",
                              "bf16", "--data", folder.write("other.bin", token_shard(9000))},
@@ -230,7 +229,7 @@ TEST_CASE("what differs from the run that wrote the checkpoint is said, a line e
                            "changed  --steps 2, was 1: another learning rate from here\n",
                            "changed  --data 9000 tokens with hash ",
                            "changed  vocabulary a tokenizer's, was bytes\n"}) {
-    CHECK_THAT(changed.out, Contains(line));
+    CHECK_THAT(changed.out, ContainsSubstring(line));
   }
 }
 
@@ -333,7 +332,7 @@ TEST_CASE("a full disk ends the run, and the checkpoints before it stay") {
                     {.folder = folder.path(), .file_size_limit = size_t{100'000}});
     CAPTURE(full.out, full.err);
     CHECK(full.status == 1);
-    CHECK_THAT(full.err, Contains("write failed"));
+    CHECK_THAT(full.err, ContainsSubstring("write failed"));
     CHECK(fs::exists(folder.path() / checkpoint(1)));
     CHECK_FALSE(fs::exists(folder.path() / checkpoint(2)));
   }

@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <thread>
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "tests/catch.h"
 
 namespace ladder {
 

@@ -1,17 +1,16 @@
 // tools/costs: one table of what every lesson measures.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
 #include <sstream>
 
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
 
-using Catch::Contains;
 using Cells = std::vector<std::string>;
 
 Flags command(const Flags& flags) {
@@ -55,7 +54,7 @@ TEST_CASE("costs: memory and bytes of two ranks are those of the READMEs' formul
     CHECK(Cells(cells.begin(), cells.begin() + 3) == memory);
     CHECK(cells[4] == host);
     CHECK(cells[5] == sent);
-    CHECK_THAT(cells[6], Catch::Matches("[0-9]+\\.[0-9]{2}|-"));  // - on a machine of one core
+    CHECK_THAT(cells[6], Matches("[0-9]+\\.[0-9]{2}|-"));  // - on a machine of one core
   };
   check("01_single_gpu", {"136", "136", "271"}, "0", "0");
   check("02_ddp", {"136", "136", "271"}, "0", "136");             // 2 (N-1)/N P s
@@ -68,7 +67,8 @@ TEST_CASE("costs: memory and bytes of two ranks are those of the READMEs' formul
   CHECK(Cells(all.begin(), all.begin() + 3) == Cells{"0", "0", "0"});
   CHECK(rows.at("05_zero3")[0] == "68");
   CHECK(rows.at("05_zero3")[5] == all[5]);
-  CHECK_THAT(result.out, Contains("\n- 02_ddp: ") && Contains("\n- 10_mixed_precision: "));
+  CHECK_THAT(result.out,
+             ContainsSubstring("\n- 02_ddp: ") && ContainsSubstring("\n- 10_mixed_precision: "));
 }
 
 // All cells but the last, which is a time.
@@ -94,7 +94,7 @@ TEST_CASE("costs: mistakes of the user") {
     const ProcessResult result = run_process(flags);
     CAPTURE(flags, result.out, result.err);
     CHECK(result.status == 2);
-    for (const std::string& mention : mentions) CHECK_THAT(result.err, Contains(mention));
+    for (const std::string& mention : mentions) CHECK_THAT(result.err, ContainsSubstring(mention));
   };
   refuse(command({"-n", "3"}), {"-n", "3", "2 or 4"});
   refuse(command({"-n"}), {"-n", "2 or 4"});

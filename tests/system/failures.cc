@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <cctype>
 #include <csignal>
 #include <filesystem>
@@ -15,6 +14,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "tests/catch.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
@@ -89,22 +89,22 @@ void check_killed_rank(size_t num_ranks, const Flags& argv, int signal,
   CAPTURE(result.out, result.err);
   CHECK_FALSE(result.timed_out);
   CHECK(result.status == 128 + signal);
-  CHECK_THAT(result.err, Catch::Contains(concat("error: rank ", rank, " on ", host_name(),
-                                                ": ended by signal ", signal_text)));
+  CHECK_THAT(result.err, ContainsSubstring(concat("error: rank ", rank, " on ", host_name(),
+                                                  ": ended by signal ", signal_text)));
   CHECK(result.err.find("error: ") == result.err.rfind("error: "));
   CHECK(result.err.find("-----") == std::string::npos);  // a banner of mpirun's
   CHECK(comes_true([&] { return ranks_with(argv[0], metrics).empty(); }));
-  CHECK_THAT(read_text(metrics), Catch::EndsWith("}\n"));  // the lines that are there are whole
+  CHECK_THAT(read_text(metrics), EndsWith("}\n"));  // the lines that are there are whole
 }
 
 void check_one_error(const ProcessResult& result, const std::vector<std::string>& mentions) {
   CAPTURE(result.out, result.err);
   CHECK_FALSE(result.timed_out);
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Catch::StartsWith("error: rank ") &&
-                             Catch::Contains(concat(" on ", host_name(), ": ")));
+  CHECK_THAT(result.err,
+             StartsWith("error: rank ") && ContainsSubstring(concat(" on ", host_name(), ": ")));
   CHECK(result.err.rfind("error: ") == 0);
-  for (const std::string& mention : mentions) CHECK_THAT(result.err, Catch::Contains(mention));
+  for (const std::string& mention : mentions) CHECK_THAT(result.err, ContainsSubstring(mention));
 }
 
 }  // namespace ladder

@@ -1,9 +1,9 @@
 // Every lesson goes on from a dump of lesson 01, with sequences shorter than the dump's: each rank
 // finds its part of the parameters in the file, and the first positions of it. At the end each
 // exports the same model.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 

@@ -1,6 +1,5 @@
 // A run on several machines in which one breaks, or the network between them does: all ranks end in
 // seconds, one line says what happened and where, and nothing is left on any node.
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <functional>
 #include <future>
@@ -10,6 +9,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "tests/catch.h"
 #include "tests/system/cluster.h"
 #include "tools/process/scratch.h"
 
@@ -17,7 +17,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -65,8 +64,8 @@ ProcessResult broken_run(const Cluster& cluster, milliseconds after,
   CHECK(is_in_time);
   CHECK_FALSE(result.timed_out);
   CHECK(result.status != 0);
-  CHECK_THAT(result.err, Catch::StartsWith("error: "));
-  CHECK_THAT(result.err, !Contains("-----"));  // a banner of mpirun's
+  CHECK_THAT(result.err, StartsWith("error: "));
+  CHECK_THAT(result.err, !ContainsSubstring("-----"));  // a banner of mpirun's
   for (const std::string node : {"node1", "node2"}) cluster.mend(node);
   cluster.check_clean();
   return result;
@@ -119,7 +118,7 @@ TEST_CASE("machines: a node is cut off, and those that wait for it say so") {
   CHECK(std::regex_search(
       result.err, std::regex("^error: rank [01] on node1: .*after 2 s nothing has come from .*"
                              "rank ([01] on node1|[23] on node2)")));
-  CHECK_THAT(result.err, Contains("error: host node2 no longer answers"));
+  CHECK_THAT(result.err, ContainsSubstring("error: host node2 no longer answers"));
   CHECK(result.status == 1);
 }
 
@@ -138,13 +137,14 @@ TEST_CASE("machines: firewalls at the start") {
   };
   // node2 has no way to where mpirun is.
   cluster.cut("node2");
-  CHECK_THAT(start(), Catch::StartsWith("error: host node2") && Contains("reach mpirun"));
+  CHECK_THAT(start(), StartsWith("error: host node2") && ContainsSubstring("reach mpirun"));
   cluster.mend("node2");
   // mpirun reaches both nodes, and they do not reach each other.
   for (const std::string node : {"node1", "node2"}) {
     cluster.shell("head", "ip link set " + node + " type bridge_slave isolated on");
   }
-  CHECK_THAT(start(), Contains("gets no connection to 10.77.0.") && Contains("firewall"));
+  CHECK_THAT(start(),
+             ContainsSubstring("gets no connection to 10.77.0.") && ContainsSubstring("firewall"));
 }
 
 // LADDER_BREAKS says how often, and then all times are printed; the suite breaks few runs.

@@ -1,7 +1,7 @@
 // Jobs of SLURM's, on the nodes of tools/cluster up --slurm.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "tests/catch.h"
 #include "tests/system/cluster.h"
 #include "tools/process/scratch.h"
 
@@ -9,7 +9,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 using std::chrono::seconds;
 
 TEST_CASE("slurm: a job script checks the network and trains on all of its nodes") {
@@ -28,8 +27,8 @@ TEST_CASE("slurm: a job script checks the network and trains on all of its nodes
       options);
   CAPTURE(job.out, job.err);
   CHECK(job.status == 0);
-  CHECK_THAT(job.out, Contains("12 links of 4 ranks") && Contains("on node2") &&
-                          Contains("step 3/3") && !Contains("shmem"));
+  CHECK_THAT(job.out, ContainsSubstring("12 links of 4 ranks") && ContainsSubstring("on node2") &&
+                          ContainsSubstring("step 3/3") && !ContainsSubstring("shmem"));
   CHECK_FALSE(read_text(tree.path() / "ddp_1.jsonl").empty());
   CHECK(cluster.shell("node1", "ls /dev/shm") + cluster.shell("node2", "ls /dev/shm") == "");
 
@@ -38,7 +37,7 @@ TEST_CASE("slurm: a job script checks the network and trains on all of its nodes
       cluster_command({"sbatch", "tools/slurm/ddp.sbatch", "--model", "none"}), options);
   CAPTURE(wrong.out, wrong.err);
   CHECK(wrong.status == 2);
-  CHECK_THAT(wrong.out, Contains("error: --model"));
+  CHECK_THAT(wrong.out, ContainsSubstring("error: --model"));
 
   // Ranks that srun itself starts find each other by PMIx, and say so where they do not.
   const Flags train = {lesson_path("02_ddp"), "--model", "nano", "--steps", "2"};
@@ -46,11 +45,12 @@ TEST_CASE("slurm: a job script checks the network and trains on all of its nodes
       cluster_command(Flags{"exec", "srun", "--mpi=pmix", "-N", "2", "-n", "4"} + train), options);
   CAPTURE(alone.out, alone.err);
   CHECK(alone.status == 0);
-  CHECK_THAT(alone.out, Contains("ranks    4") && Contains("step 2/2"));
+  CHECK_THAT(alone.out, ContainsSubstring("ranks    4") && ContainsSubstring("step 2/2"));
   const ProcessResult apart = run_process(
       cluster_command(Flags{"exec", "srun", "--mpi=none", "-N", "2", "-n", "2"} + train), options);
   CHECK(apart.status == 2);
-  CHECK_THAT(apart.err, Contains("error: srun has started 2 processes") && Contains("--mpi=pmix"));
+  CHECK_THAT(apart.err, ContainsSubstring("error: srun has started 2 processes") &&
+                            ContainsSubstring("--mpi=pmix"));
 }
 
 }  // namespace

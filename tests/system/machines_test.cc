@@ -1,5 +1,4 @@
 // Lessons on several machines: the nodes of tools/cluster.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -7,6 +6,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
+#include "tests/catch.h"
 #include "tests/sample.h"
 #include "tests/system/cluster.h"
 #include "tests/system/split_runs.h"
@@ -16,7 +16,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
 
 TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
   if (!clusters_are_possible()) return;
@@ -40,7 +39,8 @@ TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
       CAPTURE(hosts, lesson[0], result.out);
       require_success(result);
       // The bytes are as predicted, and so are those between machines.
-      CHECK_THAT(result.out, Contains("predicted between") && !Contains("differs"));
+      CHECK_THAT(result.out,
+                 ContainsSubstring("predicted between") && !ContainsSubstring("differs"));
       check_equal_dumps("one", "many", "1e-11", options);
       fs::remove_all(folder.path() / "many");
     }
@@ -121,7 +121,7 @@ TEST_CASE("machines: hosts meet in a folder, without ssh") {
       on_node1(mpirun_command() + where +
                Flags{lesson_path("02_ddp"), "--model", "nano", "--steps", "2", "--threads", "1"});
   require_success(result);
-  CHECK_THAT(result.out, Contains("ranks    4") && Contains("step 2/2"));
+  CHECK_THAT(result.out, ContainsSubstring("ranks    4") && ContainsSubstring("step 2/2"));
 }
 
 TEST_CASE("machines: another build on one node is refused before ranks do anything together") {
@@ -143,7 +143,7 @@ TEST_CASE("cluster: wrong uses") {
     const ProcessResult result = run_process(cluster_command(arguments));
     CAPTURE(arguments, result.out, result.err);
     CHECK(result.status == 2);
-    CHECK_THAT(result.err, Catch::StartsWith("tools/cluster: ") && Contains(mention));
+    CHECK_THAT(result.err, StartsWith("tools/cluster: ") && ContainsSubstring(mention));
     CHECK(std::ranges::count(result.err, '\n') == 1);
   };
   refuse({}, "say what to do");
@@ -175,7 +175,7 @@ TEST_CASE("cluster: a node that was cut off is reached at once when it is mended
   cluster.shell("node2", "ip neigh flush all");
   CHECK(connect("2.5") == "");
   cluster.mend("node1");
-  CHECK_THAT(connect("5"), Contains("Connection refused"));
+  CHECK_THAT(connect("5"), ContainsSubstring("Connection refused"));
 
   for (const std::string node : {"node1", "node2"}) {
     cluster.shell("head", "ip link set " + node + " type bridge_slave isolated on");
@@ -202,8 +202,8 @@ TEST_CASE("cluster: where the kernel cannot delay packets it says so, and goes o
   run_process(cluster_command({"down"}));
   CHECK(up.status == 0);
   CHECK(up.err == "skipped: --latency: this kernel has no netem\n");
-  CHECK_THAT(up.out, Contains("is up"));
-  CHECK_THAT(shaped.out, Contains("rate 1Gbit") && !Contains("netem"));
+  CHECK_THAT(up.out, ContainsSubstring("is up"));
+  CHECK_THAT(shaped.out, ContainsSubstring("rate 1Gbit") && !ContainsSubstring("netem"));
 }
 
 TEST_CASE("cluster: where a system forbids namespaces it says so") {
@@ -215,8 +215,9 @@ TEST_CASE("cluster: where a system forbids namespaces it says so") {
             "sh"} +
       cluster_command({"up"}));
   CHECK(result.out == "status 1\n");
-  CHECK_THAT(result.err, Catch::StartsWith("tools/cluster: no cluster could be made: ") &&
-                             Contains("forbids namespaces") && Contains("No space left"));
+  CHECK_THAT(result.err, StartsWith("tools/cluster: no cluster could be made: ") &&
+                             ContainsSubstring("forbids namespaces") &&
+                             ContainsSubstring("No space left"));
   CHECK(std::ranges::count(result.err, '\n') == 1);
 }
 
@@ -232,7 +233,7 @@ TEST_CASE("cluster: what it made goes with its first process, or with the one th
     const ProcessResult result =
         run_process(Flags{"bash", "-c", script, "sh"} + cluster_command({}));
     CAPTURE(result.out, result.err);
-    CHECK_THAT(result.out, Contains("is up"));
+    CHECK_THAT(result.out, ContainsSubstring("is up"));
     const Time deadline = Clock::now() + std::chrono::seconds(10);
     while (is_up() && Clock::now() < deadline) std::this_thread::yield();
     CHECK_FALSE(is_up());

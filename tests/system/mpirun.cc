@@ -1,10 +1,10 @@
 #include "tests/system/mpirun.h"
 
-#include <catch2/catch.hpp>
 #include <string>
 #include <utility>
 
 #include "kernels/runtime/device.h"
+#include "tests/catch.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {

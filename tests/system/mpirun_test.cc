@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {

@@ -1,9 +1,9 @@
 #include "tools/process/process.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
@@ -66,9 +66,9 @@ TEST_CASE("the file size limit makes writing fail as a full disk does") {
 
 TEST_CASE("a program that cannot be started is an error that names it") {
   CHECK_THROWS_WITH(run_process({"no-such-program"}),
-                    Catch::Contains("no-such-program") && Catch::Contains("No such file"));
+                    ContainsSubstring("no-such-program") && ContainsSubstring("No such file"));
   CHECK_THROWS_WITH(run_process({"true"}, {.folder = "no/such/folder"}),
-                    Catch::Contains("No such file"));
+                    ContainsSubstring("No such file"));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // What the READMEs of the trainers say that a run prints, compared with what it prints: memory,
 // bytes, the cut of the model, the first loss. Times are not compared.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <optional>
 #include <regex>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 

@@ -1,12 +1,12 @@
 #include "tests/system/single_gpu.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 
@@ -38,7 +38,7 @@ void check_user_error(const ProcessResult& result, const std::vector<std::string
   CHECK(result.status == 2);
   CHECK(result.err.starts_with("error: "));
   CHECK(result.err.find('\n') + 1 == result.err.size());
-  for (const std::string& mention : mentions) CHECK_THAT(result.err, Catch::Contains(mention));
+  for (const std::string& mention : mentions) CHECK_THAT(result.err, ContainsSubstring(mention));
 }
 
 void check_equal_dumps(const std::string& a, const std::string& b, const std::string& tolerance,

@@ -1,9 +1,9 @@
 // What whole runs write for TensorBoard.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/io/event_records.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"

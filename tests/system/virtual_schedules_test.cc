@@ -1,7 +1,6 @@
 // The executor of lesson 16 on the virtual device does at each time what common/schedule says: for
 // every schedule each action begins when simulate() has it begin.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "common/schedule/simulate.h"
 #include "kernels/runtime/check.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 

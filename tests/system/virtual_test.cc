@@ -1,16 +1,14 @@
 // Lessons on the virtual device, as a user runs them: a cluster that is not there.
-#include <catch2/catch.hpp>
 
 #include <algorithm>
 #include <regex>
 
+#include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 ProcessResult run_virtual(const std::string& lesson, const Flags& flags) {
   return run_process(Flags{lesson_path(lesson), "--device", "virtual"} + flags, {});
@@ -43,8 +41,8 @@ TEST_CASE("Every lesson takes its steps on a virtual cluster, with the memory th
   CAPTURE(one.lesson, result.out, result.err);
   REQUIRE(result.status == 0);
   CHECK(result.err.empty());
-  CHECK_THAT(result.out, Contains("simulated step") && Contains("no value"));
-  CHECK_THAT(result.out, !Contains("differs"));
+  CHECK_THAT(result.out, ContainsSubstring("simulated step") && ContainsSubstring("no value"));
+  CHECK_THAT(result.out, !ContainsSubstring("differs"));
   CHECK(run_virtual(one.lesson, one.flags).out == result.out);
 }
 
@@ -52,7 +50,8 @@ TEST_CASE("A model that does not fit ends with the table of what is needed") {
   const ProcessResult result =
       run_virtual("02_ddp", {"--cluster", "rtx3090x2", "--model", "gpt2-xl"});
   CHECK(result.status == 1);
-  CHECK_THAT(result.err, Contains("rank 0: out of device memory") && Contains("no room"));
+  CHECK_THAT(result.err,
+             ContainsSubstring("rank 0: out of device memory") && ContainsSubstring("no room"));
 }
 
 TEST_CASE("A trace has the units, kernels and messages of all ranks") {
@@ -63,10 +62,12 @@ TEST_CASE("A trace has the units, kernels and messages of all ranks") {
                   {.folder = folder.path()});
   CAPTURE(result.out, result.err);
   REQUIRE(result.status == 0);
-  CHECK_THAT(result.out, Contains("attention_backward") && Contains("h.* backward"));
+  CHECK_THAT(result.out,
+             ContainsSubstring("attention_backward") && ContainsSubstring("h.* backward"));
   const std::string trace = read_text(folder.path() / "t.json");
-  CHECK_THAT(trace, Contains("rank 1") && Contains("attention_forward") && Contains("all_reduce"));
-  CHECK_THAT(trace, Contains("h.0 backward") && Contains("AdamW"));
+  CHECK_THAT(trace, ContainsSubstring("rank 1") && ContainsSubstring("attention_forward") &&
+                        ContainsSubstring("all_reduce"));
+  CHECK_THAT(trace, ContainsSubstring("h.0 backward") && ContainsSubstring("AdamW"));
 }
 
 TEST_CASE("--draw shows the simulated step: all of few ranks, or one in each stage of many") {
@@ -79,16 +80,16 @@ TEST_CASE("--draw shows the simulated step: all of few ranks, or one in each sta
     return read_text(path);
   };
   const std::string two = drawing("02_ddp", {"--cluster", "h100x2"});
-  CHECK_THAT(two, Contains("Step 1 on 2 ranks") && Contains(">all ranks<"));
+  CHECK_THAT(two, ContainsSubstring("Step 1 on 2 ranks") && ContainsSubstring(">all ranks<"));
   // A trace has kernels, too. The update is one of them and a unit of its own.
   const std::string trace = folder.path() / "t.json";
   CHECK_THAT(drawing("02_ddp", {"--cluster", "h100x2", "--trace", trace}),
-             Contains("Step 1 on 2 ranks") && Contains(">update<"));
+             ContainsSubstring("Step 1 on 2 ranks") && ContainsSubstring(">update<"));
   const std::string many =
       drawing("09_3d_parallel", {"--cluster", "h100x8x4", "--tensor-parallel-size", "4",
                                  "--pipeline-parallel-size", "2", "--global-batch-size", "16"});
-  CHECK_THAT(many, Contains("Step 1 on 2 ranks") && Contains("rank 16 computes"));
-  CHECK_THAT(many, Contains(">tensor group<") && Contains(">pipeline<"));
+  CHECK_THAT(many, ContainsSubstring("Step 1 on 2 ranks") && ContainsSubstring("rank 16 computes"));
+  CHECK_THAT(many, ContainsSubstring(">tensor group<") && ContainsSubstring(">pipeline<"));
 }
 
 TEST_CASE("--no-overlap of lesson 09: no communication is hidden") {
@@ -120,7 +121,7 @@ TEST_CASE("What cannot be simulated is refused in one line") {
     const ProcessResult result = run_virtual("02_ddp", flags);
     CAPTURE(flags, result.out, result.err);
     CHECK(result.status == 2);
-    CHECK_THAT(result.err, Contains(mention));
+    CHECK_THAT(result.err, ContainsSubstring(mention));
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
   };
   const Flags cluster = {"--cluster", "h100x8"};
@@ -143,10 +144,10 @@ TEST_CASE("Flags of the virtual device are refused on a real one") {
   const ProcessResult result =
       run_process({lesson_path("02_ddp"), "--cluster", "h100x8", "--steps", "1"}, {});
   CHECK(result.status == 2);
-  CHECK_THAT(result.err, Contains("--cluster: needs --device virtual"));
+  CHECK_THAT(result.err, ContainsSubstring("--cluster: needs --device virtual"));
   const ProcessResult drawn = run_process({lesson_path("02_ddp"), "--draw", "x.svg"}, {});
   CHECK(drawn.status == 2);
-  CHECK_THAT(drawn.err, Contains("--draw: 02_ddp has no schedule"));
+  CHECK_THAT(drawn.err, ContainsSubstring("--draw: 02_ddp has no schedule"));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The budgets of size: what is short gets read.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

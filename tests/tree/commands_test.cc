@@ -1,12 +1,12 @@
 // The commands in Markdown files: scripts, targets, lessons and flags that exist.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/markdown.h"
 #include "tests/tree/tree.h"
 
@@ -194,7 +194,7 @@ TEST_CASE("the checker of commands finds what does not exist") {
   CAPTURE(bad);
   const std::vector<std::string> findings = wrong(bad);
   REQUIRE(findings.size() == 1);
-  CHECK_THAT(findings[0], Catch::Matchers::StartsWith("README.md: " + what + ": "));
+  CHECK_THAT(findings[0], StartsWith("README.md: " + what + ": "));
 }
 
 }  // namespace

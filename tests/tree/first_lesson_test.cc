@@ -1,9 +1,9 @@
 // What a reader of lesson 01 meets: no ranks, and few headers.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
+#include "tests/catch.h"
 #include "tests/tree/includes.h"
 #include "tests/tree/tree.h"
 

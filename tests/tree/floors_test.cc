@@ -1,12 +1,12 @@
 // The floors of the house: who may include whom.
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/includes.h"
 #include "tests/tree/tree.h"
 #include "tools/pictures/lesson_graph.h"

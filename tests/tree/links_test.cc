@@ -1,7 +1,6 @@
 // The links of all Markdown files: a path leads to a file, an anchor to a heading, and the number
 // of an issue in the label is the one in the address.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cctype>
 #include <filesystem>
 #include <functional>
@@ -9,6 +8,7 @@
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/markdown.h"
 #include "tests/tree/tree.h"
 

@@ -1,12 +1,12 @@
 // Each type of the project has a name of its own. Two headers with different types of one name may
 // be linked into one program, which then has one std::vector of both, and nobody says so (the "one
 // definition rule" of C++).
-#include <catch2/catch.hpp>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

@@ -2,13 +2,13 @@
 #include "tools/pictures/pictures.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

@@ -1,11 +1,11 @@
 // The READMEs of the lessons: their form. Those of the lessons and kernels: that what they quote is
 // what the code says.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

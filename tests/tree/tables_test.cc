@@ -1,10 +1,10 @@
 // Tables in Markdown are tables: a blank line within one tears it apart, and what follows is shown
 // as a paragraph full of bars.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

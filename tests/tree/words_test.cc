@@ -1,9 +1,9 @@
 // No file names a folder of the machine that it was written on.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

@@ -1,12 +1,12 @@
 // The bug zoo: every bug of zoo/BUILD has its page, and every page its bug, with all that a reader
 // looks for.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <regex>
 #include <set>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {

@@ -31,7 +31,6 @@ _FLAGS = [
     "--expt-relaxed-constexpr",  # constexpr functions may run on the device
     "-Xcompiler=-fPIC,-march=x86-64-v3,-ffp-contract=off,-fno-math-errno,-fopenmp",
     "-Xcompiler=-Wall,-Wno-psabi",
-    "-Werror=all-warnings",
 ]
 
 # The compiler calls kernels/emulator/checker/hooks.cc before each access to memory, and in each basic

@@ -104,12 +104,13 @@ on_host() {
 # Refuses a run that cannot start: asks all hosts at once whether they have what it needs. Answers
 # are kept in `folder`, a temporary one.
 check_hosts() {
-  local i answer machine machines=() asked=() question
+  local i answer machine machines=() asked=() question daemon=orted
+  if command -v prted >/dev/null; then daemon=prted; fi # Open MPI 5
   local same='; ranks need the same files at the same places on all hosts'
   question="cd ${PWD@Q} 2>/dev/null || { echo 'has no folder' ${PWD@Q}'$same'; exit; }
     command -v ${program[0]@Q} >/dev/null || { echo 'has no program' ${program[0]@Q}'$same'; exit; }
     [ -x ${tools@Q}/launch/daemon ] || { echo 'has no' ${tools@Q}/launch/daemon'$same'; exit; }
-    command -v orted >/dev/null || { echo 'has no orted, which is part of Open MPI'; exit; }
+    command -v $daemon >/dev/null || { echo 'has no $daemon, which is part of Open MPI'; exit; }
     [ -z '$interface' ] || grep -qs '^ *$interface:' /proc/self/net/dev || {
       echo 'has no network interface $interface, only' \$(sed -n 's/^ *\\([^ ]*\\):.*/\\1/p' /proc/self/net/dev); exit; }
     echo on \$(cat /proc/sys/kernel/random/boot_id) \$(uname -n)"
@@ -139,9 +140,11 @@ set_machine_flags() {
   # message waits until its receiver allows it, and that answer waits for what the receiver itself is
   # sending. So messages of up to 2 MiB, the slices of an all_reduce in fp32, go without asking.
   machine_flags=(--mca btl "tcp,vader,self" --mca mpi_yield_when_idle 1
-    --mca btl_tcp_eager_limit $(((2 << 20) + 4096))
-    --mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3
-    --mca orte_startup_timeout 30)
+    --mca btl_tcp_eager_limit $(((2 << 20) + 4096)))
+  set_parameter oob_tcp_keepalive_time oob_tcp_keepalive_time 2
+  set_parameter oob_tcp_keepalive_intvl oob_tcp_keepalive_intvl 1
+  set_parameter oob_tcp_keepalive_probes oob_tcp_keepalive_probes 3
+  set_parameter orte_startup_timeout prte_startup_timeout 30
   if [[ -n $interface ]]; then
     machine_flags+=(--mca btl_tcp_if_include "$interface"
       -x "NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME-$interface}")
@@ -152,8 +155,10 @@ set_machine_flags() {
   if ((${#hosts[@]} > 0)); then
     for ((i = 0; i < ${#hosts[@]}; ++i)); do list+=${list:+,}${hosts[i]}:${slots[i]}; done
     # The daemons stay in the foreground, so that what starts them can clean up after them.
-    machine_flags+=(-H "$list" --leave-session-attached --mca plm rsh --mca plm_rsh_no_tree_spawn 1
-      --mca plm_rsh_agent "$tools/launch/agent")
+    machine_flags+=(-H "$list" --leave-session-attached)
+    set_parameter plm_rsh_no_tree_spawn plm_ssh_no_tree_spawn 1
+    set_parameter plm_rsh_agent plm_ssh_agent "$tools/launch/agent"
+    export OMPI_MCA_plm=rsh PRTE_MCA_plm=ssh
   fi
   [[ -z $ranks ]] || machine_flags+=(-n "$ranks")
 }

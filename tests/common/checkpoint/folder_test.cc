@@ -6,17 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
 using Names = std::vector<std::string>;
 using Steps = std::vector<int64_t>;
 
@@ -25,7 +24,7 @@ std::string refusal(const std::string& path) {
   try {
     const CheckpointFolder folder(path);
   } catch (const UserError& error) {
-    CHECK_THAT(error.what(), Catch::StartsWith(path) && !Contains("\n"));
+    CHECK_THAT(error.what(), StartsWith(path) && !ContainsSubstring("\n"));
     return std::string(error.what()).substr(path.size());
   }
   return "";
@@ -58,7 +57,8 @@ TEST_CASE("a checkpoint that is there is not replaced") {
   make(folder, "step_00000050");
   CheckpointFolder checkpoints(folder.path());
   checkpoints.begin(50);
-  CHECK_THROWS_WITH(checkpoints.publish(50), Contains("rename failed: Directory not empty"));
+  CHECK_THROWS_WITH(checkpoints.publish(50),
+                    ContainsSubstring("rename failed: Directory not empty"));
   CHECK(folder.list("step_00000050") == Names{"file"});
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a path that is no folder is refused, for reading and for writing") {
   CHECK(refusal(folder / name) == why);
   CHECK_THROWS_WITH(checkpoints_in(folder / name), folder / name + why);
   CHECK_THROWS_WITH(checkpoints_in(folder / name + "/"), folder / name + why);
-  CHECK_THAT(refusal(folder / "file/c"), Contains("Not a directory"));
+  CHECK_THAT(refusal(folder / "file/c"), ContainsSubstring("Not a directory"));
 }
 
 TEST_CASE("a folder has one writer at a time, and any number of readers") {

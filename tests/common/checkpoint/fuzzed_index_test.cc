@@ -1,10 +1,10 @@
 // Damaged indexes by the thousand, in every build: LADDER_INDEXES of them, beginning with the
 // random numbers of LADDER_SEED. tools/fuzz goes on for longer, and changes bytes too.
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
 #include <random>
 
+#include "tests/catch.h"
 #include "tests/common/checkpoint/mutate.h"
 #include "tests/common/checkpoint/try_index.h"
 

@@ -1,12 +1,12 @@
 // The index of a checkpoint: read as it was written, and refused in one line when it is not that.
 #include "common/checkpoint/index.h"
 
-#include <catch2/catch.hpp>
 #include <cctype>
 #include <cstring>
 #include <functional>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/checkpoint/indexes.h"
 
 namespace ladder {
@@ -22,7 +22,7 @@ std::string refusal(const std::string& text) {
     parse_index(text, kPath);
   } catch (const UserError& error) {
     const std::string message = error.what();
-    CHECK_THAT(message, Catch::StartsWith(concat(kPath, ": ")) && !Catch::Contains("\n"));
+    CHECK_THAT(message, StartsWith(concat(kPath, ": ")) && !ContainsSubstring("\n"));
     CHECK(message.size() < 500);
     return message.substr(std::string(kPath).size() + 2);
   }
@@ -87,7 +87,7 @@ TEST_CASE("a text that is cut off anywhere is refused") {
   const size_t end = text.find_last_of('}');
   for (size_t size = 0; size <= end; ++size) {
     CAPTURE(size);
-    REQUIRE_THAT(refusal(text.substr(0, size)), Catch::Contains("is not valid JSON"));
+    REQUIRE_THAT(refusal(text.substr(0, size)), ContainsSubstring("is not valid JSON"));
   }
 }
 
@@ -108,12 +108,12 @@ TEST_CASE("what is no index is refused in one line") {
       {R"({"a":)" + std::string(63, '[') + std::string(63, ']') + "}", "is not the index"},
   }));
   CAPTURE(text.substr(0, 100));
-  CHECK_THAT(refusal(text), Catch::Contains(why));
+  CHECK_THAT(refusal(text), ContainsSubstring(why));
 }
 
 TEST_CASE("a text that is larger than any index is refused before it is parsed") {
   const std::string text(size_t{300} << 20, ' ');
-  CHECK_THAT(refusal(text), Catch::Contains("has 314572800 bytes"));
+  CHECK_THAT(refusal(text), ContainsSubstring("has 314572800 bytes"));
 }
 
 // A change of a good index, and what is said of it. The checksum is made to fit.
@@ -164,28 +164,28 @@ TEST_CASE("fields of the index that are wrong are named") {
   CAPTURE(pointer, value);
   CHECK_THAT(refusal_after(
                  [&, at = pointer, to = value](Json& json) { json[Json::json_pointer(at)] = to; }),
-             Catch::Contains(why));
+             ContainsSubstring(why));
 }
 
 TEST_CASE("fields of the index that are missing are named") {
   const std::string field =
       GENERATE("version", "lesson", "model", "layout", "dtype", "scalars", "settings", "tensors");
   CHECK_THAT(refusal_after([&](Json& json) { json.erase(field); }),
-             Catch::Contains(concat("\"", field, "\" is missing")));
+             ContainsSubstring(concat("\"", field, "\" is missing")));
   Json json = Json::parse(good_text());
   json.erase("checksum");
-  CHECK_THAT(refusal(json.dump()), Catch::Contains("\"checksum\" is missing"));
+  CHECK_THAT(refusal(json.dump()), ContainsSubstring("\"checksum\" is missing"));
 }
 
 TEST_CASE("tensors that are not the model's are named") {
   CHECK_THAT(refusal_after([](Json& json) { json["tensors"].erase("exp_avg.wpe.weight"); }),
-             Catch::Contains("tensor exp_avg.wpe.weight is missing"));
+             ContainsSubstring("tensor exp_avg.wpe.weight is missing"));
   const std::string name = GENERATE("param.h.2.ln_1.bias", "param", "wte.weight", "param.", "",
                                     "param.../../etc/passwd", "a\nb");
   CAPTURE(name);
   CHECK_THAT(refusal_after(
                  [&](Json& json) { json["tensors"][name] = json["tensors"]["param.wte.weight"]; }),
-             Catch::Contains("is not part of the model"));
+             ContainsSubstring("is not part of the model"));
   // A kind that this program does not know may be there, if it is whole.
   const auto add_kind = [](Json& json) {
     json["tensors"]["error.wte.weight"] = json["tensors"]["param.wte.weight"];
@@ -232,7 +232,7 @@ TEST_CASE("slices that cannot be right are named with their tensor") {
   const std::string said = refusal_after([&, at = pointer, to = value](Json& json) {
     json["tensors"][tensor][Json::json_pointer(at)] = to;
   });
-  CHECK_THAT(said, Catch::StartsWith("tensor \"param.wte.weight\": ") && Catch::Contains(why));
+  CHECK_THAT(said, StartsWith("tensor \"param.wte.weight\": ") && ContainsSubstring(why));
 }
 
 TEST_CASE("elements in two slices or in none are named") {
@@ -243,11 +243,11 @@ TEST_CASE("elements in two slices or in none are named") {
   // Two data ranks share 40 elements of tensor rank 0: 32 and 8.
   CHECK(change_slices([](Json& slices) { REQUIRE(slices.size() == 2); }) == "");
   CHECK_THAT(change_slices([](Json& slices) { slices[0]["range"][1] = 31; }),
-             Catch::Contains("element 31 is in no slice"));
+             ContainsSubstring("element 31 is in no slice"));
   CHECK_THAT(change_slices([](Json& slices) { slices[0]["range"][1] = 33; }),
-             Catch::Contains("element 32 is in two slices"));
+             ContainsSubstring("element 32 is in two slices"));
   CHECK_THAT(change_slices([](Json& slices) { slices.erase(1); }),
-             Catch::Contains("element 32 is in no slice"));
+             ContainsSubstring("element 32 is in no slice"));
 }
 
 TEST_CASE("names of files come from numbers") {

@@ -3,10 +3,10 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/checkpoint/checkpoints.h"
 #include "tests/common/checkpoint/watched.h"
 
@@ -14,7 +14,6 @@ namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
 
 const std::vector<ProcessGrid>& layouts() {
   static const std::vector<ProcessGrid> all = {
@@ -102,7 +101,7 @@ std::string fault_of(const std::string& path) {
   try {
     CheckpointReader(path).verify();
   } catch (const UserError& error) {
-    CHECK_THAT(error.what(), Catch::StartsWith(path) && !Contains("\n"));
+    CHECK_THAT(error.what(), StartsWith(path) && !ContainsSubstring("\n"));
     return std::string(error.what()).substr(path.size());
   }
   return "";
@@ -128,8 +127,8 @@ TEST_CASE("a flipped bit anywhere in a rank's elements is found, and named") {
   for (size_t byte = 8 + header; byte < whole.size(); byte += 37) {
     flip(file, byte);
     CAPTURE(byte);
-    REQUIRE_THAT(fault_of(path), Catch::StartsWith("/rank_0001.safetensors: tensor \"") &&
-                                     Contains("do not match their checksum"));
+    REQUIRE_THAT(fault_of(path), StartsWith("/rank_0001.safetensors: tensor \"") &&
+                                     ContainsSubstring("do not match their checksum"));
     flip(file, byte);
   }
   REQUIRE(fault_of(path) == "");
@@ -143,13 +142,13 @@ TEST_CASE("a rank's file whose header is changed or cut is refused") {
     for (size_t size = 0; size < whole.size(); size += 101) {
       fs::resize_file(file, size);
       CAPTURE(size);
-      REQUIRE_THAT(fault_of(path), Catch::StartsWith("/rank_0001.safetensors: "));
+      REQUIRE_THAT(fault_of(path), StartsWith("/rank_0001.safetensors: "));
       std::ofstream(file, std::ios::binary) << whole;
     }
   }
   SECTION("longer") {
     std::ofstream(file, std::ios::binary | std::ios::app) << "x";
-    CHECK_THAT(fault_of(path), Contains("1 bytes after the last tensor"));
+    CHECK_THAT(fault_of(path), ContainsSubstring("1 bytes after the last tensor"));
   }
   SECTION("names that are exchanged") {
     std::string changed = whole;
@@ -157,8 +156,8 @@ TEST_CASE("a rank's file whose header is changed or cut is refused") {
       changed.replace(at, 14, "exp_avg_xx.h.1");
     }
     std::ofstream(file, std::ios::binary) << changed;
-    CHECK_THAT(fault_of(path),
-               Contains("tensor \"exp_avg_xx.h.1") && Contains("is not what checkpoint.json says"));
+    CHECK_THAT(fault_of(path), ContainsSubstring("tensor \"exp_avg_xx.h.1") &&
+                                   ContainsSubstring("is not what checkpoint.json says"));
   }
 }
 
@@ -191,11 +190,11 @@ TEST_CASE("a file that is missing, too much, of another step or no file is named
     flip(of_other + "/rank_0001.safetensors",
          fs::file_size(of_other + "/rank_0001.safetensors") - 1);
     fs::copy(of_other + "/rank_0001.safetensors", file, fs::copy_options::overwrite_existing);
-    CHECK_THAT(fault_of(path), Contains("the file is damaged, or of another step"));
+    CHECK_THAT(fault_of(path), ContainsSubstring("the file is damaged, or of another step"));
   }
   SECTION("of another rank") {
     fs::copy(path + "/rank_0000.safetensors", file, fs::copy_options::overwrite_existing);
-    CHECK_THAT(fault_of(path), Catch::StartsWith("/rank_0001.safetensors: tensor \""));
+    CHECK_THAT(fault_of(path), StartsWith("/rank_0001.safetensors: tensor \""));
   }
   SECTION("a pipe") {
     fs::remove(file);
@@ -205,7 +204,7 @@ TEST_CASE("a file that is missing, too much, of another step or no file is named
   SECTION("a link to another file") {
     fs::rename(file, folder / "elsewhere");
     fs::create_symlink(folder / "elsewhere", file);
-    CHECK_THAT(fault_of(path), Catch::StartsWith("/rank_0001.safetensors: cannot be read: "));
+    CHECK_THAT(fault_of(path), StartsWith("/rank_0001.safetensors: cannot be read: "));
   }
 }
 
@@ -223,7 +222,7 @@ TEST_CASE("an index of 20 GiB is refused at once") {
   fs::create_directory(folder / "c");
   folder.write("c/checkpoint.json", "{");
   fs::resize_file(folder / "c/checkpoint.json", uintmax_t{20} << 30);  // a hole, no bytes
-  CHECK_THAT(fault_of(folder / "c"), Contains("checkpoint.json: has 21474836480 bytes"));
+  CHECK_THAT(fault_of(folder / "c"), ContainsSubstring("checkpoint.json: has 21474836480 bytes"));
 }
 
 TEST_CASE("a rank's file that claims 16 GiB and more is refused at once") {
@@ -235,11 +234,11 @@ TEST_CASE("a rank's file that claims 16 GiB and more is refused at once") {
     const uint64_t length = GENERATE(uint64_t{16} << 30, UINT64_MAX);
     std::memcpy(changed.data(), &length, 8);
     std::ofstream(file, std::ios::binary) << changed;
-    CHECK_THAT(fault_of(path), Catch::StartsWith("/rank_0000.safetensors: "));
+    CHECK_THAT(fault_of(path), StartsWith("/rank_0000.safetensors: "));
   }
   SECTION("as its size") {
     fs::resize_file(file, uintmax_t{20} << 30);
-    CHECK_THAT(fault_of(path), Contains("bytes after the last tensor"));
+    CHECK_THAT(fault_of(path), ContainsSubstring("bytes after the last tensor"));
   }
 }
 

@@ -1,9 +1,9 @@
 #include "common/cluster/cluster.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/cluster/cluster_file.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {

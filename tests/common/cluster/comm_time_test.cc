@@ -1,8 +1,9 @@
 #include "common/cluster/comm_time.h"
 
-#include <catch2/catch.hpp>
 #include <numeric>
 #include <vector>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

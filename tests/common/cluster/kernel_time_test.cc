@@ -1,6 +1,5 @@
 #include "common/cluster/kernel_time.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

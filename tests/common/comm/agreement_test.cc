@@ -1,7 +1,7 @@
 // Ranks that do not agree: all of them say who differs, in what, and how.
-#include <catch2/catch.hpp>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/mpi_main.h"
 
 namespace ladder::testing {

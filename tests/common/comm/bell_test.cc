@@ -1,7 +1,8 @@
 #include "common/comm/bell.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
+
+#include "tests/catch.h"
 
 namespace ladder::testing {
 namespace {

@@ -1,9 +1,9 @@
 // Every operation, in groups of 1 to 8 ranks, on every kind of memory, bit for bit.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <span>
 
+#include "tests/catch.h"
 #include "tests/common/comm/devices.h"
 #include "tests/sample.h"
 

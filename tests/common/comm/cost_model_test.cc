@@ -1,8 +1,7 @@
 #include "common/comm/cost_model.h"
 
-#include <catch2/catch.hpp>
-
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,5 +1,4 @@
 // Collectives on device memory: what is promised beside the sums.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -8,12 +7,11 @@
 #include "common/comm/job.h"
 #include "common/comm/one_rank.h"
 #include "kernels/runtime/device_wait.h"
+#include "tests/catch.h"
 #include "tests/common/comm/devices.h"
 
 namespace ladder::testing {
 namespace {
-
-using Catch::Matchers::Contains;
 
 // Runs body(communicator, ranks) by NCCL, where there is a GPU for each rank, and staged.
 template <class Body>
@@ -93,15 +91,16 @@ TEST_CASE("buffers where the communicator cannot work are refused before anythin
     Stream host_stream(DeviceType::cpu);
     const std::string mixed =
         error_of([&] { all.reduce_scatter(ranks.stream, host, device, {}).wait(ranks.stream); });
-    CHECK_THAT(mixed, Contains("reduce_scatter: one buffer is on") && Contains("the other on cpu"));
+    CHECK_THAT(mixed, ContainsSubstring("reduce_scatter: one buffer is on") &&
+                          ContainsSubstring("the other on cpu"));
     const std::string stream =
         error_of([&] { all.all_reduce(host_stream, device, {}).wait(host_stream); });
-    CHECK_THAT(stream, Contains("its stream is of another device"));
+    CHECK_THAT(stream, ContainsSubstring("its stream is of another device"));
     const auto plain = make_communicator(world(), &ranks.node_memory);
     const std::string unknown =
         error_of([&] { plain->all_reduce(ranks.stream, device, {}).wait(ranks.stream); });
-    CHECK_THAT(unknown, Contains("all_reduce: the buffer is on") &&
-                            Contains("this communicator is for cpu"));
+    CHECK_THAT(unknown, ContainsSubstring("all_reduce: the buffer is on") &&
+                            ContainsSubstring("this communicator is for cpu"));
     CHECK(all.ledger().entries().empty());
     CHECK(plain->ledger().entries().empty());
   });
@@ -193,8 +192,8 @@ TEST_CASE("NCCL: calls that differ are found when they are compared") {
   const size_t n = all->rank() == 3 ? 41 : 40;
   const std::string error =
       error_of([&] { all->all_reduce(ranks.stream, x.rows(0, n), {}).wait(ranks.stream); });
-  CHECK_THAT(error, Contains(all->rank() == 3 ? "all_reduce of 41 fp32, rank 0 on "
-                                              : "all_reduce of 40 fp32, rank 3 on "));
+  CHECK_THAT(error, ContainsSubstring(all->rank() == 3 ? "all_reduce of 41 fp32, rank 0 on "
+                                                       : "all_reduce of 40 fp32, rank 3 on "));
 }
 
 TEST_CASE("NCCL: registered memory is zero-filled device memory of every communicator") {
@@ -247,8 +246,8 @@ TEST_CASE("an error ends background operations beside the device") {
       fail("something else went wrong");
     });
     // A rank that is late hears that another one has given up before it comes to its own error.
-    CHECK_THAT(error,
-               Contains("something else went wrong") || Contains("a peer has ended or given up"));
+    CHECK_THAT(error, ContainsSubstring("something else went wrong") ||
+                          ContainsSubstring("a peer has ended or given up"));
   });
 }
 
@@ -267,9 +266,9 @@ TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device
   if (gives_up) group->give_up();
   const char* const why = gives_up ? "given up after an error" : "a peer has ended or given up";
   const auto never = [] { return false; };
-  CHECK_THAT(error_of([&] { wait_with_checks(never, [] {}); }), Contains(why));
+  CHECK_THAT(error_of([&] { wait_with_checks(never, [] {}); }), ContainsSubstring(why));
   CHECK_THAT(error_of([&] { all->all_reduce(ranks.stream, x, {}).wait(ranks.stream); }),
-             Contains(why));
+             ContainsSubstring(why));
   all->give_up();
 }
 

@@ -1,12 +1,12 @@
 // Communicators for the device of this build: the emulator's, or GPUs where there are any.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <memory>
 #include <optional>
 
 #include "common/comm/nccl_transport.h"
 #include "common/comm/staged_transport.h"
+#include "tests/catch.h"
 #include "tests/common/comm/ranks.h"
 
 namespace ladder::testing {

@@ -1,7 +1,6 @@
 // What is counted under which name.
 #include "common/comm/ledger.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

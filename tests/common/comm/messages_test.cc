@@ -2,10 +2,10 @@
 #include "common/comm/messages.h"
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <utility>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tests/delays.h"
 #include "tests/mpi_main.h"
 

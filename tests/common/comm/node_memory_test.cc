@@ -4,13 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "tests/catch.h"
 #include "tests/common/comm/ranks.h"
 #include "tests/delays.h"
 
@@ -108,8 +108,8 @@ TEST_CASE("/dev/shm fills up between the look at it and the use", "[.][full]") {
   set_action("node memory: before it has memory", fill);
   for (size_t bytes : {size_t{1000}, size_t{3} << 20}) {  // small pages, huge ones
     CHECK_THROWS_WITH(memory.allocate(bytes),
-                      Catch::Contains("/dev/shm has 0 B free, the ranks of this machine need ") &&
-                          Catch::Contains("--no-shared-memory"));
+                      ContainsSubstring("/dev/shm has 0 B free, the ranks of this machine need ") &&
+                          ContainsSubstring("--no-shared-memory"));
     barrier();
     if (world().rank() == 0) std::filesystem::remove(file);
     barrier();

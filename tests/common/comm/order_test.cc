@@ -2,11 +2,11 @@
 // what was counted on the way.
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <vector>
 
 #include "common/grid/process_grid.h"
+#include "tests/catch.h"
 #include "tests/common/comm/devices.h"
 
 namespace ladder::testing {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "common/comm/mpi_transport.h"
 #include "kernels/runtime/tensor.h"
+#include "tests/catch.h"
 #include "tests/mpi_main.h"
 
 namespace ladder::testing {

@@ -1,10 +1,10 @@
 // A network that is slowed down: how long messages take at least, and that an error ends the wait.
 #include "common/comm/token_bucket.h"
 
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -4,11 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

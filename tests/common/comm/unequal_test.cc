@@ -1,12 +1,12 @@
 // Calls by messages whose lengths differ, compared by nobody: an error that names both, and nothing
 // is written beyond a buffer.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <functional>
 #include <regex>
 #include <thread>
 
+#include "tests/catch.h"
 #include "tests/common/comm/ranks.h"
 
 namespace ladder::testing {

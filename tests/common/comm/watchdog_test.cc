@@ -1,7 +1,8 @@
 #include "common/comm/watchdog.h"
 
-#include <catch2/catch.hpp>
 #include <future>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

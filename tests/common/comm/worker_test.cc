@@ -2,8 +2,9 @@
 
 #include <sys/resource.h>
 
-#include <catch2/catch.hpp>
 #include <fstream>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
@@ -23,8 +24,8 @@ TEST_CASE("a thread that the system refuses is an error that says what limits th
     message = error.what();
   }
   REQUIRE(setrlimit(RLIMIT_AS, &before) == 0);
-  CHECK_THAT(message, Catch::Contains("no thread could be started") &&
-                          Catch::Contains("ulimit -u") && Catch::Contains("ulimit -v"));
+  CHECK_THAT(message, ContainsSubstring("no thread could be started") &&
+                          ContainsSubstring("ulimit -u") && ContainsSubstring("ulimit -v"));
   CHECK_NOTHROW(Worker(DeviceType::cpu));
 }
 

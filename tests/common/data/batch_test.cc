@@ -1,12 +1,12 @@
 #include "common/data/batch.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 #include <vector>
 
 #include "kernels/runtime/random.h"
+#include "tests/catch.h"
 #include "tests/common/data/files.h"
 
 namespace ladder {

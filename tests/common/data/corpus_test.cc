@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "common/data/king_james.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/data/files.h"
 
 namespace ladder {

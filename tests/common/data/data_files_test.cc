@@ -2,10 +2,10 @@
 #include "common/data/data_files.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/data/corpus.h"
+#include "tests/catch.h"
 #include "tests/common/data/files.h"
 
 namespace ladder {
@@ -46,7 +46,7 @@ class Files : public TestFolder {
       Corpus::open(at(names));
     } catch (const UserError& error) {
       const std::string begin = "--data " + at(named) + ": ", text = error.what();
-      CHECK_THAT(text, Catch::StartsWith(begin) && !Catch::Contains("\n"));
+      CHECK_THAT(text, StartsWith(begin) && !ContainsSubstring("\n"));
       return text.substr(std::min(begin.size(), text.size()));
     }
     return "";
@@ -107,7 +107,7 @@ TEST_CASE("names that stand for nothing, or for too much, are refused") {
   const std::string one = files / "one.txt", two = files / "two.txt";
   for (const std::string& names : {one + ",", "," + one, one + ",," + two, std::string(",")}) {
     CHECK_THROWS_WITH(data_files(names),
-                      Catch::Equals("--data " + names + ": a name between the commas is empty"));
+                      Equals("--data " + names + ": a name between the commas is empty"));
   }
   CHECK(files.fault("b_train_0.bin,b_*.bin", "b_train_0.bin,b_*.bin") ==
         files / "b_train_0.bin is there twice");

@@ -1,10 +1,10 @@
 // Tokens as text: tokenizer.json, read and written.
 #include "common/data/tokenizer.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/data/byte_level.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -31,7 +31,7 @@ std::string fault(const Json& json) {
     const Tokenizer tokenizer(path);
   } catch (const UserError& error) {
     const std::string text = error.what();
-    CHECK_THAT(text, Catch::StartsWith(path + ": ") && !Catch::Contains("\n"));
+    CHECK_THAT(text, StartsWith(path + ": ") && !ContainsSubstring("\n"));
     return text.substr(path.size() + 2);
   }
   return "";
@@ -106,7 +106,7 @@ TEST_CASE("a file of another kind, or a damaged one, is refused") {
       }) ==
       "its \"decoder\" is {\"type\":\"Metaspace\"}, expected ByteLevel, as GPT-2's tokenizer has");
   CHECK_THAT(fault_with([](Json& j) { j.erase("decoder"); }),
-             Catch::StartsWith("its \"decoder\" is null"));
+             StartsWith("its \"decoder\" is null"));
   const std::string number = ", expected a whole number below 100000000";
   for (const Json& bad : {Json(-1), Json(1.5), Json("1"), Json(nullptr), Json(100'000'000)}) {
     CHECK(fault_with([&](Json& j) { j["model"]["vocab"]["a"] = bad; }) ==
@@ -123,7 +123,7 @@ TEST_CASE("a file of another kind, or a damaged one, is refused") {
   CHECK_THAT(fault_with([](Json& j) {
                j["added_tokens"] = {{{"content", "x"}}};
              }),
-             Catch::StartsWith("token \"x\" has the number null"));
+             StartsWith("token \"x\" has the number null"));
 }
 
 TEST_CASE("the bytes' own tokenizer gives each byte its value") {

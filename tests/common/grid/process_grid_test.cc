@@ -2,12 +2,12 @@
 #include "common/grid/process_grid.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 #include <vector>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
@@ -134,7 +134,7 @@ TEST_CASE("a layout that is none is refused in one line that says why") {
       {"data=1001,tensor=1000", "tensor=1000 is not a whole number from 1"},
   }));
   CAPTURE(text);
-  CHECK_THROWS_WITH(parse_layout(text), Catch::StartsWith(text + ": ") && Catch::Contains(why));
+  CHECK_THROWS_WITH(parse_layout(text), StartsWith(text + ": ") && ContainsSubstring(why));
   CHECK_THROWS_AS(parse_layout(text), UserError);
 }
 

@@ -4,9 +4,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {

@@ -4,12 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -38,7 +38,7 @@ TEST_CASE("each line of standard error is seen once, whole") {
 
 TEST_CASE("a program that cannot be started is an error that names it") {
   CHECK_THROWS_WITH(run_child({"no/such/program"}, [](const std::string&) { return false; }),
-                    Catch::Contains("no/such/program: cannot be started: No such file"));
+                    ContainsSubstring("no/such/program: cannot be started: No such file"));
 }
 
 // The script's parent is this process.

@@ -1,7 +1,6 @@
 // The names of dumps.
 #include "common/io/dump_name.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,16 +1,14 @@
 // TensorBoard's event files.
 #include "common/io/event_file.h"
 
-#include <catch2/catch.hpp>
 #include <ctime>
 #include <limits>
 
+#include "tests/catch.h"
 #include "tests/common/io/event_records.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Contains;
 
 TEST_CASE("the test's CRC is the known one") {
   // CRC-32C of "123456789" is e3069283 [RFC 3720's polynomial, the usual check value].
@@ -92,7 +90,7 @@ TEST_CASE("an event file replaces none, and a full disk leaves whole events") {
   const std::string whole = text_of(folder / "new");
   {
     const FullDisk full(whole.size() + 20);
-    CHECK_THROWS_WITH(file.write(2, summary), Contains("new: write failed"));
+    CHECK_THROWS_WITH(file.write(2, summary), ContainsSubstring("new: write failed"));
   }
   CHECK(text_of(folder / "new") == whole);
 }
@@ -149,7 +147,7 @@ TEST_CASE("a file that is damaged, or another program's, is an error that says s
     damaged[at] = static_cast<char>(damaged[at] ^ 16);
     CAPTURE(at);
     CHECK_THROWS_AS(up_to(damaged, 5), UserError);
-    CHECK_THROWS_WITH(up_to(damaged, 5), Contains("is damaged at byte "));
+    CHECK_THROWS_WITH(up_to(damaged, 5), ContainsSubstring("is damaged at byte "));
   }
   CHECK_THROWS_WITH(up_to("In the beginning God created the heaven", 5), "is damaged at byte 0");
   // A record of TensorFlow's own: a version, and no writer.
@@ -171,7 +169,7 @@ TEST_CASE("a file that is damaged, or another program's, is an error that says s
 
 TEST_CASE("the name of an event file is one for TensorBoard, and sorts after those of others") {
   const std::string first = event_file_name({});
-  CHECK_THAT(first, Catch::Matches(R"(events\.out\.tfevents\.[0-9]{10}\..+\.[0-9]+\.0)"));
+  CHECK_THAT(first, Matches(R"(events\.out\.tfevents\.[0-9]{10}\..+\.[0-9]+\.0)"));
   CHECK(is_event_file(first));
   CHECK_FALSE(is_event_file("metrics.jsonl"));
   const std::string second = event_file_name({first});

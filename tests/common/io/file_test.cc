@@ -2,11 +2,11 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -27,14 +27,13 @@ TEST_CASE("a mapped file holds the file's bytes") {
 }
 
 TEST_CASE("what cannot be mapped is the user's mistake") {
-  using Catch::Contains;
   CHECK_THROWS_AS(MappedFile(temporary("nowhere")), UserError);
   CHECK_THROWS_WITH(MappedFile(temporary("nowhere")),
-                    Contains("nowhere") && Contains("No such file"));
+                    ContainsSubstring("nowhere") && ContainsSubstring("No such file"));
   CHECK_THROWS_AS(MappedFile(temporary("")), UserError);
   const std::string pipe = temporary("pipe");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH(MappedFile(pipe), Contains("is a pipe, expected a regular file"));
+  CHECK_THROWS_WITH(MappedFile(pipe), ContainsSubstring("is a pipe, expected a regular file"));
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // JSON that other programs wrote, and what is refused as such.
 #include "common/io/json_file.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -17,7 +17,7 @@ std::string fault(const std::string& text, size_t max_bytes = 1000) {
     read_json_object(path, max_bytes);
   } catch (const UserError& error) {
     const std::string message = error.what();
-    CHECK_THAT(message, Catch::StartsWith(path + ": ") && !Catch::Contains("\n"));
+    CHECK_THAT(message, StartsWith(path + ": ") && !ContainsSubstring("\n"));
     return message.substr(path.size() + 2);
   }
   return "";
@@ -37,12 +37,12 @@ TEST_CASE("an object is read") {
 
 TEST_CASE("everything else is refused in one line") {
   const std::string bad = "is not valid JSON in UTF-8, near its byte ";
-  CHECK_THAT(fault(""), Catch::StartsWith(bad));
+  CHECK_THAT(fault(""), StartsWith(bad));
   CHECK(fault("{\"a\": 1") == bad + "8");
   CHECK(fault("{\"a\": 1}}") == bad + "9");
-  CHECK_THAT(fault("{\"\xff\": 1}"), Catch::StartsWith(bad));
-  CHECK_THAT(fault(std::string("{\"a\0\": 1}", 9)), Catch::StartsWith(bad));
-  CHECK_THAT(fault("{\"a\": NaN}"), Catch::StartsWith(bad));
+  CHECK_THAT(fault("{\"\xff\": 1}"), StartsWith(bad));
+  CHECK_THAT(fault(std::string("{\"a\0\": 1}", 9)), StartsWith(bad));
+  CHECK_THAT(fault("{\"a\": NaN}"), StartsWith(bad));
   CHECK(fault("[1]") == "expected a JSON object");
   CHECK(fault("1") == "expected a JSON object");
   CHECK(fault("{\"a\": 1e999}") == "has a number that is too large");

@@ -7,16 +7,15 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <csignal>
 
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
 
 TEST_CASE("lines can be read as soon as they are written, and an old file goes with the first") {
   const TestFolder folder;
@@ -48,13 +47,13 @@ TEST_CASE("a full disk leaves whole lines, and before the first one the old file
   {
     LineFile file(path);
     const FullDisk full(3);
-    CHECK_THROWS_WITH(file.write("one\n"), Contains("lines: write failed"));
+    CHECK_THROWS_WITH(file.write("one\n"), ContainsSubstring("lines: write failed"));
   }
   CHECK(text_of(path) == "old\n");
   LineFile file(path);
   file.write("one\n");
   const FullDisk full(6);
-  CHECK_THROWS_WITH(file.write("two\n"), Contains("lines: write failed"));
+  CHECK_THROWS_WITH(file.write("two\n"), ContainsSubstring("lines: write failed"));
   CHECK(text_of(path) == "one\n");
 }
 

@@ -6,11 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <csignal>
 
 #include "common/io/file.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace fs = std::filesystem;
@@ -44,7 +44,6 @@ extern "C" int rename(const char* from, const char* to) noexcept {
 namespace ladder {
 namespace {
 
-using Catch::Contains;
 using Names = std::vector<std::string>;
 
 // The message of the UserError that making a file at `path` throws; "" if it throws none.
@@ -65,7 +64,7 @@ TEST_CASE("a file appears when it is committed, and only then") {
   file.write("world");
   CHECK_FALSE(fs::exists(path));
   REQUIRE(folder.list().size() == 1);
-  CHECK_THAT(folder.list()[0], Catch::StartsWith("fresh.partial-"));
+  CHECK_THAT(folder.list()[0], StartsWith("fresh.partial-"));
   file.commit();
   CHECK(text_of(path) == "hello world");
   CHECK_THROWS_AS(file.write("more"), Error);
@@ -194,7 +193,7 @@ TEST_CASE("a link stays a link, and the file that it leads to is replaced") {
   }
   CHECK(folder.list("there") == Names{"fresh", "target"});
   fs::create_symlink("loop", folder / "loop");
-  CHECK_THAT(refusal(folder / "loop"), Contains("loop: cannot be written: "));
+  CHECK_THAT(refusal(folder / "loop"), ContainsSubstring("loop: cannot be written: "));
 }
 
 TEST_CASE("files that are called like partial files of others stay") {
@@ -256,14 +255,15 @@ TEST_CASE("a path that cannot be written is the user's mistake") {
   CHECK(refusal(folder / "no/folder/file") ==
         folder / "no/folder/file: cannot be written: No such file or directory");
   folder.write("plain", "");
-  CHECK_THAT(refusal(folder / "plain/file"), Contains("Not a directory"));
+  CHECK_THAT(refusal(folder / "plain/file"), ContainsSubstring("Not a directory"));
   fs::create_directory(folder / "folder");
-  CHECK_THAT(refusal(folder / "folder"), Contains("it is a folder, expected a regular file"));
-  CHECK_THAT(refusal(folder / "new/"), Contains("it names a folder, expected a file"));
-  CHECK_THAT(refusal("/dev/null"), Contains("it is a device, expected a regular file"));
+  CHECK_THAT(refusal(folder / "folder"),
+             ContainsSubstring("it is a folder, expected a regular file"));
+  CHECK_THAT(refusal(folder / "new/"), ContainsSubstring("it names a folder, expected a file"));
+  CHECK_THAT(refusal("/dev/null"), ContainsSubstring("it is a device, expected a regular file"));
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(refusal(folder / "pipe"), Contains("it is a pipe, expected a regular file"));
-  CHECK_THAT(refusal(folder / std::string(250, 'n')), Contains("File name too long"));
+  CHECK_THAT(refusal(folder / "pipe"), ContainsSubstring("it is a pipe, expected a regular file"));
+  CHECK_THAT(refusal(folder / std::string(250, 'n')), ContainsSubstring("File name too long"));
   CHECK(folder.list() == Names{"folder", "pipe", "plain"});
 }
 
@@ -277,8 +277,9 @@ TEST_CASE("where the program prints to, no file is put") {
   REQUIRE(dup2(saved, stream) == stream);
   close(saved);
   close(log);
-  CHECK_THAT(by_name, Contains("log: cannot be written: what this program prints goes there"));
-  CHECK_THAT(by_link, Contains("cannot be written: what this program prints goes there"));
+  CHECK_THAT(by_name,
+             ContainsSubstring("log: cannot be written: what this program prints goes there"));
+  CHECK_THAT(by_link, ContainsSubstring("cannot be written: what this program prints goes there"));
   CHECK(text_of(path) == "printed");
 }
 

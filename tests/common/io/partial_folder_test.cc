@@ -6,8 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -78,7 +77,7 @@ TEST_CASE("only an empty folder may be in the way") {
     check_refused(path, "expected the name of a new folder");
   }
   // Nobody, root included, makes folders there.
-  CHECK_THAT(refusal("/proc/out"), Catch::StartsWith("/proc/out: cannot be written: "));
+  CHECK_THAT(refusal("/proc/out"), StartsWith("/proc/out: cannot be written: "));
 }
 
 TEST_CASE("two runs do not write one folder, and what a killed run has left is removed") {

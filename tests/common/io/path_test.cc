@@ -4,8 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {

@@ -1,8 +1,9 @@
 // What reaches the terminal of text from outside.
 #include "common/io/printable.h"
 
-#include <catch2/catch.hpp>
 #include <vector>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
@@ -44,7 +45,7 @@ TEST_CASE("one line has a bounded length, and both ends of the text") {
   CHECK(one_line(longest) == longest);
   CHECK(one_line("first" + longest + "last").size() == 2005);
   CHECK_THAT(one_line("first" + longest + "last"),
-             Catch::StartsWith("firstx") && Catch::Contains("x ... x") && Catch::EndsWith("xlast"));
+             StartsWith("firstx") && ContainsSubstring("x ... x") && EndsWith("xlast"));
   CHECK(one_line(std::string(5000, '\n')).size() == 4005);
 }
 

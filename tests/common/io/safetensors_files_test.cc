@@ -1,9 +1,9 @@
 // Tensors that are divided among several files.
 #include "common/io/safetensors_files.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -35,7 +35,7 @@ class Model : public TestFolder {
       const SafetensorsFiles files(path());
     } catch (const UserError& error) {
       const std::string begin = path() + (file.empty() ? "" : "/" + file) + ": ";
-      CHECK_THAT(error.what(), Catch::StartsWith(begin));
+      CHECK_THAT(error.what(), StartsWith(begin));
       return std::string(error.what()).substr(begin.size());
     }
     return "";
@@ -120,9 +120,8 @@ TEST_CASE("an index that is damaged, or leads out of the folder, is refused") {
        {Json("../one.safetensors"), Json(model / "one.safetensors"), Json("x/one.safetensors"),
         Json(".."), Json("."), Json(""), Json(3), Json(nullptr), Json(std::string("one\0", 4))}) {
     model.add_index({{"a\n", name}});
-    CHECK_THAT(
-        model.fault(kIndex),
-        Catch::StartsWith("tensor \"a\\n\": expected the name of a file in this folder, got "));
+    CHECK_THAT(model.fault(kIndex),
+               StartsWith("tensor \"a\\n\": expected the name of a file in this folder, got "));
   }
 }
 
@@ -134,7 +133,7 @@ TEST_CASE("a folder without weights is refused with what to do") {
   model.write("pytorch_model.bin", "");
   CHECK(model.fault() == neither + "load its pytorch_model.bin in transformers and save it anew");
   model.write("model.safetensors", "");
-  CHECK_THAT(model.fault("model.safetensors"), Catch::Contains("header"));
+  CHECK_THAT(model.fault("model.safetensors"), ContainsSubstring("header"));
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 // What the header's parser refuses, what it says, and that nothing crashes it.
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/io/safetensors.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
@@ -34,14 +34,13 @@ std::string refusal(const std::string& header, size_t data_bytes) {
 std::string one(const std::string& fields) { return concat("{\"x\":{", fields, "}}"); }
 
 TEST_CASE("a damaged header is refused, and the message says how") {
-  using Catch::Contains;
   const std::string good = "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]";
   REQUIRE(refusal(one(good), 8) == "");
   const auto refuses = [](const std::string& header, size_t data_bytes, const std::string& why) {
     INFO(header.substr(0, 200));
     const std::string message = refusal(header, data_bytes);
-    CHECK_THAT(message, Catch::StartsWith("some/file: "));
-    CHECK_THAT(message, Contains(why));
+    CHECK_THAT(message, StartsWith("some/file: "));
+    CHECK_THAT(message, ContainsSubstring(why));
   };
   SECTION("not JSON of the right form") {
     refuses("[]", 0, "not a JSON object");
@@ -134,12 +133,12 @@ TEST_CASE("a damaged header is refused, and the message says how") {
 }
 
 TEST_CASE("a file is refused by its length field") {
-  using Catch::Contains;
-  CHECK_THAT(refusal(""), Contains("0 bytes, shorter than the 8 bytes"));
-  CHECK_THAT(refusal("1234567"), Contains("7 bytes, shorter"));
-  CHECK_THAT(refusal(std::string(8, '\0')), Contains("header of 0 bytes"));
-  CHECK_THAT(refusal(std::string(8, '\xff') + "{}"),
-             Contains("a header of 18446744073709551615 bytes, of which only 2 are there"));
+  CHECK_THAT(refusal(""), ContainsSubstring("0 bytes, shorter than the 8 bytes"));
+  CHECK_THAT(refusal("1234567"), ContainsSubstring("7 bytes, shorter"));
+  CHECK_THAT(refusal(std::string(8, '\0')), ContainsSubstring("header of 0 bytes"));
+  CHECK_THAT(
+      refusal(std::string(8, '\xff') + "{}"),
+      ContainsSubstring("a header of 18446744073709551615 bytes, of which only 2 are there"));
   // Near the end of the file: of a header of 16 bytes some are there, or all and no data.
   const std::string text = "{}" + std::string(14, ' ');
   CHECK(refusal(file_of(text, 0)) == "");
@@ -152,14 +151,14 @@ TEST_CASE("a file is refused by its length field") {
   // The limit holds for a header that is all there: one byte more is refused before it is parsed.
   CHECK(refusal("{}" + std::string(100'000'000 - 2, ' '), 0) == "");
   CHECK_THAT(refusal("{}" + std::string(100'000'000 - 1, ' '), 0),
-             Contains("at most 100000000 are allowed"));
+             ContainsSubstring("at most 100000000 are allowed"));
 }
 
 TEST_CASE("a file of another format is said to be what it is") {
   using namespace std::string_literals;
   const auto check_format = [](const std::string& begin, const std::string& description) {
     const std::string message = refusal(begin + std::string(100, '\x07'));
-    CHECK_THAT(message, Catch::StartsWith("some/file: not a safetensors file but " + description));
+    CHECK_THAT(message, StartsWith("some/file: not a safetensors file but " + description));
   };
   check_format("PK\3\4\0\0\x08"s, "a checkpoint of PyTorch (torch.save); load it there and");
   check_format("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s, "a checkpoint of PyTorch");
@@ -192,7 +191,7 @@ TEST_CASE("a file of another format is said to be what it is") {
             "\"");
   // Nothing known: what the length field says.
   CHECK_THAT(refusal(std::string(20, '\x07')),
-             Catch::Contains("a header of 506381209866536711 bytes"));
+             ContainsSubstring("a header of 506381209866536711 bytes"));
 }
 
 // A valid file with every kind of thing in it.

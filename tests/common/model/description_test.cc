@@ -1,11 +1,10 @@
 // The description of the model against what its kernels cost.
 #include "common/model/description.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/model/layout.h"
 #include "kernels/attention.h"
 #include "kernels/matmul.h"
+#include "tests/catch.h"
 
 namespace ladder::testing {
 namespace {

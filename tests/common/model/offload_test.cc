@@ -1,8 +1,7 @@
 // Which activations wait on the host, and which of the two places on the device they use.
 #include "common/model/offload_plan.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/common/model/support.h"
 
 namespace ladder::testing {

@@ -2,10 +2,9 @@
 // --config=cuda only, GPU or not; this program then is the profiler that listens.
 #include "kernels/runtime/range.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
+#include "tests/catch.h"
 #include "tests/common/model/support.h"
 
 namespace {

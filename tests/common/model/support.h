@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/random.h"
+#include "tests/catch.h"
 
 namespace ladder::testing {
 

@@ -2,9 +2,8 @@
 // not.
 #include "common/model/walk.h"
 
-#include <catch2/catch.hpp>
-
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder::testing {
 namespace {

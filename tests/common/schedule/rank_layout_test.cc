@@ -1,17 +1,15 @@
 // What each rank of a grid holds: together all of the model, each element with one owner.
 #include "common/schedule/rank_layout.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 
 #include "common/model/slices.h"
 #include "common/schedule/cut.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Contains;
 
 constexpr Gpt2Config kConfig = {
     .num_layers = 3, .num_heads = 4, .hidden = 8, .vocab_size = 11, .sequence_length = 5};
@@ -68,12 +66,12 @@ TEST_CASE("a layout that the model cannot have is refused") {
       {{.data_size = 2, .tensor_size = 2, .rank = 4},
        "data=2,tensor=2: has ranks 0 to 3, no rank 4"},
   }));
-  CHECK_THROWS_WITH(rank_layout(kConfig, grid), Contains(why));
+  CHECK_THROWS_WITH(rank_layout(kConfig, grid), ContainsSubstring(why));
   CHECK_THROWS_AS(rank_layout(kConfig, grid), UserError);
   Gpt2Config few_tokens = kConfig;
   few_tokens.vocab_size = 5;  // ceil(5 / 4) = 2 rows for each of three ranks, none for the last
   CHECK_THROWS_WITH(rank_layout(few_tokens, {.tensor_size = 4}),
-                    Contains("leaves a rank without any of 5 tokens"));
+                    ContainsSubstring("leaves a rank without any of 5 tokens"));
 }
 
 }  // namespace

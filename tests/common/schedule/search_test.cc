@@ -1,13 +1,13 @@
 // Schedules that are made and found: complete lists, greedy ones, and the search.
 #include "common/schedule/search.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <random>
 
 #include "common/schedule/check.h"
 #include "common/schedule/greedy.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -2,12 +2,12 @@
 #include "common/train/alike.h"
 
 #include <CLI/CLI.hpp>
-#include <catch2/catch.hpp>
 #include <optional>
 #include <set>
 
 #include "common/train/options.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,16 +1,15 @@
 // What a run writes for TensorBoard.
 #include "common/train/board.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "tests/catch.h"
 #include "tests/common/io/event_records.h"
 
 namespace ladder {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Contains;
 
 // All events of a folder's event files, in the order in which TensorBoard reads the files.
 std::vector<ReadEvent> events_in(const TestFolder& folder, const std::string& name) {
@@ -170,7 +169,8 @@ TEST_CASE("a resumed run refuses event files that it cannot cut, and leaves them
                "run cannot be added; name another folder"));
   CHECK(text_of(folder / "board/events.out.tfevents.1.a.1.0") == foreign);
   fs::create_directories(folder / "other/x.tfevents");
-  CHECK_THAT(refusal(folder / "other", 3), Contains("is a folder, expected a regular file"));
+  CHECK_THAT(refusal(folder / "other", 3),
+             ContainsSubstring("is a folder, expected a regular file"));
 }
 
 TEST_CASE("a board's folder is made where it is missing, has one run, and goes again if empty") {
@@ -183,11 +183,11 @@ TEST_CASE("a board's folder is made where it is missing, has one run, and goes a
                  ": another run is writing there; name a folder for each"));
   }
   CHECK(folder.list() == std::vector<std::string>{"link"});
-  CHECK_THAT(refusal(folder / "link"), Catch::EndsWith("it is a link that leads nowhere"));
+  CHECK_THAT(refusal(folder / "link"), EndsWith("it is a link that leads nowhere"));
   // Nobody, root included, makes files in /proc/self.
   for (const std::string& path : {folder / "link", folder.write("file", ""), folder / "file/below",
                                   std::string("/proc/self")}) {
-    CHECK_THAT(refusal(path), Catch::StartsWith(concat("--tensorboard ", path, ": ")));
+    CHECK_THAT(refusal(path), StartsWith(concat("--tensorboard ", path, ": ")));
   }
   CHECK(folder.list() == std::vector<std::string>{"file", "link"});
 }
@@ -198,11 +198,11 @@ TEST_CASE("a full disk is an error, and the events before it stay") {
   Board board(folder / "board");
   {
     const FullDisk full(0);
-    CHECK_THROWS_WITH(board.write(step_of(1, 0.5), memory), Contains("write failed"));
+    CHECK_THROWS_WITH(board.write(step_of(1, 0.5), memory), ContainsSubstring("write failed"));
   }
   board.write(step_of(1, 0.5), memory);
   const FullDisk full(fs::file_size(folder / ("board/" + folder.list("board").back())) + 30);
-  CHECK_THROWS_WITH(board.write(step_of(2, 0.5), memory), Contains("write failed"));
+  CHECK_THROWS_WITH(board.write(step_of(2, 0.5), memory), ContainsSubstring("write failed"));
   CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.5"});
 }
 

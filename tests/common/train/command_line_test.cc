@@ -3,12 +3,12 @@
 
 #include <sys/stat.h>
 
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <optional>
 #include <sstream>
 
 #include "common/train/validators.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -105,10 +105,9 @@ TEST_CASE("whole numbers are decimal, whatever checks a flag has") {
 
 TEST_CASE("other numbers are decimal and finite") {
   for (const std::string value : {"0x1p3", "inf", "-inf", "nan", "1e400", "1.5x", "+1.5", "1,5"}) {
-    CHECK_THAT(fault("--real " + value),
-               Catch::StartsWith("--real: '" + value + "' is not a number"));
+    CHECK_THAT(fault("--real " + value), StartsWith("--real: '" + value + "' is not a number"));
   }
-  CHECK_THAT(fault_of_file("real = inf\n"), Catch::StartsWith("--real: 'inf' is not a number"));
+  CHECK_THAT(fault_of_file("real = inf\n"), StartsWith("--real: 'inf' is not a number"));
   CHECK(parse("--real -1.5e-300").real == -1.5e-300);
 }
 
@@ -119,7 +118,7 @@ TEST_CASE("a flag has one value, once") {
         "--size: given 3 times, expected once; see --help");
   CHECK(fault_of_file("size = 1\nsize = 2\n") ==
         "--size: given 2 times, expected once; see --help");
-  CHECK_THAT(fault("--on=perhaps"), Catch::Contains("--on") && Catch::Contains("perhaps"));
+  CHECK_THAT(fault("--on=perhaps"), ContainsSubstring("--on") && ContainsSubstring("perhaps"));
 }
 
 TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
@@ -128,11 +127,11 @@ TEST_CASE("sizes and lists are decimal too, and a list has no empty place") {
           "--bytes: '" + value + "' is not a size such as 64MiB, from 1 byte to 4 EiB; see --help");
   }
   for (const std::string value : {"0,1,,1,0", ",1", "1,", ",", "1,x", "1,-1", "1,100", "1,010"}) {
-    CHECK_THAT(fault("--list " + value), Catch::StartsWith("--list: '"));
+    CHECK_THAT(fault("--list " + value), StartsWith("--list: '"));
   }
   CHECK(fault("--list 1,,2") == "--list: '' is not a whole number from 0 to 99; see --help");
-  CHECK_THAT(fault_of_file("list = 0,1,,1,0\n"), Catch::StartsWith("--list: ''"));
-  CHECK_THAT(fault_of_file("list = [0, 010]\n"), Catch::StartsWith("--list: '010'"));
+  CHECK_THAT(fault_of_file("list = 0,1,,1,0\n"), StartsWith("--list: ''"));
+  CHECK_THAT(fault_of_file("list = [0, 010]\n"), StartsWith("--list: '010'"));
 }
 
 TEST_CASE("what is no flag is said to be none, in the order of the command line") {
@@ -140,7 +139,7 @@ TEST_CASE("what is no flag is said to be none, in the order of the command line"
   CHECK(fault("--stepz=3 --size 1 --other") == "no such flag: --stepz=3 --other; see --help");
   CHECK(fault("train now") == "words that belong to no flag: train now; see --help");
   CHECK(fault_of_file("lay = 2\n") == "--config FILE: no such flag: lay; see --help");
-  CHECK_THAT(fault_of_file("help = true\n"), Catch::StartsWith("--config FILE: help: "));
+  CHECK_THAT(fault_of_file("help = true\n"), StartsWith("--config FILE: help: "));
 }
 
 TEST_CASE("a file of flags is a regular file of some bytes") {
@@ -149,9 +148,9 @@ TEST_CASE("a file of flags is a regular file of some bytes") {
   CHECK(fault("--config /dev/zero") ==
         "--config: /dev/zero: is a device, expected a regular file; see --help");
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
-  CHECK_THAT(fault("--config " + folder / "pipe"), Catch::Contains("is a pipe, expected"));
-  CHECK_THAT(fault("--config " + folder.path()), Catch::Contains("is a folder, expected"));
-  CHECK_THAT(fault("--config " + folder / "none"), Catch::Contains("No such file"));
+  CHECK_THAT(fault("--config " + folder / "pipe"), ContainsSubstring("is a pipe, expected"));
+  CHECK_THAT(fault("--config " + folder.path()), ContainsSubstring("is a folder, expected"));
+  CHECK_THAT(fault("--config " + folder / "none"), ContainsSubstring("No such file"));
   const std::string most = "size = 1\n#" + std::string((1 << 20) - 10, 'x');
   CHECK(fault_of_file(most) == "");
   CHECK(fault_of_file(most + "x") ==

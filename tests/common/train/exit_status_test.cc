@@ -1,10 +1,11 @@
 // How a program ends that cannot go on: its status and what it says.
 #include "common/train/guarded.h"
 
-#include <catch2/catch.hpp>
 #include <iostream>
 #include <new>
 #include <sstream>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
@@ -35,8 +36,8 @@ TEST_CASE("other errors may have lines, and do not command the terminal") {
 TEST_CASE("a failed allocation says more than its name") {
   const auto [status, text] = end_of([](Job&) { throw std::bad_alloc(); });
   CHECK(status == 1);
-  CHECK_THAT(text, Catch::StartsWith("error: the system refused memory") &&
-                       Catch::Contains("ulimit -v") && !Catch::Contains("bad_alloc"));
+  CHECK_THAT(text, StartsWith("error: the system refused memory") &&
+                       ContainsSubstring("ulimit -v") && !ContainsSubstring("bad_alloc"));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 // The folder of --export.
 #include "common/train/export.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "common/io/safetensors.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -132,11 +132,11 @@ TEST_CASE("an export that fails leaves nothing") {
                  sink(renamed, value);
                });
              }),
-             Catch::Contains("do not come in the model's order"));
+             ContainsSubstring("do not come in the model's order"));
   {
     const FullDisk full(512);
     CHECK_THAT(message_of([](const TensorSink& sink) { visit_all(kConfig, DType::fp32, sink); }),
-               Catch::Contains("write failed: File too large"));
+               ContainsSubstring("write failed: File too large"));
   }
   CHECK(folder.list().empty());
 }
@@ -157,8 +157,8 @@ TEST_CASE("a folder that cannot be written is refused when it is opened") {
                                            "folder"));
   // 48 PB of parameters.
   CHECK_THAT(refusal("out", {1000, 1, 1'000'000, 256, 32}),
-             Catch::StartsWith(concat("--export ", folder / "out", ": the model takes ")) &&
-                 Catch::Contains(", and the disk has "));
+             StartsWith(concat("--export ", folder / "out", ": the model takes ")) &&
+                 ContainsSubstring(", and the disk has "));
   CHECK(folder.list() == Names{"file"});
 }
 

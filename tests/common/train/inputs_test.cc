@@ -1,10 +1,10 @@
 // What a run reads: the folder of --init, and the tokenizer.
 #include "common/train/inputs.h"
 
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "common/train/export.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -32,7 +32,7 @@ class Exported : public TestFolder {
     try {
       check_weights(config, true);
     } catch (const UserError& error) {
-      CHECK_THAT(error.what(), Catch::StartsWith("--init "));
+      CHECK_THAT(error.what(), StartsWith("--init "));
       return std::string(error.what()).substr(7);
     }
     return "";
@@ -61,7 +61,7 @@ TEST_CASE("all that counts in a folder is an input") {
   CHECK(init_files(run.config) ==
         std::vector<std::string>{init + "/model.safetensors", init + "/config.json"});
   std::filesystem::rename(init + "/model.safetensors", init + "/part.safetensors");
-  CHECK_THROWS_WITH(init_files(run.config), Catch::StartsWith("--init " + init + ": "));
+  CHECK_THROWS_WITH(init_files(run.config), StartsWith("--init " + init + ": "));
   nlohmann::json map;
   for (const UnitSpec& unit : describe(run.config.model).units) {
     for (const ParameterSpec& p : unit.parameters) map[p.name] = "part.safetensors";
@@ -102,7 +102,7 @@ TEST_CASE("a tokenizer is for token shards, and not larger than the vocabulary")
                         "give the tokenizer of --data, or --vocab 256");
   config.tokenizer = folder / "none";
   CHECK_THROWS_WITH(open_tokenizer(config, shards),
-                    Catch::StartsWith("--tokenizer " + folder / "none: cannot be read"));
+                    StartsWith("--tokenizer " + folder / "none: cannot be read"));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // The file of --metrics.
 #include "common/train/metrics_file.h"
 
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -107,7 +107,7 @@ TEST_CASE("metrics of a run without a step do not replace those of one that had 
   CHECK(lines_of(path)[0].starts_with("{\"step\":1,"));
   const std::string missing = folder / "no/such/metrics";
   CHECK_THROWS_AS(MetricsFile(missing), UserError);
-  CHECK_THROWS_WITH(MetricsFile(missing), Catch::Contains(missing));
+  CHECK_THROWS_WITH(MetricsFile(missing), ContainsSubstring(missing));
   CHECK_THROWS_AS(MetricsFile(folder.path()), UserError);
 }
 

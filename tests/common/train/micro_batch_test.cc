@@ -1,11 +1,10 @@
 #include "common/train/micro_batch.h"
 
-#include <catch2/catch.hpp>
-
 #include "kernels/elementwise.h"
 
 #if LADDER_CUDA_EMULATOR
 #include "kernels/emulator/streams.h"
+#include "tests/catch.h"
 #endif
 
 namespace ladder {

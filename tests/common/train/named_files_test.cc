@@ -1,9 +1,9 @@
 // Outputs that would damage an input or each other.
 #include "common/train/named_files.h"
 
-#include <catch2/catch.hpp>
 #include <optional>
 
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -117,7 +117,7 @@ TEST_CASE("every file of a folder of weights is an input") {
   CHECK(fault(config) == "");
   config.tokenizer = folder.write("tokenizer.json", "");
   config.metrics = config.tokenizer;
-  CHECK_THAT(fault(config), Catch::Contains(" and --tokenizer "));
+  CHECK_THAT(fault(config), ContainsSubstring(" and --tokenizer "));
 }
 
 TEST_CASE("the folder of --export is for the model alone") {
@@ -140,7 +140,7 @@ TEST_CASE("the folder of --export is for the model alone") {
   CHECK(fault(config) == "--draw " + base + "/x" + rest);
   config.draw = "";
   config.trace = base;  // also without the slash at the end
-  CHECK_THAT(fault(config), Catch::Contains(" are the same file"));
+  CHECK_THAT(fault(config), ContainsSubstring(" are the same file"));
   config.trace = base + "put";  // a sibling with a longer name
   CHECK(fault(config) == "");
   config.trace = "";
@@ -164,13 +164,11 @@ TEST_CASE("no other file lies where dumps will be") {
   config.init = folder.write("dump/other.safetensors", "");
   CHECK(fault(config) == "");
   config.metrics = folder / "dump/step_000009.safetensors";
-  CHECK_THAT(fault(config),
-             Catch::StartsWith("--metrics " + config.metrics + " lies where --dump"));
+  CHECK_THAT(fault(config), StartsWith("--metrics " + config.metrics + " lies where --dump"));
   config.metrics = folder / "new/step_000009.safetensors";
   CHECK(fault(config) == "");
   config.dump = folder / "new";  // neither is there
-  CHECK_THAT(fault(config),
-             Catch::StartsWith("--metrics " + config.metrics + " lies where --dump"));
+  CHECK_THAT(fault(config), StartsWith("--metrics " + config.metrics + " lies where --dump"));
 }
 
 }  // namespace

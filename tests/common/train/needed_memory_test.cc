@@ -1,8 +1,7 @@
 // Every rank in turn is the one that needs most.
 #include "common/train/needed_memory.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/mpi_main.h"
 
 namespace ladder::testing {

@@ -2,7 +2,6 @@
 #include "common/train/options.h"
 
 #include <CLI/CLI.hpp>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <optional>
@@ -11,6 +10,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/threads.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
@@ -212,10 +212,10 @@ TEST_CASE("a config file reads the same names; the command line goes before it")
   CHECK(config.dtype == DType::fp64);
 
   const std::string unknown = fault("--config " + config_file("stepz = 7\n"));
-  CHECK_THAT(unknown, Catch::Contains("stepz"));
+  CHECK_THAT(unknown, ContainsSubstring("stepz"));
   const std::string bad = fault("--config " + config_file("steps = -7\n"));
-  CHECK_THAT(bad, Catch::Contains("steps") && Catch::Contains("-7"));
-  CHECK_THAT(fault("--config no/such/file.ini"), Catch::Contains("no/such/file.ini"));
+  CHECK_THAT(bad, ContainsSubstring("steps") && ContainsSubstring("-7"));
+  CHECK_THAT(fault("--config no/such/file.ini"), ContainsSubstring("no/such/file.ini"));
 }
 
 TEST_CASE("the global batch divides among ranks and micro-batches") {
@@ -236,7 +236,7 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
   CHECK_THROWS_WITH(on_axes(""),
                     "--global-batch-size 16 does not divide among 3 data-parallel ranks (of 6)");
   CHECK_THROWS_WITH(on_axes("--global-batch-size 24 --micro-batch-size 12"),
-                    Catch::Contains("over 3 data-parallel ranks (of 6))"));
+                    ContainsSubstring("over 3 data-parallel ranks (of 6))"));
 }
 
 TEST_CASE("a bad value is named with its flag") {
@@ -279,7 +279,7 @@ TEST_CASE("a bad value is named with its flag") {
                                                 {"--host-memory", "1XiB"},
                                                 {"--model", "gpt5"}}));
   const std::string text = fault(concat(flag, " ", value));
-  CHECK_THAT(text, Catch::Contains(flag) && Catch::Contains(value));
+  CHECK_THAT(text, ContainsSubstring(flag) && ContainsSubstring(value));
 }
 
 TEST_CASE("--recompute takes the name of a mode") {
@@ -324,11 +324,11 @@ TEST_CASE("devices are those of the build") {
     CHECK(parse("--device " + name).device == other);
     CHECK(parse("--dtype bf16 --device " + name).device == other);
   } else {
-    CHECK_THAT(fault("--device " + name), Catch::Contains("no usable GPU"));
+    CHECK_THAT(fault("--device " + name), ContainsSubstring("no usable GPU"));
   }
   const std::string missing = other == DeviceType::cuda ? "emulator" : "cuda";
   CHECK_THAT(fault("--device " + missing),
-             Catch::Contains("--device " + missing + ":") && Catch::Contains("use"));
+             ContainsSubstring("--device " + missing + ":") && ContainsSubstring("use"));
 }
 
 TEST_CASE("--communication is for several ranks and for devices") {
@@ -342,21 +342,21 @@ TEST_CASE("--communication is for several ranks and for devices") {
   CHECK(communication({}) == "auto");
   CHECK(communication({"--communication", "auto"}) == "auto");
   CHECK_THROWS_WITH(communication({"--communication", "smoke"}),
-                    Catch::Contains("--communication smoke: expected auto, nccl or staged"));
+                    ContainsSubstring("--communication smoke: expected auto, nccl or staged"));
   CHECK_THROWS_WITH(
       communication({"--communication", "nccl", "--device", "cpu"}),
-      Catch::Contains("--communication nccl") && Catch::Contains("the device is the cpu"));
-  CHECK_THAT(fault("--communication nccl"), Catch::Contains("--communication"));
+      ContainsSubstring("--communication nccl") && ContainsSubstring("the device is the cpu"));
+  CHECK_THAT(fault("--communication nccl"), ContainsSubstring("--communication"));
   if (cuda_device_of_build() != DeviceType::emulator) return;
   CHECK(communication({"--device", "emulator", "--communication", "nccl"}) == "nccl");
   CHECK(communication({"--device", "emulator", "--communication", "staged"}) == "staged");
 }
 
 TEST_CASE("unknown flags, missing values and stray words are errors") {
-  CHECK_THAT(fault("--stepz 5"), Catch::Contains("--stepz"));
-  CHECK_THAT(fault("--steps"), Catch::Contains("--steps"));
-  CHECK_THAT(fault("nano"), Catch::Contains("nano"));
-  CHECK_THAT(fault("--steps 5 --steps 6"), Catch::Contains("--steps"));
+  CHECK_THAT(fault("--stepz 5"), ContainsSubstring("--stepz"));
+  CHECK_THAT(fault("--steps"), ContainsSubstring("--steps"));
+  CHECK_THAT(fault("nano"), ContainsSubstring("nano"));
+  CHECK_THAT(fault("--steps 5 --steps 6"), ContainsSubstring("--steps"));
 }
 
 TEST_CASE("a lesson adds its own flags; help names all and parses nothing") {
@@ -368,7 +368,7 @@ TEST_CASE("a lesson adds its own flags; help names all and parses nothing") {
   CHECK_FALSE(parse_or_help("--help", 1, add).has_value());
   const std::string help = Options(kLesson, false, add).help();
   for (const char* part : {"Tests flags.", "--bucket-bytes", "--model", "--steps", "--dump"}) {
-    CHECK_THAT(help, Catch::Contains(part));
+    CHECK_THAT(help, ContainsSubstring(part));
   }
 }
 

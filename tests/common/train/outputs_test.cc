@@ -1,12 +1,12 @@
 // What a run writes to disk.
 #include "common/train/outputs.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
 #include "common/io/safetensors.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -87,18 +87,18 @@ TEST_CASE("where one output cannot be written, nothing is left of the others") {
   config.draw = folder / "drawing";
   CHECK(fault() == "");
   config.draw = folder / "none/drawing";
-  CHECK_THAT(fault(), Catch::StartsWith("--draw "));
+  CHECK_THAT(fault(), StartsWith("--draw "));
   config.draw = "";
   config.metrics = folder / "none/metrics";
-  CHECK_THAT(fault(), Catch::StartsWith("--metrics "));
+  CHECK_THAT(fault(), StartsWith("--metrics "));
   config.metrics = folder / "new/dump/metrics";  // in the folder that --dump makes
   CHECK(fault() == "");
   config.tensorboard = folder / "new/board";
   CHECK(fault() == "");
   config.trace = folder / "none/trace";
-  CHECK_THAT(fault(), Catch::StartsWith("--trace "));
+  CHECK_THAT(fault(), StartsWith("--trace "));
   config.tensorboard = "/proc/self";
-  CHECK_THAT(fault(), Catch::StartsWith("--tensorboard "));
+  CHECK_THAT(fault(), StartsWith("--tensorboard "));
 }
 
 TEST_CASE("metrics and board of a resumed run go on where its checkpoint was made") {
@@ -116,10 +116,10 @@ TEST_CASE("metrics and board of a resumed run go on where its checkpoint was mad
   write_step(2, 1);
   CHECK(lines_of(config.metrics).size() == 2);
   CHECK(folder.list("board").size() == 2);
-  CHECK_THROWS_WITH(OutputFiles(config), Catch::StartsWith("--tensorboard "));
+  CHECK_THROWS_WITH(OutputFiles(config), StartsWith("--tensorboard "));
   config.tensorboard = "";
   folder.write("metrics", "In the beginning\n");
-  CHECK_THROWS_WITH(OutputFiles(config, 2), Catch::StartsWith("--metrics "));
+  CHECK_THROWS_WITH(OutputFiles(config, 2), StartsWith("--metrics "));
   CHECK_NOTHROW(OutputFiles(config));
 }
 
@@ -133,19 +133,19 @@ TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {
         concat("--dump ", folder.path(), ": has dumps of a longer run, such as ",
                "\"step_000003.safetensors\", which would stay among the 2 steps of this one; ",
                "remove them, or name another folder"));
-  CHECK_THAT(dump_refusal(folder.path(), 1), Catch::Contains("among the 1 step of this one"));
+  CHECK_THAT(dump_refusal(folder.path(), 1), ContainsSubstring("among the 1 step of this one"));
 }
 
 TEST_CASE("a dump folder that cannot be is the user's error") {
   const TestFolder folder;
   folder.write("file", "text");
   for (const std::string& path : {folder / "file", folder / "file/below"}) {
-    CHECK_THAT(dump_refusal(path), Catch::StartsWith("--dump " + path + ": "));
+    CHECK_THAT(dump_refusal(path), StartsWith("--dump " + path + ": "));
   }
   fs::create_directories(folder / "taken/step_000001.safetensors");
-  CHECK_THAT(dump_refusal(folder / "taken"), Catch::Contains("it is a folder"));
+  CHECK_THAT(dump_refusal(folder / "taken"), ContainsSubstring("it is a folder"));
   // Nobody, root included, makes files there.
-  CHECK_THAT(dump_refusal("/proc/self"), Catch::StartsWith("--dump /proc/self: "));
+  CHECK_THAT(dump_refusal("/proc/self"), StartsWith("--dump /proc/self: "));
   CHECK(folder.list() == std::vector<std::string>{"file", "taken"});
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("a dump that fails on its way leaves the one before") {
   folder.write("step_000001.safetensors", "good");
   CHECK_THROWS_WITH(write_dump(folder / "", 1, {}, describe({1, 2, 6, 10, 4}), DType::fp32,
                                [](std::string_view, const TensorSink&) { fail("broken"); }),
-                    Catch::Contains("broken"));
+                    ContainsSubstring("broken"));
   CHECK(lines_of(folder / "step_000001.safetensors") == std::vector<std::string>{"good"});
   CHECK(folder.list().size() == 1);
 }

@@ -1,16 +1,13 @@
 // What a run says about its pipeline: of times that are given, and that of each stage's.
 #include "common/train/pipeline_report.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/comm/mpi_transport.h"
+#include "tests/catch.h"
 #include "tests/common/schedule/lines.h"
 #include "tests/mpi_main.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Contains;
 
 // Two stages, all micro-batches forward and then back.
 PipelinePlan two_stages() {
@@ -22,22 +19,24 @@ TEST_CASE("the bubble by the clock, by the measured times, and of equal stages")
   // of 9 seconds. (2-1)/(2+2-1).
   const StageTimes even = {.forward = 2, .backward = 4, .all = 9};
   CHECK_THAT(bubble_text(two_stages(), {even, even}),
-             Contains("gpipe: 33.3 % of the wall time; 33.3 % by the schedule") &&
-                 Contains("33.3 % with equal stages"));
+             ContainsSubstring("gpipe: 33.3 % of the wall time; 33.3 % by the schedule") &&
+                 ContainsSubstring("33.3 % with equal stages"));
   // The slowest stage's time counts: 12 of 2 x 12 seconds.
-  CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 0, 12}}), Contains("50.0 % of the wall time"));
-  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 0, 12}, even}), Contains("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {even, {2, 4, 0, 12}}),
+             ContainsSubstring("50.0 % of the wall time"));
+  CHECK_THAT(bubble_text(two_stages(), {{2, 4, 0, 12}, even}),
+             ContainsSubstring("50.0 % of the wall time"));
   // The second stage takes twice as long, so an action of its forward 2, of its backward 4: its
   // last forward ends at 5, its backwards at 9 and 13, those of the first at 11 and 15. Of 2 x 15
   // seconds 6 and 12 are busy.
   const std::vector<StageTimes> uneven = {{2, 4, 0, 15}, {4, 8, 0, 20}};
   CHECK_THAT(bubble_text(two_stages(), uneven),
-             Contains("55.0 % of the wall time; 40.0 % by the schedule"));
-  CHECK_THAT(bubble_text(two_stages(), uneven), Contains("33.3 % with equal stages"));
+             ContainsSubstring("55.0 % of the wall time; 40.0 % by the schedule"));
+  CHECK_THAT(bubble_text(two_stages(), uneven), ContainsSubstring("33.3 % with equal stages"));
   // One micro-batch at a time: half of the time, whatever their number. (2-1)/2.
   const PipelinePlan naive = {
       .parts = {}, .schedule = schedule_of({"F0 B0 F1 B1", "F0 B0 F1 B1"}), .name = "naive"};
-  CHECK_THAT(bubble_text(naive, {even, even}), Contains("50.0 % with equal stages"));
+  CHECK_THAT(bubble_text(naive, {even, even}), ContainsSubstring("50.0 % with equal stages"));
 }
 
 TEST_CASE("nothing is said of a bubble that was not measured") {

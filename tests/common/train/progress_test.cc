@@ -1,15 +1,14 @@
 // Rates, estimates and divergence, on plain numbers.
 #include "common/train/progress.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "tests/catch.h"
+
 namespace ladder {
 namespace {
-
-using Catch::Contains;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const double kNan = std::nan("");
@@ -85,7 +84,8 @@ bool diverged(const StepResult& result) {
     check_not_diverged(7, result);
     return false;
   } catch (const Error& error) {
-    CHECK_THAT(error.what(), Contains("step 7: loss ") && Contains("has diverged"));
+    CHECK_THAT(error.what(),
+               ContainsSubstring("step 7: loss ") && ContainsSubstring("has diverged"));
     return true;
   }
 }
@@ -101,7 +101,7 @@ TEST_CASE("training has diverged where the loss or the norm alone is not finite"
     CHECK_FALSE(diverged({.loss = 5, .grad_norm = bad, .loss_scale = 64, .skipped = true}));
     CHECK(diverged({.loss = bad, .grad_norm = bad, .loss_scale = 64, .skipped = true}));
     CHECK(diverged({.loss = bad, .grad_norm = 2, .loss_scale = 64, .skipped = true}));
-    CHECK_THROWS_WITH(check_not_diverged(7, bad), Contains("step 7: validation loss "));
+    CHECK_THROWS_WITH(check_not_diverged(7, bad), ContainsSubstring("step 7: validation loss "));
   }
   CHECK_NOTHROW(check_not_diverged(7, 5.5));
 }

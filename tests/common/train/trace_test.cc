@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,6 +15,7 @@
 #include "common/model/layout.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/range.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 #include "tests/mpi_main.h"
 

@@ -2,7 +2,6 @@
 #include "common/train/training_run.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -10,12 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tests/common/io/event_records.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Contains;
 
 // Standard output while it exists.
 class Output {
@@ -107,7 +105,7 @@ TEST_CASE("evaluations come every so many steps and after the last, the replicas
   CHECK(out.num_lines("step 2  validation loss 5.5000") == 1);
   CHECK(out.num_lines("step 5  validation loss 5.5000") == 1);
   CHECK(out.num_lines("step ") == 5 + 3);
-  CHECK_THAT(out.text(), Contains("what the trainer reports"));
+  CHECK_THAT(out.text(), ContainsSubstring("what the trainer reports"));
 }
 
 TEST_CASE("what an evaluation communicates is control traffic, what steps do is not") {
@@ -155,7 +153,7 @@ TEST_CASE("training ends with the first step that has diverged") {
     const Output out;
     Recorder run(5);
     run.results = {good, skipped, bad, good, good};
-    CHECK_THROWS_WITH(run.train(), Contains("step 3: ") && Contains("diverged"));
+    CHECK_THROWS_WITH(run.train(), ContainsSubstring("step 3: ") && ContainsSubstring("diverged"));
     CHECK(run.asked == "isse3s");
   }
   const Output out;
@@ -165,7 +163,7 @@ TEST_CASE("training ends with the first step that has diverged") {
   Recorder validated(5);
   validated.validation_loss = nan;
   CHECK_THROWS_WITH(validated.train(),
-                    Contains("step 2: validation loss ") && Contains("diverged"));
+                    ContainsSubstring("step 2: validation loss ") && ContainsSubstring("diverged"));
   CHECK(validated.asked == "isse3");
 }
 
@@ -173,7 +171,7 @@ TEST_CASE("replicas that differ at the end are an error") {
   const Output out;
   Recorder run(1);
   run.replicas_differ = true;
-  CHECK_THROWS_WITH(run.train(), Contains("they differ"));
+  CHECK_THROWS_WITH(run.train(), ContainsSubstring("they differ"));
   CHECK(run.asked == "ise3c");
 }
 

@@ -1,8 +1,9 @@
 // Operations of a device, which come when they end, belong to the range that queued them.
 #include "common/train/unit_times.h"
 
-#include <catch2/catch.hpp>
 #include <vector>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

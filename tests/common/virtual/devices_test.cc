@@ -1,8 +1,8 @@
 #include "common/virtual/devices.h"
 
-#include <catch2/catch.hpp>
 #include <string>
 
+#include "tests/catch.h"
 #include "tests/common/virtual/times.h"
 
 namespace ladder {

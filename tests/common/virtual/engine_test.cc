@@ -1,17 +1,14 @@
 #include "common/virtual/engine.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/comm/communicator.h"
 #include "common/virtual/transport.h"
 #include "kernels/matmul.h"
 #include "kernels/runtime/memory_source.h"
+#include "tests/catch.h"
 #include "tests/common/virtual/times.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Matchers::Contains;
 
 const SimpleTimes kTimes;
 constexpr DeviceType kDevice = DeviceType::emulator;
@@ -134,7 +131,7 @@ void expect_failure(size_t num_ranks, const std::function<void(size_t, Communica
       body(rank, world);
     });
   };
-  CHECK_THROWS_WITH(run(), Contains(message));
+  CHECK_THROWS_WITH(run(), ContainsSubstring(message));
   CHECK(Simulation::current() == nullptr);
 }
 

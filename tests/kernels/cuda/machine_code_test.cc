@@ -2,12 +2,12 @@
 // memory, loops over memory move 16 bytes in an instruction, products run on tensor cores. It needs
 // cuobjdump and nvdisasm, which come with the CUDA toolkit.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
 #include <sstream>
 
+#include "tests/catch.h"
 #include "tests/kernels/cuda/machine_code.h"
 #include "tools/process/process.h"
 

@@ -1,7 +1,6 @@
 // What a cache keeps from memory, for accesses that can be counted by hand.
 #include "kernels/emulator/profiler/cache.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder::emulator {
 namespace {

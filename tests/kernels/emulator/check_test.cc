@@ -1,7 +1,6 @@
 // The emulator as a sanitizer: each planted bug is found and named, and the kernel without the bug
 // runs in silence.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
 #include <regex>
@@ -9,6 +8,7 @@
 
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/planted/bugs.h"
 #include "tests/kernels/emulator/support.h"
 
@@ -53,7 +53,7 @@ void check_bugs(const std::vector<Bug>& bugs, const std::string& file) {
   for (const Bug& bug : bugs) {
     INFO(bug.name);
     CHECK(message_of(bug, false) == "");
-    CHECK_THAT(message_of(bug, true), Catch::Contains(with_places(bug.message, file)));
+    CHECK_THAT(message_of(bug, true), ContainsSubstring(with_places(bug.message, file)));
     CHECK(message_of(bug, false) == "");  // a mistake leaves nothing behind
   }
 }
@@ -84,7 +84,7 @@ TEST_CASE("work on different streams that nothing orders, interleaved") {
     for (const Bug& bug : stream_races()) {
       INFO(bug.name << ", seed " << number);
       CHECK(message_of(bug, false) == "");
-      CHECK_THAT(message_of(bug, true), Catch::Contains("race of streams: "));
+      CHECK_THAT(message_of(bug, true), ContainsSubstring("race of streams: "));
     }
     emulator::set_stream_order(emulator::StreamOrder::immediate);
   }
@@ -101,7 +101,7 @@ TEST_CASE("README.md quotes what the checker says") {
   const auto require_quoted = [&](const std::vector<Bug>& bugs, const char* name) {
     const auto quoted = std::ranges::find(bugs, name, &Bug::name);
     REQUIRE(quoted != bugs.end());
-    CHECK_THAT(with_single_spaces(readme), Catch::Contains(message_of(*quoted, true)));
+    CHECK_THAT(with_single_spaces(readme), ContainsSubstring(message_of(*quoted, true)));
   };
   require_quoted(shared_races(), "no barrier between the warps' sums and their sum");
   require_quoted(stream_races(), "an event is missing");

@@ -1,11 +1,11 @@
 // cuBLAS: products against plain loops, for every operation, leading dimension, alpha and beta.
 #include <cublas_v2.h>
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 
 #include "kernels/runtime/dtype.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {

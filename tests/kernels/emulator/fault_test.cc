@@ -5,13 +5,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <cstring>
 #include <string>
 #include <thread>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/emulator/arena.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/endings.h"
 #include "tests/kernels/emulator/support.h"
 
@@ -43,9 +43,9 @@ TEST_CASE("host code that reads or writes device memory ends with one clear line
   CAPTURE(ending.words);
   CHECK(died_of_fault(ending));
   CHECK_THAT(ending.words,
-             Catch::StartsWith("CUDA emulator: host code reads or writes device memory, at 0x") &&
-                 Catch::EndsWith(": copy it to the host first (ladder::copy or "
-                                 "cudaMemcpyAsync)\n"));
+             StartsWith("CUDA emulator: host code reads or writes device memory, at 0x") &&
+                 EndsWith(": copy it to the host first (ladder::copy or "
+                          "cudaMemcpyAsync)\n"));
 }
 
 TEST_CASE("device memory is closed again after copies and kernels, and open while asked to be") {
@@ -64,7 +64,7 @@ TEST_CASE("device memory is closed again after copies and kernels, and open whil
     host = *static_cast<volatile int*>(pointer);
   });
   CHECK(died_of_fault(ending));
-  CHECK_THAT(ending.words, Catch::StartsWith("so far\nCUDA emulator: host code"));
+  CHECK_THAT(ending.words, StartsWith("so far\nCUDA emulator: host code"));
 }
 
 __global__ void write_far(int* out) { out[1 << 26] = 1; }
@@ -75,10 +75,9 @@ TEST_CASE("a kernel that leaves device memory is named") {
   });
   CAPTURE(ending.words);
   CHECK(died_of_fault(ending));
-  CHECK_THAT(ending.words,
-             Catch::StartsWith("CUDA emulator: kernel ladder::{anonymous}::write_far, block "
-                               "(0, 0, 0), thread (0, 0, 0): access to 0x") &&
-                 Catch::EndsWith(", where no device memory is allocated\n"));
+  CHECK_THAT(ending.words, StartsWith("CUDA emulator: kernel ladder::{anonymous}::write_far, block "
+                                      "(0, 0, 0), thread (0, 0, 0): access to 0x") &&
+                               EndsWith(", where no device memory is allocated\n"));
 }
 
 __global__ void write_before(int* out) { out[-100] = 1; }
@@ -88,7 +87,7 @@ TEST_CASE("a kernel that writes before the first allocation is named") {
     launch<write_before>(nullptr, {dim3(1), dim3(1)}, device_number());
   });
   CHECK(died_of_fault(ending));
-  CHECK_THAT(ending.words, Catch::Contains("write_before"));
+  CHECK_THAT(ending.words, ContainsSubstring("write_before"));
 }
 
 // Recursion that the compiler cannot turn into a loop: every call looks at its caller's frame.
@@ -119,8 +118,8 @@ TEST_CASE("a thread that overflows its stack is named") {
   CAPTURE(ending.words);
   CHECK(died_of_fault(ending));
   CHECK_THAT(ending.words,
-             Catch::StartsWith("CUDA emulator: kernel ladder::{anonymous}::recurse, block "
-                               "(1, 0, 0), thread (40, 0, 0): the stack of the thread is full"));
+             StartsWith("CUDA emulator: kernel ladder::{anonymous}::recurse, block "
+                        "(1, 0, 0), thread (40, 0, 0): the stack of the thread is full"));
 }
 
 __global__ void write_shared(size_t at) { cuda::dynamic_shared<volatile float>()[at] = 1; }
@@ -131,8 +130,8 @@ TEST_CASE("a kernel that writes behind its dynamic shared memory is named") {
     launch<write_shared>(nullptr, {dim3(1), dim3(1), 64}, size_t{16});
   });
   CHECK(died_of_fault(ending));
-  CHECK_THAT(ending.words, Catch::Contains("write_shared") &&
-                               Catch::Contains("behind the end of the dynamic shared memory"));
+  CHECK_THAT(ending.words, ContainsSubstring("write_shared") &&
+                               ContainsSubstring("behind the end of the dynamic shared memory"));
 }
 
 TEST_CASE("other faults are left to whoever handled them before") {
@@ -161,8 +160,7 @@ TEST_CASE("a handler that was there before still gets the fault") {
   });
   CHECK(WIFEXITED(ending.status));
   CHECK(WEXITSTATUS(ending.status) == 7);
-  CHECK_THAT(ending.words,
-             Catch::StartsWith("CUDA emulator: ") && Catch::EndsWith("\nearlier handler\n"));
+  CHECK_THAT(ending.words, StartsWith("CUDA emulator: ") && EndsWith("\nearlier handler\n"));
 }
 
 }  // namespace

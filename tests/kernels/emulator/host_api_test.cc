@@ -1,12 +1,12 @@
 // The host API: memory, copies, streams, events, and what is refused.
 #include <cuda_runtime.h>
 
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {

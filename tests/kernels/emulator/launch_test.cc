@@ -1,13 +1,13 @@
 // Launches: every thread runs once and knows where it is; shapes; shared memory; barriers.
 #include "kernels/cuda/launch.h"
 
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <latch>
 #include <thread>
 
 #include "kernels/emulator/device_model.h"
 #include "kernels/emulator/registers.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -113,7 +113,7 @@ TEST_CASE("impossible launches are errors that name kernel and shape") {
   const DeviceArray<int> counter(std::vector<int>{0});
   const auto refused = [&](const cuda::LaunchShape& shape, const char* why) {
     CHECK_THROWS_WITH(launch<count>(nullptr, shape, counter.data()),
-                      Catch::Contains("count") && Catch::Contains(why));
+                      ContainsSubstring("count") && ContainsSubstring(why));
   };
   refused({dim3(1), dim3(1025)}, "block (1025, 1, 1)");
   refused({dim3(1), dim3(0)}, "block (0, 1, 1)");
@@ -135,7 +135,7 @@ TEST_CASE("each GPU takes a launch that it just has room for, and refuses a larg
     launch<count>(nullptr, shape, counter.data());
   };
   const auto refuses = [&](const cuda::LaunchShape& shape, const char* why) {
-    CHECK_THROWS_WITH(takes(shape), Catch::Contains(why));
+    CHECK_THROWS_WITH(takes(shape), ContainsSubstring(why));
   };
   const char* const wrong_shape = "invalid grid, block or shared memory";
   takes({dim3(1), dim3(1024)});
@@ -159,11 +159,11 @@ TEST_CASE("each GPU takes a launch that it just has room for, and refuses a larg
     takes({dim3(1), dim3(threads)});
   };
   with_registers(64, 1024);  // 65,536
-  CHECK_THROWS_WITH(with_registers(65, 1024), Catch::Contains("too many registers"));
+  CHECK_THROWS_WITH(with_registers(65, 1024), ContainsSubstring("too many registers"));
   with_registers(65, 896);  // 28 warps of 72 a thread
-  CHECK_THROWS_WITH(with_registers(65, 897), Catch::Contains("too many registers"));
+  CHECK_THROWS_WITH(with_registers(65, 897), ContainsSubstring("too many registers"));
   with_registers(255, 256);
-  CHECK_THROWS_WITH(with_registers(255, 257), Catch::Contains("too many registers"));
+  CHECK_THROWS_WITH(with_registers(255, 257), ContainsSubstring("too many registers"));
 }
 
 TEST_CASE("a kernel's short name is the same from both compilers") {
@@ -183,7 +183,7 @@ TEST_CASE("a launch on a destroyed stream is an error") {
   launch<count>(stream, {dim3(1), dim3(1)}, counter.data());
   REQUIRE(cudaStreamDestroy(stream) == cudaSuccess);
   CHECK_THROWS_WITH(launch<count>(stream, {dim3(1), dim3(1)}, counter.data()),
-                    Catch::Contains("not a live stream"));
+                    ContainsSubstring("not a live stream"));
   CHECK(counter.values() == std::vector<int>{1});
 }
 
@@ -224,10 +224,11 @@ TEST_CASE("a pointer that the device could not follow is refused before the kern
   launch<take_pointer>(nullptr, {dim3(1), dim3(1)}, device.data(), 0);
   launch<take_pointer>(nullptr, {dim3(1), dim3(1)}, device.data() + 4, 0);
   launch<take_pointer>(nullptr, {dim3(1), dim3(1)}, static_cast<const float*>(nullptr), 0);
-  CHECK_THROWS_WITH(launch<take_pointer>(nullptr, {dim3(1), dim3(1)}, &host, 0),
-                    Catch::Contains("take_pointer: argument 1") && Catch::Contains("host memory"));
+  CHECK_THROWS_WITH(
+      launch<take_pointer>(nullptr, {dim3(1), dim3(1)}, &host, 0),
+      ContainsSubstring("take_pointer: argument 1") && ContainsSubstring("host memory"));
   CHECK_THROWS_WITH(launch<take_pointer>(nullptr, {dim3(1), dim3(1)}, device.data() + 1000, 0),
-                    Catch::Contains("no device memory is allocated"));
+                    ContainsSubstring("no device memory is allocated"));
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // What the emulator finds in kernels: each mistake is planted, and must be named.
 #include <bit>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/runtime/low_precision.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -49,11 +49,11 @@ __global__ void some_return_before_barrier(int bound) {
 TEST_CASE("a barrier that some threads do not reach because they returned") {
   const std::string message = mistake<some_return_before_barrier>({dim3(3), dim3(64)}, 100);
   CAPTURE(message);
-  CHECK_THAT(message, Catch::StartsWith("kernel ladder::{anonymous}::some_return_before_barrier, "
-                                        "block (1, 0, 0): threads wait for others"));
-  CHECK_THAT(message, Catch::Contains("36 threads, the first (0, 0, 0), in __syncthreads at "
-                                      "tests/kernels/emulator/mistakes_test.cc:"));
-  CHECK_THAT(message, Catch::Contains("28 threads, the first (36, 0, 0), returned"));
+  CHECK_THAT(message, StartsWith("kernel ladder::{anonymous}::some_return_before_barrier, "
+                                 "block (1, 0, 0): threads wait for others"));
+  CHECK_THAT(message, ContainsSubstring("36 threads, the first (0, 0, 0), in __syncthreads at "
+                                        "tests/kernels/emulator/mistakes_test.cc:"));
+  CHECK_THAT(message, ContainsSubstring("28 threads, the first (36, 0, 0), returned"));
   CHECK(mistake<some_return_before_barrier>({dim3(3), dim3(64)}, 192) == "");
 }
 
@@ -68,9 +68,9 @@ __global__ void two_barriers() {
 TEST_CASE("threads of one block at two barriers") {
   const std::string message = mistake<two_barriers>({dim3(1), dim3(8, 2)});
   CAPTURE(message);
-  CHECK_THAT(message, Catch::Contains("two_barriers, block (0, 0, 0): thread (0, 1, 0): is in "
-                                      "__syncthreads at") &&
-                          Catch::Contains("but thread (0, 0, 0) is in the one at"));
+  CHECK_THAT(message, ContainsSubstring("two_barriers, block (0, 0, 0): thread (0, 1, 0): is in "
+                                        "__syncthreads at") &&
+                          ContainsSubstring("but thread (0, 0, 0) is in the one at"));
   CHECK(mistake<two_barriers>({dim3(1), dim3(8, 1)}) == "");
 }
 
@@ -85,9 +85,9 @@ __global__ void barrier_against_shuffle() {
 TEST_CASE("a barrier here, a shuffle there") {
   const std::string message = mistake<barrier_against_shuffle>({dim3(1), dim3(32)});
   CAPTURE(message);
-  CHECK_THAT(message, Catch::Contains("31 threads, the first (0, 0, 0), in __shfl_sync at ") &&
-                          Catch::Contains("with mask 0xffffffff") &&
-                          Catch::Contains("1 thread, (5, 0, 0), in __syncthreads at "));
+  CHECK_THAT(message, ContainsSubstring("31 threads, the first (0, 0, 0), in __shfl_sync at ") &&
+                          ContainsSubstring("with mask 0xffffffff") &&
+                          ContainsSubstring("1 thread, (5, 0, 0), in __syncthreads at "));
 }
 
 __global__ void shuffle_with_returned(int bound) {
@@ -98,8 +98,8 @@ __global__ void shuffle_with_returned(int bound) {
 TEST_CASE("a shuffle whose mask names lanes that have returned") {
   const std::string message = mistake<shuffle_with_returned>({dim3(1), dim3(64)}, 60);
   CAPTURE(message);
-  CHECK_THAT(message, Catch::Contains("28 threads, the first (32, 0, 0), in __shfl_down_sync") &&
-                          Catch::Contains("4 threads, the first (60, 0, 0), returned"));
+  CHECK_THAT(message, ContainsSubstring("28 threads, the first (32, 0, 0), in __shfl_down_sync") &&
+                          ContainsSubstring("4 threads, the first (60, 0, 0), returned"));
   CHECK(mistake<shuffle_with_returned>({dim3(1), dim3(64)}, 32) == "");
 }
 
@@ -108,8 +108,8 @@ __global__ void mask_without_caller() { __any_sync(0xffffu, 1); }
 TEST_CASE("a mask that does not name the calling lane") {
   const std::string message = mistake<mask_without_caller>({dim3(1), dim3(32)});
   CAPTURE(message);
-  CHECK_THAT(message, Catch::Contains("thread (16, 0, 0): in __any_sync at ") &&
-                          Catch::Contains("mask 0xffff does not name the calling lane, 16"));
+  CHECK_THAT(message, ContainsSubstring("thread (16, 0, 0): in __any_sync at ") &&
+                          ContainsSubstring("mask 0xffff does not name the calling lane, 16"));
   CHECK(mistake<mask_without_caller>({dim3(1), dim3(16)}) == "");
 }
 
@@ -117,8 +117,8 @@ __global__ void whole_mask() { __syncwarp(); }
 
 TEST_CASE("a mask that names more lanes than the block has") {
   CHECK_THAT(mistake<whole_mask>({dim3(1), dim3(40)}),
-             Catch::Contains("thread (32, 0, 0): in __syncwarp") &&
-                 Catch::Contains("lanes that the block does not have: this warp has 8"));
+             ContainsSubstring("thread (32, 0, 0): in __syncwarp") &&
+                 ContainsSubstring("lanes that the block does not have: this warp has 8"));
   CHECK(mistake<whole_mask>({dim3(1), dim3(64)}) == "");
 }
 
@@ -128,8 +128,8 @@ __global__ void different_masks(unsigned odd_mask) {
 
 TEST_CASE("lanes that name each other with different masks") {
   CHECK_THAT(mistake<different_masks>({dim3(1), dim3(32)}, 0xfffffffeu),
-             Catch::Contains("16 threads, the first (0, 0, 0), in __ballot_sync") &&
-                 Catch::Contains("mask 0xffffffff") && Catch::Contains("mask 0xfffffffe"));
+             ContainsSubstring("16 threads, the first (0, 0, 0), in __ballot_sync") &&
+                 ContainsSubstring("mask 0xffffffff") && ContainsSubstring("mask 0xfffffffe"));
   CHECK(mistake<different_masks>({dim3(1), dim3(32)}, kAll) == "");
 }
 
@@ -143,8 +143,8 @@ __global__ void shuffles_in_branches() {
 
 TEST_CASE("lanes that shuffle at different places") {
   CHECK_THAT(mistake<shuffles_in_branches>({dim3(1), dim3(32)}),
-             Catch::Contains("16 threads, the first (0, 0, 0), in __shfl_sync") &&
-                 Catch::Contains("16 threads, the first (16, 0, 0), in __shfl_sync"));
+             ContainsSubstring("16 threads, the first (0, 0, 0), in __shfl_sync") &&
+                 ContainsSubstring("16 threads, the first (16, 0, 0), in __shfl_sync"));
 }
 
 __global__ void different_operations(bool same) {
@@ -159,7 +159,7 @@ __global__ void different_operations(bool same) {
 
 TEST_CASE("lanes that wait in different operations") {
   CHECK_THAT(mistake<different_operations>({dim3(1), dim3(32)}, false),
-             Catch::Contains("in __any_sync") && Catch::Contains("in __all_sync"));
+             ContainsSubstring("in __any_sync") && ContainsSubstring("in __all_sync"));
   CHECK(mistake<different_operations>({dim3(1), dim3(32)}, true) == "");
 }
 
@@ -168,7 +168,7 @@ __global__ void wrong_width(int width) { __shfl_xor_sync(kAll, 1, 1, width); }
 TEST_CASE("a width that is no power of two up to 32") {
   const int width = GENERATE(0, -32, 3, 64);
   CHECK_THAT(mistake<wrong_width>({dim3(1), dim3(32)}, width),
-             Catch::Contains(concat("power of two up to 32, not ", width)));
+             ContainsSubstring(concat("power of two up to 32, not ", width)));
 }
 
 struct Counted {
@@ -195,21 +195,21 @@ __global__ void throws_a_number() { throw 1; }
 
 TEST_CASE("an exception that is none of the standard's") {
   CHECK_THAT(mistake<throws_a_number>({dim3(1), dim3(1)}),
-             Catch::EndsWith("thread (0, 0, 0) threw an exception"));
+             EndsWith("thread (0, 0, 0) threw an exception"));
 }
 
 __global__ void launches(int* out) { launch<well>(nullptr, {dim3(1), dim3(32)}, out); }
 
 TEST_CASE("a kernel that launches a kernel") {
   const DeviceArray<int> out(32);
-  CHECK_THAT(
-      mistake<launches>({dim3(1), dim3(2)}, out.data()),
-      Catch::Contains("thread (0, 0, 0)") && Catch::Contains("a kernel cannot launch a kernel"));
+  CHECK_THAT(mistake<launches>({dim3(1), dim3(2)}, out.data()),
+             ContainsSubstring("thread (0, 0, 0)") &&
+                 ContainsSubstring("a kernel cannot launch a kernel"));
 }
 
 TEST_CASE("a barrier outside of a kernel") {
-  CHECK_THROWS_WITH(__syncthreads(), Catch::Contains("__syncthreads was called outside"));
-  CHECK_THROWS_WITH(__syncwarp(), Catch::Contains("__syncwarp was called outside"));
+  CHECK_THROWS_WITH(__syncthreads(), ContainsSubstring("__syncthreads was called outside"));
+  CHECK_THROWS_WITH(__syncwarp(), ContainsSubstring("__syncwarp was called outside"));
 }
 
 __global__ void write_at(char* out, int at) { out[at] = 1; }
@@ -221,9 +221,9 @@ TEST_CASE("a write behind the end of an allocation") {
   CAPTURE(size, distance);
   const std::string message =
       mistake<write_at>({dim3(1), dim3(1)}, out.data(), static_cast<int>(size) + distance);
-  CHECK_THAT(message, Catch::Contains("write_at: memory " + std::to_string(distance) +
-                                      " bytes behind the end of the " + std::to_string(size) +
-                                      " bytes at "));
+  CHECK_THAT(message, ContainsSubstring("write_at: memory " + std::to_string(distance) +
+                                        " bytes behind the end of the " + std::to_string(size) +
+                                        " bytes at "));
   CHECK(mistake<write_at>({dim3(1), dim3(1)}, out.data(), static_cast<int>(size) - 1) == "");
 }
 

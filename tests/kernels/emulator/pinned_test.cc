@@ -1,10 +1,10 @@
 // Host code that touches pinned memory while a copy may still be using it. The checker is linked.
-#include <catch2/catch.hpp>
 #include <functional>
 #include <string>
 
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/endings.h"
 #include "tests/kernels/emulator/support.h"
 
@@ -62,8 +62,8 @@ TEST_CASE("the host reads what a copy writes, and has waited for nothing") {
     n.download();
     n.read();
   });
-  CHECK_THAT(words, Catch::StartsWith("CUDA emulator: host code reads pinned memory that a copy "
-                                      "writes: wait for its stream or an event first, at 0x"));
+  CHECK_THAT(words, StartsWith("CUDA emulator: host code reads pinned memory that a copy "
+                               "writes: wait for its stream or an event first, at 0x"));
 }
 
 TEST_CASE("the host fills a buffer again out of which a copy still reads") {
@@ -71,8 +71,8 @@ TEST_CASE("the host fills a buffer again out of which a copy still reads") {
     n.upload();
     n.write();
   });
-  CHECK_THAT(words, Catch::StartsWith("CUDA emulator: host code writes pinned memory that a copy "
-                                      "reads: wait for its stream or an event first, at 0x"));
+  CHECK_THAT(words, StartsWith("CUDA emulator: host code writes pinned memory that a copy "
+                               "reads: wait for its stream or an event first, at 0x"));
 }
 
 TEST_CASE("a wait for an event before the copy is none") {
@@ -82,7 +82,7 @@ TEST_CASE("a wait for an event before the copy is none") {
     cudaEventSynchronize(n.event);
     n.read();
   });
-  CHECK_THAT(words, Catch::Contains("reads pinned memory that a copy writes"));
+  CHECK_THAT(words, ContainsSubstring("reads pinned memory that a copy writes"));
 }
 
 TEST_CASE("the host has waited, or touches what no copy uses") {

@@ -1,12 +1,12 @@
 // Streams whose work is deferred: when it runs, in which order, and what a missing event does.
 #include <cublas_v2.h>
 
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/emulator/streams.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -315,7 +315,7 @@ TEST_CASE("freeing pinned memory waits for nothing") {
   }
   CHECK_THROWS_WITH(
       cudaStreamSynchronize(stream),
-      Catch::Contains("cudaMemcpyAsync: its memory was freed before its stream came to it"));
+      ContainsSubstring("cudaMemcpyAsync: its memory was freed before its stream came to it"));
 }
 
 TEST_CASE("what is read forces what may write it, and what later work waits for") {
@@ -371,7 +371,7 @@ TEST_CASE("what a kernel does wrong is thrown where it runs, and what was to fol
   launch<fails>(stream, {dim3(1), dim3(1)});
   set_on(stream, x.number, 1);
   set_on(other, y.number, 1);
-  CHECK_THROWS_WITH(cudaStreamSynchronize(stream), Catch::Contains("on purpose"));
+  CHECK_THROWS_WITH(cudaStreamSynchronize(stream), ContainsSubstring("on purpose"));
   REQUIRE(cudaDeviceSynchronize() == cudaSuccess);
   CHECK(*x.number == 0);
   CHECK(*y.number == 0);

@@ -3,10 +3,10 @@
 
 #include <cuda_runtime.h>
 
-#include <catch2/catch.hpp>
 #include <vector>
 
 #include "kernels/emulator/order.h"
+#include "tests/catch.h"
 
 namespace ladder {
 

@@ -2,12 +2,12 @@
 #include "kernels/cuda/tensor_core.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 #include <string>
 
 #include "kernels/cuda/launch.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {
@@ -191,9 +191,10 @@ TEST_CASE("a copy needs addresses that are multiples of its size") {
   CHECK((packs[0].element[0] == 4 && packs[1].element[3] == 3));
   const float* const misaligned = from.data() + 1;
   const std::string message = mistake<copy_packs>(out.data(), misaligned);
-  CHECK_THAT(message, Catch::Contains("thread (0, 0, 0): cp.async of 16 bytes: the address of the "
-                                      "source") &&
-                          Catch::EndsWith("is not a multiple of 16"));
+  CHECK_THAT(message,
+             ContainsSubstring("thread (0, 0, 0): cp.async of 16 bytes: the address of the "
+                               "source") &&
+                 EndsWith("is not a multiple of 16"));
 }
 
 __global__ void load_misaligned(unsigned lane) {
@@ -205,8 +206,8 @@ __global__ void load_misaligned(unsigned lane) {
 TEST_CASE("a row that ldmatrix cannot read") {
   const std::string message = mistake<load_misaligned>(5U);
   CAPTURE(message);
-  CHECK_THAT(message, Catch::Contains("thread (5, 0, 0): in ldmatrix at ") &&
-                          Catch::Contains("the address of a row is not a multiple of 16"));
+  CHECK_THAT(message, ContainsSubstring("thread (5, 0, 0): in ldmatrix at ") &&
+                          ContainsSubstring("the address of a row is not a multiple of 16"));
   CHECK(mistake<load_misaligned>(32U) == "");
 }
 
@@ -219,8 +220,8 @@ __global__ void multiply_without(unsigned lane) {
 TEST_CASE("a product that a lane of the warp does not take part in") {
   const std::string message = mistake<multiply_without>(7U);
   CAPTURE(message);
-  CHECK_THAT(message, Catch::Contains("31 threads, the first (0, 0, 0), in mma of bf16 at ") &&
-                          Catch::Contains("1 thread, (7, 0, 0), returned"));
+  CHECK_THAT(message, ContainsSubstring("31 threads, the first (0, 0, 0), in mma of bf16 at ") &&
+                          ContainsSubstring("1 thread, (7, 0, 0), returned"));
   CHECK(mistake<multiply_without>(32U) == "");
 }
 
@@ -236,7 +237,7 @@ __global__ void different_types() {
 
 TEST_CASE("lanes that multiply different types") {
   CHECK_THAT(mistake<different_types>(),
-             Catch::Contains("in mma of bf16") && Catch::Contains("in mma of fp16"));
+             ContainsSubstring("in mma of bf16") && ContainsSubstring("in mma of fp16"));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Warps: shuffles, votes, barriers, in whole and partial warps.
 #include <array>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 
 #include "kernels/cuda/launch.h"
+#include "tests/catch.h"
 #include "tests/kernels/emulator/support.h"
 
 namespace ladder {

@@ -1,8 +1,9 @@
 // Messages.
 #include "kernels/runtime/check.h"
 
-#include <catch2/catch.hpp>
 #include <cstdint>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,6 +1,5 @@
 #include "kernels/runtime/device.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -2,10 +2,11 @@
 // writes them.
 #include "kernels/runtime/host_memory.h"
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <map>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,8 +1,9 @@
 #include "kernels/runtime/low_precision.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,6 +1,5 @@
 #include "kernels/runtime/median.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,8 +1,9 @@
 #include "kernels/runtime/memory.h"
 
-#include <catch2/catch.hpp>
 #include <cstdint>
 #include <limits>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

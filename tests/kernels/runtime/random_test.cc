@@ -1,9 +1,10 @@
 #include "kernels/runtime/random.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <set>
 #include <string>
+
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

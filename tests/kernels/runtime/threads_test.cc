@@ -2,7 +2,7 @@
 
 #include <omp.h>
 
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,9 +1,9 @@
 // Plans between real ranks, in groups of 1 to 8: in shared memory and by messages.
 #include "lessons/00_collectives/execute.h"
 
-#include <catch2/catch.hpp>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tests/lessons/00_collectives/collectives.h"
 #include "tests/mpi_main.h"
 

@@ -1,14 +1,12 @@
 // Every algorithm for every collective, carried out in one process, and what it sends.
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/lessons/00_collectives/collectives.h"
 
 namespace ladder::testing {
 namespace {
-
-using Catch::Matchers::Contains;
 
 size_t log2_up(size_t n) {
   size_t log = 0;
@@ -146,9 +144,10 @@ TEST_CASE("what cannot be planned is refused, with what can") {
     return std::string();
   };
   CHECK_THAT(refusal(Algorithm::halving, Collective::all_reduce, 6),
-             Contains("power of two") && Contains("6") && Contains("next one is 8"));
-  CHECK_THAT(refusal(Algorithm::tree, Collective::all_gather, 4), Contains("tree"));
-  CHECK_THAT(refusal(Algorithm::halving, Collective::broadcast, 4), Contains("halving"));
+             ContainsSubstring("power of two") && ContainsSubstring("6") &&
+                 ContainsSubstring("next one is 8"));
+  CHECK_THAT(refusal(Algorithm::tree, Collective::all_gather, 4), ContainsSubstring("tree"));
+  CHECK_THAT(refusal(Algorithm::halving, Collective::broadcast, 4), ContainsSubstring("halving"));
   CHECK_THROWS_AS(make_plan(Algorithm::ring, Collective::all_to_all, 3, 16), Error);
 }
 

@@ -2,7 +2,6 @@
 #include "lessons/01_single_gpu/trainer.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -15,6 +14,7 @@
 #include "common/train/outputs.h"
 #include "common/train/prediction.h"
 #include "kernels/runtime/threads.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

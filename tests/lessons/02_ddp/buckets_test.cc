@@ -1,7 +1,6 @@
 // Buckets: which units they hold.
 #include "lessons/02_ddp/buckets.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

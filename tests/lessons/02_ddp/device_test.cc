@@ -1,8 +1,8 @@
 // Lessons 01 and 02 on the device of this build compute what lesson 01 computes on the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/02_ddp/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/02_ddp/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,7 +1,7 @@
 // Lesson 02 computes what lesson 01 computes: the harness on 1, 2, 3, 4 and 8 ranks.
-#include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"

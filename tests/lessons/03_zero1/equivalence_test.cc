@@ -1,8 +1,8 @@
 // Lesson 03 computes what lessons 01 and 02 compute, with less memory.
-#include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"

@@ -1,8 +1,8 @@
 // Lesson 04 computes what lesson 01 computes; with one micro-batch a step, the bits of lesson 02.
-#include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/04_zero2/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"

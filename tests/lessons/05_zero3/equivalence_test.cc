@@ -1,9 +1,9 @@
 // Lesson 05 computes what lesson 01 computes, and the bits of lesson 04.
-#include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"
 

@@ -1,12 +1,12 @@
 // Lessons 03 to 06 on the device of this build, by NCCL and staged, compute what lesson 01 computes
 // on the CPU.
-#include <catch2/catch.hpp>
 
+#include "tests/lessons/device.h"
 #include "lessons/03_zero1/trainer.h"
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/06_offload/trainer.h"
-#include "tests/lessons/device.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,8 +1,8 @@
 // Lesson 06 computes what lesson 01 computes, and the bits of lesson 04.
-#include <catch2/catch.hpp>
 
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/06_offload/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"

@@ -1,7 +1,7 @@
 // Messages that nothing buffers: every send lasts until its recv, and messages are of 1 MiB.
-#include <catch2/catch.hpp>
 
 #include "lessons/08_pipeline_parallel/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/split.h"
 
 namespace ladder {

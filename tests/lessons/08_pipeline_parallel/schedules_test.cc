@@ -3,11 +3,11 @@
 #include "lessons/08_pipeline_parallel/schedules.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "common/schedule/check.h"
 #include "common/schedule/draw.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

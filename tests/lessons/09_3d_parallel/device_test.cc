@@ -1,11 +1,11 @@
 // Lessons 07 to 09 on the device of this build, by NCCL and staged, compute what lesson 01 computes
 // on the CPU.
-#include <catch2/catch.hpp>
 
+#include "tests/lessons/device.h"
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
-#include "tests/lessons/device.h"
+#include "tests/catch.h"
 #include "tests/sample.h"
 
 namespace ladder {

@@ -1,6 +1,5 @@
 // Lesson 09 computes what lesson 01 computes, for every arrangement of up to 8 ranks.
 #include <array>
-#include <catch2/catch.hpp>
 #include <optional>
 #include <tuple>
 
@@ -10,6 +9,7 @@
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
 #include "lessons/10_mixed_precision/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
@@ -19,7 +19,6 @@ namespace ladder {
 namespace {
 
 using namespace testing;
-using Catch::Matchers::Contains;
 
 static_assert(Trainer<ThreeDTrainer>);
 
@@ -85,7 +84,7 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
   ThreeDTrainer::Flags alone = flags_for(1, 2);
   alone.sequence_parallel = true;
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(alone, 4, 0),
-                    Contains("--sequence-parallel") && Contains("2 would do"));
+                    ContainsSubstring("--sequence-parallel") && ContainsSubstring("2 would do"));
   ThreeDTrainer::Flags whole = flags_for(2, 2);
   whole.overlap_chunks = 2;
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(whole, 4, 0),
@@ -110,13 +109,14 @@ TEST_CASE("with scattered messages: the same, and a part of the bytes between st
   ThreeDTrainer::Flags alone = flags_for(1, 2);
   alone.scatter_messages = true;
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(alone, 4, 0),
-                    Contains("--scatter-messages") && Contains("2 would do"));
+                    ContainsSubstring("--scatter-messages") && ContainsSubstring("2 would do"));
   ThreeDTrainer::Flags no_messages = flags_for(2, 1);
   no_messages.scatter_messages = true;
-  CHECK_THROWS_WITH(ThreeDTrainer::arrange(no_messages, 4, 0), Contains("has no messages"));
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(no_messages, 4, 0),
+                    ContainsSubstring("has no messages"));
   ThreeDTrainer::Flags both = flags_for(2, 2);
   both.scatter_messages = both.sequence_parallel = true;
-  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), Contains("--scatter-messages"));
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), ContainsSubstring("--scatter-messages"));
 }
 
 // Runs one of 8 ranks' arrangements with some flags changed.
@@ -150,7 +150,7 @@ TEST_CASE("without overlap: the same bits, memory and bytes") {
   both.sequence_parallel = true;
   both.no_overlap = {"tensor"};
   both.overlap_chunks = 2;
-  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), Contains("take one of them"));
+  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), ContainsSubstring("take one of them"));
 }
 
 TEST_CASE("gradients summed in bf16: the bits of lesson 10, and near fp64 on every grid") {
@@ -319,15 +319,16 @@ TEST_CASE("the negative control: ranks that exchange nothing are found out") {
 
 TEST_CASE("numbers of ranks that make no grid are refused, with one that does") {
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 3), 8, 0),
-                    Contains("--tensor-parallel-size 2") &&
-                        Contains("--pipeline-parallel-size 3") && Contains("8 ranks") &&
-                        Contains("12 ranks would do"));
+                    ContainsSubstring("--tensor-parallel-size 2") &&
+                        ContainsSubstring("--pipeline-parallel-size 3") &&
+                        ContainsSubstring("8 ranks") && ContainsSubstring("12 ranks would do"));
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(flags_for(2, 1), 1, 0),
-                    Contains("does not divide 1 rank; 2 ranks would do"));
+                    ContainsSubstring("does not divide 1 rank; 2 ranks would do"));
   ThreeDTrainer::Flags shared = flags_for(2, 2);
   shared.context.size = 3;
-  CHECK_THROWS_WITH(ThreeDTrainer::arrange(shared, 8, 0),
-                    Contains("--context-parallel-size 3") && Contains("12 ranks would do"));
+  CHECK_THROWS_WITH(
+      ThreeDTrainer::arrange(shared, 8, 0),
+      ContainsSubstring("--context-parallel-size 3") && ContainsSubstring("12 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
   CHECK((grid.place(Axis::pipeline) == 1 && grid.place(Axis::data) == 0 &&

@@ -1,8 +1,8 @@
 // Lesson 10 on the device of this build, by NCCL and staged, against the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/10_mixed_precision/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/10_mixed_precision/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,10 +1,10 @@
 // Lesson 10: fp32 is lesson 02; bf16 and fp16 are near fp64, and alike on all ranks.
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
 #include "lessons/10_mixed_precision/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"

@@ -1,7 +1,7 @@
 // Steps whose gradients overflow: skipped on all ranks, whichever has the infinity.
-#include <catch2/catch.hpp>
 
 #include "lessons/10_mixed_precision/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/watched_memory.h"
 

@@ -3,12 +3,12 @@
 // rounded; and which steps are skipped.
 #include "tests/lessons/10_mixed_precision/reference.h"
 
-#include <catch2/catch.hpp>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "lessons/10_mixed_precision/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/watched_memory.h"
 #include "tests/lessons/weights.h"

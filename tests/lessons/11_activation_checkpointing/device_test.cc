@@ -1,9 +1,9 @@
 // --recompute and --offload-activations on the device of this build, with ZeRO-3: the bits of none
 // there.
-#include <catch2/catch.hpp>
 
-#include "lessons/05_zero3/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/05_zero3/trainer.h"
+#include "tests/catch.h"
 #include "tests/sample.h"
 
 namespace ladder {

@@ -2,11 +2,11 @@
 // README's formulas, and lesson 01's bits.
 #include "lessons/11_activation_checkpointing/policy.h"
 
-#include <catch2/catch.hpp>
 #include <limits>
 
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/11_activation_checkpointing/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/sharded.h"
 
 namespace ladder {
@@ -133,7 +133,7 @@ TEST_CASE("offloaded: the device has two sets and the last output, the host all 
   config.recompute = {};
   CHECK_THROWS_WITH(
       (predict<CheckpointingTrainer>(config, {}, {.activation_memory = 1 << 30})),
-      Catch::Contains("--activation-memory") && Catch::Contains("--offload-activations"));
+      ContainsSubstring("--activation-memory") && ContainsSubstring("--offload-activations"));
 }
 
 TEST_CASE("a budget is kept, and one below the smallest is refused with the smallest") {
@@ -158,8 +158,8 @@ TEST_CASE("a budget is kept, and one below the smallest is refused with the smal
   }
   CHECK_THROWS_AS(predicted(config, "none", least - 1), UserError);
   CHECK_THROWS_WITH(predicted(config, "none", least - 1),
-                    Catch::Contains(concat("--activation-memory ", least - 1)) &&
-                        Catch::Contains(concat("take ", least, ",")));
+                    ContainsSubstring(concat("--activation-memory ", least - 1)) &&
+                        ContainsSubstring(concat("take ", least, ",")));
   CHECK_THROWS_AS(predicted(config, "mlp", all), UserError);
 }
 

@@ -1,6 +1,5 @@
 // --recompute and --offload-activations in the lessons: every mode gives the bits of none, and
 // memory and bytes are as predicted.
-#include <catch2/catch.hpp>
 
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"
@@ -12,6 +11,7 @@
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
 #include "lessons/10_mixed_precision/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/split.h"
 
 namespace ladder {

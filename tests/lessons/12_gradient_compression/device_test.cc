@@ -1,8 +1,8 @@
 // Lesson 12 on the device of this build, by NCCL and staged, against the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/12_gradient_compression/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/12_gradient_compression/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

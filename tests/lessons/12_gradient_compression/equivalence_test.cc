@@ -1,11 +1,11 @@
 // Lesson 12 without compression is lesson 02; with it, replicas stay the same, the predictions
 // hold, and what it learns is near.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/12_gradient_compression/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 

@@ -1,9 +1,9 @@
 // Lesson 13 on the device of this build, by NCCL and staged, computes what lesson 01 computes on
 // the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/13_sequence_parallel/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/13_sequence_parallel/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,8 +1,8 @@
 // Lesson 13 computes what lesson 01 computes, with slices of the weights and parts of the tokens.
-#include <catch2/catch.hpp>
 #include <cmath>
 
 #include "lessons/13_sequence_parallel/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
@@ -12,7 +12,6 @@ namespace ladder {
 namespace {
 
 using namespace testing;
-using Catch::Matchers::Contains;
 
 static_assert(Trainer<SequenceParallelTrainer>);
 

@@ -1,9 +1,9 @@
 // Lesson 14 on the device of this build, staged and by NCCL, computes what lesson 01 computes on
 // the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/14_context_parallel/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/14_context_parallel/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,8 +1,8 @@
 // Lesson 14 computes what lesson 01 computes, on sequences that ranks share: 1, 2, 3, 4 and 8
 // ranks, and lengths that do not divide among them.
-#include <catch2/catch.hpp>
 
 #include "lessons/02_ddp/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/14_context_parallel/runs.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/weights.h"

@@ -3,10 +3,10 @@
 #include "lessons/14_context_parallel/slices.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {
@@ -90,8 +90,8 @@ TEST_CASE("a rank without tokens is refused") {
 
 TEST_CASE("the header says who has which tokens") {
   const std::string text = describe_slices(Slicing::zigzag, 11, 4);
-  CHECK_THAT(text, Catch::Contains("0  0 to 1, 10 to 10 ") && Catch::Contains("3  6 to 7 "));
-  CHECK_THAT(text, Catch::Contains("critical path: 22\n"));
+  CHECK_THAT(text, ContainsSubstring("0  0 to 1, 10 to 10 ") && ContainsSubstring("3  6 to 7 "));
+  CHECK_THAT(text, ContainsSubstring("critical path: 22\n"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // --attention ulysses computes what lesson 01 computes, on 1, 2 and 4 ranks that share sequences of
 // lengths that do not divide among them.
-#include <catch2/catch.hpp>
 
+#include "tests/catch.h"
 #include "tests/lessons/14_context_parallel/runs.h"
 
 namespace ladder {
@@ -132,7 +132,8 @@ TEST_CASE("heads that do not divide are refused") {
   CHECK_THROWS_WITH(refused(3, 1),
                     "--attention ulysses: --context-parallel-size 3 does not divide a rank's 4 "
                     "heads; 1 would do, and --attention ring takes any size");
-  CHECK_THROWS_WITH(refused(6, 2), Catch::Contains("does not divide a rank's 4 heads; 4 would do"));
+  CHECK_THROWS_WITH(refused(6, 2),
+                    ContainsSubstring("does not divide a rank's 4 heads; 4 would do"));
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Lesson 15 on the device of this build computes what it computes on the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/15_expert_parallel/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/15_expert_parallel/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,7 +1,7 @@
 // Experts on one rank or on many compute the same, and a single expert is an MLP.
-#include <catch2/catch.hpp>
 
 #include "lessons/15_expert_parallel/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/sharded.h"
 #include "tests/lessons/weights.h"
@@ -263,7 +263,7 @@ TEST_CASE("a copy of an expert that differs is found, and the rank named") {
   if (groups.group->rank() == 3) element += 1;
   const bool has_expert = groups.group->rank() % 2 == 1;  // of the two that hold these experts
   if (has_expert) {
-    CHECK_THROWS_WITH(session.trainer->check_replicas(), Catch::Contains("rank"));
+    CHECK_THROWS_WITH(session.trainer->check_replicas(), ContainsSubstring("rank"));
   } else {
     CHECK_NOTHROW(session.trainer->check_replicas());
   }

@@ -1,7 +1,6 @@
 // The gradients of a small model with experts, by finite differences and as PyTorch computes them
 // (tests/golden/make_expert_golden.py): of the losses of the tokens, of the balance loss and of the
 // z-loss, with tokens dropped and without.
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 
@@ -9,6 +8,7 @@
 #include "common/model/weights.h"
 #include "kernels/elementwise.h"
 #include "lessons/15_expert_parallel/expert_layer.h"
+#include "tests/catch.h"
 #include "tests/golden/golden_file.h"
 
 namespace ladder {

@@ -1,7 +1,6 @@
 // Slots, drops and orders of arrival, written out for a few tokens.
 #include "lessons/15_expert_parallel/routing.h"
-
-#include <catch2/catch.hpp>
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,5 +1,4 @@
 // The search of --schedule auto against the named schedules.
-#include <catch2/catch.hpp>
 #include <limits>
 #include <random>
 
@@ -8,6 +7,7 @@
 #include "common/schedule/simulate.h"
 #include "kernels/runtime/check.h"
 #include "lessons/16_pipeline_schedules/plan.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,9 +1,9 @@
 // Lesson 16 on the device of this build, staged and by NCCL, computes what lesson 01 computes on
 // the CPU.
-#include <catch2/catch.hpp>
 
-#include "lessons/16_pipeline_schedules/trainer.h"
 #include "tests/lessons/device.h"
+#include "lessons/16_pipeline_schedules/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

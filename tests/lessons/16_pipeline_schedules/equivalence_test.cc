@@ -1,8 +1,8 @@
 // Lesson 16 computes what lesson 01 computes, whatever the schedule.
-#include <catch2/catch.hpp>
 
 #include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/16_pipeline_schedules/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
@@ -12,7 +12,6 @@ namespace ladder {
 namespace {
 
 using namespace testing;
-using Catch::Matchers::Contains;
 
 static_assert(Trainer<ScheduleTrainer>);
 
@@ -156,7 +155,7 @@ TEST_CASE("evaluations are not in the times that are reported") {
   trainer.step();
   const std::string report = trainer.report();
   if (groups.group->rank() == 0) {
-    CHECK_THAT(report, Contains("bubble of zb-v") && Contains("--times "));
+    CHECK_THAT(report, ContainsSubstring("bubble of zb-v") && ContainsSubstring("--times "));
   }
   trainer.evaluate(1);
   CHECK(trainer.report() == report);

@@ -3,7 +3,6 @@
 #include "lessons/16_pipeline_schedules/schedules.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <random>
 
@@ -12,6 +11,7 @@
 #include "common/schedule/draw.h"
 #include "kernels/runtime/check.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -2,12 +2,12 @@
 #include "lessons/17_elastic/layout_choice.h"
 
 #include <CLI/CLI.hpp>
-#include <catch2/catch.hpp>
 
 #include "common/train/options.h"
 #include "lessons/07_tensor_parallel/slices.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 #include "lessons/17_elastic/trainer.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,12 +1,12 @@
 // The state that some ranks have written is read by others, in another layout, with another
 // trainer.
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
 #include "common/checkpoint/reader.h"
 #include "common/checkpoint/writer.h"
 #include "lessons/17_elastic/trainer.h"
+#include "tests/catch.h"
 #include "tests/lessons/sharded.h"
 #include "tools/process/scratch.h"
 

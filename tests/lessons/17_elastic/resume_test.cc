@@ -1,10 +1,10 @@
 // A run that goes on from a checkpoint, in this process, compared with one that never stopped.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "common/train/run.h"
 #include "lessons/17_elastic/trainer.h"
+#include "tests/catch.h"
 #include "tools/compare/compare_files.h"
 #include "tools/process/scratch.h"
 

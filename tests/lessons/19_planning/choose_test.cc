@@ -1,10 +1,9 @@
 // The cheapest way to train that keeps the limits, against hand-made offers.
 #include "lessons/19_planning/choose.h"
 
-#include <catch2/catch.hpp>
-
 #include "kernels/runtime/check.h"
 #include "lessons/19_planning/budget.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

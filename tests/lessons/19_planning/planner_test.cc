@@ -1,10 +1,10 @@
 // The planner's estimates against whole simulations, and its choice against trying everything.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "common/train/virtual_run.h"
 #include "lessons/19_planning/report.h"
+#include "tests/catch.h"
 
 namespace ladder {
 namespace {

@@ -1,17 +1,14 @@
 // What is said of a rank that nobody has started is what such a rank does.
 #include "tools/checkpoints/rank.h"
 
-#include <catch2/catch.hpp>
-
 #include "common/checkpoint/overlap.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/checkpoint/checkpoints.h"
 #include "tests/common/checkpoint/watched.h"
 
 namespace ladder {
 namespace {
-
-using Catch::Contains;
 
 TEST_CASE("places of elements are said in rows, columns and elements") {
   const Shape matrix = {8, 24}, vector = {24};
@@ -128,8 +125,8 @@ TEST_CASE("a rank reads the bytes that are said") {
     }
     CAPTURE(to, grid.rank);
     CHECK_THAT(read_text(owned, reader.index()),
-               Contains(concat(", ", human_bytes(watched.bytes_read), " for ", human_bytes(needed),
-                               "\n")));
+               ContainsSubstring(concat(", ", human_bytes(watched.bytes_read), " for ",
+                                        human_bytes(needed), "\n")));
   }
 }
 
@@ -140,25 +137,27 @@ TEST_CASE("what a rank of 8 would own and read") {
   grid.rank = 7;
   const OwnedSlices owned(kSmall, grid, reader.index().tensors);
   const std::string owns = owned_text(owned, grid);
-  CHECK_THAT(owns, Catch::StartsWith("rank 7 of data=2,pipeline=2,tensor=2: data 1 of 2, "
-                                     "pipeline 1 of 2, tensor 1 of 2; holds h.1 to ln_f and "
-                                     "classifier\n"));
-  CHECK_THAT(owns, Contains("\n    h.1.mlp.c_proj.weight    (32, 8)        rows 16 to 31\n"));
+  CHECK_THAT(owns, StartsWith("rank 7 of data=2,pipeline=2,tensor=2: data 1 of 2, "
+                              "pipeline 1 of 2, tensor 1 of 2; holds h.1 to ln_f and "
+                              "classifier\n"));
+  CHECK_THAT(owns,
+             ContainsSubstring("\n    h.1.mlp.c_proj.weight    (32, 8)        rows 16 to 31\n"));
   CHECK_THAT(
-      owns,
-      Contains("\nhas copies:\n") &&
-          Contains("\n    h.1.mlp.c_proj.bias      (8)            all, which rank 6 writes\n") &&
-          Contains("\n    wte.weight               (11, 8)        row 10, which rank 3 writes\n"));
+      owns, ContainsSubstring("\nhas copies:\n") &&
+                ContainsSubstring(
+                    "\n    h.1.mlp.c_proj.bias      (8)            all, which rank 6 writes\n") &&
+                ContainsSubstring(
+                    "\n    wte.weight               (11, 8)        row 10, which rank 3 writes\n"));
   const std::string reads = read_text(owned, reader.index());
-  CHECK_THAT(reads, Contains("\n  rank_0001.safetensors: ") &&
-                        Contains("\n    param.h.1.mlp.c_proj.weight: chunk 0 of 1\n"));
+  CHECK_THAT(reads, ContainsSubstring("\n  rank_0001.safetensors: ") &&
+                        ContainsSubstring("\n    param.h.1.mlp.c_proj.weight: chunk 0 of 1\n"));
 }
 
 TEST_CASE("a rank that owns nothing says so") {
   const OwnedSlices owned = owned_by("data=64", 63);
   ProcessGrid grid = parse_layout("data=64");
   grid.rank = 63;
-  CHECK_THAT(owned_text(owned, grid), Contains("owns nothing\n"));
+  CHECK_THAT(owned_text(owned, grid), ContainsSubstring("owns nothing\n"));
   CHECK(read_text(owned, whole_index(kSmall, {})) == "reads 0 chunks of 0 files, 0 B for 0 B\n");
 }
 

@@ -1,11 +1,11 @@
 #include "tools/compare/compare.h"
 
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <sstream>
 #include <vector>
 
+#include "tests/catch.h"
 #include "tools/compare/compare_files.h"
 
 namespace ladder {
@@ -115,7 +115,7 @@ TEST_CASE("the key bias has an allowance, query and value bias have none") {
     CHECK_FALSE(with(other, kNan).passes);
   }
   CHECK(with(2, 1).part == "key");
-  CHECK_THAT(with(2, 1).remark, Catch::Contains("key bias: 1 of "));
+  CHECK_THAT(with(2, 1).remark, ContainsSubstring("key bias: 1 of "));
   CHECK(with(0, 1).part == "query");
   CHECK(with(4, 1).part == "value");
   CHECK(with(4, 1).remark.empty());
@@ -252,8 +252,8 @@ TEST_CASE("the table holds the worst first, 20 of them") {
   CHECK(at("x10 ") == text.npos);
   CHECK(at("... and 10 more") != text.npos);  // 31 tensors, of which x0 does not differ
   CHECK(report(true).find("pass  x0 ") != text.npos);
-  CHECK_THAT(text, Catch::Contains("31 tensors, 1 bitwise the same, 10 within tolerance, 20 "
-                                   "different; worst \"bad\", max rel 1.00e-03  (1 not finite)"));
+  CHECK_THAT(text, ContainsSubstring("31 tensors, 1 bitwise the same, 10 within tolerance, 20 "
+                                     "different; worst \"bad\", max rel 1.00e-03  (1 not finite)"));
 }
 
 }  // namespace

@@ -2,12 +2,12 @@
 #include "tools/logits/logits.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cmath>
 #include <sstream>
 
 #include "common/io/safetensors.h"
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 #include "tools/process/process.h"
 
@@ -95,11 +95,11 @@ TEST_CASE("tokens and folders that do not fit are refused") {
   CHECK(refusal(kGolden, std::vector<int32_t>(17)) == "--tokens: 17 tokens, expected from 1 to 16");
   CHECK(refusal(kGolden, {40}) == "--tokens: 40 is not in the vocabulary of 40");
   CHECK(refusal(kGolden, {-1}) == "--tokens: -1 is not in the vocabulary of 40");
-  CHECK_THAT(refusal("none", {1}), Catch::StartsWith("--init none/config.json: cannot be read"));
+  CHECK_THAT(refusal("none", {1}), StartsWith("--init none/config.json: cannot be read"));
   const Copy copy;
   std::filesystem::remove(copy / "model-00002-of-00003.safetensors");
   CHECK_THAT(refusal(copy.path(), {1}),
-             Catch::StartsWith("--init " + copy / "model-00002-of-00003.safetensors: cannot be"));
+             StartsWith("--init " + copy / "model-00002-of-00003.safetensors: cannot be"));
 }
 
 TEST_CASE("the program prints a line of logits for each token") {

@@ -1,7 +1,6 @@
 #include "tools/pictures/block_split.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/tools/pictures/svg_text.h"
 
 namespace ladder {

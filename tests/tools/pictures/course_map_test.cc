@@ -1,7 +1,6 @@
 #include "tools/pictures/course_map.h"
 
-#include <catch2/catch.hpp>
-
+#include "tests/catch.h"
 #include "tests/tools/pictures/svg_text.h"
 
 namespace ladder {

@@ -1,8 +1,7 @@
 #include "tools/pictures/rank_grid.h"
 
-#include <catch2/catch.hpp>
-
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tools/pictures/svg_text.h"
 
 namespace ladder {

@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# tools/setup in a tree and with a PATH of its own: what cannot work is refused in one line, before
+# anything is installed, and nothing is installed where nothing may be.
+set -euo pipefail
+
+setup=$PWD/tools/setup
+tree=$TEST_TMPDIR/ladder
+mkdir -p "$tree/tools" "$TEST_TMPDIR/path"
+cp "$setup" "$tree/tools/setup"
+cd "$TEST_TMPDIR"
+
+# fake NAME COMMANDS: a program that runs them. What had the name may be a link to the real one.
+fake() {
+  rm -f "path/$1"
+  printf '#!/bin/bash\n%s\n' "$2" >"path/$1"
+  chmod +x "path/$1"
+}
+for program in bash cat cp dirname rm env grep head printf readlink sed sort tr; do
+  ln -s "$(command -v $program)" "path/$program"
+done
+all_is_well() {
+  fake uname 'if [[ $1 == -s ]]; then echo Linux; else echo x86_64; fi'
+  fake apt-get "echo \"\$*\" >>'$TEST_TMPDIR/installed'"
+  fake dpkg-query 'for package in "${@:3}"; do echo "installed $package"; done'
+  fake g++ '[[ $1 != -dumpversion ]] || echo 12'
+  fake bazel 'echo bazel no_version'
+  fake mpicc 'echo "mpicc: Open MPI 4.1.4 (Language: C)"'
+  for program in mpirun bible pkill; do fake $program ''; done
+}
+
+# expect STATUS TEXT [VARIABLE=VALUE...]: how tools/setup ends and what it says, in a line at most.
+expect() {
+  local status=0 out
+  out=$(env -i PATH="$TEST_TMPDIR/path" "${@:3}" "$tree/tools/setup" 2>&1) || status=$?
+  if ((status != $1)) || [[ $out != *"$2"* || $out == *$'\n'* || ($1 != 0 && -z $2) ]]; then
+    echo "expected status $1 and: $2"
+    echo "seen     status $status and: $out"
+    exit 1
+  fi
+  if [[ -e installed ]]; then
+    echo "something was installed, with: $out"
+    exit 1
+  fi
+}
+
+# refused WHY PROGRAM COMMANDS: as it is where this program does so.
+refused() {
+  all_is_well
+  fake "$2" "$3"
+  expect 1 "$1"
+}
+
+all_is_well
+expect 0 ""
+refused "this is Darwin, wanted is Linux" uname 'echo Darwin'
+refused "this CPU is riscv64" uname 'if [[ $1 == -s ]]; then echo Linux; else echo riscv64; fi'
+refused "g++ is version 9, wanted is" g++ 'echo 9'
+refused "bazel is version 8.4.2, wanted is 4.2.3" bazel 'echo bazel 8.4.2'
+refused "path/mpicc is Open MPI 3.1.0's, wanted is Open MPI 4.1" mpicc 'echo "mpicc: Open MPI 3.1.0 (Language: C)"'
+refused "is not Open MPI's" mpicc 'echo "unrecognized argument --showme:version" >&2; exit 1'
+
+# A newer Bazel gets its flags, and an older one is rid of them.
+all_is_well
+fake bazel 'echo bazel 7.7.1'
+mkdir -p ladder/tools/bazel
+expect 0 ""
+grep -q enable_workspace ladder/tools/bazel/version.bazelrc
+all_is_well
+expect 0 ""
+[[ ! -e ladder/tools/bazel/version.bazelrc ]]
+
+# Nothing is installed, but what is missing is named.
+all_is_well
+rm path/bible
+expect 1 "LADDER_NO_SETUP is set, so nothing is installed. Missing, with the names of Debian's packages: bible (bible-kjv)" LADDER_NO_SETUP=1
+fake g++ 'case $1 in -dumpversion) echo 12 ;; *) ! grep -q dnnl ;; esac'
+expect 1 "<dnnl.hpp> (libdnnl-dev), bible (bible-kjv)" LADDER_NO_SETUP=1
+rm path/apt-get
+expect 1 "there is no apt-get here"
+
+# Bazel does not take such a path.
+all_is_well
+for name in "my ladder" "ladder_größe"; do
+  mv "$tree" "$TEST_TMPDIR/$name"
+  tree=$TEST_TMPDIR/$name
+  expect 1 "the tree lies in '$tree'"
+done
+mv "$tree" "$TEST_TMPDIR/ladder"
+
+# What is missing is installed, and that alone.
+fake dpkg-query "[[ -e '$TEST_TMPDIR/installed' ]] || set -- \"\${@/bible-kjv/}\"
+for package in \"\${@:3}\"; do echo \"installed \$package\"; done"
+fake env 'while [[ $1 == *=* ]]; do shift; done; exec "$@"'
+PATH=$TEST_TMPDIR/path ladder/tools/setup 2>said || { cat said && exit 1; }
+grep -q "^setup: installing 1 of 13 packages: bible-kjv$" said
+grep -q -- "install .* bible-kjv$" installed
