@@ -469,42 +469,49 @@ TEST_CASE("every kernel refuses every wrong argument by name") {
 
 TEST_CASE("kernels refuse numbers and sizes that cannot be") {
   const OnDevice on = on_every_device();
-  using Catch::Matchers::Contains;
   const Array a(DType::fp32, {2, 3, 4}), qkv(DType::fp32, {2, 3, 12});
   for (size_t heads : {size_t{0}, size_t{3}, size_t{8}}) {
     const TensorView view(a.view().data(), DType::fp32, a.view().device(), {2, heads, 3});
-    CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), Contains("`logsumexp`"));
+    CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), ContainsSubstring("`logsumexp`"));
   }
   const Array kv(DType::fp32, {2, 5, 8}), rows(DType::fp32, {2, 2, 3});
   for (const AttentionBlock& block :
        {AttentionBlock{0, 4, 5}, AttentionBlock{2, 2, 5}, AttentionBlock{0, 3, 6},
         AttentionBlock{0, 0, 5}, AttentionBlock{0, 3, 0}, AttentionBlock{0, 3, 5, true}}) {
-    CHECK_THROWS_WITH(attention_block_forward(stream(), a, rows, qkv, kv, block),
-                      Contains("`block` has ") && Contains("of 3 queries and 5 keys"));
+    CHECK_THROWS_WITH(
+        attention_block_forward(stream(), a, rows, qkv, kv, block),
+        ContainsSubstring("`block` has ") && ContainsSubstring("of 3 queries and 5 keys"));
   }
-  CHECK_THROWS_WITH(attention_merge(stream(), a, rows, a, rows, 2, 2), Contains("attention_merge"));
+  CHECK_THROWS_WITH(attention_merge(stream(), a, rows, a, rows, 2, 2),
+                    ContainsSubstring("attention_merge"));
   const Array wide(DType::fp32, {2, 8});
-  CHECK_THROWS_WITH(copy_columns(stream(), wide, 5, wide, 0, 4), Contains("`out`"));
-  CHECK_THROWS_WITH(copy_columns(stream(), wide, 0, wide, 5, 4), Contains("`in`"));
+  CHECK_THROWS_WITH(copy_columns(stream(), wide, 5, wide, 0, 4), ContainsSubstring("`out`"));
+  CHECK_THROWS_WITH(copy_columns(stream(), wide, 0, wide, 5, 4), ContainsSubstring("`in`"));
   CHECK_THROWS_WITH(copy_columns(stream(), wide, 0, Array(DType::fp32, {3, 8}), 0, 4),
-                    Contains("`in`"));
+                    ContainsSubstring("`in`"));
   const Array few(DType::fp32, {2, 4});
-  CHECK_THROWS_WITH(position_forward(stream(), a, a, few), Contains("`table`"));
-  CHECK_THROWS_WITH(position_backward(stream(), few, a), Contains("`dtable`"));
+  CHECK_THROWS_WITH(position_forward(stream(), a, a, few), ContainsSubstring("`table`"));
+  CHECK_THROWS_WITH(position_backward(stream(), few, a), ContainsSubstring("`dtable`"));
   for (const Array& places : {Array(DType::int32, {2}), Array(DType::fp32, {3})}) {
-    CHECK_THROWS_WITH(position_forward(stream(), a, a, few, places), Contains("`positions`"));
-    CHECK_THROWS_WITH(position_backward(stream(), few, a, places), Contains("`positions`"));
+    CHECK_THROWS_WITH(position_forward(stream(), a, a, few, places),
+                      ContainsSubstring("`positions`"));
+    CHECK_THROWS_WITH(position_backward(stream(), few, a, places),
+                      ContainsSubstring("`positions`"));
   }
   const Array p(DType::fp32, {3}), half(DType::fp16, {3}), rounded(DType::bf16, {3});
-  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}}, {.step = 0}), Contains("adamw"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}}, {.step = 0}), ContainsSubstring("adamw"));
   const AdamWTensors with_copy = {p, p, p, p, rounded}, other_copy = {p, p, p, p, half};
-  CHECK_THROWS_WITH(adamw(stream(), {with_copy, other_copy}, {}), Contains("`copy` is fp16"));
-  CHECK_THROWS_WITH(adamw(stream(), {with_copy, {p, p, p, p}}, {}), Contains("`copy` is empty"));
-  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}, with_copy}, {}), Contains("`copy` is bf16"));
-  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p, p}}, {}), Contains("`copy` is fp32"));
+  CHECK_THROWS_WITH(adamw(stream(), {with_copy, other_copy}, {}),
+                    ContainsSubstring("`copy` is fp16"));
+  CHECK_THROWS_WITH(adamw(stream(), {with_copy, {p, p, p, p}}, {}),
+                    ContainsSubstring("`copy` is empty"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}, with_copy}, {}),
+                    ContainsSubstring("`copy` is bf16"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p, p}}, {}), ContainsSubstring("`copy` is fp32"));
   const Array d(DType::fp64, {3});
-  CHECK_THROWS_WITH(adamw(stream(), {{d, d, d, d, half}}, {}), Contains("`copy`"));
-  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}, {d, d, d, d}}, {}), Contains("`param`"));
+  CHECK_THROWS_WITH(adamw(stream(), {{d, d, d, d, half}}, {}), ContainsSubstring("`copy`"));
+  CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}, {d, d, d, d}}, {}),
+                    ContainsSubstring("`param`"));
 }
 
 }  // namespace

@@ -95,13 +95,13 @@ TEST_CASE("fused products name a wrong argument") {
   const Separate s(DType::fp32, e);
   const Array narrow(DType::fp32, {e.m, e.k});
   CHECK_THROWS_WITH(matmul_bias(stream(), narrow, s.a, s.b, s.bias),
-                    Catch::Contains("matmul_bias: argument `out`"));
+                    ContainsSubstring("matmul_bias: argument `out`"));
   CHECK_THROWS_WITH(matmul_bias_gelu(stream(), s.gelu, narrow, s.a, s.b, s.bias),
-                    Catch::Contains("matmul_bias_gelu: argument `before`"));
+                    ContainsSubstring("matmul_bias_gelu: argument `before`"));
   CHECK_THROWS_WITH(matmul_residual(stream(), s.out, s.a, s.b, s.bias, narrow),
-                    Catch::Contains("matmul_residual: argument `residual`"));
+                    ContainsSubstring("matmul_residual: argument `residual`"));
   CHECK_THROWS_WITH(matmul_gelu_backward(stream(), narrow, s.a, s.b_transposed, s.before),
-                    Catch::Contains("matmul_gelu_backward: argument `din`"));
+                    ContainsSubstring("matmul_gelu_backward: argument `din`"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string fault(const Json& json) {
     require_same_model(path, read_published_config(path), kConfig);
   } catch (const UserError& error) {
     const std::string text = error.what(), begin = path + ": ";
-    CHECK_THAT(text, Catch::StartsWith(begin) && !Catch::Contains("\n"));
+    CHECK_THAT(text, StartsWith(begin) && !ContainsSubstring("\n"));
     return text.substr(begin.size());
   }
   return "";

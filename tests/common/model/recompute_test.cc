@@ -45,7 +45,7 @@ TEST_CASE("names that are no mode are refused, and groups larger than the part")
     INFO(name);
     CHECK_THROWS_AS(parse_recompute(name), UserError);
     CHECK_THROWS_WITH(parse_recompute(name),
-                      Catch::StartsWith(concat("--recompute ", name, ": expected none, cheap")));
+                      StartsWith(concat("--recompute ", name, ": expected none, cheap")));
   }
   const RecomputeMode every_4 = parse_recompute("every-4");
   CHECK_THROWS_AS(plan_recompute(every_4, 3, 1), UserError);

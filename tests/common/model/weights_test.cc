@@ -232,7 +232,7 @@ TEST_CASE("a weight that is no number, in the file or in the run's dtype, is nam
     const DType dtype = GENERATE(DType::fp32, DType::fp64, DType::bf16, DType::fp16);
     value = std::nan("");
     CHECK_THAT(read_fault(folder, name, dtype),
-               Catch::StartsWith(where) && Catch::Contains("nan; weights are finite"));
+               StartsWith(where) && ContainsSubstring("nan; weights are finite"));
     value = -std::numeric_limits<double>::infinity();
     CHECK(read_fault(folder, name, dtype) == where + "-inf; weights are finite numbers");
   }
@@ -260,7 +260,7 @@ TEST_CASE("a weight that is no number, in the file or in the run's dtype, is nam
   SECTION("the last element of the last tensor") {
     folder.tensor("ln_f.bias").values.back() = std::nan("");
     CHECK_THAT(read_fault(folder, "ln_f.bias", DType::fp32),
-               Catch::StartsWith("tensor ln_f.bias, element (14), is "));
+               StartsWith("tensor ln_f.bias, element (14), is "));
   }
   SECTION("a NaN is not blamed on a head that has it too") {
     folder.tensor("wte.weight").values[5] = std::nan("");
@@ -268,7 +268,7 @@ TEST_CASE("a weight that is no number, in the file or in the run's dtype, is nam
     head.name = "lm_head.weight";
     folder.tensors.push_back(head);
     CHECK_THAT(read_fault(folder, "wte.weight", DType::fp32),
-               Catch::StartsWith("tensor wte.weight, element (0, 5), is "));
+               StartsWith("tensor wte.weight, element (0, 5), is "));
   }
 }
 
@@ -353,7 +353,7 @@ TEST_CASE("a tied head is compared to its last element, however large it is") {
   CHECK(folder.fault() == "nothing");
   const size_t at = GENERATE(size_t{0}, size_t{65'535}, size_t{65'536}, size_t{159'999});
   folder.tensors.back().values[at] += 1;
-  CHECK_THAT(folder.fault(), Catch::StartsWith("tensor lm_head.weight differs from wte.weight"));
+  CHECK_THAT(folder.fault(), StartsWith("tensor lm_head.weight differs from wte.weight"));
 }
 
 TEST_CASE("all values of a large tensor are checked") {

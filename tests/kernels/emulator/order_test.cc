@@ -109,7 +109,7 @@ TEST_CASE("a mistake is reported with its seed, and the next kernel runs") {
   for (int i = 0; i < 3; ++i) {
     CHECK_THROWS_WITH(
         (launch<fails_in_one_thread>(nullptr, {dim3(3), dim3(64)})),
-        Catch::Contains("thread (40, 0, 0)") && Catch::EndsWith("(LADDER_EMULATOR_ORDER=5)"));
+        ContainsSubstring("thread (40, 0, 0)") && EndsWith("(LADDER_EMULATOR_ORDER=5)"));
   }
 }
 

@@ -23,7 +23,7 @@ Profile profile_of(const std::function<void()>& run, GpuCache cache = {}) {
 TEST_CASE("profiler: neighbouring floats share sectors") {
   const DeviceArray<float> in{std::vector<float>(profiled::kThreads)}, out{profiled::kThreads};
   const Profile profile = profile_of([&] { profiled::copy(out.data(), in.data(), 1, 1); });
-  CHECK_THAT(profile.name, Catch::Contains("copy_kernel"));
+  CHECK_THAT(profile.name, ContainsSubstring("copy_kernel"));
   CHECK(profile.threads == profiled::kThreads);
   CHECK(profile.shared_bytes == 0);
   CHECK(profile.counts.instructions == 2 * kWarps);  // a load and a store
