@@ -1,4 +1,7 @@
 #include "common/cluster/kernel_time.h"
+
+#include <cmath>
+
 #include "tests/catch.h"
 
 namespace ladder {
