@@ -155,7 +155,8 @@ void Options::Raw::add_machine_flags(CLI::App& app) {
   };
   add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
   add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]");
-  add("--threads", threads, "CPU threads of a rank [cores / ranks]")->check(whole(1, 4096));
+  add("--threads", threads, "CPU threads of a rank [OMP_NUM_THREADS, or cores / ranks]")
+      ->check(whole(1, 4096));
 }
 
 namespace {
@@ -209,8 +210,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   config.device =
       is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
   raw.connection.check(config.device);
-  config.threads =
-      raw.threads.value_or(std::max(1, num_available_cores() / static_cast<int>(node_size)));
+  config.threads = raw.threads ? *raw.threads : default_num_threads(node_size);
   if (!config.draw.empty() && !is_virtual() && !lesson_.has_schedule) {
     throw UserError(concat("--draw: ", lesson_.name,
                            " has no schedule; with --device virtual it draws the simulated step"));

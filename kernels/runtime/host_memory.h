@@ -12,8 +12,7 @@ namespace ladder {
 // group's room is its limit minus what it uses; cached files, which the kernel can give back, do
 // not count as used.
 //
-// `root` is put before /proc and /sys. It is empty except in tests. Groups of version 1 and 2 are
-// read (kernel.org: cgroup-v1/memory, cgroup-v2).
+// `root` is put before /proc and /sys. It is empty except in tests.
 size_t free_host_memory(const std::string& root = "");
 
 }  // namespace ladder

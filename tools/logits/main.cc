@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/threads.h"
 #include "tools/logits/logits.h"
 #include "tools/small_program/small_program.h"
 
@@ -30,6 +31,7 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--dtype", dtype, "fp32 or fp64 [fp32]");
   return ladder::run_small_program(app, argc, argv, [&] {
+    ladder::set_num_threads(ladder::default_num_threads(1));
     const ladder::Logits logits = ladder::logits_of(folder, tokens, dtype_named(dtype));
     std::cout.precision(17);
     for (size_t i = 0; i < logits.values.size(); ++i) {

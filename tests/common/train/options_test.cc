@@ -140,7 +140,7 @@ TEST_CASE("the defaults are a tiny model, 200 steps of 16 sequences") {
   CHECK(config.top_k == 40);
   CHECK(config.dtype == DType::fp32);
   CHECK(config.device == DeviceType::cpu);
-  CHECK(config.threads == num_available_cores());
+  CHECK(config.threads == default_num_threads(1));
   CHECK(config.device_memory == 0);
   CHECK(config.host_memory == 0);
   CHECK(config.dump.empty());
@@ -168,6 +168,18 @@ TEST_CASE("a preset brings shape, learning rate and sample; flags go before it")
   CHECK(config.optimizer.min_learning_rate == 0.05);
   CHECK(config.optimizer.warmup_steps == 2);
   CHECK(config.sample_tokens == 9);
+}
+
+TEST_CASE("OMP_NUM_THREADS is the default of --threads, and no more") {
+  const char* const given = std::getenv("OMP_NUM_THREADS");
+  const std::string before = given == nullptr ? "" : given;
+  setenv("OMP_NUM_THREADS", "3", 1);
+  CHECK(parse("").threads == 3);
+  CHECK(parse("--threads 2").threads == 2);
+  setenv("OMP_NUM_THREADS", "many", 1);
+  CHECK_THROWS_AS(parse(""), UserError);
+  CHECK(parse("--threads 2").threads == 2);
+  given == nullptr ? unsetenv("OMP_NUM_THREADS") : setenv("OMP_NUM_THREADS", before.c_str(), 1);
 }
 
 TEST_CASE("every flag arrives") {

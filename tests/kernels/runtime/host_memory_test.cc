@@ -2,29 +2,16 @@
 // writes them.
 #include "kernels/runtime/host_memory.h"
 
-#include <filesystem>
-#include <fstream>
-#include <map>
-
 #include "tests/catch.h"
+#include "tests/kernels/runtime/fake_root.h"
 
 namespace ladder {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kMiB = size_t{1} << 20;
 
 // free_host_memory() of a machine that has these files.
-size_t free_of(const std::map<std::string, std::string>& files) {
-  const fs::path root = fs::path(std::getenv("TEST_TMPDIR")) / "root";
-  fs::remove_all(root);
-  for (const auto& [path, text] : files) {
-    fs::create_directories((root / path).parent_path());
-    std::ofstream(root / path) << text;
-  }
-  return free_host_memory(root.string());
-}
+size_t free_of(const Files& files) { return free_host_memory(root_with(files)); }
 
 const std::string kMachine = "MemTotal: 4096 kB\nMemFree: 1 kB\nMemAvailable: 2048 kB\n";
 
