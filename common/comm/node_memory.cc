@@ -42,7 +42,8 @@ std::optional<uint64_t> free_room() {
 [[noreturn]] void fail_for_room(uint64_t needed) {
   fail(concat("/dev/shm has ", human_bytes(free_room().value_or(0)),
               " free, the ranks of this machine need ", human_bytes(needed),
-              " of shared memory; enlarge it, or use --no-shared-memory (slower)"));
+              " of shared memory; enlarge it (docker and podman: --shm-size), or use "
+              "--no-shared-memory (slower)"));
 }
 
 // Throws Error with the reason of the system call that has just failed.

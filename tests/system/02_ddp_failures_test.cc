@@ -1,4 +1,5 @@
 // Lesson 02 when something breaks in the middle: all ranks end, and the reason is read once.
+#include <algorithm>
 #include <csignal>
 #include <optional>
 
@@ -42,14 +43,15 @@ TEST_CASE("02: over --device-memory on every rank") {
 
 // Runs mpirun with `flags` in a namespace of mounts that has a /dev/shm of its own, with this
 // option of tmpfs; nothing, which is said, where that cannot be.
-std::optional<ProcessResult> run_with_shm(const std::string& option, const Flags& flags) {
+std::optional<ProcessResult> run_with_shm(const std::string& option, const Flags& flags,
+                                          const std::string& temporary = "/tmp") {
   const Flags own_mounts = {
       "unshare", "-m", "sh", "-c", "mount -t tmpfs -o " + option + " none /dev/shm && exec \"$@\"",
       "sh"};
   const auto run = [&](const Flags& command) {
-    return run_process(
-        own_mounts + command,
-        {.environment = {{"TMPDIR", "/tmp"}, {"OMP_NUM_THREADS", "1"}}, .time_limit = seconds(60)});
+    return run_process(own_mounts + command,
+                       {.environment = {{"TMPDIR", temporary}, {"OMP_NUM_THREADS", "1"}},
+                        .time_limit = seconds(60)});
   };
   const ProcessResult probe = run({"true"});
   if (probe.status == 0) return run(mpirun_command() + flags);
@@ -58,8 +60,7 @@ std::optional<ProcessResult> run_with_shm(const std::string& option, const Flags
 }
 
 TEST_CASE("02: too little /dev/shm") {
-  // 4 blocks of 12 x 512^2 elements and more: 97 MiB of gradients on two ranks. 32 MiB, because
-  // mpirun itself needs some.
+  // 4 blocks of 12 x 512^2 elements and more: 97 MiB of gradients on two ranks.
   const Flags big =
       Flags{"-n", "2"} + nano_run() + Flags{"--hidden", "512",     "--layers",
                                             "4",        "--steps", "1",
@@ -67,10 +68,23 @@ TEST_CASE("02: too little /dev/shm") {
                                             "2"};
   const auto refused = run_with_shm("size=32M", big);
   if (!refused) return;
-  check_one_error(*refused, {"/dev/shm", "97.34 MiB", "--no-shared-memory"});
+  check_one_error(*refused, {"/dev/shm", "97.34 MiB", "--shm-size", "--no-shared-memory"});
   const auto messages = run_with_shm("size=32M", big + Flags{"--no-shared-memory"});
   CAPTURE(messages->out, messages->err);
   CHECK(messages->status == 0);
+}
+
+TEST_CASE("02: a /dev/shm that is large enough for the gradients, but not for Open MPI") {
+  const Flags run = Flags{"-n", "2"} + nano_run() + Flags{"--steps", "1"};
+  const auto result = run_with_shm("size=1M", run);
+  if (!result) return;
+  require_success(*result);
+  // Neither is there room elsewhere.
+  const auto refused = run_with_shm("size=1M", run, "/dev/shm");
+  CHECK(refused->status == 1);
+  CHECK(std::ranges::count(refused->err, '\n') == 1);
+  CHECK_THAT(refused->err, Catch::StartsWith("error: host ") && Catch::Contains("--shm-size") &&
+                               Catch::Contains("8200 KiB for 2 ranks; /dev/shm has 1024 KiB"));
 }
 
 TEST_CASE("02: /dev/shm fills up after it was looked at") {
