@@ -1,5 +1,6 @@
 // A run on several machines in which one breaks, or the network between them does: all ranks end in
 // seconds, one line says what happened and where, and nothing is left on any node.
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <future>
@@ -120,6 +121,21 @@ TEST_CASE("machines: a node is cut off, and those that wait for it say so") {
                              "rank ([01] on node1|[23] on node2)")));
   CHECK_THAT(result.err, ContainsSubstring("error: host node2 no longer answers"));
   CHECK(result.status == 1);
+}
+
+TEST_CASE("machines: a node whose /dev/shm is too small for Open MPI") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  cluster.shell("node2", "mount -o remount,size=1M /dev/shm");
+  require_success(cluster.run({"-n", "4", "--hosts", "node1,node2"},
+                              {lesson_path("02_ddp"), "--model", "nano", "--steps", "1"}));
+  cluster.shell("node2", "mount -o remount,size=1M /tmp");
+  const ProcessResult refused =
+      cluster.run({"-n", "4", "--hosts", "node1,node2"}, {lesson_path("02_ddp")});
+  CHECK_THAT(refused.err, Catch::StartsWith("error: host node2: Open MPI needs 8200 KiB"));
+  CHECK(std::ranges::count(refused.err, '\n') == 1);
+  CHECK(refused.status == 1);
+  cluster.check_clean();
 }
 
 TEST_CASE("machines: firewalls at the start") {

@@ -1,5 +1,4 @@
 // Lessons on several machines: the nodes of tools/cluster.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -46,21 +45,6 @@ TEST_CASE("machines: lessons equal lesson 01 on 2 x 2, 3 + 1 and 4 x 1 ranks") {
       fs::remove_all(folder.path() / "many");
     }
   }
-  cluster.check_clean();
-}
-
-TEST_CASE("machines: a node whose /dev/shm is too small for Open MPI") {
-  if (!clusters_are_possible()) return;
-  const Cluster cluster(2);
-  cluster.shell("node2", "mount -o remount,size=1M /dev/shm");
-  require_success(cluster.run({"-n", "4", "--hosts", "node1,node2"},
-                              {lesson_path("02_ddp"), "--model", "nano", "--steps", "1"}));
-  cluster.shell("node2", "mount -o remount,size=1M /tmp");
-  const ProcessResult refused =
-      cluster.run({"-n", "4", "--hosts", "node1,node2"}, {lesson_path("02_ddp")});
-  CHECK_THAT(refused.err, Catch::StartsWith("error: host node2: Open MPI needs 8200 KiB"));
-  CHECK(std::ranges::count(refused.err, '\n') == 1);
-  CHECK(refused.status == 1);
   cluster.check_clean();
 }
 
