@@ -70,7 +70,7 @@ class PairCounts {
   }
   // Returns the counts of the all_to_all that brings everything back.
   PairCounts reversed() const {
-    if (counts_.empty()) return *this;
+    if (counts_.empty()) return PairCounts(num_ranks_, each_);
     std::vector<size_t> counts;
     for (size_t from = 0; from < num_ranks_; ++from) {
       for (size_t to = 0; to < num_ranks_; ++to) counts.push_back(of(to, from));

@@ -1,12 +1,12 @@
 // The image of tools/platforms and the editor's container that is made from it: what they name is
 // in the tree. Nothing here needs Docker.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {
