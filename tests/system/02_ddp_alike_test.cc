@@ -18,14 +18,14 @@ const Flags kNano = {
 
 // One rank of a run: a program and its flags.
 Flags rank(const std::string& program, const Flags& flags) {
-  return Flags{"-n", "1", program} + kNano + flags;
+  return Flags{program} + kNano + flags;
 }
 
-void check_refused_run(const Flags& mpirun_flags, const std::vector<std::string>& mentions,
+void check_refused_run(const std::vector<Flags>& ranks, const std::vector<std::string>& mentions,
                        const Scratch& folder) {
   const ProcessResult result =
-      run_mpirun(mpirun_flags, {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
-  CAPTURE(mpirun_flags);
+      run_each(ranks, {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
+  CAPTURE(ranks);
   check_user_error(result, mentions);
   CHECK(result.out.empty());
 }
@@ -46,8 +46,8 @@ void check_refused_folders(size_t odd, const std::string& name, const std::strin
   // Rank 0 is what the others are compared with.
   mentions.push_back(concat("rank ", odd == 0 ? 1 : odd, " on "));
   const Flags in_own_folder = {"sh", "-c", "cd $OMPI_COMM_WORLD_RANK && exec \"$@\"", "sh"};
-  check_refused_run(Flags{"-n", "3"} + in_own_folder + Flags{lesson_path(lesson)} + kNano + flags,
-                    mentions, folder);
+  const Flags own = in_own_folder + rank(lesson_path(lesson), flags);
+  check_refused_run({own, own, own}, mentions, folder);
 }
 
 TEST_CASE("02: ranks with different flags") {
@@ -55,8 +55,7 @@ TEST_CASE("02: ranks with different flags") {
   const std::string program = lesson_path("02_ddp");
   const Flags outputs = {"--dump", "dump", "--metrics", "metrics.jsonl"};
   const auto check = [&](const Flags& a, const Flags& b, const std::vector<std::string>& mentions) {
-    check_refused_run(rank(program, a + outputs) + Flags{":"} + rank(program, b + outputs),
-                      mentions, folder);
+    check_refused_run({rank(program, a + outputs), rank(program, b + outputs)}, mentions, folder);
   };
   check({"--seed", "3"}, {"--seed", "4"}, {"--seed: 4 on rank 1 on ", ", 3 on rank 0 on "});
   check({}, {"--naive"}, {"--naive: true on rank 1"});
@@ -69,14 +68,14 @@ TEST_CASE("02: ranks with different flags") {
 TEST_CASE("02: ranks of different lessons and builds") {
   const Scratch folder;
   const std::string ours = lesson_path("02_ddp"), other = lesson_path("05_zero3");
-  check_refused_run(rank(ours, {}) + Flags{":"} + rank(other, {}),
+  check_refused_run({rank(ours, {}), rank(other, {})},
                     {"the lesson: 05_zero3 on rank 1", "02_ddp on rank 0"}, folder);
-  check_refused_run(rank(ours, {}) + Flags{":"} + rank(lesson_path("01_single_gpu"), {}),
+  check_refused_run({rank(ours, {}), rank(lesson_path("01_single_gpu"), {})},
                     {"01_single_gpu runs on one rank"}, folder);
   // The same program with a byte behind its end.
   const std::string copy = folder.write("copy", read_text(ours) + "x");
   fs::permissions(copy, fs::perms::owner_all);
-  check_refused_run(rank(ours, {}) + Flags{":"} + rank(copy, {}),
+  check_refused_run({rank(ours, {}), rank(copy, {})},
                     {"the build of 02_ddp: ", " on rank 1 on ", " on rank 0 on "}, folder);
 }
 

@@ -11,16 +11,27 @@ namespace ladder {
 
 Flags mpirun_command() { return {program_path("tools/mpirun")}; }
 
-ProcessResult run_mpirun(const Flags& flags, ProcessOptions options) {
+ProcessResult run_ranks(size_t num_ranks, const Flags& argv, ProcessOptions options) {
   options.environment.insert(options.environment.end(),
                              {{"OMP_NUM_THREADS", "1"},
                               // Sockets of mpirun lie there, and their names are short of room.
                               {"TMPDIR", "/tmp"}});
-  return run_process(mpirun_command() + flags, options);
+  return run_process(mpirun_command() + Flags{"-n", std::to_string(num_ranks)} + argv, options);
 }
 
-ProcessResult run_ranks(size_t num_ranks, const Flags& argv, ProcessOptions options) {
-  return run_mpirun(Flags{"-n", std::to_string(num_ranks)} + argv, std::move(options));
+// mpirun's own way, with ":" between the commands, crashes Open MPI 5.0.7.
+ProcessResult run_each(const std::vector<Flags>& commands, ProcessOptions options) {
+  Flags all = {"bash", "-c", R"(
+    for ((rank = 0; rank < OMPI_COMM_WORLD_RANK; ++rank)); do
+      until [[ $1 == next_rank ]]; do shift; done
+      shift
+    done
+    own=()
+    until [[ $1 == next_rank ]]; do own+=("$1") && shift; done
+    exec "${own[@]}")",
+               "bash"};
+  for (const Flags& command : commands) all = all + command + Flags{"next_rank"};
+  return run_ranks(commands.size(), all, std::move(options));
 }
 
 void require_success(const ProcessResult& result) {

@@ -13,8 +13,8 @@ Flags mpirun_command();
 
 // Runs argv[0] under mpirun to the end of all ranks.
 ProcessResult run_ranks(size_t num_ranks, const Flags& argv, ProcessOptions options = {});
-// The same for a command of mpirun's own making: "-n", "1", program, ..., ":", "-n", "1", ...
-ProcessResult run_mpirun(const Flags& flags, ProcessOptions options = {});
+// The same with one rank for each command: rank 0 runs the first.
+ProcessResult run_each(const std::vector<Flags>& commands, ProcessOptions options = {});
 
 // Fails the test unless the program ended with status 0 and was silent on standard error.
 void require_success(const ProcessResult& result);

@@ -84,7 +84,7 @@ Span take(std::vector<UnitEvent>& events, const Action& action, const Blocks& bl
   const std::string last = concat("h.", goes_forward ? blocks.last : blocks.first);
   const auto is_after = [&](const UnitEvent& event) {  // what follows the last block
     if (goes_forward)
-      return event.unit == "ln_f" && event.pass == pass || event.pass == "classifier";
+      return (event.unit == "ln_f" && event.pass == pass) || event.pass == "classifier";
     return (event.unit == "wpe" || event.unit == "wte") && event.pass == pass;
   };
   auto end = std::ranges::find_if(

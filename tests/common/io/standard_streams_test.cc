@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <functional>
 #include <initializer_list>
 
@@ -16,6 +17,7 @@ namespace {
 
 // What `body` returns in a process of its own, whose streams it may close.
 int status_of(const std::function<int()>& body) {
+  std::fflush(stdout);  // of Catch2; else the child would print it, too
   const pid_t child = fork();
   if (child == 0) _exit(body());
   int status = -1;
