@@ -43,8 +43,10 @@ std::vector<SourceFile> read_tree(const fs::path& root) {
   if (!fs::is_directory(root / "kernels")) fail(concat(root.string(), " is not the source tree"));
   std::vector<SourceFile> files;
   for (const auto& entry : fs::directory_iterator(root)) {
-    const bool is_git = entry.path().filename() == ".git";  // a file where this is a worktree
-    if (entry.is_regular_file() && !entry.is_symlink() && !is_git && is_text(entry.path())) {
+    const std::string name = entry.path().filename();
+    const bool is_made = name == ".git" ||  // a file where this is a worktree
+                         name == "compile_commands.json";
+    if (entry.is_regular_file() && !entry.is_symlink() && !is_made && is_text(entry.path())) {
       files.push_back(read_file(root, entry.path()));
     }
   }
