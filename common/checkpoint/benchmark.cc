@@ -22,6 +22,7 @@
 #include "common/checkpoint/folder.h"
 #include "common/checkpoint/reader.h"
 #include "common/checkpoint/writer.h"
+#include "common/io/version.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
 
@@ -170,6 +171,7 @@ int main(int argc, char** argv) {
   app.add_option("--folder", folder, "A folder on the disk to measure; it is emptied")->required();
   app.add_option("--rounds", rounds, "[5]");
   app.add_flag("--cached", cached, "Read from the system's cache, not from the disk");
+  ladder::add_version_flag(app);
   CLI11_PARSE(app, argc, argv);
   try {
     ladder::run(model, folder, rounds, cached);

@@ -24,6 +24,7 @@
 
 #include "common/comm/contests.h"
 #include "common/comm/mpi_transport.h"
+#include "common/io/version.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
@@ -106,6 +107,7 @@ Options parse_options(int argc, const char* const* argv) {
   app.add_option("--size", options.sizes, "Bytes of the whole vector: 64MiB,500MB")
       ->transform(CLI::AsSizeValue(true) & CLI::Range(size_t{512}, size_t{4} << 30))
       ->delimiter(',');
+  add_version_flag(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

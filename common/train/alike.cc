@@ -80,21 +80,27 @@ std::string identity_of(const Corpus& corpus) {
 }
 
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {
-  const bool asks_help = std::any_of(argv, argv + argc, [](const std::string& argument) {
-    return argument == "--help" || argument == "-h";
-  });
+  // Returns whether a flag is given that ends the program before it runs.
+  const auto asked = [&](const char* flag, const char* short_flag) {
+    const bool found = std::any_of(argv, argv + argc, [&](const std::string& argument) {
+      return argument == flag || argument == short_flag;
+    });
+    return found ? "asked for" : "not asked for";
+  };
   const uint64_t build = hash_of_file(MappedFile("/proc/self/exe"), kAll);
   return {{"the lesson", lesson},
           {concat("the build of ", lesson), hexadecimal(build)},
-          {"--help", asks_help ? "asked for" : "not asked for"}};
+          {"--help", asked("--help", "-h")},
+          {"--version", asked("--version", "--version")}};
 }
 
 std::vector<Setting> settings_of_flags(CLI::App& app) {
   std::vector<Setting> settings;
   for (CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
-    if (name == "--help" || name == "--config") continue;  // its flags count, not its name
-    option->capture_default_str();                         // of the variable, as it is now
+    if (name == "--help" || name == "--version") continue;  // they end the program
+    if (name == "--config") continue;                       // its flags count, not its name
+    option->capture_default_str();                          // of the variable, as it is now
     std::string value = option->get_default_str();
     if (value.empty()) value = CLI::detail::join(option->results(), ",");
     settings.push_back({name, value.empty() ? "not given" : value});

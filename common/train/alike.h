@@ -12,7 +12,7 @@
 namespace ladder {
 
 // Returns the settings that must agree before ranks do anything together: the lesson, the build,
-// and whether --help is asked for. A hash of the program's file stands for the build.
+// and whether --help or --version is asked for. A hash of the program's file stands for the build.
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv);
 
 // Returns every flag of `app` with its value, which may come from the command line, from the file

@@ -4,6 +4,7 @@
 
 #include "common/io/file.h"
 #include "common/io/path.h"
+#include "common/io/version.h"
 #include "common/train/validators.h"
 
 namespace ladder {
@@ -73,12 +74,15 @@ std::string parse_command_line(CLI::App& app, int argc, const char* const* argv)
       app.set_config("--config", "", "Read flags from this file: lines such as `steps = 100`")
           ->check(CLI::Validator(flags_file_fault, ""));
   app.allow_config_extras(CLI::config_extras_mode::error);
+  add_version_flag(app);
   require_decimal(app);
   const auto refuse = [](const std::string& why) { throw UserError(why + "; see --help"); };
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    throw;
+    throw CLI::Success(app.help(), CLI::ExitCodes::Success);
+  } catch (const CLI::CallForVersion& version) {
+    throw CLI::Success(concat(version.what(), "\n"), CLI::ExitCodes::Success);
   } catch (const CLI::ExtrasError&) {
     refuse(unexpected(app));
   } catch (const CLI::ConfigError& error) {

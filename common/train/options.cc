@@ -268,20 +268,18 @@ Options::Options(const LessonInfo& lesson, bool distributed,
 }
 Options::~Options() = default;
 
-bool Options::parse(int argc, const char* const* argv) {
+std::string Options::parse(int argc, const char* const* argv) {
   try {
     raw_->config.flags_file = parse_command_line(*app_, argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    return false;
+  } catch (const CLI::Success& asked) {
+    return asked.what();
   }
-  return true;
+  return "";
 }
 
 bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice; }
 
 const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }
-
-std::string Options::help() { return app_->help(); }
 
 const ConnectionFlags& Options::connection() const { return raw_->connection; }
 

@@ -23,10 +23,10 @@ class Options {
           const std::function<void(CLI::App&)>& add_flags);
   ~Options();
 
-  // Reads the flags and the file of --config. Returns false if --help is given: the program then
-  // prints help() instead of running. Throws a UserError of one line if anything is wrong.
-  bool parse(int argc, const char* const* argv);
-  std::string help();
+  // Reads the flags and the file of --config. Returns an empty text, or what --help or --version
+  // asks for: the program then prints it instead of running. Throws a UserError of one line if
+  // anything is wrong.
+  std::string parse(int argc, const char* const* argv);
 
   // Returns everything that the user has chosen, and defaults for the rest. Some defaults depend on
   // the grid of ranks, and on `node_size`, the number of ranks that share this machine's cores.

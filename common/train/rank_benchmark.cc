@@ -1,7 +1,9 @@
 #include "common/train/rank_benchmark.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "common/train/command_line.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
@@ -52,12 +54,10 @@ int run_rank_benchmark(int argc, char** argv, const char* description,
     app.add_option("--rounds", options.rounds, "Measured rounds")->capture_default_str();
     add_flags(app);
     try {
-      app.parse(argc, argv);
-    } catch (const CLI::CallForHelp&) {
-      if (job.rank() == 0) std::cout << app.help();
+      parse_command_line(app, argc, argv);
+    } catch (const CLI::Success& asked) {
+      if (job.rank() == 0) std::cout << asked.what();
       return 0;
-    } catch (const CLI::ParseError& error) {
-      throw UserError(error.what());
     }
     if (job.size() < 2 || options.batch % job.size() != 0 || options.rounds == 0) {
       throw UserError("start it by tools/mpirun -n 2, or with another divisor of --batch");

@@ -14,8 +14,9 @@ int run(const Program& program, int argc, const char* const* argv) {
   return run_guarded(program.lesson, program.is_distributed, [&](Job& job) {
     require_same_program(job, program.lesson.name, argc, argv);
     Options options(program.lesson, program.is_distributed, program.add_flags);
-    if (!options.parse(argc, argv)) {
-      if (job.rank() == 0) print(options.help());
+    const std::string asked = options.parse(argc, argv);
+    if (!asked.empty()) {
+      if (job.rank() == 0) print(asked);
       return;
     }
     require_same_flags(job, options.app());

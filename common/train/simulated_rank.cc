@@ -14,8 +14,8 @@ RunConfig resolve_flags(const Program& program, const std::vector<std::string>& 
   std::vector<const char*> arguments = {program.lesson.name};
   for (const std::string& flag : flags) arguments.push_back(flag.c_str());
   Options options(program.lesson, program.is_distributed, program.add_flags);
-  if (!options.parse(static_cast<int>(arguments.size()), arguments.data())) {
-    throw UserError("--help: of a lesson; tools/run shows it");
+  if (!options.parse(static_cast<int>(arguments.size()), arguments.data()).empty()) {
+    throw UserError("--help, --version: of a lesson; tools/run shows it");
   }
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
   if (program.adjust) program.adjust(config);

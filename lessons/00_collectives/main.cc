@@ -18,8 +18,8 @@ int run_collectives(int argc, const char* const* argv) {
     flags.add_to(app);
     try {
       parse_command_line(app, argc, argv);
-    } catch (const CLI::CallForHelp&) {
-      if (job.rank() == 0) print(app.help());
+    } catch (const CLI::Success& asked) {
+      if (job.rank() == 0) print(asked.what());
       return;
     }
     require_same_flags(job, app);

@@ -18,6 +18,7 @@
 #include "common/comm/communicator.h"
 #include "common/comm/compressed.h"
 #include "common/comm/mpi_transport.h"
+#include "common/io/version.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/threads.h"
 
@@ -39,6 +40,7 @@ Options parse(int argc, const char* const* argv) {
       ->transform(size);
   app.add_option("--rounds", options.rounds, "[5]")->check(CLI::Range(1, 1000));
   app.add_flag("--error-feedback", options.error_feedback, "");
+  add_version_flag(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

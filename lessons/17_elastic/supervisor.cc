@@ -224,7 +224,7 @@ int supervise(int argc, const char* const* argv) {
         app.get_option(flag)->remove_needs(app.get_option("--checkpoint"));
       }
     });
-    if (!options.parse(argc, argv)) return print(options.help());
+    if (const std::string asked = options.parse(argc, argv); !asked.empty()) return print(asked);
     status = Supervisor(options, flags, trainer, options.app()).run();
   });
   return failed != 0 ? failed : status;

@@ -15,8 +15,8 @@ int run_planning(int argc, const char* const* argv) {
     flags.add_to(app);
     try {
       parse_command_line(app, argc, argv);
-    } catch (const CLI::CallForHelp&) {
-      return print(app.help());
+    } catch (const CLI::Success& asked) {
+      return print(asked.what());
     }
     plan(flags);
   });

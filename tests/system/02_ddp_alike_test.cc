@@ -62,6 +62,7 @@ TEST_CASE("02: ranks with different flags") {
   check({"--no-shared-memory"}, {}, {"--no-shared-memory: not given on rank 1"});
   check({}, {"--help"}, {"--help: asked for on rank 1"});
   check({"--help"}, {}, {"--help: not asked for on rank 1"});
+  check({}, {"--version"}, {"--version: asked for on rank 1"});
   CHECK(folder.files() == std::vector<std::string>{});
 }
 

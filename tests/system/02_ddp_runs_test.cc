@@ -176,6 +176,12 @@ TEST_CASE("02: the header counts what sums of messages need") {
   CHECK_THAT(memory_line({"--no-shared-memory"}), ContainsSubstring("communication 4 MiB"));
 }
 
+TEST_CASE("02: --version comes once") {
+  const ProcessResult result = run_ranks(2, {lesson_path("02_ddp"), "--version"});
+  require_success(result);
+  CHECK(count_of(result.out, "02_ddp\nrevision  ") == 1);
+}
+
 TEST_CASE("02: --help comes once, with the flags of this lesson") {
   const ProcessResult result = run_ranks(2, {lesson_path("02_ddp"), "--help"});
   require_success(result);

@@ -39,7 +39,10 @@ def lesson(parents = [], supervised = False):
     )
     native.cc_binary(
         name = folder,
-        deps = [":main"],
+        deps = [
+            ":main",
+            "//common/io:revision",
+        ],
     )
 
     # Exercises and the bug zoo replace sources; a test compares what the README says with what the

@@ -64,8 +64,8 @@ void run_calibrator(Job& job, int argc, const char* const* argv) {
   flags.add_to(app);
   try {
     parse_command_line(app, argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    if (job.rank() == 0) std::cout << app.help();
+  } catch (const CLI::Success& asked) {
+    if (job.rank() == 0) std::cout << asked.what();
     return;
   }
   const CalibrationRequest request = flags.request(job.size(), app.remaining());

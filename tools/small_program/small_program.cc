@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "common/io/printable.h"
+#include "common/io/version.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -20,6 +21,7 @@ void enter_users_folder() {
 }
 
 int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+  add_version_flag(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

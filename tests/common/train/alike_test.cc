@@ -93,7 +93,7 @@ TEST_CASE("values are those that the flags have in the end") {
   CHECK(settings_of({})->at("--layers") == "not given");
 }
 
-TEST_CASE("the lesson, the build and --help are compared before the flags are read") {
+TEST_CASE("the lesson, the build, --help and --version are compared before the flags are read") {
   const auto program = [](const char* lesson, std::vector<const char*> argv) {
     Values values;
     const auto settings = settings_of_program(lesson, static_cast<int>(argv.size()), argv.data());
@@ -108,6 +108,8 @@ TEST_CASE("the lesson, the build and --help are compared before the flags are re
   CHECK(program("00_other", {"00_other"}).at("the lesson") == "00_other");
   CHECK(program("00_test", {"00_test", "-h"}).at("--help") == "asked for");
   CHECK(program("00_test", {"00_test", "--help"}).at("--help") == "asked for");
+  CHECK(plain.at("--version") == "not asked for");
+  CHECK(program("00_test", {"00_test", "--version"}).at("--version") == "asked for");
 }
 
 }  // namespace

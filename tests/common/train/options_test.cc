@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -17,8 +16,8 @@ namespace {
 
 constexpr LessonInfo kLesson = {"00_test", "Tests flags."};
 
-// The flags that `line` gives, or nothing where they ask for help, on so many ranks.
-std::optional<RunConfig> parse_or_help(
+// The flags that `line` gives, on so many ranks.
+RunConfig parse_with(
     const std::string& line, size_t data_size = 1,
     const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}, size_t pipelines = 1) {
   std::istringstream words(line);
@@ -27,20 +26,21 @@ std::optional<RunConfig> parse_or_help(
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   Options options(kLesson, false, add_flags);
-  if (!options.parse(static_cast<int>(argv.size()), argv.data())) return std::nullopt;
+  const std::string asked = options.parse(static_cast<int>(argv.size()), argv.data());
+  CHECK(asked.empty());
   return options.resolve({.pipeline_size = pipelines, .data_size = data_size});
 }
 
 RunConfig parse(const std::string& line, size_t data_size = 1) {
-  return parse_or_help(line, data_size).value();
+  return parse_with(line, data_size);
 }
 
 // The default micro-batch of a pipeline of `num_stages` stages.
 size_t pipeline_micro_batch(size_t global_batch_size, size_t num_stages) {
   const std::string line = concat("--global-batch-size ", global_batch_size);
-  return parse_or_help(
+  return parse_with(
              line, 1, [](CLI::App&) {}, num_stages)
-      ->micro_batch_size;
+      .micro_batch_size;
 }
 
 TEST_CASE("a pipeline's default micro-batch makes about four micro-batches a stage") {
@@ -242,7 +242,7 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
   CHECK(fault("--micro-batch-size 32") != "nothing");
   // Where ranks are arranged on several axes, not all of them share it.
   const auto on_axes = [](const std::string& line) {
-    return parse_or_help(
+    return parse_with(
         line, 3, [](CLI::App&) {}, 2);
   };
   CHECK_THROWS_WITH(on_axes(""),
@@ -371,17 +371,22 @@ TEST_CASE("unknown flags, missing values and stray words are errors") {
   CHECK_THAT(fault("--steps 5 --steps 6"), ContainsSubstring("--steps"));
 }
 
-TEST_CASE("a lesson adds its own flags; help names all and parses nothing") {
+TEST_CASE("a lesson adds its own flags; help names all and sets none") {
   size_t bytes = 0;
   const auto add = [&](CLI::App& app) { app.add_option("--bucket-bytes", bytes, "A bucket"); };
-  CHECK(parse_or_help("--bucket-bytes 77", 1, add).has_value());
+  parse_with("--bucket-bytes 77", 1, add);
   CHECK(bytes == 77);
 
-  CHECK_FALSE(parse_or_help("--help", 1, add).has_value());
-  const std::string help = Options(kLesson, false, add).help();
-  for (const char* part : {"Tests flags.", "--bucket-bytes", "--model", "--steps", "--dump"}) {
+  const auto asked = [&](const char* flag) {
+    const char* const argv[] = {"00_test", flag};
+    return Options(kLesson, false, add).parse(2, argv);
+  };
+  const std::string help = asked("--help");
+  for (const char* part : {"Tests flags.", "--bucket-bytes", "--model", "--steps", "--version"}) {
     CHECK_THAT(help, ContainsSubstring(part));
   }
+  // Tests are linked without the revision.
+  CHECK_THAT(asked("--version"), StartsWith("00_test\nrevision  unknown\n"));
 }
 
 }  // namespace

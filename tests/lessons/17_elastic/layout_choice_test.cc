@@ -54,7 +54,7 @@ TEST_CASE("a layout can train exactly if the flags and both trainers accept it")
       "--global-batch-size", "24"};
   const std::string size = concat(micro_batch);
   if (micro_batch > 0) argv.insert(argv.end(), {"--micro-batch-size", size.c_str()});
-  REQUIRE(options.parse(static_cast<int>(argv.size()), argv.data()));
+  REQUIRE(options.parse(static_cast<int>(argv.size()), argv.data()).empty());
   size_t num_accepted = 0, num_refused = 0;
   for (size_t tensor = 1; tensor <= 7; ++tensor) {
     for (size_t pipeline = 1; pipeline <= 7; ++pipeline) {
