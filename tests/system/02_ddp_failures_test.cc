@@ -83,8 +83,8 @@ TEST_CASE("02: a /dev/shm that is large enough for the gradients, but not for Op
   const auto refused = run_with_shm("size=1M", run, "/dev/shm");
   CHECK(refused->status == 1);
   CHECK(std::ranges::count(refused->err, '\n') == 1);
-  CHECK_THAT(refused->err, Catch::StartsWith("error: host ") && Catch::Contains("--shm-size") &&
-                               Catch::Contains("8200 KiB for 2 ranks; /dev/shm has 1024 KiB"));
+  CHECK_THAT(refused->err, StartsWith("error: host ") && ContainsSubstring("--shm-size") &&
+                               ContainsSubstring("8200 KiB for 2 ranks; /dev/shm has 1024 KiB"));
 }
 
 TEST_CASE("02: /dev/shm fills up after it was looked at") {

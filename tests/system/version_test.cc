@@ -1,6 +1,5 @@
 // --version of the programs that have flags.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
@@ -8,6 +7,7 @@
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
+#include "tests/catch.h"
 #include "tests/system/single_gpu.h"
 
 namespace ladder {

@@ -1,10 +1,10 @@
 // Programs with flags: each knows --version, and is linked with the revision that it prints.
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <regex>
 
 #include "kernels/runtime/check.h"
+#include "tests/catch.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {
