@@ -25,10 +25,14 @@ std::optional<MpiWorld>& the_world() {
 using Listener = Catch::TestEventListenerBase;
 using Ended = bool;  // is the assertion done with?
 namespace clara = Catch::clara;
+void end_colours(Catch::ConfigData& settings) { settings.useColour = Catch::UseColour::No; }
 #else
 using Listener = Catch::EventListenerBase;
 using Ended = void;
 namespace clara = Catch::Clara;
+void end_colours(Catch::ConfigData& settings) {
+  settings.defaultColourMode = Catch::ColourMode::None;
+}
 #endif
 
 class AbortOnFailure : public Listener {
@@ -78,6 +82,7 @@ int main(int argc, char** argv) {
   ladder::testing::the_world().emplace();
   const size_t rank = ladder::testing::world().rank();
   Catch::Session session;
+  ladder::testing::end_colours(session.configData());  // mpirun gives ranks a terminal
   uint64_t seed = 0;
   session.cli(session.cli() |
               ladder::testing::clara::Opt(seed, "seed")["--delays"]("hold ranks back"));

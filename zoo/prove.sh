@@ -26,7 +26,7 @@ if ((test_ranks > 1)); then launch=("$mpirun" -n "$test_ranks" "$program"); fi
 status=0
 # To Catch2 a comma separates two names, unless it is escaped.
 output=$(env "${environment[@]}" timeout --kill-after=5 "$limit" "${launch[@]}" \
-  --use-colour no "${case//,/\\,}" 2>&1) || status=$?
+  "${case//,/\\,}" 2>&1) || status=$?
 # Ranks that are ended because another one has failed say so too, which is nothing new.
 awk '{block = block $0 "\n"}
   /^1 failed, the other ranks were ended/ {if (block !~ /SIGTERM/) printf "%s", block; block = ""}
