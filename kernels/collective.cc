@@ -1,6 +1,8 @@
 #include "kernels/collective.h"
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
 #include <cstring>
@@ -124,6 +126,7 @@ void copy_in_thread(TensorView out, ConstTensorView in) {
   check(out.num_bytes() == bytes, "copy_in_thread: another number of bytes");
   char* to = static_cast<char*>(out.data());
   const char* from = static_cast<const char*>(in.data());
+#ifdef __x86_64__
   constexpr size_t kLine = 64, kHalf = sizeof(__m256i), kAhead = 2048, kLarge = size_t{1} << 20;
   if (bytes < kLarge) {
     std::memcpy(to, from, bytes);
@@ -142,6 +145,9 @@ void copy_in_thread(TensorView out, ConstTensorView in) {
   }
   _mm_sfence();  // makes the streamed stores visible before later ones
   std::memcpy(to + end, from + end, bytes - end);
+#else
+  std::memcpy(to, from, bytes);
+#endif
 }
 
 }  // namespace ladder

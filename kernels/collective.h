@@ -22,8 +22,8 @@ void reduce_to_all(std::span<const TensorView> buffers, Reduction reduction);
 // buffers.
 void reduce_to_one(TensorView out, std::span<const ConstTensorView> buffers, Reduction reduction);
 
-// Sets out[i] = in[i]. Large copies bypass the cache. REQUIRES: the same number of bytes, and no
-// overlap.
+// Sets out[i] = in[i]. Large copies bypass the cache on x86-64. REQUIRES: the same number of bytes,
+// and no overlap.
 void copy_in_thread(TensorView out, ConstTensorView in);
 
 }  // namespace ladder

@@ -1,8 +1,11 @@
 #include "kernels/machine_limits.h"
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/elementwise.h"
 #include "kernels/matmul.h"
@@ -10,6 +13,9 @@
 
 namespace ladder {
 namespace {
+
+// These write the processor's own instructions, because what is measured is how fast these are.
+#ifdef __x86_64__
 
 // `rounds` times a multiply-add on each of enough vectors to hide its latency. Returns FLOP.
 __attribute__((target("avx512f"), noinline)) double multiply_add_512(int64_t rounds) {
@@ -38,9 +44,32 @@ __attribute__((noinline)) double multiply_add_256(int64_t rounds) {
   return 2.0 * 8 * kVectors * static_cast<double>(rounds);
 }
 
+double multiply_add_widest(int64_t rounds) {
+  return __builtin_cpu_supports("avx512f") ? multiply_add_512(rounds)
+                                           : multiply_add_256(2 * rounds);
+}
+
+#else
+
+double multiply_add_widest(int64_t rounds) {
+  constexpr int kVectors = 24, kLanes = 4;
+  typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+  Vector sums[kVectors];
+  for (int i = 0; i < kVectors; ++i) sums[i] = static_cast<float>(i) - Vector{};
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 24
+    for (Vector& sum : sums) {
+      for (int l = 0; l < kLanes; ++l) sum[l] = std::fma(sum[l], 0.5F, 0.5F);
+    }
+  }
+  for (const Vector& sum : sums) asm volatile("" : : "w"(sum));
+  return 2.0 * kLanes * kVectors * static_cast<double>(rounds);
+}
+
+#endif
+
 double measure_fma_rate() {
   constexpr int64_t kRounds = 400'000;
-  const bool wide = __builtin_cpu_supports("avx512f");
   double best = 0;
   for (int repetition = 0; repetition < 5; ++repetition) {
     const auto begin = Clock::now();
@@ -49,7 +78,7 @@ double measure_fma_rate() {
 #pragma omp parallel reduction(+ : threads)
     {
       threads += 1;
-      const double own = wide ? multiply_add_512(kRounds) : multiply_add_256(2 * kRounds);
+      const double own = multiply_add_widest(kRounds);
 #pragma omp atomic write
       flops = own;
     }

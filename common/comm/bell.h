@@ -1,7 +1,6 @@
 // How ranks of one machine wait for each other without taking the cores that the others need.
 #pragma once
 
-#include <immintrin.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -55,6 +54,15 @@ class Bell {
                 "the system call reads it as a plain uint32_t");
 };
 
+// Tells the core that this is a loop which waits, so that it leaves more to the others.
+inline void pause_core() {
+#ifdef __x86_64__
+  __builtin_ia32_pause();
+#else
+  asm volatile("yield");
+#endif
+}
+
 // Waits for a few microseconds without sleeping, and returns done(). Waking a sleeping rank takes
 // tens of microseconds, and most peers arrive sooner, so a rank waits here before it sleeps.
 // `ranks` is the number of ranks on this machine. If there are more of them than cores, the rank
@@ -66,7 +74,7 @@ bool wait_awake(size_t ranks, Done done) {
   constexpr int kSpins = 2000, kYields = 10;
   for (int i = 0; i < kSpins && ranks <= cores; ++i) {
     if (done()) return true;
-    _mm_pause();
+    pause_core();
   }
   for (int i = 0; i < kYields; ++i) {
     if (done()) return true;

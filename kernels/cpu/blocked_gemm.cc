@@ -42,11 +42,6 @@ void pack(S* packed, const T* from, size_t count, size_t i_stride, size_t depth,
   }
 }
 
-inline __m256 fused(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
-inline __m256d fused(__m256d a, __m256d b, __m256d c) { return _mm256_fmadd_pd(a, b, c); }
-inline __m256 broadcast(const float* x) { return _mm256_broadcast_ss(x); }
-inline __m256d broadcast(const double* x) { return _mm256_broadcast_sd(x); }
-
 // sums (kRows, kColumns) = a (depth, kRows)^T b (depth, kColumns), over depth in order.
 template <class S>
 inline void multiply_in_registers(size_t depth, const S* a, const S* b,
@@ -57,9 +52,9 @@ inline void multiply_in_registers(size_t depth, const S* a, const S* b,
     const auto b_left = L::load(b), b_right = L::load(b + L::kCount);
 #pragma GCC unroll 6
     for (size_t i = 0; i < kRows; ++i) {
-      const auto a_i = broadcast(a + i);
-      acc[i][0] = fused(a_i, b_left, acc[i][0]);
-      acc[i][1] = fused(a_i, b_right, acc[i][1]);
+      const typename L::Vector a_i = a[i] - typename L::Vector{};  // a[i] in all lanes
+      acc[i][0] = multiply_add(a_i, b_left, acc[i][0]);
+      acc[i][1] = multiply_add(a_i, b_right, acc[i][1]);
     }
   }
 #pragma GCC unroll 6

@@ -1,8 +1,10 @@
 #include "kernels/codec.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/codec_format.h"
 #include "kernels/cpu/map.h"
@@ -118,6 +120,17 @@ T mean_magnitude(const T* x, size_t n) {
 }
 
 // Returns the signs of 32 elements, the first one in the lowest bit.
+template <class T>
+uint32_t signs_of_32(const T* x) {
+  using Bits = std::conditional_t<sizeof(T) == sizeof(uint32_t), uint32_t, uint64_t>;
+  uint32_t signs = 0;
+  for (size_t i = 0; i < 32; ++i) {
+    signs |= static_cast<uint32_t>(std::bit_cast<Bits>(x[i]) >> (8 * sizeof(T) - 1)) << i;
+  }
+  return signs;
+}
+#ifdef __x86_64__
+// The same in two thirds of the time.
 uint32_t signs_of_32(const float* x) {
   const __m256i_u* const v = reinterpret_cast<const __m256i_u*>(x);
   // Elements become half as wide, twice; saturation keeps their signs. Each half of a vector is
@@ -127,13 +140,7 @@ uint32_t signs_of_32(const float* x) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_permutevar8x32_epi32(bytes, order)));
 }
-uint32_t signs_of_32(const double* x) {
-  uint32_t signs = 0;
-  for (size_t i = 0; i < 32; i += 4) {
-    signs |= static_cast<uint32_t>(_mm256_movemask_pd(_mm256_loadu_pd(x + i))) << i;
-  }
-  return signs;
-}
+#endif
 
 template <class T>
 uint32_t scale_of(Sign, const T* x, size_t n) {

@@ -5,11 +5,15 @@
 // tree. That is fast, and gives the same bits on every machine and for every number of threads.
 #pragma once
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#endif
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 
@@ -21,6 +25,8 @@ template <class T>
 struct Lanes {
   static constexpr size_t kCount = 32 / sizeof(T);
   typedef T Vector __attribute__((vector_size(32)));
+  typedef uint32_t Words __attribute__((vector_size(32)));
+  typedef uint16_t Halves __attribute__((vector_size(16)));
 
   static Vector load(const T* from) {
     Vector v;
@@ -31,28 +37,40 @@ struct Lanes {
 
   // These convert eight elements of bf16 or fp16 at once, as low_precision.h does one by one.
   static Vector load(const bfloat16* from) requires std::same_as<T, float> {
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  }
-  static Vector load(const float16* from) requires std::same_as<T, float> {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+    Halves h;
+    std::memcpy(&h, from, sizeof h);
+    const Words wide = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]};
+    return reinterpret_cast<Vector>(wide << 16);
   }
   static void store(bfloat16* to, const Vector& v) requires std::same_as<T, float> {
-    const __m256i x = _mm256_castps_si256(v);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
-    const __m256i up = _mm256_add_epi32(x, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
-    const __m256i quiet = _mm256_or_si256(x, _mm256_set1_epi32(0x400000));
-    const __m256 is_nan = _mm256_cmp_ps(v, v, _CMP_UNORD_Q);
-    const __m256i bits =
-        _mm256_srli_epi32(_mm256_blendv_epi8(up, quiet, _mm256_castps_si256(is_nan)), 16);
-    store_bits(to,
-               _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
+    const Words x = reinterpret_cast<Words>(v);
+    const Words ordered = reinterpret_cast<Words>(v == v);  // all bits, or none for NaN
+    const Words up = ((x >> 16 & 1) + 0x7FFF) & ordered, quiet = 0x400000 & ~ordered;
+    store_bits(to, __builtin_convertvector(((x + up) | quiet) >> 16, Halves));
+  }
+  // Processors have instructions for fp16, and x86's have no name in the compiler's own vectors.
+#ifdef __x86_64__
+  static Vector load(const float16* from) requires std::same_as<T, float> {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
   static void store(float16* to, const Vector& v) requires std::same_as<T, float> {
     store_bits(to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
   }
-  static void store_bits(void* to, __m128i bits) {
-    _mm_storeu_si128(static_cast<__m128i*>(to), bits);
+#else
+  typedef __fp16 HalfFloats __attribute__((vector_size(16)));
+  static Vector load(const float16* from) requires std::same_as<T, float> {
+    HalfFloats h;
+    std::memcpy(&h, from, sizeof h);
+    return __builtin_convertvector(h, Vector);
+  }
+  static void store(float16* to, const Vector& v) requires std::same_as<T, float> {
+    store_bits(to, __builtin_convertvector(v, HalfFloats));
+  }
+#endif
+
+  template <class Bits>
+  static void store_bits(void* to, const Bits& bits) {
+    std::memcpy(to, &bits, sizeof bits);
   }
 
   // Returns the sum of the lanes. It adds the upper half to the lower half until one is left.
@@ -65,6 +83,14 @@ struct Lanes {
     return lane[0];
   }
 };
+
+// Returns a * b + c, rounded once, for all lanes. The compiler makes one instruction of it.
+template <class Vector>
+inline Vector multiply_add(const Vector& a, const Vector& b, const Vector& c) {
+  Vector result;
+  for (size_t l = 0; l < sizeof(Vector) / sizeof(a[0]); ++l) result[l] = std::fma(a[l], b[l], c[l]);
+  return result;
+}
 
 // Returns the sum over i < n of term(inputs[i]...). `term` is called with vectors, and with scalars
 // for the last elements. There are four vectors of lanes, because one addition per cycle needs that

@@ -10,16 +10,28 @@
 
 #include "kernels/cpu/lanes.h"
 
+#ifdef __x86_64__
 extern "C" {
 __attribute__((simd("notinbranch"))) float expf(float) noexcept;
 __attribute__((simd("notinbranch"))) double exp(double) noexcept;
 __m256 _ZGVdN8v_expf(__m256) noexcept;  // libmvec's function for eight floats
 }
+#endif
 
 namespace ladder::cpu {
+
+#ifdef __x86_64__
 
 inline float vector_exp(float x) { return ::expf(x); }
 inline double vector_exp(double x) { return ::exp(x); }
 inline Lanes<float>::Vector vector_exp(Lanes<float>::Vector x) { return ::_ZGVdN8v_expf(x); }
+#else
+inline float vector_exp(float x) { return std::exp(x); }
+inline double vector_exp(double x) { return std::exp(x); }
+inline Lanes<float>::Vector vector_exp(Lanes<float>::Vector x) {
+  for (size_t l = 0; l < Lanes<float>::kCount; ++l) x[l] = std::exp(x[l]);
+  return x;
+}
+#endif
 
 }  // namespace ladder::cpu

@@ -84,14 +84,31 @@ void explain(Fence fence, std::uintptr_t address) {
   line.write_to_stderr();
 }
 
+// Returns whether the access that faulted was a write.
+bool is_write(const mcontext_t& machine) {
+#ifdef __x86_64__
+  return (machine.gregs[REG_ERR] & 2) != 0;  // bit 1 of the processor's error code
+#else
+  // Records follow each other, up to one with the magic 0. One of them has the syndrome register,
+  // whose bit 6 says it.
+  const unsigned char* at = machine.__reserved;
+  for (_aarch64_ctx head; std::memcpy(&head, at, sizeof head), head.magic != 0; at += head.size) {
+    if (head.magic != ESR_MAGIC) continue;
+    esr_context syndrome;
+    std::memcpy(&syndrome, at, sizeof syndrome);
+    return (syndrome.esr & 1 << 6) != 0;
+  }
+  return false;
+#endif
+}
+
 // Explains the fault if a fence was hit. Then it restores the earlier action and returns, so that
 // the same instruction faults again and the earlier action is taken. It explains only once, in case
 // the earlier action restores this one.
 void on_fault(int signal, siginfo_t* info, void* context) {
   bool (*const allows)(std::uintptr_t, bool) = filter.load();
   const auto fault = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  // Bit 1 of the processor's error code says that the access was a write.
-  const bool writes = (static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+  const bool writes = is_write(static_cast<ucontext_t*>(context)->uc_mcontext);
   if (info->si_code > 0 && allows != nullptr && allows(fault, writes)) return;
   static std::atomic_flag seen = ATOMIC_FLAG_INIT;
   if (seen.test_and_set()) {

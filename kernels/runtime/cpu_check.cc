@@ -1,10 +1,11 @@
-// Ends the program with a clear message if the CPU cannot run it. Only this file is compiled for
-// any x86-64 CPU, and its constructor runs before all others.
+// Ends the program with a clear message if the CPU cannot run it. This function alone is compiled
+// for any x86-64 CPU, and as a constructor it runs before all others. Every aarch64 CPU will do.
+#ifdef __x86_64__
 #include <unistd.h>
 
 namespace {
 
-__attribute__((constructor(101))) void check_cpu() {
+__attribute__((constructor(101), target("arch=x86-64"))) void check_cpu() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return;
   constexpr char kMessage[] =
@@ -15,3 +16,4 @@ __attribute__((constructor(101))) void check_cpu() {
 }
 
 }  // namespace
+#endif

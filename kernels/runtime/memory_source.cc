@@ -88,7 +88,8 @@ class PinnedMemory final : public MemorySource {
   void release(void* pointer, size_t) noexcept override { cudaFreeHost(pointer); }
 };
 
-// Returns addresses at which no x86-64 process can have memory: their bits 47 to 63 are not alike.
+// Returns addresses at which no process can have memory. On x86-64 that needs bits 56 to 63 that
+// are not alike; aarch64 ignores these, and needs bits 52 to 55 that are not alike.
 class NoMemory final : public MemorySource {
  public:
   void* allocate(size_t bytes) override {
@@ -99,7 +100,7 @@ class NoMemory final : public MemorySource {
 
  private:
   static constexpr uintptr_t kAlignment = 64;
-  std::atomic<uintptr_t> next_ = uintptr_t{1} << 62;
+  std::atomic<uintptr_t> next_ = uintptr_t{0x404} << 52;
 };
 
 }  // namespace

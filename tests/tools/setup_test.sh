@@ -64,10 +64,10 @@ all_is_well
 fake bazel 'echo bazel 7.7.1'
 mkdir -p ladder/tools/bazel
 expect 0 ""
-grep -q enable_workspace ladder/tools/bazel/version.bazelrc
+grep -q enable_workspace ladder/tools/bazel/machine.bazelrc
 all_is_well
 expect 0 ""
-[[ ! -e ladder/tools/bazel/version.bazelrc ]]
+[[ ! -e ladder/tools/bazel/machine.bazelrc ]]
 
 # Nothing is installed, but what is missing is named.
 all_is_well

@@ -29,9 +29,14 @@ _FLAGS = [
     # Not in /tmp: in a sandbox every nvcc has the same process number, which names its files there.
     "--objdir-as-tempdir",
     "--expt-relaxed-constexpr",  # constexpr functions may run on the device
-    "-Xcompiler=-fPIC,-march=x86-64-v3,-ffp-contract=off,-fno-math-errno,-fopenmp",
+    "-Xcompiler=-fPIC,-ffp-contract=off,-fno-math-errno,-fopenmp",
     "-Xcompiler=-Wall,-Wno-psabi",
 ]
+
+_HOST_ARCHITECTURES = {
+    "//tools/bazel:aarch64": ["-Xcompiler=-march=armv8-a"],
+    "//conditions:default": ["-Xcompiler=-march=x86-64-v3"],
+}
 
 # The compiler calls kernels/emulator/checker/hooks.cc before each access to memory, and in each basic
 # block.
@@ -183,7 +188,7 @@ def cuda_library(name, srcs, hdrs = [], deps = [], **kwargs):
         )
     _nvcc_objects(
         name = name + "_nvcc",
-        architectures = select(_ARCHITECTURES),
+        architectures = select(_ARCHITECTURES) + select(_HOST_ARCHITECTURES),
         srcs = srcs,
         hdrs = hdrs,
         tags = ["manual"],  # built where --config=cuda asks for it
@@ -218,6 +223,10 @@ def observed_cuda_library(name, of, srcs, hdrs = [], deps = []):
         copts = HOOKS + ["-mno-fma"],
         alwayslink = True,
         tags = ["emulator-check"],
-        target_compatible_with = EMULATOR_ALONE,
+        # aarch64 compilers have no such flag: there std::fma is always an instruction.
+        target_compatible_with = EMULATOR_ALONE + select({
+            "//tools/bazel:aarch64": ["//tools/bazel:x86_64_alone"],
+            "//conditions:default": [],
+        }),
         deps = deps + [":" + of],
     )
