@@ -3,6 +3,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
 #include "tests/catch.h"
+#include "tests/system/mpirun.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/scratch.h"
 
@@ -144,30 +145,9 @@ TEST_CASE("01: more than one rank, by the environment that mpirun sets") {
 
 TEST_CASE("01: more than one rank, by mpirun") {
   const Scratch folder;
-  const ProcessResult result = run_process(
-      {"mpirun",
-       "-n",
-       "2",
-       "-q",
-       "--oversubscribe",
-       "--bind-to",
-       "none",
-       "--mca",
-       "pml",
-       "ob1",
-       "--mca",
-       "btl",
-       "vader,self",
-       "--mca",
-       "osc",
-       "^ucx",
-       program_path("lessons/01_single_gpu/01_single_gpu"),
-       "--model",
-       "nano",
-       "--steps",
-       "1"},
-      {.folder = folder.path(),
-       .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}});
+  const ProcessResult result =
+      run_ranks(2, {lesson_path("01_single_gpu"), "--model", "nano", "--steps", "1"},
+                {.folder = folder.path()});
   check_user_error(result, {"02_ddp"});
   CHECK(folder.files() == std::vector<std::string>{});
 }
