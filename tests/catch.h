@@ -1,4 +1,5 @@
-// Catch2, version 2 or 3, for all tests: what they use, by the names of version 3.
+// Catch2 for all tests. Versions 2 and 3 have other headers and some other names; tests use those of
+// version 3.
 //
 // A file with a main of its own defines CATCH_CONFIG_RUNNER before it includes this one.
 #pragma once
@@ -7,7 +8,7 @@
 #include <catch2/catch.hpp>
 #elif defined CATCH_CONFIG_RUNNER
 #include <catch2/catch_all.hpp>
-#else  // a fifth of it
+#else  // what tests use, which compiles faster than all of it
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -7,7 +7,7 @@
 
 namespace ladder::testing {
 
-// Draws the cases that are tried: one of each `one_in` in a row, or all with `tools/test
+// Draws the cases that are tried: one of every `one_in` consecutive cases, or all with `tools/test
 // --exhaustive`, which sets LADDER_EXHAUSTIVE. The draws follow from the seed alone, so that every
 // rank and every run has the same.
 class Sample {

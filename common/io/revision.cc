@@ -1,6 +1,6 @@
 // Compiled by Bazel whenever it links a program that is handed to users (`linkstamp` in BUILD),
 // with the revision that tools/bazel/workspace_status has named. A program is not linked again
-// because the revision alone is another.
+// if only the revision has changed.
 namespace ladder {
 
 extern const char kLinkedRevision[];

@@ -11,9 +11,8 @@ namespace ladder {
 // version_text() of the app's name.
 void add_version_flag(CLI::App& app);
 
-// Returns a line for the program's name, and for its revision, the compiler, and each of CUDA, MPI
-// and oneDNN: lines of libraries only if the program is linked with them. Does not start any of
-// them.
+// Returns a line each for the program's name, its revision, the compiler and CUDA ("emulator"
+// without it), and for MPI and oneDNN if the program is linked with them. Starts none of them.
 std::string version_text(const std::string& program);
 
 }  // namespace ladder

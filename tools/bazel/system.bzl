@@ -1,11 +1,11 @@
 """What the build takes from the system: Debian's Bazel offline, Open MPI, oneDNN and Catch2.
 
 Bazel (package bazel-bootstrap, version 4.2.3 or 7.7.1) refers to repositories that it would fetch
-from the internet. Debian ships most of them as packages; two need only a name each, so a few lines of
-our own stand in.
+from the internet. Debian ships most of them as packages. Two are missing, or do not fit version
+4.2.3: for these a few lines stand in.
 """
 
-# In /usr/share/bazel. Version 4 never looks at the last ones, which it does not have.
+# In /usr/share/bazel. Only version 7 needs skylib and Python's rules, and Debian 12 and 13 lack them.
 _PACKAGED = {
     "bazel_skylib": "tools/skylib",
     "rules_java": "rules/java",
@@ -68,12 +68,12 @@ _stub_repository = repository_rule(
     attrs = {"files": attr.string_dict()},
 )
 
-# Flags that link a library of this folder, which the linker and the loader may know already.
+# Flags that link a library of this folder. Those below /usr/lib are found without -L.
 def _link(library, folder):
     found = folder.startswith("/usr/lib")
     return ([] if found else ["-L" + folder, "-Wl,-rpath," + folder]) + ["-l" + library]
 
-# What Open MPI's compiler wrapper says of itself. It wants a HOME.
+# Returns the words that Open MPI's mpicc says of itself. It needs a HOME.
 def _ask_mpicc(context, mpicc, what):
     home = context.os.environ.get("HOME", "/")
     result = context.execute([mpicc, "--showme:" + what], environment = {"HOME": home})
@@ -101,8 +101,8 @@ def _system_impl(context):
         openmpi = _link("mpi", _ask_mpicc(context, mpicc, "libdirs")[0]),
     ))
 
-# Open MPI by the mpicc that comes first in PATH, as a cluster's module has it; oneDNN below the
-# folder DNNLROOT, if it is set; the rest where the compiler looks by itself.
+# Open MPI is the one whose mpicc comes first in PATH, as a cluster's module has it. oneDNN is
+# DNNLROOT/include and DNNLROOT/lib, if DNNLROOT is set. All else lies where the compiler looks.
 _system = repository_rule(
     implementation = _system_impl,
     environ = [
