@@ -68,10 +68,11 @@ _stub_repository = repository_rule(
     attrs = {"files": attr.string_dict()},
 )
 
-# Flags that link a library of this folder. Those below /usr/lib are found without -L.
-def _link(library, folder):
+# Flags that link libraries of this folder. Those below /usr/lib are found without -L.
+def _link(libraries, folder):
     found = folder.startswith("/usr/lib")
-    return ([] if found else ["-L" + folder, "-Wl,-rpath," + folder]) + ["-l" + library]
+    folders = [] if found else ["-L" + folder, "-Wl,-rpath," + folder]
+    return folders + ["-l" + library for library in libraries]
 
 # Returns the words that Open MPI's mpicc says of itself. It needs a HOME.
 def _ask_mpicc(context, mpicc, what):
@@ -97,8 +98,8 @@ def _system_impl(context):
     catch_is_a_library = context.path("/usr/include/catch2/catch_all.hpp").exists
     context.file("BUILD", _SYSTEM_BUILD.format(
         catch2 = ["-lCatch2"] if catch_is_a_library else [],
-        onednn = _link("dnnl", onednn + "/lib" if onednn else "/usr/lib"),
-        openmpi = _link("mpi", _ask_mpicc(context, mpicc, "libdirs")[0]),
+        onednn = _link(["dnnl"], onednn + "/lib" if onednn else "/usr/lib"),
+        openmpi = _link(_ask_mpicc(context, mpicc, "libs"), _ask_mpicc(context, mpicc, "libdirs")[0]),
     ))
 
 # Open MPI is the one whose mpicc comes first in PATH, as a cluster's module has it. oneDNN is
