@@ -49,7 +49,7 @@ void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window) {
 }
 
 MpiWorld::MpiWorld() {
-  setenv("HOME", "/", 0);  // Open MPI 5 ends the program where there is no HOME
+  setenv("HOME", "/", 0);  // without one Open MPI 5 ends the program
   int provided = 0;
   mpi_check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided));
   check(provided == MPI_THREAD_MULTIPLE, "this MPI does not serve several threads at once");
