@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# tools/test with a Bazel that only says what compilers would: --all fails for their warnings, also
+# where everything else is well, and the last line stays the last.
+set -euo pipefail
+
+tree=$TEST_TMPDIR/tree
+mkdir -p "$tree/tools" "$tree/path"
+cp tools/test "$tree/tools"
+printf '#!/bin/sh\n' >"$tree/tools/setup"
+printf '#!/bin/sh\ncase $1 in query) echo //x ;; build) echo "$SAID" >&2 ;; esac\n' >"$tree/path/bazel"
+chmod +x "$tree"/{tools/setup,path/bazel}
+export PATH=$tree/path:$PATH
+
+# expect STATUS WARNING [FLAG]: how tools/test ends where a compiler says so.
+expect() {
+  local status=0 out
+  out=$(SAID=$2 "$tree/tools/test" "${@:3}" 2>/dev/null) || status=$?
+  if ((status != $1)) || [[ $out != *"0 passed, $1 failed" ]]; then
+    echo "'$2' with flags '${*:3}': status $status, expected $1; said:"
+    echo "$out"
+    exit 1
+  fi
+}
+
+expect 0 "all is well" --all
+expect 0 "WARNING: of Bazel's own" --all
+expect 1 "a/b.cc:3:4: warning: unused variable 'x' [-Wunused-variable]" --all
+expect 1 "a/b.cu(12): warning #177-D: variable was declared but never referenced" --all
+expect 1 "ptxas warning : Registers are spilled" --all
+expect 0 "a/b.cc:3:4: warning: unused variable 'x' [-Wunused-variable]"
