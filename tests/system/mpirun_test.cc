@@ -81,20 +81,43 @@ TEST_CASE("mpirun: it ends as its ranks do, and passes on what they say") {
   CHECK(result.err.find("err\n") != std::string::npos);
 }
 
+// Runs tools/mpirun with a script in the place of Open MPI's.
+ProcessResult run_with(const std::string& script) {
+  const Scratch folder;
+  fs::permissions(folder.write("mpirun", "#!/bin/sh\n" + script), fs::perms::owner_all);
+  const std::string path = concat(folder.path().string(), ":", std::getenv("PATH"));
+  return run_process(mpirun_command() + Flags{"-n", "1", "true"},
+                     {.environment = {{"PATH", path}}});
+}
+
 // Open MPI's mpirun sometimes crashes while it ends the ranks of a run that has failed.
 TEST_CASE("mpirun: what a rank has said is all that is read where mpirun itself crashes") {
-  const Scratch folder;
-  const std::string fake =
-      folder.write("mpirun",
-                   "#!/bin/sh\necho 'error: rank 0 on a: full' >&2\n"
-                   "printf '\\n[a:%05d] *** Process received signal ***\\n' $$ >&2\n"
-                   "printf '[a:%05d] [ 0] libpmix.so.2\\n' $$ >&2\nulimit -c 0\nkill -SEGV $$\n");
-  fs::permissions(fake, fs::perms::owner_all);
-  const std::string path = concat(folder.path().string(), ":", std::getenv("PATH"));
-  const ProcessResult result =
-      run_process(mpirun_command() + Flags{"-n", "1", "true"}, {.environment = {{"PATH", path}}});
+  const ProcessResult result = run_with(
+      "echo 'error: rank 0 on a: full' >&2\n"
+      "printf '\\n[a:%05d] *** Process received signal ***\\n' $$ >&2\n"
+      "printf '[a:%05d] [ 0] libpmix.so.2\\n' $$ >&2\nulimit -c 0\nkill -SEGV $$\n");
   CHECK(result.err == "error: rank 0 on a: full\n");
   CHECK(result.status == 1);
+}
+
+TEST_CASE("mpirun: what version 5 says, and with which status, where a peer or a host is lost") {
+  const std::string rule(74, '-');
+  const ProcessResult killed = run_with(
+      "cat >&2 <<end\n[a:00000] *** An error occurred in Socket closed\n"
+      "[a:00000] *** reported by process [3516530689,0]\n[a:00000] *** Unknown error\n" +
+      rule + "\nprterun noticed that process rank 2 with PID 7 on node b exited on\n" +
+      "signal 9 (Killed).\n" + rule + "\nend\nexit 137\n");
+  CHECK_THAT(killed.err, StartsWith("error: rank 2 on b: ended by signal 9 (Killed)"));
+  CHECK(killed.status == 137);
+  const ProcessResult cut = run_with(
+      "cat >&2 <<end\n" + rule + "\nPRTE has lost communication with a remote daemon.\n\n" +
+      "  Remote daemon: [prterun-a-9@0,2] on node b\n" + rule + "\nend\n");
+  CHECK_THAT(cut.err, StartsWith("error: host b no longer answers"));
+  CHECK(cut.status == 1);
+  // Without such words nothing is added.
+  const ProcessResult good = run_with("echo '[a:00012] *** a line of the program' >&2\n");
+  CHECK(good.err == "[a:00012] *** a line of the program\n");
+  CHECK(good.status == 0);
 }
 
 TEST_CASE("mpirun: Ctrl-C, Ctrl-C twice and Ctrl-\\ leave no file behind") {
