@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <filesystem>
@@ -109,10 +110,14 @@ TEST_CASE("mpirun: what version 5 says, and with which status, where a peer or a
       "signal 9 (Killed).\n" + rule + "\nend\nexit 137\n");
   CHECK_THAT(killed.err, StartsWith("error: rank 2 on b: ended by signal 9 (Killed)"));
   CHECK(killed.status == 137);
-  const ProcessResult cut = run_with(
-      "cat >&2 <<end\n" + rule + "\nPRTE has lost communication with a remote daemon.\n\n" +
-      "  Remote daemon: [prterun-a-9@0,2] on node b\n" + rule + "\nend\n");
+  const ProcessResult cut =
+      run_with("cat >&2 <<end\n" + rule +
+               "\nPRTE has lost communication with a remote daemon.\n\n"
+               "  Remote daemon: [prterun-a-9@0,2] on node b\n" +
+               rule + "\n" + rule +
+               "\nprterun was unable to reliably start one or more daemons.\n" + rule + "\nend\n");
   CHECK_THAT(cut.err, StartsWith("error: host b no longer answers"));
+  CHECK(std::ranges::count(cut.err, '\n') == 1);
   CHECK(cut.status == 1);
   // Without such words nothing is added.
   const ProcessResult good = run_with("echo '[a:00012] *** a line of the program' >&2\n");

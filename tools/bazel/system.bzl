@@ -91,6 +91,8 @@ def _system_impl(context):
         for folder in _ask_mpicc(context, mpicc, "incdirs")
         if context.path(folder + "/mpi.h").exists
     ]
+    if not headers:
+        fail("%s names no folder that has mpi.h; tools/setup installs it" % mpicc)
     context.symlink(headers[0], "openmpi")
     onednn = context.os.environ.get("DNNLROOT")
     if onednn:
