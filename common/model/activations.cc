@@ -179,7 +179,7 @@ TensorView Activations::block_input(size_t index) const {
 
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                                size_t tokens, MemorySource* registered, RecomputePlan plan,
-                               OffloadPlan offload)
+                               OffloadPlan offload, bool rounds_logits)
     : hidden_(layout.config().hidden),
       wide_columns_(std::max(layout.config().ffn_size(), 3 * hidden_) / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
@@ -200,8 +200,8 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   losses_ = make(full, {r});
   num_logits_ = num_logits(layout);
   const Shape padded = {k, padded_columns(num_logits_, memory.device())};
-  logits_ = make(full, padded);
-  if (full != dtype) dlogits_ = make(dtype, padded);
+  logits_ = make(rounds_logits ? dtype : full, padded);
+  if (logits_.dtype() != dtype) dlogits_ = make(dtype, padded);
 }
 
 TensorView ModelWorkspace::d_residual(const Activations& a) const {

@@ -122,10 +122,12 @@ class ModelWorkspace {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. `registered` is the source of the
   // memory that tensor-parallel ranks sum or gather; if it is null, it comes from the arena too.
-  // `plan` says what blocks drop, and `offload` what waits on the host.
+  // `plan` says what blocks drop, and `offload` what waits on the host. Logits have the
+  // accumulation dtype, or `dtype` if `rounds_logits`. REQUIRES: then the rank has the whole
+  // vocabulary.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
                  MemorySource* registered = nullptr, RecomputePlan plan = {},
-                 OffloadPlan offload = {});
+                 OffloadPlan offload = {}, bool rounds_logits = false);
 
   // Where activations lie that blocks share.
   const SharedActivations& shared() const { return shared_; }

@@ -85,7 +85,12 @@ void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, Co
                         const TensorParallel& tensor, size_t first_token) {
   for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const RowBlock block = begin_block(stream, workspace, x.rows(first, count), wte);
-    exponentials(stream, block, targets.rows(first, count), tensor, first_token);
+    const ConstTensorView t = targets.rows(first, count);
+    if (block.logits.dtype() != losses.dtype()) {  // exponentials would be rounded, too
+      loss_and_gradient(stream, block, losses.rows(first, count), t, 1, tensor, first_token);
+      return;
+    }
+    exponentials(stream, block, t, tensor, first_token);
     cross_entropy_loss(stream, losses.rows(first, count), block.sum(), block.target_logit());
   });
 }

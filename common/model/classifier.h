@@ -17,7 +17,9 @@ constexpr size_t classifier_rows(DeviceType device) {
 // Memory for one row block of K rows. If ranks hold slices of the vocabulary, V is this rank's
 // part.
 struct ClassifierWorkspace {
-  TensorView logits;  // (K, V) in the accumulation dtype; rows may lie apart here and in dlogits
+  // (K, V) in the accumulation dtype, or in the compute dtype if this rank has the whole
+  // vocabulary; rows may lie apart here and in dlogits
+  TensorView logits;
   TensorView
       dlogits;  // (K, V) in the compute dtype; may be `logits` if the two dtypes are the same
   // (3 K) in the accumulation dtype: for each row the maximum of the logits, the sum of their

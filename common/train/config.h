@@ -42,6 +42,7 @@ struct RunConfig {
   size_t top_k = 40;  // a sample draws from so many tokens; 0 = all
 
   DType dtype = DType::fp32;
+  bool round_logits = false;  // whether logits have this dtype, too, and not fp32
   DeviceType device = DeviceType::cpu;
   std::string simulated;  // describes the cluster that the device is simulated on; empty = none
   int threads = 1;

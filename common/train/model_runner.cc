@@ -17,7 +17,8 @@ ModelWorkspace make_workspace(const TrainerContext& context, const Layout& layou
                         options.part.capacity(config.model.sequence_length), options.summed, plan,
                         config.offload_activations
                             ? OffloadPlan(plan, num_blocks, options.num_slots)
-                            : OffloadPlan());
+                            : OffloadPlan(),
+                        config.round_logits);
 }
 
 // Returns how many micro-batches this rank runs in a step.

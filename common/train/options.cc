@@ -154,6 +154,9 @@ void Options::Raw::add_machine_flags(CLI::App& app) {
     return app.add_option(name, value, text)->group("Machine");
   };
   add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
+  app.add_flag("--round-logits", config.round_logits,
+               "Logits in bf16 or fp16 instead of fp32: faster on a GPU, and a less exact loss")
+      ->group("Machine");
   add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]");
   add("--threads", threads, "CPU threads of a rank [OMP_NUM_THREADS, or cores / ranks]")
       ->check(whole(1, 4096));
@@ -173,6 +176,18 @@ DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
                          needs_scale ? " has no loss scale, without which small gradients vanish"
                                      : " updates what it has on the host, in fp32 or fp64",
                          "; take 10_mixed_precision"));
+}
+
+void check_rounding(const RunConfig& config, const ProcessGrid& grid) {
+  if (!config.round_logits) return;
+  if (size_of(config.dtype) > 2) {
+    throw UserError("--round-logits: only --dtype bf16 and fp16 have anything to round");
+  }
+  if (grid.tensor_size > 1) {
+    throw UserError(
+        "--round-logits: with tensor parallelism exponentials take the logits' place while ranks "
+        "exchange their sums, and would be rounded, too");
+  }
 }
 
 // Names the ranks that share the global batch: "4 ranks", or "2 data-parallel ranks (of 4)".
@@ -207,6 +222,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
                   .untied = raw.untied};
   check_config(config.model);
   config.dtype = parse_dtype(raw.dtype, lesson_);
+  check_rounding(config, grid);
   config.device =
       is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
   raw.connection.check(config.device);

@@ -1,6 +1,8 @@
 #include "kernels/classifier.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/map.h"
 #include "kernels/cpu/math.h"
@@ -76,14 +78,67 @@ void cross_entropy_loss(Stream&, TensorView losses, ConstTensorView sum,
   });
 }
 
+namespace {
+
+// The loss and the gradient of one row of logits in 16 bits. Returns the loss. x may be d.
+template <class T>
+float rounded_row(T* d, const T* x, size_t n, size_t target, float scale) {
+  const auto for_chunks = [&](auto body) {
+    for (size_t first = 0; first < n; first += kChunk) {
+      const size_t count = std::min(kChunk, n - first);
+      body(first, count, Widened<T>(x + first, count));
+    }
+  };
+  const float of_target = target < n ? float{x[target]} : 0;
+  float maximum = std::numeric_limits<float>::lowest(), total = 0;
+  for_chunks([&](size_t, size_t count, const float* chunk) {
+    maximum = std::max(maximum, lane_max(count, chunk));
+  });
+  float e[kChunk];
+  const auto exponentials = [&](size_t count, const float* chunk) {
+#pragma omp simd
+    for (size_t i = 0; i < count; ++i) e[i] = vector_exp(chunk[i] - maximum);
+  };
+  for_chunks([&](size_t, size_t count, const float* chunk) {
+    exponentials(count, chunk);
+    total += lane_sum<float>(
+        count, [](auto one) { return one; }, e);
+  });
+  const float factor = scale / total;
+  for_chunks([&](size_t first, size_t count, const float* chunk) {
+    exponentials(count, chunk);
+    for (size_t i = 0; i < count; ++i) e[i] *= factor;
+    if (target - first < count) e[target - first] -= scale;
+    convert(d + first, e, count);
+  });
+  return std::log(total) - (of_target - maximum);
+}
+
+}  // namespace
+
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView statistics, ConstTensorView targets, double loss_scale) {
-  const size_t rows = logits.shape()[0];
-  const TensorView maximum = statistics.rows(0, rows), sum = statistics.rows(rows, rows);
-  const TensorView target_logit = statistics.rows(2 * rows, rows);
-  cpu::softmax_maximum(stream, maximum, logits);
-  cpu::softmax_exponentials(stream, logits, sum, target_logit, targets, maximum, 0);
-  cpu::cross_entropy(stream, losses, dlogits, logits, sum, target_logit, targets, 0, loss_scale);
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  if (logits.dtype() == losses.dtype()) {
+    const TensorView maximum = statistics.rows(0, rows), sum = statistics.rows(rows, rows);
+    const TensorView target_logit = statistics.rows(2 * rows, rows);
+    cpu::softmax_maximum(stream, maximum, logits);
+    cpu::softmax_exponentials(stream, logits, sum, target_logit, targets, maximum, 0);
+    cpu::cross_entropy(stream, losses, dlogits, logits, sum, target_logit, targets, 0, loss_scale);
+    return;
+  }
+  dispatch_float(logits.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (is_low_precision<T>) {
+      const int32_t* const target = targets.as<int32_t>();
+#pragma omp parallel for schedule(static)
+      for (size_t r = 0; r < rows; ++r) {
+        losses.as<float>()[r] =
+            rounded_row(dlogits.as<T>() + r * dlogits.pitch(), logits.as<T>() + r * logits.pitch(),
+                        n, static_cast<size_t>(target[r]), static_cast<float>(loss_scale));
+      }
+    }
+  });
 }
 
 }  // namespace ladder::cpu

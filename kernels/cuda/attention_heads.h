@@ -22,13 +22,17 @@ struct Heads {
   // Return the vectors of a head, counted through all sequences. Parts 0, 1 and 2 are q, k and v.
   template <class T>
   __device__ Vectors<T> in_qkv(T* qkv, size_t head, unsigned part) const {
-    const size_t hidden = num_heads * size, b = head / num_heads, h = head % num_heads;
+    const size_t hidden = num_heads * size, b = sequence_of(head), h = head - b * num_heads;
     return {qkv + b * tokens * 3 * hidden + part * hidden + h * size, 3 * hidden};
   }
   template <class T>
   __device__ Vectors<T> in_out(T* out, size_t head) const {
-    const size_t hidden = num_heads * size, b = head / num_heads, h = head % num_heads;
+    const size_t hidden = num_heads * size, b = sequence_of(head), h = head - b * num_heads;
     return {out + b * tokens * hidden + h * size, hidden};
+  }
+  // There are less than 2^32 heads, as there are thread blocks: GPUs divide such numbers faster.
+  __device__ size_t sequence_of(size_t head) const {
+    return static_cast<unsigned>(head) / static_cast<unsigned>(num_heads);
   }
 };
 

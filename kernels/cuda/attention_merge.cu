@@ -1,6 +1,7 @@
 #include "kernels/attention_merge.h"
 
-#include "kernels/cuda/attention_heads.h"
+#include "kernels/cuda/attention_mma.h"
+#include "kernels/cuda/attention_mma_tile.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/warp.h"
 
@@ -45,6 +46,27 @@ __global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads he
   if (lane_index() == 0) row_dot[blockIdx.x * heads.tokens + t] = total;
 }
 
+// The same for heads of whole packs in 16 bits: kLanes lanes have a pack each of an element's
+// vectors. Groups of lanes lie side by side as the vectors do in memory, so a warp reads rows of
+// 512 bytes.
+template <unsigned kLanes, class T>
+__global__ void row_dot_in_packs_kernel(float* row_dot, const T* dout, const T* out, Heads heads,
+                                        size_t vectors) {
+  constexpr unsigned N = kPack<T>;
+  const size_t vector = thread_index() / kLanes, d = threadIdx.x % kLanes * N;
+  float total = 0;
+  if (vector < vectors && d < heads.size) {
+    const auto a = load<N>(dout + vector * heads.size + d),
+               b = load<N>(out + vector * heads.size + d);
+    for (unsigned k = 0; k < N; ++k) total = std::fma(a.element[k], b.element[k], total);
+  }
+  total = warp_reduce<kLanes>(total, Sum());
+  if (vector >= vectors || d > 0) return;
+  const size_t token = vector / heads.num_heads, h = vector % heads.num_heads;
+  const size_t head = token / heads.tokens * heads.num_heads + h;
+  row_dot[head * heads.tokens + token % heads.tokens] = total;
+}
+
 LaunchShape shape_for(size_t num_heads, size_t queries) {
   return {dim3(static_cast<unsigned>(num_heads),
                static_cast<unsigned>((queries + kRowsOfBlock - 1) / kRowsOfBlock)),
@@ -72,6 +94,17 @@ void attention_row_dot(Stream& stream, TensorView row_dot, ConstTensorView dout,
   const Heads heads = {out.shape()[1], num_heads, out.shape()[2] / num_heads};
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
+    if constexpr (sizeof(T) == 2) {
+      if (suits_tensor_cores(heads.size, dout.as<T>(), out.as<T>())) {
+        const size_t vectors = batch * heads.tokens * num_heads;
+        return dispatch_mma_width(heads.size, [&](auto width) {
+          constexpr unsigned kLanes = width / kPack<T>;
+          launch<row_dot_in_packs_kernel<kLanes, T>>(stream.native(), threads_for(vectors * kLanes),
+                                                     row_dot.as<float>(), dout.as<T>(), out.as<T>(),
+                                                     heads, vectors);
+        });
+      }
+    }
     launch<row_dot_kernel<T>>(stream.native(), shape_for(batch * num_heads, heads.tokens),
                               row_dot.as<Accumulate<T>>(), dout.as<T>(), out.as<T>(), heads);
   });

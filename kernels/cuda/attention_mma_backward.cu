@@ -9,22 +9,25 @@ namespace {
 
 constexpr float kLog2e = std::numbers::log2e_v<float>;
 
-// Two kernels: one computes dk and dv, the other dq. In both a thread block has a tile of kTile
-// tokens, whose gradients it sums, and a loop brings the tokens on the other side of the scores,
-// kStep at a time. Each warp has 16 of the block's tokens, with their sums in registers.
-constexpr unsigned kTile = 64;
-constexpr unsigned kThreads = kTile / 16 * kWarpSize;
+// Two kernels: one computes dk and dv, the other dq. In both a thread block has a tile of tokens,
+// whose gradients it sums, and a loop brings the tokens on the other side of the scores, kStep at a
+// time. Each warp has 16 kM of the block's tokens, with their sums in registers. Heads of up to 64
+// elements leave room for kM = 2.
+constexpr unsigned kWarps = 4, kThreads = kWarps * kWarpSize;
 
 // The tiles in shared memory, for heads of at most kWidth elements. The block's own tokens have two
 // (keys and values, or queries and dout). So have the others, twice: one pair is copied while the
 // other is read. All together have at most 99 KiB, which a thread block may have on every GPU from
 // Ampere on.
-template <class T, unsigned kWidth, unsigned kStep>
+template <class T, unsigned kWidth>
 struct Backward {
   using Tile = MmaTile<T, kWidth>;
-  using Scores = float[kStep / 8][4];
-  using Sums = float[kWidth / 8][4];
-  static constexpr unsigned kOwn = Tile::elements(kTile), kOther = Tile::elements(kStep);
+  static constexpr unsigned kM = kWidth <= 64 ? 2 : 1, kOwnTokens = kWarps * 16 * kM, kStep = 32;
+  using Scores = float[kM][kStep / 8][4];
+  using Sums = float[kM][kWidth / 8][4];
+  using OwnCopies = TileCopies<kOwnTokens, kThreads, T, kWidth>;
+  using Copies = TileCopies<kStep, kThreads, T, kWidth>;
+  static constexpr unsigned kOwn = Tile::elements(kOwnTokens), kOther = Tile::elements(kStep);
   static constexpr unsigned kElements = 2 * kOwn + 4 * kOther;
   static constexpr size_t kBytes = kElements * sizeof(T) + 4 * kStep * sizeof(float);
   static_assert(kBytes <= 99 << 10);
@@ -33,16 +36,21 @@ struct Backward {
 
   __device__ Tile own(unsigned n) const { return {memory + n * kOwn}; }
   // These hold the tokens from t0 on.
-  __device__ Tile other(size_t t0, unsigned n) const {
+  __device__ Tile other(unsigned t0, unsigned n) const {
     return {memory + 2 * kOwn + (2 * buffer(t0) + n) * kOther};
   }
-  __device__ float* logsumexp(size_t t0) const {
+  __device__ float* logsumexp(unsigned t0) const {
     return reinterpret_cast<float*>(memory + kElements) + 2 * buffer(t0) * kStep;
   }
-  __device__ float* row_dot(size_t t0) const { return logsumexp(t0) + kStep; }
+  __device__ float* row_dot(unsigned t0) const { return logsumexp(t0) + kStep; }
+
+  static TileOrder order(size_t batch, const Heads& heads) {
+    return TileOrder::of(batch * heads.num_heads, (heads.tokens + kOwnTokens - 1) / kOwnTokens,
+                         2 * heads.tokens * heads.size * sizeof(T));
+  }
 
  private:
-  static __device__ unsigned buffer(size_t t0) { return static_cast<unsigned>(t0 / kStep % 2); }
+  static __device__ unsigned buffer(unsigned t0) { return t0 / kStep % 2; }
 };
 
 // What a query's scores need to know of it.
@@ -51,24 +59,20 @@ struct OfQuery {
 };
 
 // Turns four scores into their probabilities, and dp = dout v^T into the gradients of the scores
-// over `scale`. of_query(i) is the OfQuery of score i. If not `all_visible`, is_visible(i) says
-// whether the query sees the key: it does not see later ones.
-template <class Of, class IsVisible>
-__device__ void score_gradients(float (&p)[4], float (&dp)[4], float scale, bool all_visible,
-                                Of of_query, IsVisible is_visible) {
+// over `scale`. of_query(i) is the OfQuery of score i. `scale` has the factor log2(e): e^x is
+// 2^(log2(e) x).
+template <class Of>
+__device__ void score_gradients(float (&p)[4], float (&dp)[4], float scale, Of of_query) {
   for (unsigned i = 0; i < 4; ++i) {
-    p[i] = std::exp2(std::fma(p[i], kLog2e * scale, -kLog2e * of_query(i).logsumexp));
+    p[i] = fast_exp2(std::fma(p[i], scale, -kLog2e * of_query(i).logsumexp));
+    dp[i] = p[i] * (dp[i] - of_query(i).row_dot);
   }
-  if (!all_visible) {
-    for (unsigned i = 0; i < 4; ++i) p[i] = is_visible(i) ? p[i] : 0;
-  }
-  for (unsigned i = 0; i < 4; ++i) dp[i] = p[i] * (dp[i] - of_query(i).row_dot);
 }
 
 // Stores the warp's sums, times `scale`, as vectors of the tokens t0, ...
-template <class T, unsigned kN>
+template <class T, unsigned kM, unsigned kN>
 __device__ void store_sums(const Vectors<T>& to, size_t t0, const Heads& heads,
-                           float (&sums)[kN][4], float scale) {
+                           float (&sums)[kM][kN][4], float scale) {
   for_each_pair(sums, [&](unsigned row, unsigned d, float x, float y) {
     if (t0 + row >= heads.tokens || d >= heads.size) return;
     store(to.first + (t0 + row) * to.stride + d, Pack<float, 2>{scale * x, scale * y});
@@ -77,49 +81,50 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, const Heads& heads,
 
 // dk and dv of a tile of keys. Scores have a row for each key and a column for each query: then
 // p^T and ds^T come out as accumulators, in the lanes where the next products want them.
-template <class T, unsigned kWidth, unsigned kStep>
-__global__ void __launch_bounds__(kThreads)
+template <class Tiles, class T>
+__global__ void __launch_bounds__(kThreads, 2)
     keys_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp, const T* qkv,
                 Heads heads, TileOrder order, float scale) {
-  using Tiles = Backward<T, kWidth, kStep>;
+  constexpr unsigned kM = Tiles::kM, kStep = Tiles::kStep;
   const Tiles tiles{dynamic_shared<T>()};
   const auto [head, number] = order.of_block();
-  const auto begin_queries = [&, head = head](size_t q0) {
-    begin_tile<kStep>(tiles.other(q0, 0), heads.in_qkv(qkv, head, 0), q0, heads);
-    begin_tile<kStep>(tiles.other(q0, 1), heads.in_out(dout, head), q0, heads);
+  const unsigned tokens = static_cast<unsigned>(heads.tokens);
+  const typename Tiles::Copies queries(heads.in_qkv(qkv, head, 0), heads),
+      gradients(heads.in_out(dout, head), heads);
+  const auto begin_queries = [&, head = head](unsigned q0) {
+    queries.begin(tiles.other(q0, 0), q0);
+    gradients.begin(tiles.other(q0, 1), q0);
     if (threadIdx.x < kStep) {
       const size_t query = q0 + threadIdx.x, row = head * heads.tokens + query;
-      begin_copy(tiles.logsumexp(q0) + threadIdx.x, logsumexp + row, query < heads.tokens);
-      begin_copy(tiles.row_dot(q0) + threadIdx.x, row_dot + row, query < heads.tokens);
+      begin_copy(tiles.logsumexp(q0) + threadIdx.x, logsumexp + row, query < tokens);
+      begin_copy(tiles.row_dot(q0) + threadIdx.x, row_dot + row, query < tokens);
     }
     commit_copies();
   };
-  const size_t k0 = number * size_t{kTile};  // the first tiles are seen most, and start first
-  const unsigned row0 = warp_index() * 16, group = lane_index() / 4, pair = lane_index() % 4 * 2;
-  begin_tile<kTile>(tiles.own(0), heads.in_qkv(qkv, head, 1), k0, heads);
-  begin_tile<kTile>(tiles.own(1), heads.in_qkv(qkv, head, 2), k0, heads);
+  const unsigned k0 = number * Tiles::kOwnTokens;  // the first tiles are seen most, and start first
+  const unsigned row0 = warp_index() * 16 * kM, pair = lane_index() % 4 * 2;
+  typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 1), heads).begin(tiles.own(0), k0);
+  typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 2), heads).begin(tiles.own(1), k0);
   begin_queries(k0);
   typename Tiles::Sums dk = {}, dv = {};
-  for (size_t q0 = k0; q0 < heads.tokens; q0 += kStep) {
+  for (unsigned q0 = k0; q0 < tokens; q0 += kStep) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
-    if (q0 + kStep < heads.tokens) begin_queries(q0 + kStep);
+    if (q0 + kStep < tokens) begin_queries(q0 + kStep);
+    if (q0 + kStep <= k0 + row0) continue;  // these queries see none of the warp's keys
     typename Tiles::Scores p = {}, ds = {};
     add_rows_by_rows(p, tiles.own(0), row0, tiles.other(q0, 0));
     add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(q0, 1));
-    const int before = static_cast<int>(k0 + row0) - static_cast<int>(q0);  // keys minus queries
+    // Later queries see all of the warp's keys.
+    if (q0 < k0 + row0 + 16 * kM - 1) hide_later_keys<true>(p, k0 + row0, q0);
     for (unsigned n = 0; n < kStep / 8; ++n) {
       const auto shift = load<2>(tiles.logsumexp(q0) + 8 * n + pair);
       const auto dot = load<2>(tiles.row_dot(q0) + 8 * n + pair);
-      score_gradients(
-          p[n], ds[n], scale, before + 15 <= 0,
-          [&](unsigned i) {
-            return OfQuery{shift.element[i % 2], dot.element[i % 2]};
-          },
-          [&](unsigned i) {
-            return before + static_cast<int>(group + i / 2 * 8) <=
-                   static_cast<int>(8 * n + pair + i % 2);
-          });
+      for (unsigned m = 0; m < kM; ++m) {
+        score_gradients(p[m][n], ds[m][n], scale * kLog2e, [&](unsigned i) {
+          return OfQuery{shift.element[i % 2], dot.element[i % 2]};
+        });
+      }
     }
     add_weighted(dv, p, tiles.other(q0, 1));
     add_weighted(dk, ds, tiles.other(q0, 0));
@@ -129,50 +134,53 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // dq of a tile of queries. Scores have a row for each query, as in forward.
-template <class T, unsigned kWidth, unsigned kStep>
-__global__ void __launch_bounds__(kThreads,
-                                  kWidth <= 64 ? 4 : 2)  // shared memory has room for so many
+template <class Tiles, class T>
+__global__ void __launch_bounds__(kThreads, Tiles::kM == 2 ? 3 : 2)
     queries_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp,
                    const T* qkv, Heads heads, TileOrder order, float scale) {
-  using Tiles = Backward<T, kWidth, kStep>;
+  constexpr unsigned kM = Tiles::kM, kStep = Tiles::kStep;
   const Tiles tiles{dynamic_shared<T>()};
   const auto [head, number] = order.of_block();
-  const auto begin_keys = [&, head = head](size_t k0) {
-    begin_tile<kStep>(tiles.other(k0, 0), heads.in_qkv(qkv, head, 1), k0, heads);
-    begin_tile<kStep>(tiles.other(k0, 1), heads.in_qkv(qkv, head, 2), k0, heads);
+  const unsigned tokens = static_cast<unsigned>(heads.tokens);
+  const typename Tiles::Copies keys(heads.in_qkv(qkv, head, 1), heads),
+      values(heads.in_qkv(qkv, head, 2), heads);
+  const auto begin_keys = [&](unsigned k0) {
+    keys.begin(tiles.other(k0, 0), k0);
+    values.begin(tiles.other(k0, 1), k0);
     commit_copies();
   };
   // The last tiles see the most keys, so they start first.
-  const size_t q0 = (order.tiles - 1 - number) * size_t{kTile};
-  const unsigned row0 = warp_index() * 16, group = lane_index() / 4, pair = lane_index() % 4 * 2;
-  begin_tile<kTile>(tiles.own(0), heads.in_qkv(qkv, head, 0), q0, heads);
-  begin_tile<kTile>(tiles.own(1), heads.in_out(dout, head), q0, heads);
+  const unsigned q0 = (order.tiles - 1 - number) * Tiles::kOwnTokens;
+  const unsigned row0 = warp_index() * 16 * kM, group = lane_index() / 4;
+  typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 0), heads).begin(tiles.own(0), q0);
+  typename Tiles::OwnCopies(heads.in_out(dout, head), heads).begin(tiles.own(1), q0);
   begin_keys(0);
-  OfQuery of_row[2] = {};  // the lane's two rows
-  for (unsigned half = 0; half < 2; ++half) {
-    const size_t query = q0 + row0 + group + 8 * half;
-    if (query >= heads.tokens) continue;
-    const size_t row = head * heads.tokens + query;
-    of_row[half] = {logsumexp[row], row_dot[row]};
+  OfQuery of_row[kM][2] = {};  // the lane's rows
+  for (unsigned m = 0; m < kM; ++m) {
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned query = q0 + row0 + 16 * m + 8 * half + group;
+      if (query >= tokens) continue;
+      const size_t row = head * heads.tokens + query;
+      of_row[m][half] = {logsumexp[row], row_dot[row]};
+    }
   }
-  const size_t end = q0 + kTile < heads.tokens ? q0 + kTile : heads.tokens;
+  const unsigned end = q0 + Tiles::kOwnTokens < tokens ? q0 + Tiles::kOwnTokens : tokens;
   typename Tiles::Sums dq = {};
-  for (size_t k0 = 0; k0 < end; k0 += kStep) {
+  for (unsigned k0 = 0; k0 < end; k0 += kStep) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
     if (k0 + kStep < end) begin_keys(k0 + kStep);
+    if (k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see none of these keys
     typename Tiles::Scores p = {}, ds = {};
     add_rows_by_rows(p, tiles.own(0), row0, tiles.other(k0, 0));
     add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(k0, 1));
-    const int before = static_cast<int>(k0) - static_cast<int>(q0 + row0);  // keys minus queries
-    for (unsigned n = 0; n < kStep / 8; ++n) {
-      score_gradients(
-          p[n], ds[n], scale, before + static_cast<int>(kStep) - 1 <= 0,
-          [&](unsigned i) { return of_row[i / 2]; },
-          [&](unsigned i) {
-            return before + static_cast<int>(8 * n + pair + i % 2) <=
-                   static_cast<int>(group + i / 2 * 8);
-          });
+    // The warp's queries see all earlier keys.
+    if (k0 + kStep > q0 + row0 + 1) hide_later_keys<false>(p, q0 + row0, k0);
+    for (unsigned m = 0; m < kM; ++m) {
+      for (unsigned n = 0; n < kStep / 8; ++n) {
+        score_gradients(p[m][n], ds[m][n], scale * kLog2e,
+                        [&](unsigned i) { return of_row[m][i / 2]; });
+      }
     }
     add_weighted(dq, ds, tiles.other(k0, 0));
   }
@@ -185,18 +193,15 @@ template <class T>
 void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot, const T* dout,
                               const float* logsumexp, const T* qkv, size_t batch,
                               const Heads& heads) {
-  const TileOrder order = TileOrder::of(batch * heads.num_heads, (heads.tokens + kTile - 1) / kTile,
-                                        2 * heads.tokens * heads.size * sizeof(T));
   const float scale = scale_of<float>(heads.size);
   dispatch_mma_width(heads.size, [&](auto width) {
-    constexpr unsigned kWidth = width;
-    constexpr unsigned kQueries = 32, kKeys = kWidth <= 64 ? 64 : 32;  // a step
-    launch<keys_kernel<T, kWidth, kQueries>>(
-        stream, {order.grid(), dim3(kThreads), Backward<T, kWidth, kQueries>::kBytes}, dqkv,
-        row_dot, dout, logsumexp, qkv, heads, order, scale);
-    launch<queries_kernel<T, kWidth, kKeys>>(
-        stream, {order.grid(), dim3(kThreads), Backward<T, kWidth, kKeys>::kBytes}, dqkv, row_dot,
-        dout, logsumexp, qkv, heads, order, scale);
+    using Tiles = Backward<T, width>;
+    const TileOrder order = Tiles::order(batch, heads);
+    const LaunchShape shape = {order.grid(), dim3(kThreads), Tiles::kBytes};
+    launch<keys_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads, order,
+                                  scale);
+    launch<queries_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads,
+                                     order, scale);
   });
 }
 template void backward_on_tensor_cores(cudaStream_t, bfloat16*, const float*, const bfloat16*,

@@ -11,32 +11,30 @@ namespace {
 
 constexpr float kLog2e = std::numbers::log2e_v<float>;
 
-// A thread block has a tile of queries. Each of its warps has 16 of them, and their scores and sums
-// in registers.
-constexpr unsigned kTile = 64;  // the queries or the keys of a tile
-constexpr unsigned kThreads = kTile / 16 * kWarpSize;
+// A thread block has a tile of queries, each of its warps 16 kM of them, with their scores and sums
+// in registers. Heads of up to 64 elements leave room for kM = 2.
+constexpr unsigned kWarps = 4, kThreads = kWarps * kWarpSize;
+constexpr unsigned kKeys = 64;  // of a tile
 
-using Scores = float[kTile / 8][4];
-
-// What a lane knows of its two rows. The totals are over the lane's columns only.
+// What a lane knows of the two rows that it has of 16. The totals are over the lane's columns only.
 struct RowStatistics {
   float maximum[2] = {std::numeric_limits<float>::lowest(), std::numeric_limits<float>::lowest()};
   float total[2] = {};
 };
 
-// Online softmax: turns the scores of a tile of keys into exponentials, relative to the largest
-// score so far, and corrects what was summed up relative to an earlier one. e^x is 2^(log2(e) x),
-// and `scale` has the factor log2(e).
+// Online softmax: turns the scores of 16 queries and a tile of keys into exponentials, relative to
+// the largest score so far, and corrects what was summed up relative to an earlier one. e^x is
+// 2^(log2(e) x), and `scale` has the factor log2(e).
 template <unsigned kN>
-__device__ void exponentiate(Scores& scores, float (&sums)[kN][4], RowStatistics& rows,
-                             float scale) {
+__device__ void exponentiate(float (&scores)[kKeys / 8][4], float (&sums)[kN][4],
+                             RowStatistics& rows, float scale) {
   for (unsigned half = 0; half < 2; ++half) {
     float largest = rows.maximum[half];
     for (const auto& score : scores) {
       largest = std::fmax(largest, std::fmax(score[2 * half], score[2 * half + 1]));
     }
     largest = warp_reduce<4>(largest, Maximum());
-    const float correction = std::exp2(scale * (rows.maximum[half] - largest));
+    const float correction = fast_exp2(scale * (rows.maximum[half] - largest));
     rows.maximum[half] = largest;
     rows.total[half] *= correction;
     for (auto& sum : sums) {
@@ -45,67 +43,82 @@ __device__ void exponentiate(Scores& scores, float (&sums)[kN][4], RowStatistics
     }
     for (auto& score : scores) {
       for (unsigned i = 2 * half; i < 2 * half + 2; ++i) {
-        score[i] = std::exp2(std::fma(score[i], scale, -scale * largest));
+        score[i] = fast_exp2(std::fma(score[i], scale, -scale * largest));
         rows.total[half] += score[i];
       }
     }
   }
 }
 
+// The tiles in shared memory: the thread block's queries, and twice keys and values.
 template <class T, unsigned kWidth>
-__global__ void __launch_bounds__(kThreads)
+struct Forward {
+  using Tile = MmaTile<T, kWidth>;
+  static constexpr unsigned kM = kWidth <= 64 ? 2 : 1, kQueries = kWarps * 16 * kM;
+  static constexpr unsigned kOwn = Tile::elements(kQueries), kOther = Tile::elements(kKeys);
+  static constexpr size_t kBytes = (kOwn + 4 * kOther) * sizeof(T);
+};
+
+template <class T, unsigned kWidth>
+__global__ void __launch_bounds__(kThreads, 2)
     forward_kernel(T* out, float* logsumexp, const T* qkv, Heads heads, TileOrder order,
                    float scale) {
-  using Tile = MmaTile<T, kWidth>;
-  constexpr unsigned kElements = Tile::elements(kTile);
-  const Tile q{dynamic_shared<T>()};
+  using F = Forward<T, kWidth>;
+  constexpr unsigned kM = F::kM;
+  const typename F::Tile q{dynamic_shared<T>()};
   // There are two tiles of keys and two of values: one is copied while the other is read.
-  const auto tile = [q](size_t k0, unsigned n) {
-    return Tile{q.first + (1 + 2 * (k0 / kTile % 2) + n) * kElements};
+  const auto tile = [q](unsigned k0, unsigned n) {
+    return typename F::Tile{q.first + F::kOwn + (2 * (k0 / kKeys % 2) + n) * F::kOther};
   };
   const auto [head, number] = order.of_block();
-  const auto begin_keys = [&, head = head](size_t k0) {
-    begin_tile<kTile>(tile(k0, 0), heads.in_qkv(qkv, head, 1), k0, heads);
-    begin_tile<kTile>(tile(k0, 1), heads.in_qkv(qkv, head, 2), k0, heads);
+  const TileCopies<kKeys, kThreads, T, kWidth> keys(heads.in_qkv(qkv, head, 1), heads),
+      values(heads.in_qkv(qkv, head, 2), heads);
+  const auto begin_keys = [&](unsigned k0) {
+    keys.begin(tile(k0, 0), k0);
+    values.begin(tile(k0, 1), k0);
     commit_copies();
   };
   // The last tiles see the most keys, so they start first.
-  const size_t q0 = (order.tiles - 1 - number) * size_t{kTile};
-  const unsigned row0 = warp_index() * 16;
-  begin_tile<kTile>(q, heads.in_qkv(qkv, head, 0), q0, heads);
+  const unsigned q0 = (order.tiles - 1 - number) * F::kQueries;
+  const unsigned row0 = warp_index() * 16 * kM;
+  TileCopies<F::kQueries, kThreads, T, kWidth>(heads.in_qkv(qkv, head, 0), heads).begin(q, q0);
   begin_keys(0);
-  float sums[kWidth / 8][4] = {};
-  RowStatistics rows;
-  for (size_t k0 = 0; k0 <= q0; k0 += kTile) {
+  float sums[kM][kWidth / 8][4] = {};
+  RowStatistics rows[kM];
+  const unsigned tokens = static_cast<unsigned>(heads.tokens);
+  const unsigned end = q0 + F::kQueries < tokens ? q0 + F::kQueries : tokens;
+  for (unsigned k0 = 0; k0 < end; k0 += kKeys) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
-    if (k0 < q0) begin_keys(k0 + kTile);
-    Scores scores = {};
+    if (k0 + kKeys < end) begin_keys(k0 + kKeys);
+    if (k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see none of these keys
+    float scores[kM][kKeys / 8][4] = {};
     add_rows_by_rows(scores, q, row0, tile(k0, 0));
-    if (k0 == q0) {  // elsewhere the queries see all keys
-      for_each_pair(scores, [row0](unsigned row, unsigned column, float& x, float& y) {
-        constexpr float kUnseen = -std::numeric_limits<float>::infinity();
-        if (column > row0 + row) x = kUnseen;
-        if (column + 1 > row0 + row) y = kUnseen;
-      });
+    // Elsewhere the queries see all keys.
+    if (k0 + kKeys > q0 + row0 + 1) hide_later_keys<false>(scores, q0 + row0, k0);
+    for (unsigned m = 0; m < kM; ++m) {
+      exponentiate(scores[m], sums[m], rows[m], scale * kLog2e);
     }
-    exponentiate(scores, sums, rows, scale * kLog2e);
     add_weighted(sums, scores, tile(k0, 1));
   }
-  float inverse[2];
-  for (unsigned half = 0; half < 2; ++half) {
-    rows.total[half] = warp_reduce<4>(rows.total[half], Sum());
-    inverse[half] = 1 / rows.total[half];
+  for (unsigned m = 0; m < kM; ++m) {
+    for (unsigned half = 0; half < 2; ++half) {
+      const float total = warp_reduce<4>(rows[m].total[half], Sum()), inverse = 1 / total;
+      for (auto& sum : sums[m]) {
+        sum[2 * half] *= inverse;
+        sum[2 * half + 1] *= inverse;
+      }
+      const unsigned query = q0 + row0 + 16 * m + 8 * half + lane_index() / 4;
+      if (lane_index() % 4 == 0 && query < tokens) {
+        logsumexp[head * heads.tokens + query] = scale * rows[m].maximum[half] + std::log(total);
+      }
+    }
   }
   const auto to = heads.in_out(out, head);
-  for_each_pair(sums, [&, head = head](unsigned row, unsigned d, float x, float y) {
+  for_each_pair(sums, [=, head = head](unsigned row, unsigned d, float x, float y) {
     const size_t t = q0 + row0 + row;
-    const unsigned half = row / 8;
     if (t >= heads.tokens || d >= heads.size) return;
-    store(to.first + t * to.stride + d, Pack<float, 2>{x * inverse[half], y * inverse[half]});
-    if (d == 0) {
-      logsumexp[head * heads.tokens + t] = scale * rows.maximum[half] + std::log(rows.total[half]);
-    }
+    store(to.first + t * to.stride + d, Pack<float, 2>{x, y});
   });
 }
 
@@ -116,11 +129,11 @@ void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, cons
                              size_t batch, const Heads& heads) {
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
+    using F = Forward<T, kWidth>;
     const TileOrder order =
-        TileOrder::of(batch * heads.num_heads, (heads.tokens + kTile - 1) / kTile,
+        TileOrder::of(batch * heads.num_heads, (heads.tokens + F::kQueries - 1) / F::kQueries,
                       2 * heads.tokens * heads.size * sizeof(T));
-    const LaunchShape shape = {order.grid(), dim3(kThreads),
-                               5 * MmaTile<T, kWidth>::elements(kTile) * sizeof(T)};
+    const LaunchShape shape = {order.grid(), dim3(kThreads), F::kBytes};
     launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads, order,
                                       scale_of<float>(heads.size));
   });

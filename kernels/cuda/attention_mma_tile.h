@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cuda/attention_heads.h"
 #include "kernels/cuda/pack.h"
@@ -69,62 +70,113 @@ struct MmaTile {
   }
 };
 
-// Begins to copy the vectors of tokens t0, ... into kRows rows of the tile. Rows after the last
-// token and columns after the last element become 0. REQUIRES: vectors are whole packs of 16 bytes.
-template <unsigned kRows, class T, unsigned kWidth>
-__device__ void begin_tile(const MmaTile<T, kWidth>& tile, const Vectors<const T>& from, size_t t0,
-                           const Heads& heads) {
-  constexpr unsigned kElements = kPack<T>, kPacks = kWidth / kElements;
-  using Packed = Pack<T, kElements>;
-  for (unsigned n = threadIdx.x; n < kRows * kPacks; n += blockDim.x) {
-    const unsigned row = n / kPacks, column = n % kPacks * kElements;
-    begin_copy(reinterpret_cast<Packed*>(tile.at(row, column)),
-               reinterpret_cast<const Packed*>(from.first + (t0 + row) * from.stride + column),
-               t0 + row < heads.tokens && column < heads.size);
-  }
-}
+// Copies kRows vectors at a time into a tile, in packs of 16 bytes. All that a thread has to know
+// for that does not change from tile to tile, and is computed once: which packs of the tile are its
+// own, and where they are in memory. Elements after the last one of a head are 0.
+// REQUIRES: the thread block has kThreads threads, and vectors are whole packs.
+template <unsigned kRows, unsigned kThreads, class T, unsigned kWidth>
+class TileCopies {
+  using Tile = MmaTile<T, kWidth>;
+  static constexpr unsigned kElements = kPack<T>, kPacks = kWidth / kElements;
+  static constexpr unsigned kStep = kThreads / kPacks;  // rows that are copied side by side
+  static_assert(kThreads % kPacks == 0 && kRows % kStep == 0);
 
-// A warp's sums are 16 rows of 8 kN columns: float[kN][4], accumulators of mma side by side. Calls
-// function(row, column, x, y) for each pair of neighbouring sums that this lane has.
-template <unsigned kN, class Function>
-__device__ void for_each_pair(float (&sums)[kN][4], Function function) {
+ public:
+  __device__ TileCopies(const Vectors<const T>& from, const Heads& heads)
+      : row_(threadIdx.x / kPacks),
+        column_(threadIdx.x % kPacks * kElements),
+        in_head_(column_ < heads.size),
+        tokens_(static_cast<unsigned>(heads.tokens)),
+        stride_(from.stride),
+        from_(from.first + row_ * from.stride + (in_head_ ? column_ : 0)) {}
+
+  // Begins to copy the vectors of tokens t0, ... Rows after the last token become 0.
+  __device__ void begin(const Tile& tile, unsigned t0) const {
+    using Packed = Pack<T, kElements>;
+    T* const to = tile.at(row_, column_);
+    const T* from = from_ + t0 * stride_;
+    for (unsigned row = 0; row < kRows; row += kStep, from += kStep * stride_) {
+      begin_copy(reinterpret_cast<Packed*>(to + row * Tile::kPitch),
+                 reinterpret_cast<const Packed*>(from), in_head_ && t0 + row_ + row < tokens_);
+    }
+  }
+
+ private:
+  unsigned row_, column_;
+  bool in_head_;
+  unsigned tokens_;
+  size_t stride_;
+  const T* from_;
+};
+
+// A warp's sums are 16 kM rows of 8 kN columns: float[kM][kN][4], accumulators of mma side by side
+// and below each other. Calls function(row, column, x, y) for each pair of neighbouring sums that
+// this lane has.
+template <unsigned kM, unsigned kN, class Function>
+__device__ void for_each_pair(float (&sums)[kM][kN][4], Function function) {
   const unsigned group = lane_index() / 4, pair = lane_index() % 4 * 2;
-  for (unsigned n = 0; n < kN; ++n) {
-    for (unsigned half = 0; half < 2; ++half) {
-      function(group + 8 * half, 8 * n + pair, sums[n][2 * half], sums[n][2 * half + 1]);
+  for (unsigned m = 0; m < kM; ++m) {
+    for (unsigned n = 0; n < kN; ++n) {
+      for (unsigned half = 0; half < 2; ++half) {
+        function(16 * m + 8 * half + group, 8 * n + pair, sums[m][n][2 * half],
+                 sums[m][n][2 * half + 1]);
+      }
     }
   }
 }
 
-// sums[i][j] += sum over d of a[row + i][d] b[j][d]
-template <unsigned kN, class T, unsigned kWidth>
-__device__ void add_rows_by_rows(float (&sums)[kN][4], const MmaTile<T, kWidth>& a, unsigned row,
-                                 const MmaTile<T, kWidth>& b) {
+// Sets the scores of keys that come after their query to minus infinity: a query does not see them.
+// The scores have queries row0, row0 + 1, ... as rows and keys column0, column0 + 1, ... as
+// columns, or, if kRowsAreKeys, the other way round.
+template <bool kRowsAreKeys, unsigned kM, unsigned kN>
+__device__ void hide_later_keys(float (&scores)[kM][kN][4], unsigned row0, unsigned column0) {
+  constexpr float kUnseen = -std::numeric_limits<float>::infinity();
+  const auto is_seen = [=](unsigned row, unsigned column) {
+    return kRowsAreKeys ? row0 + row <= column0 + column : column0 + column <= row0 + row;
+  };
+  for_each_pair(scores, [=](unsigned row, unsigned column, float& x, float& y) {
+    if (!is_seen(row, column)) x = kUnseen;
+    if (!is_seen(row, column + 1)) y = kUnseen;
+  });
+}
+
+// sums[i][j] += sum over d of a[row + i][d] b[j][d]. What is loaded of b serves kM products.
+template <unsigned kM, unsigned kN, class T, unsigned kWidth>
+__device__ void add_rows_by_rows(float (&sums)[kM][kN][4], const MmaTile<T, kWidth>& a,
+                                 unsigned row, const MmaTile<T, kWidth>& b) {
   for (unsigned d = 0; d < kWidth; d += 16) {
-    Fragment x, y;
-    load_matrices(x, a.down(row, d));
+    Fragment x[kM], y;
+    for (unsigned m = 0; m < kM; ++m) load_matrices(x[m], a.down(row + 16 * m, d));
     for (unsigned n = 0; n < kN; n += 2) {
       load_matrices(y, b.across(8 * n, d));
-      mma<T>(sums[n], x, y[0], y[1]);
-      mma<T>(sums[n + 1], x, y[2], y[3]);
+      for (unsigned m = 0; m < kM; ++m) {
+        mma<T>(sums[m][n], x[m], y[0], y[1]);
+        mma<T>(sums[m][n + 1], x[m], y[2], y[3]);
+      }
     }
   }
 }
 
 // sums[i][d] += sum over j of weights[i][j] b[j][d]. The weights are accumulators, which are
 // rounded to T: what a lane has of them is what it must have of the factor a.
-template <unsigned kN, unsigned kWeights, class T, unsigned kWidth>
-__device__ void add_weighted(float (&sums)[kN][4], const float (&weights)[kWeights][4],
+template <unsigned kM, unsigned kN, unsigned kWeights, class T, unsigned kWidth>
+__device__ void add_weighted(float (&sums)[kM][kN][4], const float (&weights)[kM][kWeights][4],
                              const MmaTile<T, kWidth>& b) {
   for (unsigned j = 0; j < kWeights; j += 2) {
-    const float(&left)[4] = weights[j], (&right)[4] = weights[j + 1];
-    const Fragment x = {pair_of<T>(left[0], left[1]), pair_of<T>(left[2], left[3]),
-                        pair_of<T>(right[0], right[1]), pair_of<T>(right[2], right[3])};
-    Fragment y;
+    Fragment x[kM], y;
+    for (unsigned m = 0; m < kM; ++m) {
+      const float(&left)[4] = weights[m][j], (&right)[4] = weights[m][j + 1];
+      x[m][0] = pair_of<T>(left[0], left[1]);
+      x[m][1] = pair_of<T>(left[2], left[3]);
+      x[m][2] = pair_of<T>(right[0], right[1]);
+      x[m][3] = pair_of<T>(right[2], right[3]);
+    }
     for (unsigned n = 0; n < kN; n += 2) {
       load_transposed(y, b.down(8 * j, 8 * n));
-      mma<T>(sums[n], x, y[0], y[1]);
-      mma<T>(sums[n + 1], x, y[2], y[3]);
+      for (unsigned m = 0; m < kM; ++m) {
+        mma<T>(sums[m][n], x[m], y[0], y[1]);
+        mma<T>(sums[m][n + 1], x[m], y[2], y[3]);
+      }
     }
   }
 }

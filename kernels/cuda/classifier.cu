@@ -88,14 +88,15 @@ __global__ void gradient_kernel(T* dlogits, const A* exponentials, const A* sum,
 // All of a row. Every thread has the maximum of its elements and their sum relative to it, and then
 // the threads' are combined. The gradient's pass goes backwards, because the end of the row was
 // read last, and is the likeliest to be in the cache.
-template <unsigned N, class T, class A = Accumulate<T>>
+// L is the dtype of the logits.
+template <unsigned N, class T, class L, class A = Accumulate<T>>
 __global__ void __launch_bounds__(kMaxThreads)
-    whole_row_kernel(A* losses, T* dlogits, const A* logits, const int32_t* targets, A scale,
+    whole_row_kernel(A* losses, T* dlogits, const L* logits, const int32_t* targets, A scale,
                      size_t n, size_t pitch, size_t out_pitch) {
-  const A* const row = logits + blockIdx.x * pitch;
+  const L* const row = logits + blockIdx.x * pitch;
   T* const out = dlogits + blockIdx.x * out_pitch;
   const size_t column = static_cast<size_t>(targets[blockIdx.x]);
-  const A target = column < n ? row[column] : A{0};  // now, as out may be the same memory
+  const A target = column < n ? A{row[column]} : A{0};  // now, as out may be the same memory
   A maximum = std::numeric_limits<A>::lowest(), total = 0;
   for_each_pack<N>(n, [&](size_t i, auto pack) {
     const auto x = load<pack>(row + i);
@@ -198,24 +199,41 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
   });
 }
 
+namespace {
+
+// Losses and gradients of rows of logits in L, whose gradients are in T.
+template <unsigned N, class T, class L>
+void whole_rows(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
+                ConstTensorView targets, double loss_scale) {
+  using A = Accumulate<T>;
+  const size_t rows = logits.shape()[0], n = logits.shape()[1];
+  const A scale = static_cast<A>(loss_scale);
+  const auto start = [&]<auto kernel>(const LaunchShape& shape, auto... more) {
+    launch<kernel>(stream.native(), shape, losses.as<A>(), dlogits.as<T>(), logits.as<L>(),
+                   targets.as<int32_t>(), scale, more..., n, logits.pitch(), dlogits.pitch());
+  };
+  if constexpr (sizeof(T) == 2 && N == kPack<L>) {
+    const LaunchShape shape = shape_for_long_rows<L>(rows, n);
+    if (shape.grid.x > 0) return start.template operator()<long_rows_kernel<T, L>>(shape, rows);
+  }
+  start.template operator()<whole_row_kernel<N, T, L>>(blocks_of(rows, n, N));
+}
+
+}  // namespace
+
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView, ConstTensorView targets, double loss_scale) {
-  const size_t rows = logits.shape()[0], n = logits.shape()[1];
-  dispatch_gradient(dlogits, logits, [&](auto zero, auto pack) {
+  dispatch_float(dlogits.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    using A = Accumulate<T>;
-    if constexpr (sizeof(T) == 2 && pack == kLongRowPack) {
-      const LaunchShape shape = shape_for_long_rows(rows, n);
-      if (shape.grid.x > 0) {
-        return launch<long_rows_kernel<T>>(stream.native(), shape, losses.as<A>(), dlogits.as<T>(),
-                                           logits.as<A>(), targets.as<int32_t>(),
-                                           static_cast<A>(loss_scale), rows, n, logits.pitch(),
-                                           dlogits.pitch());
-      }
-    }
-    launch<whole_row_kernel<decltype(pack)::value, T, A>>(
-        stream.native(), blocks_of(rows, n, pack), losses.as<A>(), dlogits.as<T>(), logits.as<A>(),
-        targets.as<int32_t>(), static_cast<A>(loss_scale), n, logits.pitch(), dlogits.pitch());
+    const auto with_logits = [&]<class L>(L) {
+      constexpr unsigned N = kPack<L>;
+      const bool in_packs = rows_in_packs<N, T>(dlogits) && rows_in_packs<N, L>(logits);
+      dispatch_pack<L>(in_packs, [&](auto pack) {
+        whole_rows<pack, T, L>(stream, losses, dlogits, logits, targets, loss_scale);
+      });
+    };
+    if (logits.dtype() == dlogits.dtype()) return with_logits(zero);
+    with_logits(Accumulate<T>{});
   });
 }
 

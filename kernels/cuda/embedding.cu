@@ -9,9 +9,12 @@
 namespace ladder::cuda {
 namespace {
 
-constexpr unsigned kMaxThreads = 1024;
-constexpr unsigned kMaxOwners = 512;  // the most thread blocks that divide the vocabulary
-constexpr unsigned kAhead = 8;        // rows of dout that are fetched before the first is added
+constexpr unsigned kThreads = 256;    // of a thread block of backward
+constexpr unsigned kMaxOwners = 128;  // the most thread blocks that divide the vocabulary
+constexpr unsigned kTokens = 4;       // that a thread looks at before its thread block adds rows
+// Rows of dout that are fetched before the first is added: as many as registers allow.
+template <class T>
+constexpr unsigned kAhead = sizeof(T) > 4 ? 8 : 16;
 
 // The rows of a table are tokens [first, first + size) of the vocabulary.
 struct Slice {
@@ -31,72 +34,110 @@ __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T*
   store(out + at, x);
 }
 
-// Lists the numbers of those threads of this thread block whose `want` is true, in order. Returns
-// how many there are. REQUIRES: all threads of the thread block take part, and share `list`.
-__device__ unsigned list_threads(bool want, unsigned* list) {
-  __shared__ unsigned votes[kMaxWarps];
-  const unsigned vote = __ballot_sync(0xFFFFFFFF, want);
-  if (lane_index() == 0) votes[warp_index()] = vote;
+// A row of dout that is added to a row of the table. `from` counts from the first token that the
+// thread block looks at together.
+struct Addition {
+  unsigned from, to;
+};
+
+// Lists the additions to rows of the table that this thread block owns: those of the next kTokens *
+// kThreads tokens, in order. Thread blocks that are the b-th in y own the rows whose number is b
+// modulo the number of thread blocks in y. Returns how many there are. REQUIRES: all threads of the
+// thread block take part, and share `list`.
+__device__ unsigned list_additions(const int32_t* tokens, size_t num_tokens, const Slice& slice,
+                                   Addition* list) {
+  __shared__ unsigned of_warp[kThreads / kWarpSize];
+  const unsigned begin = warp_index() * kTokens * kWarpSize + lane_index();
+  unsigned to[kTokens], votes[kTokens], own = 0;
+  for (unsigned n = 0; n < kTokens; ++n) {
+    const unsigned from = begin + n * kWarpSize;
+    const size_t row = from < num_tokens ? slice.row(tokens[from]) : slice.size;
+    to[n] = static_cast<unsigned>(row);
+    votes[n] = __ballot_sync(0xFFFFFFFF, row < slice.size && to[n] % gridDim.y == blockIdx.y);
+    own += std::popcount(votes[n]);
+  }
+  if (lane_index() == 0) of_warp[warp_index()] = own;
   __syncthreads();
   unsigned before = 0, count = 0;
-  for (unsigned warp = 0; warp < num_warps(); ++warp) {
+  for (unsigned warp = 0; warp < kThreads / kWarpSize; ++warp) {
     if (warp == warp_index()) before = count;
-    count += std::popcount(votes[warp]);
+    count += of_warp[warp];
   }
   const unsigned lower_lanes = (1u << lane_index()) - 1;
-  if (want) list[before + std::popcount(vote & lower_lanes)] = threadIdx.x;
+  for (unsigned n = 0; n < kTokens; ++n) {
+    const bool mine = votes[n] >> lane_index() & 1;
+    if (mine) list[before + std::popcount(votes[n] & lower_lanes)] = {begin + n * kWarpSize, to[n]};
+    before += std::popcount(votes[n]);
+  }
   __syncthreads();
   return count;
 }
 
 // Adds rows of dout to one column of the table, one after the other. While consecutive ones go to
 // the same row of the table, its element stays in a register.
-template <class A>
+template <class T, class A = Accumulate<T>>
 struct Column {
-  A* table;  // the thread's column, whose rows are `stride` apart
-  size_t stride;
-  size_t none;  // no row has this number
-  size_t row = none;
+  const T* from;  // the thread's column of dout
+  A* table;       // and of the table
+  unsigned columns;
+  unsigned none;  // no row has this number
+  unsigned row = none;
   A sum{};
 
-  __device__ void add(size_t to, A value) {
-    if (to != row) {
-      flush();
-      row = to;
-      sum = table[to * stride];
+  // Adds the first `count` of the list's rows; kAll says that there are at least kAhead<T>. All are
+  // fetched before the first is added. Rows of a frequent token find its element in the register.
+  template <bool kAll>
+  __device__ void add(const Addition* list, unsigned count) {
+    T value[kAhead<T>];
+    bool stays = kAll;
+    for (unsigned k = 0; k < kAhead<T>; ++k) {
+      if (!kAll && k >= count) continue;
+      const Addition one = list[k];
+      value[k] = from[one.from * columns];
+      stays = stays && one.to == row;
     }
-    sum += value;
+    for (unsigned k = 0; k < kAhead<T>; ++k) {
+      if (!kAll && k >= count) continue;
+      if (!stays) take(list[k].to);
+      sum += value[k];
+    }
+  }
+  __device__ void take(unsigned to) {
+    if (to == row) return;
+    flush();
+    row = to;
+    sum = table[size_t{to} * columns];
   }
   __device__ void flush() {
-    if (row != none) table[row * stride] = sum;
+    if (row != none) table[size_t{row} * columns] = sum;
   }
 };
 
-// It is fixed which thread adds to which element, so there are no atomics. Thread block b owns the
-// rows of the table whose number is b modulo the number of thread blocks, and thread i of it owns a
-// column. The thread block goes through all tokens in order, one token a thread at a time, and
-// lists those it owns. Then each thread adds these rows of dout to its column, so every element
-// receives its rows in the order of (b, t). Going through R tokens costs at most 512 R comparisons
-// and no memory, however large the vocabulary is. The most frequent token makes the longest work.
+// It is fixed which thread adds to which element, so there are no atomics. A thread block owns rows
+// of the table, and each of its threads a column. The thread block goes through all tokens in
+// order, and lists those it owns. Then each thread adds these rows of dout to its column, so every
+// element receives its rows in the order of (b, t). Going through R tokens costs at most 512 R
+// comparisons for each 256 columns, and no memory, however large the vocabulary is.
+//
+// The most frequent token makes the longest work: its rows are added one after the other by few
+// thread blocks, and each must be fetched from memory. So many of them are on the way at once.
 template <class T, class A = Accumulate<T>>
-__global__ void embedding_backward_kernel(A* dtable, const int32_t* tokens, const T* dout,
-                                          Slice slice, size_t rows, size_t columns) {
-  __shared__ unsigned list[kMaxThreads];
-  const size_t column = size_t{blockIdx.y} * blockDim.x + threadIdx.x;
+__global__ void __launch_bounds__(kThreads)
+    embedding_backward_kernel(A* dtable, const int32_t* tokens, const T* dout, Slice slice,
+                              size_t rows, size_t columns) {
+  __shared__ Addition list[kTokens * kThreads];
+  const size_t column = thread_index();
   const bool has_column = column < columns;
-  Column<A> sums{dtable + column, columns, slice.size};
-  for (size_t first = 0; first < rows; first += blockDim.x) {
-    const size_t row = first + threadIdx.x;
-    const size_t to = row < rows ? slice.row(tokens[row]) : slice.size;
-    const bool mine = to < slice.size && static_cast<unsigned>(to) % gridDim.x == blockIdx.x;
-    const unsigned count = list_threads(mine, list);
-    for (unsigned i = 0; has_column && i < count; i += kAhead) {
-      T value[kAhead];
-      for (unsigned k = 0; k < kAhead; ++k) {
-        if (i + k < count) value[k] = dout[(first + list[i + k]) * columns + column];
-      }
-      for (unsigned k = 0; k < kAhead; ++k) {
-        if (i + k < count) sums.add(slice.row(tokens[first + list[i + k]]), value[k]);
+  Column<T> sums{dout + column, dtable + column, static_cast<unsigned>(columns),
+                 static_cast<unsigned>(slice.size)};
+  for (size_t first = 0; first < rows; first += kTokens * kThreads) {
+    const unsigned count = list_additions(tokens + first, rows - first, slice, list);
+    sums.from = dout + first * columns + column;
+    for (unsigned i = 0; has_column && i < count; i += kAhead<T>) {
+      if (i + kAhead<T> <= count) {
+        sums.template add<true>(list + i, count - i);
+      } else {
+        sums.template add<false>(list + i, count - i);
       }
     }
   }
@@ -159,16 +200,12 @@ void embedding_forward(Stream& stream, TensorView out, ConstTensorView tokens,
 void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView tokens,
                         ConstTensorView dout, size_t first) {
   const size_t columns = dtable.shape()[1];
-  // There is a thread for every column, and if columns are few, enough threads to go through the
-  // tokens.
-  const size_t warps = std::clamp<size_t>((columns + kWarpSize - 1) / kWarpSize, 8, kMaxWarps);
-  const unsigned threads = static_cast<unsigned>(warps) * kWarpSize;
   const unsigned owners = static_cast<unsigned>(std::min<size_t>(dtable.shape()[0], kMaxOwners));
-  const dim3 grid(owners, static_cast<unsigned>((columns + threads - 1) / threads));
+  const dim3 grid(threads_for(columns, kThreads).grid.x, owners);
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     launch<embedding_backward_kernel<T>>(
-        stream.native(), {grid, dim3(threads)}, dtable.as<Accumulate<T>>(), tokens.as<int32_t>(),
+        stream.native(), {grid, dim3(kThreads)}, dtable.as<Accumulate<T>>(), tokens.as<int32_t>(),
         dout.as<T>(), Slice{first, dtable.shape()[0]}, tokens.num_elements(), columns);
   });
 }

@@ -23,6 +23,7 @@ struct Setting {
   DeviceType device;
   bool tf32 = false;
   DType dtype = DType::fp32;
+  bool round_logits = false;
 };
 
 void step_benchmark(benchmark::State& state, const Setting& setting) {
@@ -32,6 +33,7 @@ void step_benchmark(benchmark::State& state, const Setting& setting) {
   config.model = setting.model;
   config.device = setting.device;
   config.dtype = setting.dtype;
+  config.round_logits = setting.round_logits;
   config.global_batch_size = config.micro_batch_size = setting.batch;
   const Corpus corpus = Corpus::king_james();
   Memory device(config.device, "device", 0);
@@ -78,6 +80,8 @@ void add_all(DeviceType device) {
     add("gpt2_124M/B16_T1024", {gpt2(1024), 16, device}, 10);
     add("gpt2_124M/B16_T1024/tf32", {gpt2(1024), 16, device, true}, 10);
     add("gpt2_124M/B16_T1024/bf16", {gpt2(1024), 16, device, false, DType::bf16}, 20);
+    add("gpt2_124M/B16_T1024/bf16/round_logits",
+        {gpt2(1024), 16, device, false, DType::bf16, true}, 20);
     add("gpt2_124M/B32_T1024/bf16", {gpt2(1024), 32, device, false, DType::bf16}, 20);
     return;
   }

@@ -275,18 +275,21 @@ TEST_CASE("the gradient may go to another place, in another precision") {
   }
 }
 
-// The gradient in 16 bits of rows that lie apart.
-void compare_long_rows(DType dtype, size_t rows, size_t vocab) {
-  INFO(name_of(dtype) << " " << rows << "x" << vocab);
-  const Inputs x(DType::fp32, rows, vocab);
+// The gradient in 16 bits of rows that lie apart, from logits in `from`: fp32, or the gradient's
+// dtype, and then the gradient takes their place.
+void compare_rows(DType dtype, DType from, size_t rows, size_t vocab) {
+  INFO(name_of(dtype) << " from " << name_of(from) << " " << rows << "x" << vocab);
+  Inputs x(DType::fp32, rows, vocab);
+  for (double& logit : x.logits) logit = rounded(from, logit);
   const Reference expected(x);
   const size_t pitch = (vocab + 7) / 8 * 8;
   Values spaced(rows * pitch, kUnwritten);
   for (size_t i = 0; i < x.logits.size(); ++i) {
     spaced[i / vocab * pitch + i % vocab] = x.logits[i];
   }
-  const Array logits(DType::fp32, {rows, pitch}, spaced), losses(DType::fp32, {rows});
-  const Array dlogits(dtype, {rows, pitch}, Values(rows * pitch, kUnwritten));
+  const Array logits(from, {rows, pitch}, spaced), losses(DType::fp32, {rows});
+  const Array beside(dtype, {rows, pitch}, Values(rows * pitch, kUnwritten));
+  const Array& dlogits = from == dtype ? logits : beside;
   const Array statistics(DType::fp32, {3 * rows});
   softmax_cross_entropy(stream(), losses, dlogits.view().first_columns(vocab),
                         logits.view().first_columns(vocab), statistics,
@@ -308,22 +311,37 @@ void compare_long_rows(DType dtype, size_t rows, size_t vocab) {
                  rounding_error(DType::fp32, 2 * sum_error(x, expected) + 4), bound);
 }
 
+void compare_rows(DType dtype, size_t rows, size_t vocab) {
+  for (DType from : {DType::fp32, dtype}) compare_rows(dtype, from, rows, vocab);
+}
+
+TEST_CASE("logits in 16 bits give the loss and the gradient of what they were rounded to") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : {DType::bf16, DType::fp16}) {
+    for (size_t vocab : {1, 7, 17, 64, 1023, 1025, 2500}) compare_rows(dtype, 5, vocab);
+  }
+}
+
 // With enough columns for a GPU to keep a row in registers, and more rows than it computes at once.
 TEST_CASE("long rows, with their gradient in 16 bits") {
   const OnDevice on = on_every_device();
   for (DType dtype : {DType::bf16, DType::fp16}) {
-    compare_long_rows(dtype, 3, 20'001);
-    compare_long_rows(dtype, 140, 16'387);
+    compare_rows(dtype, 3, 20'001);
+    compare_rows(dtype, 140, 16'387);
   }
 }
 
-// The first of each pair just fits a multiprocessor: an A100's shared memory, an H100's registers.
+// The first of each pair just fits a multiprocessor: an A100's shared memory, an H100's registers,
+// the registers of both with logits in 16 bits.
 TEST_CASE("rows of logits that just fit a GPU, and longer ones") {
 #if LADDER_CUDA_EMULATOR
   const emulator::WithDeviceModel model(GENERATE("a100", "h100"));
 #endif
   const OnDevice on = on_every_device();
-  for (size_t vocab : {41'472, 41'473, 51'200, 51'201}) compare_long_rows(DType::bf16, 1, vocab);
+  for (size_t vocab : {41'472, 41'473, 51'200, 51'201}) {
+    compare_rows(DType::bf16, DType::fp32, 1, vocab);
+  }
+  for (size_t vocab : {53'248, 53'249}) compare_rows(DType::bf16, DType::bf16, 1, vocab);
 }
 
 TEST_CASE("cross_entropy leaves the gradient of the loss") {

@@ -18,8 +18,8 @@ constexpr LessonInfo kLesson = {"00_test", "Tests flags."};
 
 // The flags that `line` gives, on so many ranks.
 RunConfig parse_with(
-    const std::string& line, size_t data_size = 1,
-    const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}, size_t pipelines = 1) {
+    const std::string& line, const ProcessGrid& grid,
+    const std::function<void(CLI::App&)>& add_flags = [](CLI::App&) {}) {
   std::istringstream words(line);
   std::vector<std::string> arguments = {"00_test"};
   for (std::string word; words >> word;) arguments.push_back(word);
@@ -28,19 +28,17 @@ RunConfig parse_with(
   Options options(kLesson, false, add_flags);
   const std::string asked = options.parse(static_cast<int>(argv.size()), argv.data());
   CHECK(asked.empty());
-  return options.resolve({.pipeline_size = pipelines, .data_size = data_size});
+  return options.resolve(grid);
 }
 
 RunConfig parse(const std::string& line, size_t data_size = 1) {
-  return parse_with(line, data_size);
+  return parse_with(line, {.data_size = data_size});
 }
 
 // The default micro-batch of a pipeline of `num_stages` stages.
 size_t pipeline_micro_batch(size_t global_batch_size, size_t num_stages) {
   const std::string line = concat("--global-batch-size ", global_batch_size);
-  return parse_with(
-             line, 1, [](CLI::App&) {}, num_stages)
-      .micro_batch_size;
+  return parse_with(line, {.pipeline_size = num_stages}).micro_batch_size;
 }
 
 TEST_CASE("a pipeline's default micro-batch makes about four micro-batches a stage") {
@@ -100,6 +98,14 @@ TEST_CASE("a lesson takes the dtypes that it has, and says who has the others") 
                  ": 00_test updates what it has on the host, in fp32 or "
                  "fp64; take 10_mixed_precision"));
   }
+}
+
+TEST_CASE("--round-logits wants 16 bits, and a rank with the whole vocabulary") {
+  CHECK(parse("--dtype bf16 --round-logits").round_logits);
+  CHECK_FALSE(parse("--dtype bf16").round_logits);
+  CHECK_THROWS_WITH(parse("--round-logits"), ContainsSubstring("only --dtype bf16 and fp16"));
+  CHECK_THROWS_WITH(parse_with("--dtype bf16 --round-logits", {.tensor_size = 2}),
+                    ContainsSubstring("--round-logits: with tensor parallelism"));
 }
 
 std::string config_file(const std::string& content) {
@@ -242,8 +248,7 @@ TEST_CASE("the global batch divides among ranks and micro-batches") {
   CHECK(fault("--micro-batch-size 32") != "nothing");
   // Where ranks are arranged on several axes, not all of them share it.
   const auto on_axes = [](const std::string& line) {
-    return parse_with(
-        line, 3, [](CLI::App&) {}, 2);
+    return parse_with(line, {.pipeline_size = 2, .data_size = 3});
   };
   CHECK_THROWS_WITH(on_axes(""),
                     "--global-batch-size 16 does not divide among 3 data-parallel ranks (of 6)");
@@ -374,7 +379,7 @@ TEST_CASE("unknown flags, missing values and stray words are errors") {
 TEST_CASE("a lesson adds its own flags; help names all and sets none") {
   size_t bytes = 0;
   const auto add = [&](CLI::App& app) { app.add_option("--bucket-bytes", bytes, "A bucket"); };
-  parse_with("--bucket-bytes 77", 1, add);
+  parse_with("--bucket-bytes 77", {}, add);
   CHECK(bytes == 77);
 
   const auto asked = [&](const char* flag) {
