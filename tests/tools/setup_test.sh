@@ -15,7 +15,7 @@ fake() {
   printf '#!/bin/bash\n%s\n' "$2" >"path/$1"
   chmod +x "path/$1"
 }
-for program in bash cat cp dirname rm env grep head printf readlink sed sort tr; do
+for program in bash cat chmod cp dirname rm env grep head mkdir mv printf readlink sed sort tr; do
   ln -s "$(command -v $program)" "path/$program"
 done
 all_is_well() {
@@ -31,7 +31,7 @@ all_is_well() {
 # expect STATUS TEXT [VARIABLE=VALUE...]: how tools/setup ends and what it says, in a line at most.
 expect() {
   local status=0 out
-  out=$(env -i PATH="$TEST_TMPDIR/path" "${@:3}" "$tree/tools/setup" 2>&1) || status=$?
+  out=$(env -i PATH="$TEST_TMPDIR/path" XDG_CACHE_HOME="$TEST_TMPDIR/cache" "${@:3}" "$tree/tools/setup" 2>&1) || status=$?
   if ((status != $1)) || [[ $out != *"$2"* || $out == *$'\n'* || ($1 != 0 && -z $2) ]]; then
     echo "expected status $1 and: $2"
     echo "seen     status $status and: $out"
@@ -91,6 +91,28 @@ mv "$tree" "$TEST_TMPDIR/ladder"
 fake dpkg-query "[[ -e '$TEST_TMPDIR/installed' ]] || set -- \"\${@/bible-kjv/}\"
 for package in \"\${@:3}\"; do echo \"installed \$package\"; done"
 fake env 'while [[ $1 == *=* ]]; do shift; done; exec "$@"'
-PATH=$TEST_TMPDIR/path ladder/tools/setup 2>said || { cat said && exit 1; }
+PATH=$TEST_TMPDIR/path XDG_CACHE_HOME=$TEST_TMPDIR/cache ladder/tools/setup 2>said || { cat said && exit 1; }
 grep -q "^setup: installing 1 of 13 packages: bible-kjv$" said
 grep -q -- "install .* bible-kjv$" installed
+
+# Where nvcc is, --test brings cuobjdump once, and Bazel is told where it is. If PyPI cannot be reached,
+# that is one line and no failure.
+all_is_well
+fake env 'while [[ $1 == *=* ]]; do shift; done; exec "$@"'
+fake nvcc ''
+rm -f ladder/tools/bazel/machine.bazelrc
+# setup_test STATUS TEXT: what tools/setup --test says.
+setup_test() {
+  local status=0 out
+  out=$(PATH=$TEST_TMPDIR/path XDG_CACHE_HOME=$TEST_TMPDIR/cache ladder/tools/setup --test 2>&1) || status=$?
+  [[ $status == "$1" && $out == "$2" ]] || { echo "expected status $1 and: $2; seen status $status and: $out" && exit 1; }
+}
+fake python3 'echo "ERROR: no network" >&2; exit 1'
+setup_test 0 "setup: bringing cuobjdump and nvdisasm of PyPI
+setup: no cuobjdump, so the test of machine code will be skipped: ERROR: no network"
+[[ ! -e ladder/tools/bazel/machine.bazelrc ]]
+fake python3 'while [[ $1 != --target ]]; do shift; done
+mkdir -p "$2/nvidia/cu13/bin" && echo >"$2/nvidia/cu13/bin/cuobjdump" && chmod +x "$2/nvidia/cu13/bin/cuobjdump"'
+setup_test 0 "setup: bringing cuobjdump and nvdisasm of PyPI"
+grep -qF "LADDER_CUDA_TOOLS=$TEST_TMPDIR/cache/ladder/cuda_tools/bin" ladder/tools/bazel/machine.bazelrc
+setup_test 0 ""

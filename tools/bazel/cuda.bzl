@@ -101,10 +101,13 @@ def _cuda_repository_impl(context):
     # nvcc finds its own folder by the name it is called by.
     context.file("nvcc", "#!/bin/sh\nexec %s \"$@\"\n" % nvcc, executable = True)
 
-    # Only a test needs it, which is skipped without.
+    # Only a test needs it, which is skipped without. tools/setup --test brings it where the toolkit
+    # has none, and names its folder.
     cuobjdump = context.path(root + "/bin/cuobjdump")
     if not cuobjdump.exists:
         cuobjdump = context.which("cuobjdump")
+    if cuobjdump == None and "LADDER_CUDA_TOOLS" in context.os.environ:
+        cuobjdump = context.path(context.os.environ["LADDER_CUDA_TOOLS"] + "/cuobjdump")
     script = "#!/bin/sh\nexit 127\n"
     if cuobjdump != None:
         # It looks for nvdisasm on the PATH.
@@ -114,7 +117,10 @@ def _cuda_repository_impl(context):
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,
-    environ = ["PATH"],
+    environ = [
+        "LADDER_CUDA_TOOLS",
+        "PATH",
+    ],
     local = True,
 )
 
