@@ -29,6 +29,7 @@ struct cublasLtMatrixLayoutOpaque {
 
 struct cublasLtMatmulPreferenceOpaque {
   uint64_t alignments[4] = {256, 256, 256, 256};  // of A, B, C, D
+  uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 namespace ladder::emulator {
@@ -245,6 +246,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     return set(workspace_bytes, value, bytes);
   }
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    return set(preference->reduction_schemes, value, bytes);
+  }
   uint32_t alignment = 0;
   const cublasStatus_t status = set(alignment, value, bytes);
   if (status != CUBLAS_STATUS_SUCCESS || alignment == 0) return CUBLAS_STATUS_INVALID_VALUE;
@@ -264,6 +268,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
       returned == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  ladder::check(
+      (preference->reduction_schemes & ~CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == 0,
+      "cublasLtMatmulAlgoGetHeuristic: the preference lets a GPU add the parts of a split sum in "
+      "16 bits");
   *results = {};
   std::ranges::copy(preference->alignments, results->algo.data);
   *returned = 1;
