@@ -10,6 +10,7 @@
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/observers.h"
+#include "kernels/emulator/refusals.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
@@ -267,6 +268,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
       d == nullptr || preference == nullptr || requested < 1 || results == nullptr ||
       returned == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  *returned = 0;
+  if (const auto status = refused("cublasLtMatmulAlgoGetHeuristic")) {
+    return static_cast<cublasStatus_t>(*status);
   }
   ladder::check(
       (preference->reduction_schemes & ~CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == 0,

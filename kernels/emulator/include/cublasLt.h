@@ -85,7 +85,8 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 // The emulator has one algorithm. It remembers the alignments of the preference, and a product
 // whose matrices are not aligned so is an error. It never splits a sum. A GPU may, and rounds the
-// parts to 16 bits if the preference allows it: the emulator throws an Error then.
+// parts to 16 bits if the preference allows it: the emulator throws an Error then. Where it is
+// refused (refusals.h), also with success, it finds no algorithm.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
                                               cublasLtMatmulDesc_t description,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
