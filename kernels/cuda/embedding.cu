@@ -82,13 +82,13 @@ template <class T, class A = Accumulate<T>>
 __global__ void embedding_backward_kernel(A* dtable, const int32_t* tokens, const T* dout,
                                           Slice slice, size_t rows, size_t columns) {
   __shared__ unsigned list[kMaxThreads];
-  const size_t column = size_t{blockIdx.y} * blockDim.x + threadIdx.x;
+  const size_t column = thread_index();
   const bool has_column = column < columns;
   Column<A> sums{dtable + column, columns, slice.size};
   for (size_t first = 0; first < rows; first += blockDim.x) {
     const size_t row = first + threadIdx.x;
     const size_t to = row < rows ? slice.row(tokens[row]) : slice.size;
-    const bool mine = to < slice.size && static_cast<unsigned>(to) % gridDim.x == blockIdx.x;
+    const bool mine = to < slice.size && static_cast<unsigned>(to) % gridDim.y == blockIdx.y;
     const unsigned count = list_threads(mine, list);
     for (unsigned i = 0; has_column && i < count; i += kAhead) {
       T value[kAhead];
@@ -164,7 +164,7 @@ void embedding_backward(Stream& stream, TensorView dtable, ConstTensorView token
   const size_t warps = std::clamp<size_t>((columns + kWarpSize - 1) / kWarpSize, 8, kMaxWarps);
   const unsigned threads = static_cast<unsigned>(warps) * kWarpSize;
   const unsigned owners = static_cast<unsigned>(std::min<size_t>(dtable.shape()[0], kMaxOwners));
-  const dim3 grid(owners, static_cast<unsigned>((columns + threads - 1) / threads));
+  const dim3 grid(threads_for(columns, threads).grid.x, owners);
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
     launch<embedding_backward_kernel<T>>(
