@@ -11,6 +11,8 @@
 #include "common/comm/emulator/operation.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/refusals.h"
+#include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
 namespace {
@@ -20,6 +22,7 @@ struct Group {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<NcclOperation> operations;
+  std::vector<ncclComm_t> aborts;
 };
 
 thread_local Group group;
@@ -48,9 +51,19 @@ void require(bool condition, const char* text) {
   if (!condition) throw NcclFailure{ncclInvalidArgument, text};
 }
 
+// Throws if this call is to fail (kernels/emulator/refusals.h).
+void allow(const std::string& function) {
+  const auto status = refused(function);
+  if (!status) return;
+  const auto result = static_cast<ncclResult_t>(*status);
+  throw NcclFailure{result, result == ncclUnhandledCudaError ? "Cuda failure 2 'out of memory'"
+                                                             : function + " was refused"};
+}
+
 // A call of an operation, alone or in a group.
 ncclResult_t call(const NcclOperation& o) {
   return guarded([&] {
+    allow(ladder::concat("nccl", name_of(o.call)));
     require(o.comm != nullptr, "the communicator is null");
     require(is_stream(o.stream), "no such stream");
     require(o.op == ncclSum || o.op == ncclMax, "no such reduction");
@@ -67,6 +80,13 @@ ncclResult_t call(const NcclOperation& o) {
       run_operations({&o, 1});
     }
   });
+}
+
+void abort(ncclComm_t comm) {
+  comm->aborted = true;
+  finish_sends(*comm);
+  tell_peers_of_abort(*comm);
+  delete comm;  // MPI's is not freed: that is collective, and the program is about to end
 }
 
 // What a unique id holds.
@@ -189,10 +209,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return guarded([&] {
     require(comm != nullptr, "the communicator is null");
-    comm->aborted = true;
-    finish_sends(*comm);
-    tell_peers_of_abort(*comm);
-    delete comm;  // MPI's is not freed: that is collective, and the program is about to end
+    group.depth > 0 ? group.aborts.push_back(comm) : abort(comm);
   });
 }
 
@@ -205,9 +222,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
-  return cudaMalloc(pointer, bytes) == cudaSuccess
-             ? ncclSuccess
-             : report(ncclUnhandledCudaError, "cudaMalloc failed");
+  return guarded([&] {
+    allow("ncclMemAlloc");
+    const cudaError_t status = cudaMalloc(pointer, bytes);
+    if (status == cudaSuccess) return;
+    throw NcclFailure{ncclUnhandledCudaError,
+                      ladder::concat("Cuda failure ", static_cast<int>(status), " '",
+                                     cudaGetErrorString(status), "'")};
+  });
 }
 
 ncclResult_t ncclMemFree(void* pointer) {
@@ -221,6 +243,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void*
   return guarded([&] {
     require(comm != nullptr && handle != nullptr, "an argument is null");
     require(Arena::instance().holds(buffer, bytes), "the buffer is not device memory");
+    allow("ncclCommRegister");
     auto registration = std::make_shared<NcclRegistration>(Range{buffer, bytes});
     *handle = registration.get();
     comm->registrations.push_back(std::move(registration));
@@ -291,5 +314,8 @@ ncclResult_t ncclGroupEnd() {
   Group ended;
   std::swap(ended, group);
   if (ended.error != ncclSuccess) return ended.error;
-  return guarded([&] { run_operations(ended.operations); });
+  return guarded([&] {
+    for (ncclComm_t comm : ended.aborts) abort(comm);
+    run_operations(ended.operations);
+  });
 }

@@ -1,14 +1,21 @@
 // Collectives on device memory: what is promised beside the sums.
 #include <cmath>
 #include <cstring>
+#include <iostream>
+#include <optional>
 #include <vector>
 
 #include "common/comm/communicator.h"
 #include "common/comm/job.h"
 #include "common/comm/one_rank.h"
+#include "common/comm/watchdog.h"
 #include "kernels/runtime/device_wait.h"
 #include "tests/catch.h"
 #include "tests/common/comm/devices.h"
+
+#if LADDER_CUDA_EMULATOR
+#include "kernels/emulator/refusals.h"
+#endif
 
 namespace ladder::testing {
 namespace {
@@ -255,7 +262,7 @@ TEST_CASE("an error ends background operations beside the device") {
 TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device") {
   if (device_for_nccl() != DeviceType::emulator) return;  // NCCL itself tells only over a network
   Ranks ranks(DeviceType::emulator);
-  NcclMemory memory(DeviceType::emulator);
+  NcclMemory memory(*device);
   const auto all = nccl_world(ranks, &memory);
   const auto group = all->split(0);  // its communicators are given up together
   const TensorView x = ranks.take<float>(Place::device, 100);
@@ -271,6 +278,37 @@ TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device
              ContainsSubstring(why));
   all->give_up();
 }
+
+#if LADDER_CUDA_EMULATOR
+constexpr int kSystemError = 2;  // of NCCL
+
+// Calls that rank 3 has refused, and no other rank.
+emulator::Refused of_rank_3(const emulator::Refused& calls) {
+  return world().rank() == 3 ? calls : emulator::Refused{};
+}
+
+TEST_CASE("NCCL: a rank whose call fails within a group ends the waits of its peers") {
+  Ranks ranks(DeviceType::emulator);
+  const auto all = nccl_world(ranks);
+  const TensorView in = ranks.take<float>(Place::device, 8);
+  const TensorView out = ranks.take<float>(Place::device, 8);
+  const Watchdog watchdog(std::chrono::seconds(20), [] {
+    std::cerr << world().name() + " still waits for rank 3\n" << std::flush;
+    MpiWorld::abort(1);
+  });
+  const bool fails = all->rank() == 3;
+  const emulator::Refusal refusal(of_rank_3({"ncclSend", kSystemError, 5}));
+  const std::string error =
+      error_of([&] { all->all_to_all(ranks.stream, out, in, {}).wait(ranks.stream); });
+  if (fails) {
+    CHECK_THAT(error, ContainsSubstring("ncclSend was refused"));
+  } else {
+    CHECK_THAT(error, ContainsSubstring("a peer has ended or given up"));
+  }
+  all->give_up();
+}
+
+#endif
 
 TEST_CASE("one rank on a device: every operation is the identity") {
   const auto device = device_for_tests();
