@@ -45,6 +45,11 @@ size_t Job::num_launched() {
 }
 
 void Job::join() {
+  // By itself CUDA loads a kernel when it is first launched, and that may wait for all that runs on
+  // the GPU. A collective that runs there may wait for the rank that is about to launch, so both
+  // would wait for ever ("Lazy Loading", "Concurrent execution", in the CUDA C++ Programming
+  // Guide). CUDA reads the variable when it is first called.
+  if (num_launched() > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // 0: the user's value stays
   if (num_launched() > 1) {
     world_.emplace();
   } else if (!is_launched() && num_started_by_srun() > 1) {

@@ -38,8 +38,10 @@ class Job {
   // Returns true if mpirun has started this process, be it the only rank, or srun several.
   static bool is_launched();
 
-  // Joins the other ranks, if there are any. Throws UserError if srun has started several processes
-  // without --mpi. REQUIRES: it is called once, before all that follows.
+  // Joins the other ranks, if there are any. From then on CUDA loads all kernels at its first call,
+  // unless the environment says otherwise (CUDA_MODULE_LOADING). Throws UserError if srun has
+  // started several processes without --mpi. REQUIRES: it is called once, before all that follows,
+  // and before the first call of CUDA.
   void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }

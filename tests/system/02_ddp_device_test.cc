@@ -67,6 +67,18 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
   CHECK_THAT(read_text(folder.path() / "trace.json"), ContainsSubstring("gradient all_reduce"));
 }
 
+TEST_CASE("02: CUDA loads all kernels before ranks wait for each other, unless the user objects") {
+  const std::string program = program_path("tests/common/comm/module_loading");
+  const auto loading = [&](size_t num_ranks, const std::string& of_user) {
+    ProcessOptions options;
+    if (!of_user.empty()) options.environment = {{"CUDA_MODULE_LOADING", of_user}};
+    return run_ranks(num_ranks, {program}, options).out;
+  };
+  CHECK(loading(2, "") == "kernels: EAGER\nkernels: EAGER\n");
+  CHECK(loading(2, "LAZY") == "kernels: LAZY\nkernels: LAZY\n");
+  CHECK(loading(1, "") == "kernels: not said\n");
+}
+
 TEST_CASE("02: over the device's memory, the report") {
   const std::string device = device_name();
   if (device.empty()) return;
