@@ -22,6 +22,13 @@ constexpr std::array kSizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 // In which a rank that fails must have given up what it had begun.
 constexpr std::chrono::seconds kTimeToGiveUp(30);
 
+// What libraries take of a GPU after connect(), and no category of memory counts. A thread's first
+// product on a stream makes cuBLAS load kernels and takes 32 MiB (kernels/matmul.h); a trainer has
+// few such streams. NCCL takes buffers for a communicator when its ranks first meet: 4 MiB
+// (NCCL_BUFFSIZE) for each of up to 32 channels and two directions.
+constexpr size_t kReserveForProducts = size_t{256} << 20;
+constexpr size_t kReserveForCommunicator = size_t{256} << 20;
+
 // Returns how many processes srun has started together with this one; 1 if it was not srun.
 size_t num_started_by_srun() {
   const char* const size = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -42,6 +49,11 @@ size_t Job::num_launched() {
   }
   // With srun --mpi=pmix they find each other.
   return std::getenv("PMIX_RANK") != nullptr ? num_started_by_srun() : 1;
+}
+
+size_t memory_beside_libraries(size_t free, size_t num_communicators) {
+  const size_t reserve = kReserveForProducts + num_communicators * kReserveForCommunicator;
+  return free > reserve ? free - reserve : 1;  // 0 would be no cap
 }
 
 void Job::join() {
@@ -112,8 +124,14 @@ void Job::connect(const ConnectOptions& options) {
     }
   }
   communicator_ = std::make_unique<Communicator>(std::move(transport));
-  free_device_memory_ = free_memory(options.device) / sharing.ranks_on_device;
+  device_ = options.device;
+  free_memory_ = free_memory(device_) / sharing.ranks_on_device;
   if (world_) mpi_check(MPI_Barrier(world_->node()));  // nobody allocates before all have looked
+}
+
+size_t Job::free_device_memory(size_t num_groups) const {
+  if (device_ != DeviceType::cuda) return free_memory_;
+  return memory_beside_libraries(free_memory_, nccl_memory_ ? 1 + num_groups : 0);
 }
 
 std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,

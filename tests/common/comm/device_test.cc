@@ -280,7 +280,7 @@ TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device
 }
 
 #if LADDER_CUDA_EMULATOR
-constexpr int kSystemError = 2;  // of NCCL
+constexpr int kNoMemory = 2, kCudaError = 1, kSystemError = 2;  // of CUDA; NCCL
 
 // Calls that rank 3 has refused, and no other rank.
 emulator::Refused of_rank_3(const emulator::Refused& calls) {
@@ -308,6 +308,21 @@ TEST_CASE("NCCL: a rank whose call fails within a group ends the waits of its pe
   all->give_up();
 }
 
+TEST_CASE("NCCL: device memory that is used up is named") {
+  Ranks ranks(DeviceType::emulator);
+  NcclMemory memory(*device);
+  const auto all = nccl_world(ranks, &memory);
+  {
+    const emulator::Refusal refusal({"cudaMalloc", kNoMemory});
+    CHECK_THROWS_AS(Tensor(ranks.device_memory, Category::gradients, DType::fp32, {9}, &memory),
+                    OutOfMemory);
+  }
+  const TensorView x = ranks.take<float>(Place::device, 8);
+  const emulator::Refusal refusal({"ncclAllReduce", kCudaError});
+  CHECK_THAT(error_of([&] { all->all_reduce(ranks.stream, x, {}).wait(ranks.stream); }),
+             ContainsSubstring("out of device memory: NCCL (ncclAllReduce) finds no more, with ") &&
+                 ContainsSubstring(" free; take a smaller --micro-batch-size"));
+}
 #endif
 
 TEST_CASE("one rank on a device: every operation is the identity") {
