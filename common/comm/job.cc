@@ -148,13 +148,19 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
     communication_ = concat("staged through host memory", sharing.anywhere ? ": " + shares : "");
     return StagedTransport::make(std::move(host), options.device);
   }
-  nccl_memory_.emplace(options.device);
-  registered_ = &*nccl_memory_;
+  nccl_memory_.emplace();
   // NCCL itself does not notice when ranks' calls differ or a rank does not come.
   const bool compare = options.mpi.check_collectives || options.mpi.timeout_seconds > 0;
   communication_ = options.device == DeviceType::cuda ? "NCCL " + NcclTransport::version()
                                                       : std::string("emulated NCCL");
-  return NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
+  auto transport = NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
+  const std::vector<uint64_t> works = world_->all_gather({nccl_memory_->try_out()});
+  if (std::ranges::count(works, 0) == 0) {
+    registered_ = &*nccl_memory_;
+  } else {
+    communication_ += ", which does not register buffers on every rank, so on none";
+  }
+  return transport;
 }
 
 bool Job::say_first(const std::string& message) {

@@ -26,7 +26,7 @@ void on_devices(Body body) {
   if (const auto device = device_for_nccl()) {
     INFO("NCCL");
     Ranks ranks(*device);
-    NcclMemory memory(*device);
+    NcclMemory memory;
     const auto all = nccl_world(ranks, &memory);
     body(*all, ranks);
   }
@@ -207,7 +207,7 @@ TEST_CASE("NCCL: registered memory is zero-filled device memory of every communi
   const auto device = device_for_nccl();
   if (!device) return;
   Ranks ranks(*device);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const Tensor before(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
   const auto all = nccl_world(ranks, &memory);
   const auto half = all->split(all->rank() / 4);
@@ -229,7 +229,7 @@ TEST_CASE("NCCL: registered memory is zero-filled at once, and freed after what 
   const auto device = device_for_nccl();
   if (!device) return;
   Ranks ranks(*device);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   for (int round = 0; round < 5; ++round) {
     const Tensor x(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
@@ -262,7 +262,7 @@ TEST_CASE("an error ends background operations beside the device") {
 TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device") {
   if (device_for_nccl() != DeviceType::emulator) return;  // NCCL itself tells only over a network
   Ranks ranks(DeviceType::emulator);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   const auto group = all->split(0);  // its communicators are given up together
   const TensorView x = ranks.take<float>(Place::device, 100);
@@ -280,7 +280,7 @@ TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device
 }
 
 #if LADDER_CUDA_EMULATOR
-constexpr int kNoMemory = 2, kCudaError = 1, kSystemError = 2;  // of CUDA; NCCL
+constexpr int kNoMemory = 2, kCudaError = 1, kSystemError = 2, kInvalidUsage = 5;  // of CUDA; NCCL
 
 // Calls that rank 3 has refused, and no other rank.
 emulator::Refused of_rank_3(const emulator::Refused& calls) {
@@ -308,9 +308,28 @@ TEST_CASE("NCCL: a rank whose call fails within a group ends the waits of its pe
   all->give_up();
 }
 
+TEST_CASE("NCCL: one rank cannot allocate or register memory") {
+  Ranks ranks(DeviceType::emulator);
+  NcclMemory memory;
+  const auto all = nccl_world(ranks, &memory);
+  const bool fails = all->rank() == 3;
+  for (const char* function : {"ncclMemAlloc", "ncclCommRegister"}) {
+    {
+      const emulator::Refusal refusal(of_rank_3({function, kInvalidUsage}));
+      CHECK(memory.try_out() == !fails);
+    }
+    const emulator::Refusal refusal(of_rank_3({function, kInvalidUsage, 2}));
+    CHECK(memory.try_out());
+    const std::string error = error_of(
+        [&] { Tensor(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory); });
+    CHECK_THAT(error, ContainsSubstring(fails ? concat(function, " was refused") : ""));
+    CHECK(error.empty() == !fails);
+  }
+}
+
 TEST_CASE("NCCL: device memory that is used up is named") {
   Ranks ranks(DeviceType::emulator);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   {
     const emulator::Refusal refusal({"cudaMalloc", kNoMemory});

@@ -273,7 +273,7 @@ TEST_CASE("the same on a device, by NCCL and staged") {
   if (const auto device = device_for_nccl()) {
     INFO("NCCL");
     Ranks ranks(*device);
-    NcclMemory memory(*device);
+    NcclMemory memory;
     const auto all = nccl_world(ranks, &memory);
     test_on_device(*all, ranks);
   }
