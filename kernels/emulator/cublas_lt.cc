@@ -1,12 +1,12 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/gelu.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/observers.h"
@@ -58,20 +58,6 @@ bool is_valid(const void* data, const cublasLtMatrixLayoutOpaque& layout, uint64
   return reinterpret_cast<uintptr_t>(data) % alignment == 0 &&
          Arena::instance().holds(data, elements * 2);
 }
-
-// GELU by tanh, and its derivative, as kernels/gelu.h writes them.
-struct Gelu {
-  explicit Gelu(float x) : x_(x), gate_(1 / (1 + std::exp(-kScale * (x + kCube * x * x * x)))) {}
-  float value() const { return x_ * gate_; }
-  float derivative() const {
-    const float slope = kScale * (1 + 3 * kCube * x_ * x_);
-    return gate_ + x_ * gate_ * (1 - gate_) * slope;
-  }
-
- private:
-  static constexpr float kScale = 1.5957691F, kCube = 0.044715F;
-  float x_, gate_;
-};
 
 struct Product {
   cublasLtMatmulDescOpaque description;
