@@ -2,7 +2,6 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -87,50 +86,6 @@ void abort(ncclComm_t comm) {
   finish_sends(*comm);
   tell_peers_of_abort(*comm);
   delete comm;  // MPI's is not freed: that is collective, and the program is about to end
-}
-
-// What a unique id holds.
-struct Id {
-  int maker;  // rank in MPI_COMM_WORLD
-  int serial;
-};
-
-int world_rank() {
-  int initialized = 0, rank = 0;
-  check_mpi(MPI_Initialized(&initialized));
-  if (!initialized) throw NcclFailure{ncclSystemError, "MPI has not been initialized"};
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-  return rank;
-}
-
-// Returns the ranks in MPI_COMM_WORLD of the new communicator's ranks, which the maker of the id
-// collects. The first one is -1 if two ranks claim the same place.
-std::vector<int> meet(const Id& id, int num_ranks, int rank, int tag) {
-  const int own = world_rank();
-  std::vector<int> members(static_cast<size_t>(num_ranks), -1);
-  const std::array<int, 2> me = {rank, own};
-  if (own != id.maker) {
-    check_mpi(MPI_Send(me.data(), 2, MPI_INT, id.maker, tag, MPI_COMM_WORLD));
-    check_mpi(MPI_Recv(members.data(), num_ranks, MPI_INT, id.maker, tag, MPI_COMM_WORLD,
-                       MPI_STATUS_IGNORE));
-    return members;
-  }
-  std::vector<std::array<int, 2>> all = {me};
-  for (int i = 1; i < num_ranks; ++i) {
-    check_mpi(MPI_Recv(all.emplace_back().data(), 2, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD,
-                       MPI_STATUS_IGNORE));
-  }
-  bool twice = false;
-  for (const auto& [place, process] : all) {
-    int& member = members[static_cast<size_t>(place)];
-    twice = twice || member != -1;
-    member = process;
-  }
-  if (twice) members[0] = -1;
-  for (size_t i = 1; i < all.size(); ++i) {
-    check_mpi(MPI_Send(members.data(), num_ranks, MPI_INT, all[i][1], tag, MPI_COMM_WORLD));
-  }
-  return members;
 }
 
 }  // namespace
