@@ -2,10 +2,10 @@
 //
 // A bias, GELU or residual addition of its own reads the product's result from memory and writes it
 // again. On a GPU the product can do it while it still has the result in registers: an *epilogue*
-// of cuBLASLt. It is used in bf16 and fp16, where all extents are multiples of 8 and all rows begin
-// at multiples of 16 bytes. The sum then gets its bias, and the residual, before it is rounded to
-// 16 bits, and not after. Everywhere else the bits are those of the kernels one after the other:
-// matmul, add_bias, gelu_forward, gelu_backward, add_residual.
+// of cuBLASLt. It is used in bf16 and fp16, where all extents are multiples of 8, all rows begin at
+// multiples of 16 bytes, and cuBLASLt has an algorithm. The sum then gets its bias, and the
+// residual, before it is rounded to 16 bits, and not after. Everywhere else the bits are those of
+// the kernels one after the other: matmul, add_bias, gelu_forward, gelu_backward, add_residual.
 #pragma once
 
 #include "kernels/matmul.h"

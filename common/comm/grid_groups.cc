@@ -1,5 +1,6 @@
 #include "common/comm/grid_groups.h"
 
+#include <algorithm>
 #include <array>
 
 #include "common/comm/one_rank.h"
@@ -14,6 +15,9 @@ namespace {
 std::array<Axis, 4> summing_axes(const ProcessGrid& grid) {
   return {grid.replicas(), Axis::tensor, Axis::embedding, Axis::expert_data};
 }
+
+constexpr std::array kAxes = {Axis::data,   Axis::context,     Axis::tensor,      Axis::pipeline,
+                              Axis::expert, Axis::expert_data, Axis::data_context};
 
 // Returns whether every rank is a group of one on this axis. If experts are not divided, or
 // sequences are not shared, the ranks that hold the same are those of the data axis, which has its
@@ -47,10 +51,7 @@ size_t elements_of(Axis axis, const ProcessGrid& grid) {
 GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
   check(world.size() == grid.world_size() && world.rank() == grid.rank,
         "the grid is not that of these ranks");
-  for (Axis axis : {Axis::data, Axis::context, Axis::tensor, Axis::pipeline, Axis::expert,
-                    Axis::expert_data, Axis::data_context}) {
-    groups_[axis] = group_on(axis, world, grid);
-  }
+  for (Axis axis : kAxes) groups_[axis] = group_on(axis, world, grid);
   pipeline_gradients_ = group_on(Axis::pipeline, world, grid);
   for (size_t link = 0; link < grid.pipeline_links; ++link) {
     pipeline_links_.push_back(group_on(Axis::pipeline, world, grid));
@@ -66,6 +67,13 @@ GridGroups::GridGroups(Communicator& world, const ProcessGrid& grid) {
     (*this)[axis].use_staging(area.elements(first, {elements}));
     first += elements;
   }
+}
+
+size_t GridGroups::num_groups(const ProcessGrid& grid) {
+  const auto is_group = [&](Axis axis) { return !is_alone(axis, grid); };
+  const size_t on_pipeline = is_group(Axis::pipeline) ? 1 + grid.pipeline_links : 0;
+  return static_cast<size_t>(std::ranges::count_if(kAxes, is_group)) + on_pipeline +
+         (grid.group(Axis::embedding).size > 1);
 }
 
 size_t GridGroups::staging_elements(const ProcessGrid& grid) {

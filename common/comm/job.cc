@@ -22,6 +22,13 @@ constexpr std::array kSizes = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
 // In which a rank that fails must have given up what it had begun.
 constexpr std::chrono::seconds kTimeToGiveUp(30);
 
+// What libraries take of a GPU after connect(), and no category of memory counts. A thread's first
+// product on a stream makes cuBLAS load kernels and takes 32 MiB (kernels/matmul.h); a trainer has
+// few such streams. NCCL takes buffers for a communicator when its ranks first meet: 4 MiB
+// (NCCL_BUFFSIZE) for each of up to 32 channels and two directions.
+constexpr size_t kReserveForProducts = size_t{256} << 20;
+constexpr size_t kReserveForCommunicator = size_t{256} << 20;
+
 // Returns how many processes srun has started together with this one; 1 if it was not srun.
 size_t num_started_by_srun() {
   const char* const size = std::getenv("SLURM_STEP_NUM_TASKS");
@@ -44,7 +51,17 @@ size_t Job::num_launched() {
   return std::getenv("PMIX_RANK") != nullptr ? num_started_by_srun() : 1;
 }
 
+size_t memory_beside_libraries(size_t free, size_t num_communicators) {
+  const size_t reserve = kReserveForProducts + num_communicators * kReserveForCommunicator;
+  return free > reserve ? free - reserve : 1;  // 0 would be no cap
+}
+
 void Job::join() {
+  // By itself CUDA loads a kernel when it is first launched, and that may wait for all that runs on
+  // the GPU. A collective that runs there may wait for the rank that is about to launch, so both
+  // would wait for ever ("Lazy Loading", "Concurrent execution", in the CUDA C++ Programming
+  // Guide). CUDA reads the variable when it is first called.
+  if (num_launched() > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // 0: the user's value stays
   if (num_launched() > 1) {
     world_.emplace();
   } else if (!is_launched() && num_started_by_srun() > 1) {
@@ -107,8 +124,14 @@ void Job::connect(const ConnectOptions& options) {
     }
   }
   communicator_ = std::make_unique<Communicator>(std::move(transport));
-  free_device_memory_ = free_memory(options.device) / sharing.ranks_on_device;
+  device_ = options.device;
+  free_memory_ = free_memory(device_) / sharing.ranks_on_device;
   if (world_) mpi_check(MPI_Barrier(world_->node()));  // nobody allocates before all have looked
+}
+
+size_t Job::free_device_memory(size_t num_groups) const {
+  if (device_ != DeviceType::cuda) return free_memory_;
+  return memory_beside_libraries(free_memory_, nccl_memory_ ? 1 + num_groups : 0);
 }
 
 std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
@@ -125,13 +148,19 @@ std::unique_ptr<Transport> Job::connect_devices(const ConnectOptions& options,
     communication_ = concat("staged through host memory", sharing.anywhere ? ": " + shares : "");
     return StagedTransport::make(std::move(host), options.device);
   }
-  nccl_memory_.emplace(options.device);
-  registered_ = &*nccl_memory_;
+  nccl_memory_.emplace();
   // NCCL itself does not notice when ranks' calls differ or a rank does not come.
   const bool compare = options.mpi.check_collectives || options.mpi.timeout_seconds > 0;
   communication_ = options.device == DeviceType::cuda ? "NCCL " + NcclTransport::version()
                                                       : std::string("emulated NCCL");
-  return NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
+  auto transport = NcclTransport::make(std::move(host), options.device, &*nccl_memory_, compare);
+  const std::vector<uint64_t> works = world_->all_gather({nccl_memory_->try_out()});
+  if (std::ranges::count(works, 0) == 0) {
+    registered_ = &*nccl_memory_;
+  } else {
+    communication_ += ", which does not register buffers on every rank, so on none";
+  }
+  return transport;
 }
 
 bool Job::say_first(const std::string& message) {

@@ -27,6 +27,11 @@ struct ConnectOptions {
   MpiOptions mpi;
 };
 
+// Returns how many of the `free` bytes of a GPU tensors may take, so that cuBLAS and NCCL find room
+// for what they allocate later: NCCL for each communicator, of which there are none if the ranks do
+// not use it. It is never 0.
+size_t memory_beside_libraries(size_t free, size_t num_communicators);
+
 // A Job joins the ranks that mpirun started, chooses how they communicate, and ends all of them
 // when one fails. A program has one.
 class Job {
@@ -38,8 +43,10 @@ class Job {
   // Returns true if mpirun has started this process, be it the only rank, or srun several.
   static bool is_launched();
 
-  // Joins the other ranks, if there are any. Throws UserError if srun has started several processes
-  // without --mpi. REQUIRES: it is called once, before all that follows.
+  // Joins the other ranks, if there are any. From then on CUDA loads all kernels at its first call,
+  // unless the environment says otherwise (CUDA_MODULE_LOADING). Throws UserError if srun has
+  // started several processes without --mpi. REQUIRES: it is called once, before all that follows,
+  // and before the first call of CUDA.
   void join();
 
   size_t rank() const { return world_ ? world_->rank() : 0; }
@@ -74,9 +81,10 @@ class Job {
   const std::vector<size_t>& machines_that_sum() const { return machines_that_sum_; }
   // Says in words how ranks communicate; empty if there is one rank.
   const std::string& communication() const { return communication_; }
-  // Returns how many bytes the device had free for this rank when connect() returned: its share, if
-  // ranks share the device. 0 if the device does not say.
-  size_t free_device_memory() const { return free_device_memory_; }
+  // Returns how many bytes the device had free for this rank's tensors when connect() returned: its
+  // share, if ranks share the device. On a GPU it leaves room for cuBLAS, and for NCCL with
+  // `num_groups` communicators besides that of all ranks. 0 if the device does not say.
+  size_t free_device_memory(size_t num_groups) const;
 
   // Says at once what went wrong, as fail() does, before this rank gives up what it has begun. That
   // may wait for a device, and so for ranks that never come: if fail() is not called within half a
@@ -120,7 +128,8 @@ class Job {
   bool shares_memory_ = true;
   std::vector<size_t> machines_that_sum_;
   std::string communication_;
-  size_t free_device_memory_ = 0;
+  DeviceType device_ = DeviceType::cpu;
+  size_t free_memory_ = 0;
   std::unique_ptr<Communicator> communicator_;
   std::optional<bool> announced_;  // whether this rank was the first to fail
   std::optional<Watchdog> watchdog_;

@@ -4,16 +4,26 @@
 #include <nccl.h>
 
 #include <source_location>
+#include <string_view>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/cuda.h"
 
 namespace ladder {
+
+// Returns whether NCCL's last call has failed for want of device memory. NCCL has no code for it.
+inline bool lacks_device_memory(ncclResult_t result) {
+  const char* const detail = ncclGetLastError(nullptr);
+  return result == ncclUnhandledCudaError && detail != nullptr &&
+         std::string_view(detail).find("out of memory") != std::string_view::npos;
+}
 
 // Throws an Error that names the call and its place in the source, unless `result` is ncclSuccess.
 // `call` is the function's name, such as "ncclAllReduce".
 inline void nccl_check(ncclResult_t result, const char* call,
                        std::source_location where = std::source_location::current()) {
   if (result == ncclSuccess) return;
+  if (lacks_device_memory(result)) fail_without_device_memory(concat("NCCL (", call, ")"));
   const char* const detail = ncclGetLastError(nullptr);
   fail(concat(call, ": ", ncclGetErrorString(result), detail != nullptr && *detail ? ": " : "",
               detail != nullptr ? detail : ""),

@@ -13,13 +13,17 @@ struct ncclComm;
 namespace ladder {
 
 // NcclMemory gives device memory that NCCL reads and writes in place, without staging buffers of
-// its own: it comes from ncclMemAlloc and is registered with every communicator. If NCCL cannot
-// allocate or register it, the memory is plain device memory: slower, with the same results.
+// its own: it comes from ncclMemAlloc and is registered with every communicator. What NCCL does if
+// a buffer is registered on some ranks only is not defined. So either all ranks of a run take their
+// buffers from here, or none does, and all take plain device memory: slower, with the same results.
 // NcclMemory must outlive the communicators that are added. It is thread-safe.
 class NcclMemory final : public MemorySource {
  public:
-  explicit NcclMemory(DeviceType device) : device_(device) {}
+  // Returns whether NCCL can allocate memory here and register it with the communicators. Before
+  // they take any, the ranks compare what they found.
+  bool try_out();
 
+  // Throws an Error if NCCL does not allocate or register the memory, although try_out() said so.
   void* allocate(size_t bytes) override;
   void release(void* pointer, size_t bytes) noexcept override;
 
@@ -32,11 +36,9 @@ class NcclMemory final : public MemorySource {
  private:
   struct Allocation {
     size_t bytes = 0;
-    bool by_nccl = false;
-    std::map<ncclComm*, void*> handles;
+    std::map<ncclComm*, void*> handles = {};
   };
 
-  DeviceType device_;
   std::mutex mutex_;
   std::map<void*, Allocation> allocations_;
   std::set<ncclComm*> communicators_;

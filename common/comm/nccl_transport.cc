@@ -31,6 +31,27 @@ ncclDataType_t nccl_type(DType dtype) {
 
 ncclRedOp_t nccl_op(Reduction reduction) { return reduction == Reduction::sum ? ncclSum : ncclMax; }
 
+// Calls of NCCL that begin together, at end(). If an exception unwinds the stack before, they are
+// ended all the same: as long as a group is open, NCCL carries out nothing that the thread asks
+// for, ncclCommAbort neither.
+class Group {
+ public:
+  Group() { nccl_check(ncclGroupStart(), "ncclGroupStart"); }
+  ~Group() {
+    if (is_open_) ncclGroupEnd();
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  void end() {
+    is_open_ = false;
+    nccl_check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+ private:
+  bool is_open_ = true;
+};
+
 // Returns the id that rank 0 makes, on all ranks. Collective over `host`.
 ncclUniqueId shared_id(Transport& host) {
   ncclUniqueId id = {};
@@ -166,7 +187,7 @@ void NcclTransport::enqueue(const Request& request, Stream& queue) {
                         "ncclReduce");
     }
     case Collective::all_to_all: {
-      nccl_check(ncclGroupStart(), "ncclGroupStart");
+      Group group;
       for (size_t r = 0; r < size(); ++r) {
         const int to = static_cast<int>(r);
         const ConstTensorView sent =
@@ -177,7 +198,7 @@ void NcclTransport::enqueue(const Request& request, Stream& queue) {
         nccl_check(ncclRecv(received.data(), received.num_elements(), type, to, nccl_, stream),
                    "ncclRecv");
       }
-      return nccl_check(ncclGroupEnd(), "ncclGroupEnd");
+      return group.end();
     }
     case Collective::send:
       return nccl_check(ncclSend(in.data(), n, type, other, nccl_, stream), "ncclSend");

@@ -7,7 +7,9 @@ namespace ladder {
 void add_memory_flags(CLI::App& app, RunConfig& config) {
   const char* const group = "Memory";
   app.add_option("--device-memory", config.device_memory,
-                 "Cap of a rank's device memory, such as 64MiB [what the machine has free]")
+                 "Cap of a rank's device memory, such as 64MiB [what the machine has free; on a "
+                 "GPU a part of it "
+                 "is left for cuBLAS and NCCL]")
       ->transform(byte_size())
       ->group(group);
   app.add_option("--host-memory", config.host_memory, "Cap of a rank's host memory [none]")

@@ -255,7 +255,9 @@ std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config
   }
   text += "  - a smaller --model, or fewer --layers\n";
   if (config.dtype == DType::fp64) text += "  - --dtype fp32: half of everything\n";
-  text += concat("  - a larger --", error.arena, "-memory, if the machine has it\n");
+  const bool on_gpu = config.device == DeviceType::cuda && error.arena == "device";
+  text += concat("  - a larger --", error.arena, "-memory, if the ",
+                 on_gpu ? "GPU has it beside what cuBLAS and NCCL need\n" : "machine has it\n");
   return text + "  - more ranks, in a lesson whose ranks share what is large here: 03 to 09\n";
 }
 

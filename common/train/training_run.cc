@@ -83,7 +83,10 @@ struct TrainingRun::State {
 
 TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
                          Job& job, const Prediction& prediction) {
-  if (config.device_memory == 0) config.device_memory = job.free_device_memory();
+  if (config.device_memory == 0) {
+    const size_t num_groups = program.arrange ? GridGroups::num_groups(grid) : 0;
+    config.device_memory = job.free_device_memory(num_groups + !config.trace.empty());
+  }
   state_ = std::make_unique<State>(program, std::move(config), grid, job, prediction);
   State& s = *state_;
   set_num_threads(s.config.threads);

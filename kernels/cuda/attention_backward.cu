@@ -29,17 +29,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   const size_t num_own = kOwnsKeys ? heads.keys : heads.queries;
   const size_t num_other = kOwnsKeys ? heads.queries : heads.keys;
   // The tiles that a causal mask leaves most work start first: the first keys, the last queries.
-  const size_t own0 = (kOwnsKeys ? blockIdx.y : gridDim.y - 1 - blockIdx.y) * size_t{kTile};
+  const size_t own0 = (kOwnsKeys ? heads.tile() : heads.tile_from_end()) * kTile;
   const size_t begin = kOwnsKeys && heads.causal ? own0 : 0;
   const size_t end = !kOwnsKeys && heads.causal ? own0 + 1 : num_other;
   typename Tiling::Sums sums1 = {}, sums2 = {};
   for (size_t other0 = begin; other0 < end; other0 += kTile) {
     typename Tiling::Scores p = {}, ds = {};
     // The own part comes last, since the sums need it.
-    for (unsigned part = 1; part <= gridDim.z; ++part) {
-      const size_t d0 = (blockIdx.z + part) % gridDim.z * size_t{Tiling::kWidth};
+    for (unsigned part = 1; part <= gridDim.y; ++part) {
+      const size_t d0 = (blockIdx.y + part) % gridDim.y * size_t{Tiling::kWidth};
       __syncthreads();  // the tiles have been read
-      if (other0 == begin || gridDim.z > 1) {
+      if (other0 == begin || gridDim.y > 1) {
         load_tile<Tiling>(own1, kOwnsKeys ? k : q, num_own, own0, d0, heads);
         load_tile<Tiling>(own2, kOwnsKeys ? v : d, num_own, own0, d0, heads);
       }
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     for (unsigned n = 0; n < kRows; ++n) {
       const size_t query = kOwnsKeys ? other0 + Tiling::score_column(n) : own0 + Tiling::row(n);
       const bool exists = query < heads.queries;
-      shift[n] = exists ? logsumexp[blockIdx.x * heads.query_tokens + query] : A{0};
-      dot[n] = exists ? row_dot[blockIdx.x * heads.query_tokens + query] : A{0};
+      shift[n] = exists ? logsumexp[heads.head() * heads.query_tokens + query] : A{0};
+      dot[n] = exists ? row_dot[heads.head() * heads.query_tokens + query] : A{0};
     }
     for (unsigned i = 0; i < kRows; ++i) {
       for (unsigned j = 0; j < kRows; ++j) {
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     store_scores<Tiling>(weights, ds);
     add_weighted<Tiling>(sums1, weights, other1);
   }
-  const size_t d0 = blockIdx.z * size_t{Tiling::kWidth};
+  const size_t d0 = blockIdx.y * size_t{Tiling::kWidth};
   if constexpr (kOwnsKeys) {
     store_sums<Tiling, kAdds>(heads.of_keys(d1), num_own, own0, d0, heads, sums1);
     store_sums<Tiling, kAdds>(heads.of_keys(d2), num_own, own0, d0, heads, sums2);
@@ -92,19 +92,18 @@ struct Inputs {
 };
 
 template <bool kAdds, class T, class Out>
-void launch_backward(Stream& stream, const HeadBlock& heads, size_t batch, Out* dq,
-                     size_t dq_stride, Out* dk, Out* dv, const Inputs<T>& in) {
+void launch_backward(Stream& stream, const HeadBlock& heads, Out* dq, size_t dq_stride, Out* dk,
+                     Out* dv, const Inputs<T>& in) {
   using A = Accumulate<T>;
   const A scale = scale_of<A>(heads.size);
   dispatch_tiling<A>(heads.size, [&](auto tiling) {
     using Tiling = decltype(tiling);
     launch<backward_kernel<T, Tiling, true, kAdds, Out>>(
-        stream.native(), shape_of<Tiling>(heads, heads.keys, batch, 4), dk, dv, dq_stride,
-        in.row_dot, in.dout, in.logsumexp, in.q, in.k, in.v, heads, scale);
+        stream.native(), shape_of<Tiling>(heads, heads.keys, 4), dk, dv, dq_stride, in.row_dot,
+        in.dout, in.logsumexp, in.q, in.k, in.v, heads, scale);
     launch<backward_kernel<T, Tiling, false, kAdds, Out>>(
-        stream.native(), shape_of<Tiling>(heads, heads.queries, batch, 4), dq,
-        static_cast<Out*>(nullptr), dq_stride, in.row_dot, in.dout, in.logsumexp, in.q, in.k, in.v,
-        heads, scale);
+        stream.native(), shape_of<Tiling>(heads, heads.queries, 4), dq, static_cast<Out*>(nullptr),
+        dq_stride, in.row_dot, in.dout, in.logsumexp, in.q, in.k, in.v, heads, scale);
   });
 }
 
@@ -127,7 +126,7 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
                                         {tokens, num_heads, size});
       }
     }
-    launch_backward<false>(stream, heads_of_qkv<A>(tokens, num_heads, size, x, d), batch, dx,
+    launch_backward<false>(stream, heads_of_qkv<A>(batch, tokens, num_heads, size, x, d), dx,
                            3 * hidden, dx + hidden, dx + 2 * hidden,
                            Inputs<T>{dot, l, d, x, x + hidden, x + 2 * hidden});
   });
@@ -145,10 +144,10 @@ void attention_block_backward(Stream& stream, TensorView dq, TensorView dkv,
     A* const dk = dkv.as<A>();
     const T *const q = qkv.as<T>() + first * 3 * hidden, *const k = kv.as<T>();
     const T* const d = dout.as<T>() + first * hidden;
-    const HeadBlock heads =
-        heads_of_block<A>(block, dq.shape()[1], kv.shape()[1], num_heads, size, q, k, d);
+    const HeadBlock heads = heads_of_block<A>(block, dq.shape()[0], dq.shape()[1], kv.shape()[1],
+                                              num_heads, size, q, k, d);
     launch_backward<true>(
-        stream, heads, dq.shape()[0], dq.as<A>() + first * hidden, hidden, dk, dk + hidden,
+        stream, heads, dq.as<A>() + first * hidden, hidden, dk, dk + hidden,
         Inputs<T>{row_dot.as<A>() + first, logsumexp.as<A>() + first, d, q, k, k + hidden});
   });
 }

@@ -16,7 +16,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   A *const k = q + Tiling::kElements, *const v = k + Tiling::kElements;
   A* const weights = v + Tiling::kElements;
   // With a causal mask the last tiles see the most keys, so they start first.
-  const size_t q0 = (gridDim.y - 1 - blockIdx.y) * size_t{kTile};
+  const size_t q0 = heads.tile_from_end() * kTile;
   const auto queries = heads.of_queries(q_of_all, heads.q_stride);
   const auto keys = heads.of_keys(k_of_all), values = heads.of_keys(v_of_all);
   const size_t end = heads.causal ? q0 + 1 : heads.keys;
@@ -25,12 +25,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   for (A& m : maximum) m = std::numeric_limits<A>::lowest();
   for (size_t k0 = 0; k0 < end; k0 += kTile) {
     typename Tiling::Scores scores = {};
-    for (unsigned part = 1; part <= gridDim.z; ++part) {  // the own part is last, since v needs it
-      const size_t d0 = (blockIdx.z + part) % gridDim.z * size_t{Tiling::kWidth};
+    for (unsigned part = 1; part <= gridDim.y; ++part) {  // the own part is last, since v needs it
+      const size_t d0 = (blockIdx.y + part) % gridDim.y * size_t{Tiling::kWidth};
       __syncthreads();  // the tiles have been read
-      if (k0 == 0 || gridDim.z > 1) load_tile<Tiling>(q, queries, heads.queries, q0, d0, heads);
+      if (k0 == 0 || gridDim.y > 1) load_tile<Tiling>(q, queries, heads.queries, q0, d0, heads);
       load_tile<Tiling>(k, keys, heads.keys, k0, d0, heads);
-      if (part == gridDim.z) load_tile<Tiling>(v, values, heads.keys, k0, d0, heads);
+      if (part == gridDim.y) load_tile<Tiling>(v, values, heads.keys, k0, d0, heads);
       __syncthreads();
       add_scores<Tiling>(scores, q, k);
     }
@@ -61,21 +61,21 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     const A inverse = A{1} / total[i];
     for (A& sum : sums[i]) sum *= inverse;
     const size_t query = q0 + Tiling::row(i);
-    if (query < heads.queries && threadIdx.x % kSide == 0 && blockIdx.z == 0) {
-      logsumexp[blockIdx.x * heads.query_tokens + query] = maximum[i] + std::log(total[i]);
+    if (query < heads.queries && threadIdx.x % kSide == 0 && blockIdx.y == 0) {
+      logsumexp[heads.head() * heads.query_tokens + query] = maximum[i] + std::log(total[i]);
     }
   }
   store_sums<Tiling, false>(heads.of_queries(out, heads.hidden()), heads.queries, q0,
-                            blockIdx.z * size_t{Tiling::kWidth}, heads, sums);
+                            blockIdx.y * size_t{Tiling::kWidth}, heads, sums);
 }
 
 template <class T, class Out, class A = Accumulate<T>>
-void launch_forward(Stream& stream, const HeadBlock& heads, size_t batch, Out* out, A* logsumexp,
-                    const T* q, const T* k, const T* v) {
+void launch_forward(Stream& stream, const HeadBlock& heads, Out* out, A* logsumexp, const T* q,
+                    const T* k, const T* v) {
   dispatch_tiling<A>(heads.size, [&](auto tiling) {
     using Tiling = decltype(tiling);
     launch<forward_kernel<T, Tiling, Out>>(stream.native(),
-                                           shape_of<Tiling>(heads, heads.queries, batch, 3), out,
+                                           shape_of<Tiling>(heads, heads.queries, 3), out,
                                            logsumexp, q, k, v, heads, scale_of<A>(heads.size));
   });
 }
@@ -95,9 +95,8 @@ void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, Con
                                        {tokens, num_heads, size});
       }
     }
-    const HeadBlock heads = heads_of_qkv<A>(tokens, num_heads, size, x);
-    launch_forward<T>(stream, heads, batch, out.as<T>(), logsumexp.as<A>(), x, x + hidden,
-                      x + 2 * hidden);
+    const HeadBlock heads = heads_of_qkv<A>(batch, tokens, num_heads, size, x);
+    launch_forward<T>(stream, heads, out.as<T>(), logsumexp.as<A>(), x, x + hidden, x + 2 * hidden);
   });
 }
 
@@ -109,10 +108,10 @@ void attention_block_forward(Stream& stream, TensorView out, TensorView logsumex
     using T = decltype(zero);
     using A = Accumulate<T>;
     const T *const q = qkv.as<T>() + first * 3 * hidden, *const k = kv.as<T>();
-    const HeadBlock heads =
-        heads_of_block<A>(block, out.shape()[1], kv.shape()[1], num_heads, size, q, k);
-    launch_forward<T>(stream, heads, out.shape()[0], out.as<A>() + first * hidden,
-                      logsumexp.as<A>() + first, q, k, k + hidden);
+    const HeadBlock heads = heads_of_block<A>(block, out.shape()[0], out.shape()[1], kv.shape()[1],
+                                              num_heads, size, q, k);
+    launch_forward<T>(stream, heads, out.as<A>() + first * hidden, logsumexp.as<A>() + first, q, k,
+                      k + hidden);
   });
 }
 

@@ -40,10 +40,18 @@ struct Heads {
 // first query, or key, of head 0 of sequence 0.
 struct HeadBlock {
   size_t queries, keys, num_heads, size;
+  unsigned all_heads;               // of all sequences
   size_t query_tokens, key_tokens;  // the tokens of a sequence in memory, used or not
   size_t q_stride, kv_stride;
   bool causal;  // true: query i sees keys 0 to i; false: all keys
   bool packed;  // whether every vector consists of whole packs, of as many elements as a tile's
+
+  // Return this thread block's head, counted through all sequences, and the number of its tile.
+  // Both are in blockIdx.x: CUDA allows 65,535 thread blocks in y, and 2^31 - 1 in x. Tile 0 of all
+  // heads starts first; the second function counts from the last tile.
+  __device__ unsigned head() const { return blockIdx.x % all_heads; }
+  __device__ size_t tile() const { return blockIdx.x / all_heads; }
+  __device__ size_t tile_from_end() const { return (gridDim.x - 1 - blockIdx.x) / all_heads; }
 
   // Return the vectors of this thread block's head. `stride` is that from token to token.
   template <class T>
@@ -55,7 +63,7 @@ struct HeadBlock {
     return {first + at_head(key_tokens * kv_stride), kv_stride};
   }
   __device__ size_t at_head(size_t sequence_stride) const {
-    return blockIdx.x / num_heads * sequence_stride + blockIdx.x % num_heads * size;
+    return head() / num_heads * sequence_stride + head() % num_heads * size;
   }
   __device__ size_t hidden() const { return num_heads * size; }
   __device__ bool sees(size_t query, size_t key) const {

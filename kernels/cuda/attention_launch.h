@@ -35,12 +35,11 @@ __device__ void store_sums(const Vectors<T>& to, size_t tokens, size_t t0, size_
 // Returns the launch shape for thread blocks that own tiles of `tokens` tokens. A thread block has
 // `num_tiles` tiles of vectors in shared memory, and one of scores.
 template <class Tiling>
-LaunchShape shape_of(const HeadBlock& heads, size_t tokens, size_t batch, size_t num_tiles) {
+LaunchShape shape_of(const HeadBlock& heads, size_t tokens, size_t num_tiles) {
   const auto blocks = [](size_t n, size_t each) {
     return static_cast<unsigned>((n + each - 1) / each);
   };
-  return {dim3(blocks(batch * heads.num_heads, 1), blocks(tokens, Tiling::kTile),
-               blocks(heads.size, Tiling::kWidth)),
+  return {dim3(heads.all_heads * blocks(tokens, Tiling::kTile), blocks(heads.size, Tiling::kWidth)),
           dim3(kThreads),
           (num_tiles * Tiling::kElements + Tiling::kScoreElements) * sizeof(typename Tiling::A)};
 }
@@ -56,24 +55,38 @@ void dispatch_tiling(size_t head_size, Function&& function) {
 // Returns the description of all tokens of a qkv (B, T, 3 C). The vectors at the addresses go into
 // tiles of A.
 template <class A, class... T>
-HeadBlock heads_of_qkv(size_t tokens, size_t num_heads, size_t size, const T*... at) {
+HeadBlock heads_of_qkv(size_t batch, size_t tokens, size_t num_heads, size_t size, const T*... at) {
   const size_t stride = 3 * num_heads * size;
-  return {
-      tokens, tokens, num_heads, size, tokens,
-      tokens, stride, stride,    true, size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
+  return {tokens,
+          tokens,
+          num_heads,
+          size,
+          static_cast<unsigned>(batch * num_heads),
+          tokens,
+          tokens,
+          stride,
+          stride,
+          true,
+          size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
 }
 
 // Returns the description of a block whose queries are in a qkv (B, query_tokens, 3 C), its keys in
 // a kv (B, key_tokens, 2 C).
 template <class A, class... T>
-HeadBlock heads_of_block(const AttentionBlock& block, size_t query_tokens, size_t key_tokens,
-                         size_t num_heads, size_t size, const T*... at) {
+HeadBlock heads_of_block(const AttentionBlock& block, size_t batch, size_t query_tokens,
+                         size_t key_tokens, size_t num_heads, size_t size, const T*... at) {
   const size_t hidden = num_heads * size;
-  return {block.num_queries, block.num_keys,
-          num_heads,         size,
-          query_tokens,      key_tokens,
-          3 * hidden,        2 * hidden,
-          block.causal,      size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
+  return {block.num_queries,
+          block.num_keys,
+          num_heads,
+          size,
+          static_cast<unsigned>(batch * num_heads),
+          query_tokens,
+          key_tokens,
+          3 * hidden,
+          2 * hidden,
+          block.causal,
+          size % kPack<A> == 0 && packs_are_aligned<kPack<A>>(at...)};
 }
 
 }  // namespace ladder::cuda

@@ -2,28 +2,37 @@
 
 #include "kernels/cuda/attention_mma.h"
 #include "kernels/cuda/attention_mma_tile.h"
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/warp.h"
 
 namespace ladder::cuda {
 namespace {
 
-constexpr unsigned kRowsOfBlock = 8;  // a warp has one query of one head
+// A warp has one query of one head: query i % count of head i / count, counted through all
+// sequences.
+struct Place {
+  size_t head, query;
 
-// Merges queries [first, end).
+  __device__ explicit Place(size_t count) {
+    const size_t warp = thread_index() / kWarpSize;
+    head = warp / count;
+    query = warp % count;
+  }
+};
+
+// Merges queries [first, first + count).
 template <class T>
 __global__ void merge_kernel(T* out, T* logsumexp, const T* partial_out, const T* partial_logsumexp,
-                             Heads heads, size_t first, size_t end) {
-  const size_t t = first + size_t{blockIdx.y} * num_warps() + warp_index();
-  if (t >= end) return;
-  const size_t row = blockIdx.x * heads.tokens + t;
+                             Heads heads, size_t all_heads, size_t first, size_t count) {
+  const Place place(count);
+  if (place.head >= all_heads) return;
+  const size_t t = first + place.query, row = place.head * heads.tokens + t;
   const T l = logsumexp[row], m = partial_logsumexp[row];
   // The larger of the two is taken off both, so that no exponential exceeds 1.
   const T largest = std::fmax(l, m);
   const T ours = std::exp(l - largest), theirs = std::exp(m - largest);
   const T inverse = T{1} / (ours + theirs);
-  const auto a = heads.in_out(out, blockIdx.x);
-  const auto b = heads.in_out(partial_out, blockIdx.x);
+  const auto a = heads.in_out(out, place.head);
+  const auto b = heads.in_out(partial_out, place.head);
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
     T& sum = a.first[t * a.stride + d];
     sum = (ours * sum + theirs * b.first[t * b.stride + d]) * inverse;
@@ -34,16 +43,18 @@ __global__ void merge_kernel(T* out, T* logsumexp, const T* partial_out, const T
 
 // A warp computes one element of row_dot (B, NH, T).
 template <class T, class A = Accumulate<T>>
-__global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads heads) {
-  const size_t t = size_t{blockIdx.y} * num_warps() + warp_index();
-  if (t >= heads.tokens) return;
-  const auto a = heads.in_out(dout, blockIdx.x), b = heads.in_out(out, blockIdx.x);
+__global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads heads,
+                               size_t all_heads) {
+  const Place place(heads.tokens);
+  if (place.head >= all_heads) return;
+  const size_t t = place.query;
+  const auto a = heads.in_out(dout, place.head), b = heads.in_out(out, place.head);
   A total = 0;
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
     total = std::fma(A{a.first[t * a.stride + d]}, A{b.first[t * b.stride + d]}, total);
   }
   total = warp_sum(total);
-  if (lane_index() == 0) row_dot[blockIdx.x * heads.tokens + t] = total;
+  if (lane_index() == 0) row_dot[place.head * heads.tokens + t] = total;
 }
 
 // The same for heads of whole packs in 16 bits: kLanes lanes have a pack each of an element's
@@ -67,36 +78,30 @@ __global__ void row_dot_in_packs_kernel(float* row_dot, const T* dout, const T* 
   row_dot[head * heads.tokens + token % heads.tokens] = total;
 }
 
-LaunchShape shape_for(size_t num_heads, size_t queries) {
-  return {dim3(static_cast<unsigned>(num_heads),
-               static_cast<unsigned>((queries + kRowsOfBlock - 1) / kRowsOfBlock)),
-          dim3(kRowsOfBlock * kWarpSize)};
-}
-
 }  // namespace
 
 void attention_merge(Stream& stream, TensorView out, TensorView logsumexp,
                      ConstTensorView partial_out, ConstTensorView partial_logsumexp, size_t first,
                      size_t count) {
-  const size_t batch = out.shape()[0], num_heads = logsumexp.shape()[1];
+  const size_t num_heads = logsumexp.shape()[1], all_heads = out.shape()[0] * num_heads;
   const Heads heads = {out.shape()[1], num_heads, out.shape()[2] / num_heads};
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = Accumulate<decltype(zero)>;
-    launch<merge_kernel<T>>(stream.native(), shape_for(batch * num_heads, count), out.as<T>(),
-                            logsumexp.as<T>(), partial_out.as<T>(), partial_logsumexp.as<T>(),
-                            heads, first, first + count);
+    launch<merge_kernel<T>>(stream.native(), threads_for(all_heads * count * kWarpSize),
+                            out.as<T>(), logsumexp.as<T>(), partial_out.as<T>(),
+                            partial_logsumexp.as<T>(), heads, all_heads, first, count);
   });
 }
 
 void attention_row_dot(Stream& stream, TensorView row_dot, ConstTensorView dout,
                        ConstTensorView out) {
-  const size_t batch = out.shape()[0], num_heads = row_dot.shape()[1];
+  const size_t num_heads = row_dot.shape()[1], all_heads = out.shape()[0] * num_heads;
   const Heads heads = {out.shape()[1], num_heads, out.shape()[2] / num_heads};
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (sizeof(T) == 2) {
       if (suits_tensor_cores(heads.size, dout.as<T>(), out.as<T>())) {
-        const size_t vectors = batch * heads.tokens * num_heads;
+        const size_t vectors = all_heads * heads.tokens;
         return dispatch_mma_width(heads.size, [&](auto width) {
           constexpr unsigned kLanes = width / kPack<T>;
           launch<row_dot_in_packs_kernel<kLanes, T>>(stream.native(), threads_for(vectors * kLanes),
@@ -105,8 +110,9 @@ void attention_row_dot(Stream& stream, TensorView row_dot, ConstTensorView dout,
         });
       }
     }
-    launch<row_dot_kernel<T>>(stream.native(), shape_for(batch * num_heads, heads.tokens),
-                              row_dot.as<Accumulate<T>>(), dout.as<T>(), out.as<T>(), heads);
+    launch<row_dot_kernel<T>>(stream.native(), threads_for(all_heads * heads.tokens * kWarpSize),
+                              row_dot.as<Accumulate<T>>(), dout.as<T>(), out.as<T>(), heads,
+                              all_heads);
   });
 }
 

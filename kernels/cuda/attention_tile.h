@@ -5,7 +5,7 @@
 // (y, x) of 16 x 16 has rows y, y + 16, ... of the owned tile and columns x, x + 16, ... of the
 // scores. Only the 16 threads with the same y, half a warp, need what it computes of a row.
 //
-// Heads wider than the widest tile are computed in parts; blockIdx.z says which part of the result
+// Heads wider than the widest tile are computed in parts; blockIdx.y says which part of the result
 // a thread block computes. The scores need all parts, so each thread block computes them again.
 // Everything is computed in the accumulation dtype: bf16 and fp16 are converted when a tile is
 // loaded, and results are rounded once. So they need fewer bytes than fp32, but as much

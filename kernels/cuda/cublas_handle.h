@@ -15,6 +15,8 @@ namespace ladder::cuda {
 inline void cublas_check(cublasStatus_t result, const char* call,
                          std::source_location where = std::source_location::current()) {
   if (result == CUBLAS_STATUS_SUCCESS) return;
+  if (result == CUBLAS_STATUS_ALLOC_FAILED)
+    fail_without_device_memory(concat("cuBLAS (", call, ")"));
   fail(concat(call, ": ", cublasGetStatusString(result)), where);
 }
 
@@ -26,7 +28,12 @@ class Cublas {
 
   explicit Cublas(cudaStream_t stream) {
     cublas_check(cublasCreate(&handle_), "cublasCreate");
-    cuda_check(cudaMalloc(&workspace_, kWorkspaceBytes), "cudaMalloc");
+    const cudaError_t result = cudaMalloc(&workspace_, kWorkspaceBytes);
+    if (result == cudaErrorMemoryAllocation) {
+      fail_without_device_memory(
+          concat("cuBLAS, whose workspace takes ", human_bytes(kWorkspaceBytes), ","));
+    }
+    cuda_check(result, "cudaMalloc");
     cublas_check(cublasSetStream(handle_, stream), "cublasSetStream");
     // This comes after cublasSetStream, which resets the workspace.
     cublas_check(cublasSetWorkspace(handle_, workspace_, kWorkspaceBytes), "cublasSetWorkspace");

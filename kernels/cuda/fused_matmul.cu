@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "kernels/cuda/cublas_handle.h"
 #include "kernels/gelu.h"
@@ -55,10 +56,13 @@ struct FusedProduct {
            rows_are_aligned(out) && rows_are_aligned(a) && rows_are_aligned(b) &&
            is_aligned(bias) && is_aligned(aux) && is_aligned(addend);
   }
-  void compute(Stream& stream) const;
+  // Computes the product and returns true, or returns false if it cannot be fused or cuBLASLt has
+  // no algorithm for it.
+  bool compute(Stream& stream) const;
 };
 
-// A product's description, the layouts of its matrices, and the algorithm that cuBLASLt likes best.
+// A product's description, the layouts of its matrices, and the algorithm that cuBLASLt likes best,
+// if it has any.
 class Plan {
  public:
   Plan(cublasLtHandle_t handle, const FusedProduct& p) {
@@ -85,13 +89,15 @@ class Plan {
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
 
+  bool has_algorithm() const { return algorithm_.has_value(); }
+  // REQUIRES: has_algorithm().
   void run(const Cublas& cublas, cublasLtHandle_t handle, const FusedProduct& p,
            cudaStream_t stream) {
     set_pointers(p);
     const float one = 1, beta = p.addend.empty() ? 0 : 1;
     const void* const addend = p.addend.empty() ? p.out.data() : p.addend.data();
     cublas_check(cublasLtMatmul(handle, description_, &one, p.b.data(), b_, p.a.data(), a_, &beta,
-                                addend, out_, p.out.data(), out_, &algorithm_, cublas.workspace(),
+                                addend, out_, p.out.data(), out_, &*algorithm_, cublas.workspace(),
                                 Cublas::kWorkspaceBytes, stream),
                  "cublasLtMatmul");
   }
@@ -111,6 +117,9 @@ class Plan {
     cublasLtMatmulPreference_t preference = nullptr;
     cublas_check(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, Cublas::kWorkspaceBytes);
+    // If a sum is split, its parts are added in fp32, and not in the 16 bits of the output.
+    set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
@@ -121,20 +130,21 @@ class Plan {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle, description_, b_, a_, out_, out_, preference, 1, &best, &found);
     cublasLtMatmulPreferenceDestroy(preference);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return;
     cublas_check(status, "cublasLtMatmulAlgoGetHeuristic");
-    check(found == 1, "cuBLASLt has no algorithm for this product");
-    algorithm_ = best.algo;
+    if (found > 0) algorithm_ = best.algo;
   }
 
   cublasLtMatmulDesc_t description_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, out_ = nullptr;
-  cublasLtMatmulAlgo_t algorithm_ = {};
+  std::optional<cublasLtMatmulAlgo_t> algorithm_;
 };
 
 // Choosing an algorithm takes longer than a launch, so the plans are kept. What cuBLASLt may know
 // of the bias and of the matrix beside the product is their alignment: it is part of the key. (A
 // product with an addend needs no key of its own: what is added does not choose the algorithm.)
-void FusedProduct::compute(Stream& stream) const {
+bool FusedProduct::compute(Stream& stream) const {
+  if (!can_be_fused()) return false;
   using Key = std::array<uint64_t, 10>;
   thread_local std::map<Key, Plan> plans;
   Cublas& cublas = Cublas::of(stream);
@@ -152,7 +162,9 @@ void FusedProduct::compute(Stream& stream) const {
                    a.pitch(),
                    b.pitch(),
                    offset(bias) << 32 | offset(aux)};
-  plans.try_emplace(key, handle, *this).first->second.run(cublas, handle, *this, stream.native());
+  Plan& plan = plans.try_emplace(key, handle, *this).first->second;
+  if (plan.has_algorithm()) plan.run(cublas, handle, *this, stream.native());
+  return plan.has_algorithm();
 }
 
 }  // namespace
@@ -160,7 +172,7 @@ void FusedProduct::compute(Stream& stream) const {
 void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
                  ConstTensorView bias) {
   const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_BIAS, bias};
-  if (product.can_be_fused()) return product.compute(stream);
+  if (product.compute(stream)) return;
   cuda::matmul(stream, out, a, b, {});
   cuda::add_bias(stream, out, bias);
 }
@@ -168,7 +180,7 @@ void matmul_bias(Stream& stream, TensorView out, ConstTensorView a, ConstTensorV
 void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTensorView a,
                       ConstTensorView b, ConstTensorView bias) {
   const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_GELU_AUX_BIAS, bias, before};
-  if (product.can_be_fused()) return product.compute(stream);
+  if (product.compute(stream)) return;
   cuda::matmul_bias(stream, before, a, b, bias);
   cuda::gelu_forward(stream, out, before);
 }
@@ -176,7 +188,7 @@ void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTe
 void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
                      ConstTensorView bias, ConstTensorView residual) {
   const FusedProduct product = {out, a, b, false, CUBLASLT_EPILOGUE_BIAS, bias, {}, residual};
-  if (product.can_be_fused()) return product.compute(stream);
+  if (product.compute(stream)) return;
   cuda::matmul(stream, out, a, b, {});
   cuda::add_residual(stream, out, residual, out, bias);
 }
@@ -184,7 +196,7 @@ void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTen
 void matmul_gelu_backward(Stream& stream, TensorView din, ConstTensorView dout, ConstTensorView b,
                           ConstTensorView before) {
   const FusedProduct product = {din, dout, b, true, CUBLASLT_EPILOGUE_DGELU, {}, before};
-  if (product.can_be_fused()) return product.compute(stream);
+  if (product.compute(stream)) return;
   cuda::matmul(stream, din, dout, b, {.transpose_b = true});
   cuda::gelu_backward(stream, din, din, before);
 }

@@ -10,6 +10,7 @@
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/observers.h"
+#include "kernels/emulator/refusals.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
@@ -153,6 +154,8 @@ const char* cublasGetStatusString(cublasStatus_t status) {
       return "success";
     case CUBLAS_STATUS_NOT_INITIALIZED:
       return "not a live cuBLAS handle";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "out of memory";
     case CUBLAS_STATUS_INVALID_VALUE:
       return "invalid argument";
     case CUBLAS_STATUS_NOT_SUPPORTED:
@@ -163,6 +166,7 @@ const char* cublasGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (const auto status = refused("cublasCreate")) return static_cast<cublasStatus_t>(*status);
   *handle = new cublasContext;
   const std::lock_guard lock(handles().mutex);
   handles().alive.insert(*handle);

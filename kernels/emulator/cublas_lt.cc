@@ -1,15 +1,16 @@
 #include <cublasLt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "kernels/cpu/gemm.h"
 #include "kernels/emulator/arena.h"
+#include "kernels/emulator/gelu.h"
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/observers.h"
+#include "kernels/emulator/refusals.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/dtype.h"
@@ -29,6 +30,7 @@ struct cublasLtMatrixLayoutOpaque {
 
 struct cublasLtMatmulPreferenceOpaque {
   uint64_t alignments[4] = {256, 256, 256, 256};  // of A, B, C, D
+  uint32_t reduction_schemes = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 namespace ladder::emulator {
@@ -56,20 +58,6 @@ bool is_valid(const void* data, const cublasLtMatrixLayoutOpaque& layout, uint64
   return reinterpret_cast<uintptr_t>(data) % alignment == 0 &&
          Arena::instance().holds(data, elements * 2);
 }
-
-// GELU by tanh, and its derivative, as kernels/gelu.h writes them.
-struct Gelu {
-  explicit Gelu(float x) : x_(x), gate_(1 / (1 + std::exp(-kScale * (x + kCube * x * x * x)))) {}
-  float value() const { return x_ * gate_; }
-  float derivative() const {
-    const float slope = kScale * (1 + 3 * kCube * x_ * x_);
-    return gate_ + x_ * gate_ * (1 - gate_) * slope;
-  }
-
- private:
-  static constexpr float kScale = 1.5957691F, kCube = 0.044715F;
-  float x_, gate_;
-};
 
 struct Product {
   cublasLtMatmulDescOpaque description;
@@ -245,6 +233,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     return set(workspace_bytes, value, bytes);
   }
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    return set(preference->reduction_schemes, value, bytes);
+  }
   uint32_t alignment = 0;
   const cublasStatus_t status = set(alignment, value, bytes);
   if (status != CUBLAS_STATUS_SUCCESS || alignment == 0) return CUBLAS_STATUS_INVALID_VALUE;
@@ -264,6 +255,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
       returned == nullptr) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
+  *returned = 0;
+  if (const auto status = refused("cublasLtMatmulAlgoGetHeuristic")) {
+    return static_cast<cublasStatus_t>(*status);
+  }
+  ladder::check(
+      (preference->reduction_schemes & ~CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) == 0,
+      "cublasLtMatmulAlgoGetHeuristic: the preference lets a GPU add the parts of a split sum in "
+      "16 bits");
   *results = {};
   std::ranges::copy(preference->alignments, results->algo.data);
   *returned = 1;

@@ -9,6 +9,7 @@
 #include "kernels/emulator/host_state.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/emulator/observers.h"
+#include "kernels/emulator/refusals.h"
 #include "kernels/emulator/streams.h"
 #include "kernels/runtime/check.h"
 
@@ -115,6 +116,7 @@ using namespace ladder::emulator;
 
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   if (pointer == nullptr) return note(cudaErrorInvalidValue);
+  if (const auto status = refused("cudaMalloc")) return note(static_cast<cudaError_t>(*status));
   *pointer = bytes == 0 ? nullptr : Arena::instance().allocate(bytes);
   return note(bytes == 0 || *pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
 }

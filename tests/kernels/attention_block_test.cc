@@ -6,6 +6,11 @@
 #include "kernels/cpu/plain_attention.h"
 #include "tests/kernels/support.h"
 
+#if LADDER_CUDA_EMULATOR
+#include "kernels/emulator/access.h"
+#include "kernels/emulator/launch.h"
+#endif
+
 namespace ladder {
 namespace {
 using namespace testing;
@@ -241,6 +246,43 @@ TEST_CASE("attention_row_dot sums each head's dout * out") {
     require_within(row_dot.values(), expected, rounding_error(dtype, 18), size);
   }
 }
+
+#if LADDER_CUDA_EMULATOR
+// CUDA has 65,535 thread blocks in y and in z.
+struct RequireGridsInX final : emulator::Observer {
+  RequireGridsInX() { attach(*this); }
+  ~RequireGridsInX() override { detach(*this); }
+  void launch_begins(const emulator::KernelCall& call) override {
+    INFO(call.name);
+    CHECK((call.grid.x > 1 && call.grid.y == 1 && call.grid.z == 1));
+  }
+};
+
+TEST_CASE("kernels count tokens and heads in the dimension of a grid that has room for them") {
+  const OnDevice on(Place{DeviceType::emulator, true});
+  const size_t batch = 2, tokens = 130, heads = 3, hidden = 24;
+  const RequireGridsInX require;
+  for (DType dtype : floats()) {
+    const DType sums = accumulation_dtype(dtype);
+    const auto vectors = [&](DType of, size_t parts) {
+      return Array(of, {batch, tokens, parts * hidden}, Values(batch * tokens * parts * hidden, 1));
+    };
+    const auto rows = [&] {
+      return Array(sums, {batch, heads, tokens}, Values(batch * heads * tokens, 1));
+    };
+    const AttentionBlock block = {.num_queries = tokens, .num_keys = tokens};
+    const Array qkv = vectors(dtype, 3), kv = vectors(dtype, 2), out = vectors(dtype, 1);
+    const Array logsumexp = rows(), row_dot = rows(), partial = vectors(sums, 1);
+    const Array dqkv = vectors(dtype, 3), dkv = vectors(sums, 2);
+    attention_forward(stream(), out, logsumexp, qkv);
+    attention_backward(stream(), dqkv, row_dot, out, out, logsumexp, qkv);
+    attention_block_forward(stream(), partial, logsumexp, qkv, kv, block);
+    attention_block_backward(stream(), partial, dkv, row_dot, out, logsumexp, qkv, kv, block);
+    attention_merge(stream(), vectors(sums, 1), logsumexp, partial, rows(), 0, tokens);
+    stream().synchronize();
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace ladder

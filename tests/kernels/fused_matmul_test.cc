@@ -5,6 +5,12 @@
 #include "kernels/residual.h"
 #include "tests/kernels/support.h"
 
+#if LADDER_CUDA_EMULATOR
+#include <cublas_v2.h>
+
+#include "kernels/emulator/refusals.h"
+#endif
+
 namespace ladder {
 namespace {
 using namespace testing;
@@ -89,6 +95,42 @@ TEST_CASE("matmul_residual takes a residual at any address") {
     require_same_bits(sum.values(), separate.out.values());
   }
 }
+
+#if LADDER_CUDA_EMULATOR
+// Calls all four and requires the bits of the separate kernels.
+void require_separate(DType dtype, const Extents& e) {
+  const Separate separate(dtype, e);
+  const Array out(dtype, {e.m, e.n}), before(dtype, {e.m, e.n});
+  matmul_bias(stream(), out, separate.a, separate.b, separate.bias);
+  require_same_bits(out.values(), separate.before.values());
+  matmul_bias_gelu(stream(), out, before, separate.a, separate.b, separate.bias);
+  require_same_bits(before.values(), separate.before.values());
+  require_same_bits(out.values(), separate.gelu.values());
+  matmul_gelu_backward(stream(), out, separate.a, separate.b_transposed, separate.before);
+  require_same_bits(out.values(), separate.d_before.values());
+  matmul_residual(stream(), out, separate.a, separate.b, separate.bias, separate.residual);
+  require_same_bits(out.values(), separate.out.values());
+}
+
+TEST_CASE("where cuBLASLt has no algorithm, the kernels run one after the other") {
+  const OnDevice on(Place{DeviceType::emulator, true});
+  size_t rows = 8;  // of products that were not planned before
+  for (cublasStatus_t status : {CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_NOT_SUPPORTED}) {
+    for (DType dtype : {DType::bf16, DType::fp16}) {
+      const emulator::Refusal none({"cublasLtMatmulAlgoGetHeuristic", status});
+      const Extents e = {rows += 32, 24, 32};
+      require_separate(dtype, e);
+      const size_t asked = none.num_calls();
+      CHECK(asked == 3);  // a residual is no product of its own
+      require_separate(dtype, e);
+      CHECK(none.num_calls() == asked);
+    }
+  }
+  const emulator::Refusal failure({"cublasLtMatmulAlgoGetHeuristic", CUBLAS_STATUS_INVALID_VALUE});
+  CHECK_THROWS_WITH(require_separate(DType::bf16, {rows + 32, 24, 32}),
+                    ContainsSubstring("cublasLtMatmulAlgoGetHeuristic: invalid argument"));
+}
+#endif
 
 TEST_CASE("fused products name a wrong argument") {
   const Extents e = {16, 24, 32};

@@ -7,7 +7,8 @@
 #include <algorithm>
 
 #include "kernels/adamw.h"
-#include "kernels/attention.h"
+#include "kernels/attention_block.h"
+#include "kernels/attention_merge.h"
 #include "kernels/classifier.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -336,7 +337,8 @@ TEST_CASE("large: the classifier's kernels") {
 // fp64 and fp16 multiply by our own loop; oneDNN has its own way to divide work among threads.
 TEST_CASE("large: attention") {
   const OnDevice on = on_devices_without_memory();
-  constexpr size_t kBatch = (size_t{1} << 22) + 8, kTokens = 16, kHeads = 4, kHidden = 64;
+  // The emulator's last thread block computes the row_dot of the last eight tokens.
+  constexpr size_t kBatch = (size_t{1} << 23) + 8, kTokens = 8, kHeads = 4, kHidden = 64;
   static_assert((kBatch - 1) * kTokens * kHidden > size_t{1} << 32);
   for (DType dtype : {DType::fp64, DType::fp16}) {
     INFO(name_of(dtype));
@@ -365,6 +367,38 @@ TEST_CASE("large: attention") {
     dqkv.require_same(kHidden / kHeads);
   }
 }
+
+#if LADDER_CUDA_EMULATOR
+// CUDA has 65,535 thread blocks in the second dimension of a grid; a tile has at most 64 tokens.
+TEST_CASE("large: attention over more tokens than a grid's second dimension has room for") {
+  const OnDevice on(Place{DeviceType::emulator, true});
+  constexpr size_t kTile = 64, kTokens = 65536 * kTile + kTile, kSize = 8, kCompared = 8;
+  const DType dtype = DType::fp32;
+  const auto pair = [&](size_t parts) {
+    return Pair(dtype, {1, kTokens, parts * kSize}, {1, kTile, parts * kSize});
+  };
+  const Shape rows = {1, 1, kTokens}, last_rows = {1, 1, kTile};
+  const Pair out = pair(1), dout = pair(1), partial = pair(1), qkv = pair(3);
+  const Pair logsumexp(dtype, rows, last_rows), partial_logsumexp(dtype, rows, last_rows);
+  const Pair row_dot = zeros(dtype, rows, last_rows);
+  const Array kv(dtype, {1, 1, 2 * kSize}, new_values(dtype, 2 * kSize));
+  run_both(1,
+           [&](auto pick) { attention_row_dot(stream(), pick(row_dot), pick(dout), pick(out)); });
+  row_dot.require_same(kCompared);
+  run_both(1, [&](auto pick) {
+    attention_merge(stream(), pick(out), pick(logsumexp), pick(partial), pick(partial_logsumexp), 0,
+                    pick(out).shape()[1]);
+  });
+  out.require_same(kCompared * kSize);
+  logsumexp.require_same(kCompared);
+  run_both(1, [&](auto pick) {
+    attention_block_forward(stream(), pick(out), pick(logsumexp), pick(qkv), kv,
+                            {.num_queries = pick(out).shape()[1], .num_keys = 1});
+  });
+  out.require_same(kTile * kSize);
+  logsumexp.require_same(kTile);
+}
+#endif
 
 TEST_CASE("large: our own matrix product") {
   const OnDevice on(Place{DeviceType::cpu, true});

@@ -3,6 +3,12 @@
 #include "kernels/runtime/cuda.h"
 #include "tests/kernels/support.h"
 
+#if LADDER_CUDA_EMULATOR
+#include <cublas_v2.h>
+
+#include "kernels/emulator/refusals.h"
+#endif
+
 namespace ladder {
 namespace {
 using namespace testing;
@@ -359,6 +365,33 @@ TEST_CASE("bias_backward of more rows than thread blocks sum at once") {
     require_same_bits(dbias.values(), expected);
   }
 }
+
+#if LADDER_CUDA_EMULATOR
+TEST_CASE("cuBLAS without device memory says so in one line") {
+  const OnDevice on(Place{DeviceType::emulator, true});
+  const Array a(DType::fp32, {2, 2}, {1, 2, 3, 4}), out(DType::fp32, {2, 2});
+  const auto error_of = [&](const emulator::Refused& calls) -> std::string {
+    const emulator::Refusal refusal(calls);
+    Stream new_one(DeviceType::emulator);  // its first product makes a handle
+    try {
+      matmul(new_one, out, a, a);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string of_workspace = error_of({"cudaMalloc", cudaErrorMemoryAllocation});
+  const std::string of_handle = error_of({"cublasCreate", CUBLAS_STATUS_ALLOC_FAILED});
+  CHECK_THAT(of_workspace, StartsWith("out of device memory: cuBLAS, whose workspace takes 32 MiB, "
+                                      "finds no more, with "));
+  CHECK_THAT(of_handle,
+             StartsWith("out of device memory: cuBLAS (cublasCreate) finds no more, with "));
+  for (const std::string& error : {of_workspace, of_handle}) {
+    CHECK_THAT(error, ContainsSubstring(" free; take a smaller --micro-batch-size, or a smaller "));
+    CHECK(error.find('\n') == std::string::npos);
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace ladder

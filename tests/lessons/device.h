@@ -58,7 +58,7 @@ void run_by_nccl(Body body) {
   const auto device = device_for_nccl();
   if (!device) return;
   testing::Ranks ranks(*device);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   body(*device, *all, static_cast<MemorySource*>(&memory));
 }

@@ -3,6 +3,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
 #include "tests/catch.h"
+#include "tests/system/failures.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
@@ -65,6 +66,41 @@ TEST_CASE("02: on a device, by NCCL and staged, what lesson 01 computes on the C
       run_two("auto", {"--bucket-bytes", "4KiB", "--check-collectives", "--trace", "trace.json"});
   CHECK_THAT(by_nccl, ContainsSubstring("NCCL"));
   CHECK_THAT(read_text(folder.path() / "trace.json"), ContainsSubstring("gradient all_reduce"));
+}
+
+// Two ranks on the emulator, of which rank 1 has calls of this kind refused
+// (kernels/emulator/refusals.h).
+ProcessResult run_refused(const std::string& calls, const Flags& flags, const Scratch& folder) {
+  const Flags run = Flags{lesson_path("02_ddp")} + kNanoRun + Flags{"--device", "emulator"} + flags;
+  return run_each({run, Flags{"env", "LADDER_EMULATOR_REFUSES=" + calls} + run},
+                  {.folder = folder.path(), .time_limit = std::chrono::seconds(60)});
+}
+
+TEST_CASE("02: one rank that NCCL registers no memory for") {
+  if (device_name() != "emulator") return;
+  const Scratch folder;
+  const ProcessResult usual = run_refused("nothing 0 0", {"--dump", "usual"}, folder);
+  require_predicted(usual);
+  CHECK_THAT(usual.out, ContainsSubstring("communication: emulated NCCL\n"));
+  const ProcessResult plain = run_refused("ncclCommRegister 5 1", {"--dump", "plain"}, folder);
+  require_predicted(plain);
+  CHECK_THAT(plain.out, ContainsSubstring("emulated NCCL, which does not register buffers"));
+  check_equal_dumps("usual", "plain", "0", {.folder = folder.path()});
+  // Once they have agreed there is no way back.
+  check_one_error(run_refused("ncclCommRegister 5 2", {}, folder),
+                  {"ncclCommRegister was refused"});
+}
+
+TEST_CASE("02: CUDA loads all kernels before ranks wait for each other, unless the user objects") {
+  const std::string program = program_path("tests/common/comm/module_loading");
+  const auto loading = [&](size_t num_ranks, const std::string& of_user) {
+    ProcessOptions options;
+    if (!of_user.empty()) options.environment = {{"CUDA_MODULE_LOADING", of_user}};
+    return run_ranks(num_ranks, {program}, options).out;
+  };
+  CHECK(loading(2, "") == "kernels: EAGER\nkernels: EAGER\n");
+  CHECK(loading(2, "LAZY") == "kernels: LAZY\nkernels: LAZY\n");
+  CHECK(loading(1, "") == "kernels: not said\n");
 }
 
 TEST_CASE("02: over the device's memory, the report") {

@@ -59,11 +59,24 @@ void forget_ended_sends(ncclComm& comm) {
   });
 }
 
+// Returns when there is a message of the peer. Throws if some peer has aborted instead.
+void wait_for_message(const NcclOperation& o) {
+  for (int found = 0; !found;) {
+    check_mpi(MPI_Iprobe(o.peer, kTag, o.comm->mpi, &found, MPI_STATUS_IGNORE));
+    if (found) return;
+    if (has_peer_aborted(*o.comm)) {
+      throw NcclFailure{ncclRemoteError, concat("waiting for rank ", o.peer)};
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
 // Receives the whole message even if its size is not the expected one, so that its sender can go
 // on.
 void receive(Exchange& exchange) {
   const NcclOperation& o = exchange.operation;
   uint64_t bytes = 0;
+  wait_for_message(o);
   check_mpi(MPI_Recv(&bytes, 1, MPI_UINT64_T, o.peer, kTag, o.comm->mpi, MPI_STATUS_IGNORE));
   Bytes data(bytes);
   for (size_t at = 0; at < bytes;) {

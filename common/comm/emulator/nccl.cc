@@ -2,7 +2,6 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <string>
@@ -11,6 +10,8 @@
 #include "common/comm/emulator/operation.h"
 #include "kernels/emulator/arena.h"
 #include "kernels/emulator/host_state.h"
+#include "kernels/emulator/refusals.h"
+#include "kernels/runtime/check.h"
 
 namespace ladder::emulator {
 namespace {
@@ -20,6 +21,7 @@ struct Group {
   int depth = 0;
   ncclResult_t error = ncclSuccess;
   std::vector<NcclOperation> operations;
+  std::vector<ncclComm_t> aborts;
 };
 
 thread_local Group group;
@@ -48,9 +50,19 @@ void require(bool condition, const char* text) {
   if (!condition) throw NcclFailure{ncclInvalidArgument, text};
 }
 
+// Throws if this call is to fail (kernels/emulator/refusals.h).
+void allow(const std::string& function) {
+  const auto status = refused(function);
+  if (!status) return;
+  const auto result = static_cast<ncclResult_t>(*status);
+  throw NcclFailure{result, result == ncclUnhandledCudaError ? "Cuda failure 2 'out of memory'"
+                                                             : function + " was refused"};
+}
+
 // A call of an operation, alone or in a group.
 ncclResult_t call(const NcclOperation& o) {
   return guarded([&] {
+    allow(ladder::concat("nccl", name_of(o.call)));
     require(o.comm != nullptr, "the communicator is null");
     require(is_stream(o.stream), "no such stream");
     require(o.op == ncclSum || o.op == ncclMax, "no such reduction");
@@ -69,48 +81,11 @@ ncclResult_t call(const NcclOperation& o) {
   });
 }
 
-// What a unique id holds.
-struct Id {
-  int maker;  // rank in MPI_COMM_WORLD
-  int serial;
-};
-
-int world_rank() {
-  int initialized = 0, rank = 0;
-  check_mpi(MPI_Initialized(&initialized));
-  if (!initialized) throw NcclFailure{ncclSystemError, "MPI has not been initialized"};
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-  return rank;
-}
-
-// Returns the ranks in MPI_COMM_WORLD of the new communicator's ranks, which the maker of the id
-// collects. The first one is -1 if two ranks claim the same place.
-std::vector<int> meet(const Id& id, int num_ranks, int rank, int tag) {
-  const int own = world_rank();
-  std::vector<int> members(static_cast<size_t>(num_ranks), -1);
-  const std::array<int, 2> me = {rank, own};
-  if (own != id.maker) {
-    check_mpi(MPI_Send(me.data(), 2, MPI_INT, id.maker, tag, MPI_COMM_WORLD));
-    check_mpi(MPI_Recv(members.data(), num_ranks, MPI_INT, id.maker, tag, MPI_COMM_WORLD,
-                       MPI_STATUS_IGNORE));
-    return members;
-  }
-  std::vector<std::array<int, 2>> all = {me};
-  for (int i = 1; i < num_ranks; ++i) {
-    check_mpi(MPI_Recv(all.emplace_back().data(), 2, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD,
-                       MPI_STATUS_IGNORE));
-  }
-  bool twice = false;
-  for (const auto& [place, process] : all) {
-    int& member = members[static_cast<size_t>(place)];
-    twice = twice || member != -1;
-    member = process;
-  }
-  if (twice) members[0] = -1;
-  for (size_t i = 1; i < all.size(); ++i) {
-    check_mpi(MPI_Send(members.data(), num_ranks, MPI_INT, all[i][1], tag, MPI_COMM_WORLD));
-  }
-  return members;
+void abort(ncclComm_t comm) {
+  comm->aborted = true;
+  finish_sends(*comm);
+  tell_peers_of_abort(*comm);
+  delete comm;  // MPI's is not freed: that is collective, and the program is about to end
 }
 
 }  // namespace
@@ -189,10 +164,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return guarded([&] {
     require(comm != nullptr, "the communicator is null");
-    comm->aborted = true;
-    finish_sends(*comm);
-    tell_peers_of_abort(*comm);
-    delete comm;  // MPI's is not freed: that is collective, and the program is about to end
+    group.depth > 0 ? group.aborts.push_back(comm) : abort(comm);
   });
 }
 
@@ -205,9 +177,14 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 ncclResult_t ncclMemAlloc(void** pointer, size_t bytes) {
-  return cudaMalloc(pointer, bytes) == cudaSuccess
-             ? ncclSuccess
-             : report(ncclUnhandledCudaError, "cudaMalloc failed");
+  return guarded([&] {
+    allow("ncclMemAlloc");
+    const cudaError_t status = cudaMalloc(pointer, bytes);
+    if (status == cudaSuccess) return;
+    throw NcclFailure{ncclUnhandledCudaError,
+                      ladder::concat("Cuda failure ", static_cast<int>(status), " '",
+                                     cudaGetErrorString(status), "'")};
+  });
 }
 
 ncclResult_t ncclMemFree(void* pointer) {
@@ -221,6 +198,7 @@ ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t bytes, void*
   return guarded([&] {
     require(comm != nullptr && handle != nullptr, "an argument is null");
     require(Arena::instance().holds(buffer, bytes), "the buffer is not device memory");
+    allow("ncclCommRegister");
     auto registration = std::make_shared<NcclRegistration>(Range{buffer, bytes});
     *handle = registration.get();
     comm->registrations.push_back(std::move(registration));
@@ -291,5 +269,8 @@ ncclResult_t ncclGroupEnd() {
   Group ended;
   std::swap(ended, group);
   if (ended.error != ncclSuccess) return ended.error;
-  return guarded([&] { run_operations(ended.operations); });
+  return guarded([&] {
+    for (ncclComm_t comm : ended.aborts) abort(comm);
+    run_operations(ended.operations);
+  });
 }

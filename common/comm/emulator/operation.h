@@ -77,6 +77,17 @@ const char* name_of(NcclCall call);
 // The largest number of elements in one message.
 inline constexpr size_t kPiece = size_t{1} << 16;
 
+// What a unique id holds.
+struct Id {
+  int maker;  // rank in MPI_COMM_WORLD
+  int serial;
+};
+// Returns this process's rank in MPI_COMM_WORLD. Throws NcclFailure if there is no MPI yet.
+int world_rank();
+// Returns the ranks in MPI_COMM_WORLD of the new communicator's ranks, which the maker of the id
+// collects. The first one is -1 if two ranks claim the same place.
+std::vector<int> meet(const Id& id, int num_ranks, int rank, int tag);
+
 // Runs operations that belong to one group. Returns when their results have arrived; the streams
 // store them later. Throws NcclFailure, and stores nothing, if the ranks' calls do not match.
 void run_operations(std::span<const NcclOperation> operations);

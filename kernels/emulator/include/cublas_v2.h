@@ -13,6 +13,7 @@ typedef cublasContext* cublasHandle_t;
 typedef enum {
   CUBLAS_STATUS_SUCCESS = 0,
   CUBLAS_STATUS_NOT_INITIALIZED = 1,  // not a live handle
+  CUBLAS_STATUS_ALLOC_FAILED = 3,     // no device memory left
   CUBLAS_STATUS_INVALID_VALUE = 7,    // an argument, or a matrix that leaves its allocation
   CUBLAS_STATUS_NOT_SUPPORTED = 15,   // these types together
 } cublasStatus_t;

@@ -155,7 +155,7 @@ TEST_CASE("staged and by NCCL: the same bits") {
   const auto device = device_for_nccl();
   if (!device) return;
   Ranks ranks(*device);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   for (bool nccl : {false, true}) {
     const auto all = nccl ? nccl_world(ranks, &memory) : staged_world(ranks, 400);
     for (bool background : {false, true}) {

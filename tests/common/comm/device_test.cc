@@ -1,14 +1,21 @@
 // Collectives on device memory: what is promised beside the sums.
 #include <cmath>
 #include <cstring>
+#include <iostream>
+#include <optional>
 #include <vector>
 
 #include "common/comm/communicator.h"
 #include "common/comm/job.h"
 #include "common/comm/one_rank.h"
+#include "common/comm/watchdog.h"
 #include "kernels/runtime/device_wait.h"
 #include "tests/catch.h"
 #include "tests/common/comm/devices.h"
+
+#if LADDER_CUDA_EMULATOR
+#include "kernels/emulator/refusals.h"
+#endif
 
 namespace ladder::testing {
 namespace {
@@ -19,7 +26,7 @@ void on_devices(Body body) {
   if (const auto device = device_for_nccl()) {
     INFO("NCCL");
     Ranks ranks(*device);
-    NcclMemory memory(*device);
+    NcclMemory memory;
     const auto all = nccl_world(ranks, &memory);
     body(*all, ranks);
   }
@@ -200,7 +207,7 @@ TEST_CASE("NCCL: registered memory is zero-filled device memory of every communi
   const auto device = device_for_nccl();
   if (!device) return;
   Ranks ranks(*device);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const Tensor before(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
   const auto all = nccl_world(ranks, &memory);
   const auto half = all->split(all->rank() / 4);
@@ -222,7 +229,7 @@ TEST_CASE("NCCL: registered memory is zero-filled at once, and freed after what 
   const auto device = device_for_nccl();
   if (!device) return;
   Ranks ranks(*device);
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   for (int round = 0; round < 5; ++round) {
     const Tensor x(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory);
@@ -255,7 +262,7 @@ TEST_CASE("an error ends background operations beside the device") {
 TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device") {
   if (device_for_nccl() != DeviceType::emulator) return;  // NCCL itself tells only over a network
   Ranks ranks(DeviceType::emulator);
-  NcclMemory memory(DeviceType::emulator);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   const auto group = all->split(0);  // its communicators are given up together
   const TensorView x = ranks.take<float>(Place::device, 100);
@@ -271,6 +278,71 @@ TEST_CASE("NCCL: a rank that gives up ends the waits of its peers for the device
              ContainsSubstring(why));
   all->give_up();
 }
+
+#if LADDER_CUDA_EMULATOR
+constexpr int kNoMemory = 2, kCudaError = 1, kSystemError = 2, kInvalidUsage = 5;  // of CUDA; NCCL
+
+// Calls that rank 3 has refused, and no other rank.
+emulator::Refused of_rank_3(const emulator::Refused& calls) {
+  return world().rank() == 3 ? calls : emulator::Refused{};
+}
+
+TEST_CASE("NCCL: a rank whose call fails within a group ends the waits of its peers") {
+  Ranks ranks(DeviceType::emulator);
+  const auto all = nccl_world(ranks);
+  const TensorView in = ranks.take<float>(Place::device, 8);
+  const TensorView out = ranks.take<float>(Place::device, 8);
+  const Watchdog watchdog(std::chrono::seconds(20), [] {
+    std::cerr << world().name() + " still waits for rank 3\n" << std::flush;
+    MpiWorld::abort(1);
+  });
+  const bool fails = all->rank() == 3;
+  const emulator::Refusal refusal(of_rank_3({"ncclSend", kSystemError, 5}));
+  const std::string error =
+      error_of([&] { all->all_to_all(ranks.stream, out, in, {}).wait(ranks.stream); });
+  if (fails) {
+    CHECK_THAT(error, ContainsSubstring("ncclSend was refused"));
+  } else {
+    CHECK_THAT(error, ContainsSubstring("a peer has ended or given up"));
+  }
+  all->give_up();
+}
+
+TEST_CASE("NCCL: one rank cannot allocate or register memory") {
+  Ranks ranks(DeviceType::emulator);
+  NcclMemory memory;
+  const auto all = nccl_world(ranks, &memory);
+  const bool fails = all->rank() == 3;
+  for (const char* function : {"ncclMemAlloc", "ncclCommRegister"}) {
+    {
+      const emulator::Refusal refusal(of_rank_3({function, kInvalidUsage}));
+      CHECK(memory.try_out() == !fails);
+    }
+    const emulator::Refusal refusal(of_rank_3({function, kInvalidUsage, 2}));
+    CHECK(memory.try_out());
+    const std::string error = error_of(
+        [&] { Tensor(ranks.device_memory, Category::gradients, DType::fp32, {1000}, &memory); });
+    CHECK_THAT(error, ContainsSubstring(fails ? concat(function, " was refused") : ""));
+    CHECK(error.empty() == !fails);
+  }
+}
+
+TEST_CASE("NCCL: device memory that is used up is named") {
+  Ranks ranks(DeviceType::emulator);
+  NcclMemory memory;
+  const auto all = nccl_world(ranks, &memory);
+  {
+    const emulator::Refusal refusal({"cudaMalloc", kNoMemory});
+    CHECK_THROWS_AS(Tensor(ranks.device_memory, Category::gradients, DType::fp32, {9}, &memory),
+                    OutOfMemory);
+  }
+  const TensorView x = ranks.take<float>(Place::device, 8);
+  const emulator::Refusal refusal({"ncclAllReduce", kCudaError});
+  CHECK_THAT(error_of([&] { all->all_reduce(ranks.stream, x, {}).wait(ranks.stream); }),
+             ContainsSubstring("out of device memory: NCCL (ncclAllReduce) finds no more, with ") &&
+                 ContainsSubstring(" free; take a smaller --micro-batch-size"));
+}
+#endif
 
 TEST_CASE("one rank on a device: every operation is the identity") {
   const auto device = device_for_tests();

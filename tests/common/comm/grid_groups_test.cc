@@ -273,7 +273,7 @@ TEST_CASE("the same on a device, by NCCL and staged") {
   if (const auto device = device_for_nccl()) {
     INFO("NCCL");
     Ranks ranks(*device);
-    NcclMemory memory(*device);
+    NcclMemory memory;
     const auto all = nccl_world(ranks, &memory);
     test_on_device(*all, ranks);
   }
@@ -302,6 +302,9 @@ TEST_CASE("the axes of ranks without connection have none either") {
   require_group(groups[Axis::pipeline], 1, 3);
   require_group(groups.pipeline_gradients(), 1, 3);
   require_group(groups[Axis::embedding], 0, 1);
+  CHECK(GridGroups::num_groups(me) == 4);  // data, tensor and the pipeline's two
+  CHECK(GridGroups::num_groups(grid_at({3, 2, 1, 2}, 0)) == 5);  // and the embedding
+  CHECK(GridGroups::num_groups({}) == 0);
 }
 
 }  // namespace

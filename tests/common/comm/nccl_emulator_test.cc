@@ -75,6 +75,44 @@ TEST_CASE("an error within a group is returned at its end, and nothing of it run
   CHECK(ncclGroupEnd() == ncclSuccess);
 }
 
+TEST_CASE("a communicator is not aborted before the group ends, nor if a call of it has failed") {
+  ncclUniqueId id = {};
+  for (bool fails : {true, false}) {
+    ncclComm_t comm = nullptr;
+    Ranks ranks(DeviceType::emulator);
+    const int me = static_cast<int>(world().rank());
+    if (me == 0) REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+    mpi_check(MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD));
+    REQUIRE(ncclCommInitRank(&comm, 4, id, me) == ncclSuccess);
+    const auto peer_has_aborted = [&] {
+      mpi_check(MPI_Barrier(MPI_COMM_WORLD));
+      ncclResult_t error = ncclSuccess;
+      REQUIRE(ncclCommGetAsyncError(comm, &error) == ncclSuccess);
+      mpi_check(MPI_Barrier(MPI_COMM_WORLD));
+      return error == ncclRemoteError;
+    };
+    REQUIRE(ncclGroupStart() == ncclSuccess);
+    if (fails) {
+      CHECK(ncclSend(nullptr, 1, ncclFloat32, 0, comm, ranks.stream.native()) ==
+            ncclInvalidArgument);
+    }
+    if (me == 2) CHECK(ncclCommAbort(comm) == ncclSuccess);
+    CHECK(!peer_has_aborted());
+    CHECK(ncclGroupEnd() == (fails ? ncclInvalidArgument : ncclSuccess));
+    if (fails) {
+      CHECK(!peer_has_aborted());
+      CHECK(ncclCommDestroy(comm) == ncclSuccess);
+      continue;
+    }
+    mpi_check(MPI_Barrier(MPI_COMM_WORLD));
+    if (me == 2) continue;
+    ncclResult_t error = ncclSuccess;
+    while (error == ncclSuccess) REQUIRE(ncclCommGetAsyncError(comm, &error) == ncclSuccess);
+    CHECK(error == ncclRemoteError);
+    CHECK(ncclCommAbort(comm) == ncclSuccess);
+  }
+}
+
 TEST_CASE("calls that differ between ranks are an error on every rank") {
   Session s;
   float* const x = s.floats(1000);

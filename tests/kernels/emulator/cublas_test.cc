@@ -1,4 +1,5 @@
 // cuBLAS: products against plain loops, for every operation, leading dimension, alpha and beta.
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 #include <cmath>
@@ -192,6 +193,42 @@ TEST_CASE("wrong arguments of a product are refused, and nothing is written") {
   CHECK(out.values() == std::vector<float>(6, 5));
   CHECK(status([](Call&) {}) == CUBLAS_STATUS_SUCCESS);
   CHECK(out.values() == std::vector<float>{3, 3, 3, 3, 5, 5});
+}
+
+TEST_CASE("cuBLASLt: a preference that allows sums in 16 bits is an error") {
+  const Handle handle;
+  cublasLtMatmulDesc_t description = nullptr;
+  cublasLtMatrixLayout_t layout = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  REQUIRE(cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
+          CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatrixLayoutCreate(&layout, CUDA_R_16BF, 8, 8, 8) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasLtMatmulPreferenceCreate(&preference) == CUBLAS_STATUS_SUCCESS);
+  const auto allow = [&](uint32_t schemes) {
+    REQUIRE(cublasLtMatmulPreferenceSetAttribute(
+                preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes) ==
+            CUBLAS_STATUS_SUCCESS);
+  };
+  const auto choose = [&] {
+    cublasLtMatmulHeuristicResult_t best;
+    int found = 0;
+    cublasLtMatmulAlgoGetHeuristic(reinterpret_cast<cublasLtHandle_t>(handle.handle), description,
+                                   layout, layout, layout, layout, preference, 1, &best, &found);
+    return found;
+  };
+  CHECK_THROWS_WITH(choose(), ContainsSubstring("in 16 bits"));  // all schemes, if none is set
+  for (uint32_t scheme :
+       {CUBLASLT_REDUCTION_SCHEME_INPLACE, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE}) {
+    allow(scheme | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+    CHECK_THROWS_WITH(choose(), ContainsSubstring("in 16 bits"));
+  }
+  for (uint32_t scheme : {CUBLASLT_REDUCTION_SCHEME_NONE, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE}) {
+    allow(scheme);
+    CHECK(choose() == 1);
+  }
+  cublasLtMatmulPreferenceDestroy(preference);
+  cublasLtMatrixLayoutDestroy(layout);
+  cublasLtMatmulDescDestroy(description);
 }
 
 TEST_CASE("handles, streams, modes and workspaces are checked") {

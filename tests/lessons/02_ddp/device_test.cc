@@ -39,7 +39,7 @@ TEST_CASE(
   }
   if (!device_for_nccl()) return;
   INFO("NCCL");
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   const DdpTrainer::Flags flags = {.bucket_bytes = 20000};
   const Record record = record_run<DdpTrainer>(config, *all, &memory, flags);

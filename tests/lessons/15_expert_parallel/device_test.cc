@@ -33,7 +33,7 @@ TEST_CASE("lesson 15 on devices, by NCCL and staged: what the CPU computes, with
   }
   if (!device_for_nccl()) return;
   INFO("NCCL");
-  NcclMemory memory(*device);
+  NcclMemory memory;
   const auto all = nccl_world(ranks, &memory);
   checked_run<Experts>(*expected, on_device(config, *device), *all, &memory, flags);
 }

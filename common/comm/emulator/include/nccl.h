@@ -88,6 +88,6 @@ ncclResult_t ncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, n
 
 // Calls between ncclGroupStart and ncclGroupEnd begin together, at the end, so the sends and
 // receives of one group need no order. Of nested groups only the outermost counts. Its end returns
-// the first error of its calls.
+// the first error of its calls; then none of them has begun. ncclCommAbort is such a call too.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
