@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "kernels/kernel.h"
 #include "kernels/runtime/cuda.h"
+#include "kernels/runtime/launch_observer.h"
 
 namespace ladder::cuda {
 
@@ -70,6 +72,18 @@ class Cublas {
 
   cublasHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
+};
+
+// While it exists, `who`, cuBLAS or cuBLASLt, is asked for a product of (M, K) and (K, N).
+class ObservedProduct {
+ public:
+  ObservedProduct(cudaStream_t stream, const char* who, size_t m, size_t n, size_t k) {
+    if (launch_observer == nullptr) return;
+    observed_.emplace(stream, concat(who, " ", m, " ", n, " ", k));
+  }
+
+ private:
+  std::optional<ObservedLaunch> observed_;
 };
 
 inline cudaDataType_t cuda_type(DType dtype) {

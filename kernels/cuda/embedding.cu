@@ -88,7 +88,7 @@ struct Column {
   // fetched before the first is added. Rows of a frequent token find its element in the register.
   template <bool kAll>
   __device__ void add(const Addition* list, unsigned count) {
-    T value[kAhead<T>];
+    T value[kAhead<T>] = {};
     bool stays = kAll;
     for (unsigned k = 0; k < kAhead<T>; ++k) {
       if (!kAll && k >= count) continue;

@@ -96,6 +96,7 @@ class Plan {
     set_pointers(p);
     const float one = 1, beta = p.addend.empty() ? 0 : 1;
     const void* const addend = p.addend.empty() ? p.out.data() : p.addend.data();
+    const ObservedProduct observed(stream, "cuBLASLt", p.m(), p.n(), p.k());
     cublas_check(cublasLtMatmul(handle, description_, &one, p.b.data(), b_, p.a.data(), a_, &beta,
                                 addend, out_, p.out.data(), out_, &*algorithm_, cublas.workspace(),
                                 Cublas::kWorkspaceBytes, stream),

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "kernels/runtime/check.h"
+#include "kernels/runtime/launch_observer.h"
 
 #ifndef __CUDACC__
 #include "kernels/emulator/launch.h"
@@ -68,6 +69,7 @@ void launch(cudaStream_t stream, const LaunchShape& shape, Args... args) {
     status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                   static_cast<int>(shape.shared_bytes));
   }
+  const ObservedLaunch observed(stream, kernel_name<kernel>());
   if (status == cudaSuccess) status = detail::start<kernel>(stream, shape, args...);
   if (status != cudaSuccess) detail::launch_failed(kernel_name<kernel>(), shape, status);
 }

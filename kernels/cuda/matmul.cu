@@ -34,6 +34,7 @@ auto* element(const BasicView<Void>& matrix, Range rows, Range columns, bool tra
 
 // One product of views, of which parts can be computed by themselves.
 struct Product {
+  cudaStream_t stream;
   cublasHandle_t handle;
   TensorView out;
   ConstTensorView a, b;
@@ -47,6 +48,7 @@ struct Product {
     const auto size = [](size_t extent) { return static_cast<int64_t>(extent); };
     dispatch_accumulation(accumulation_dtype(a.dtype()), [&](auto zero) {
       const decltype(zero) alpha = 1, beta = accumulate ? 1 : 0;
+      const ObservedProduct observed(stream, "cuBLAS", m.count, n.count, k.count);
       cublas_check(
           cublasGemmEx_64(handle, operation(transpose_b), operation(transpose_a), size(n.count),
                           size(m.count), size(k.count), &alpha, element(b, k, n, transpose_b),
@@ -78,7 +80,7 @@ void set_tf32(bool on) { tf32 = on; }
 void matmul(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
             MatmulOptions options) {
   const bool ta = options.transpose_a, tb = options.transpose_b;
-  const Product product = {Cublas::of(stream).handle(), out, a, b, ta, tb};
+  const Product product = {stream.native(), Cublas::of(stream).handle(), out, a, b, ta, tb};
   const size_t m = out.shape()[0], n = out.shape()[1], k = a.shape()[ta ? 0 : 1];
   const bool splits = uses_tensor_cores(a.dtype()) && rows_are_aligned(out) &&
                       rows_are_aligned(a) && rows_are_aligned(b);

@@ -52,7 +52,8 @@ Override& override() {
 
 std::string short_kernel_name(std::string_view name) {
   static const std::regex scopes(
-      R"(^void |ladder::|cuda::|emulator::|\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::)");
+      R"(^void |ladder::|cuda::|emulator::|\(anonymous namespace\)::|\{anonymous\}::|<unnamed>::|)"
+      R"(_GLOBAL__N__\w+::)");
   static const std::regex suffix(R"(\b(\d+)u?l?\b)");
   std::string text = std::regex_replace(std::string(name), scopes, "");
   text = text.substr(0, text.find('('));

@@ -6,6 +6,7 @@
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/cuda.h"
 #include "kernels/runtime/device_wait.h"
+#include "kernels/runtime/kernel_times.h"
 
 namespace ladder {
 namespace {
@@ -39,6 +40,7 @@ bool has_passed(cudaError_t status, const char* call) {
 Stream::Stream(DeviceType device, StreamPriority priority) : device_(device) {
   if (simulation_ != nullptr) simulated_ = simulation_->add_stream(device);
   if (simulation_ != nullptr || device == DeviceType::cpu) return;
+  time_kernels_if_asked();
   int lowest = 0, highest = 0;
   cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
              "cudaDeviceGetStreamPriorityRange");

@@ -172,6 +172,8 @@ TEST_CASE("a kernel's short name is the same from both compilers") {
             "64u>(ladder::bfloat16*, float*, unsigned long)") == "forward_kernel<bfloat16, 64>");
   CHECK(short_kernel_name("ladder::cuda::{anonymous}::forward_kernel<ladder::bfloat16, 64>") ==
         "forward_kernel<bfloat16, 64>");
+  CHECK(short_kernel_name("_GLOBAL__N__2b4441d7_8_adamw_cu_7ba017e2::adamw_kernel<4, float, "
+                          "ladder::bfloat16>") == "adamw_kernel<4, float, bfloat16>");
   CHECK(short_kernel_name("void ladder::cuda::(anonymous namespace)::x<ladder::cuda::Y<float, 4u> "
                           ">(float*)") == "x<Y<float, 4>>");
 }

@@ -1,0 +1,129 @@
+#include "kernels/runtime/kernel_times.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/emulator/registers.h"
+#include "kernels/runtime/cuda.h"
+#include "kernels/runtime/launch_observer.h"
+
+namespace ladder {
+namespace {
+
+class KernelTimes {
+ public:
+  static void start() { instance(); }
+  KernelTimes() { launch_observer = &kObserver; }
+  // At the program's end: every stream is idle or gone.
+  ~KernelTimes() {
+    launch_observer = nullptr;
+    const std::lock_guard lock(mutex_);
+    add_pending();
+    print();
+  }
+
+ private:
+  struct Total {
+    std::string name;  // short: at the program's end regular expressions may be gone
+    std::size_t launches = 0;
+    double milliseconds = 0;
+    bool has_begun = false;  // the first launch does not count
+  };
+  struct Pending {
+    Total* total = nullptr;
+    cudaEvent_t begin = nullptr, end = nullptr;
+  };
+  // So many launches wait for their times to be read: events are a resource of the driver.
+  static constexpr std::size_t kMostPending = 4096;
+
+  static KernelTimes& instance();
+  static const LaunchObserver kObserver;
+
+  static cudaEvent_t record(cudaStream_t stream) {
+    cudaEvent_t event = nullptr;
+    cuda_check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags");
+    cuda_check(cudaEventRecord(event, stream), "cudaEventRecord");
+    return event;
+  }
+
+  void begin(cudaStream_t stream, std::string_view name) {
+    const std::lock_guard lock(mutex_);
+    auto known = totals_.find(name);
+    if (known == totals_.end()) {
+      known = totals_.emplace(std::string(name), Total{emulator::short_kernel_name(name)}).first;
+    }
+    running_[stream] = {&known->second, record(stream)};
+  }
+  void end(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    Pending& launch = running_[stream];
+    launch.end = record(stream);
+    pending_.push_back(launch);
+    if (pending_.size() == kMostPending) add_pending();
+  }
+
+  // Waits for the launches, and adds their times. The events go without a look at CUDA's answers:
+  // at the program's end an error has been reported elsewhere.
+  void add_pending() {
+    for (const Pending& launch : pending_) {
+      float milliseconds = 0;
+      cudaEventSynchronize(launch.end);
+      const bool known =
+          cudaEventElapsedTime(&milliseconds, launch.begin, launch.end) == cudaSuccess;
+      cudaEventDestroy(launch.begin);
+      cudaEventDestroy(launch.end);
+      Total& total = *launch.total;
+      if (known && total.has_begun) {
+        total.launches += 1;
+        total.milliseconds += double{milliseconds};
+      }
+      total.has_begun = true;
+    }
+    pending_.clear();
+  }
+
+  void print() const {
+    std::vector<Total> rows;
+    for (const auto& [name, total] : totals_) rows.push_back(total);
+    std::ranges::sort(rows, std::ranges::greater(), &Total::milliseconds);
+    std::fputs("LADDER_TIME_KERNELS: without the first launch of each kernel\n", stderr);
+    std::fprintf(stderr, "%10s %8s %9s  %s\n", "ms", "launches", "us each", "kernel");
+    for (const Total& total : rows) {
+      if (total.launches == 0) continue;
+      std::fprintf(stderr, "%10.3f %8zu %9.2f  %s\n", total.milliseconds, total.launches,
+                   1e3 * total.milliseconds / static_cast<double>(total.launches),
+                   total.name.c_str());
+    }
+  }
+
+  std::mutex mutex_;
+  std::map<cudaStream_t, Pending> running_;
+  std::vector<Pending> pending_;
+  std::map<std::string, Total, std::less<>> totals_;
+};
+
+KernelTimes& KernelTimes::instance() {
+  static KernelTimes times;
+  return times;
+}
+
+const LaunchObserver KernelTimes::kObserver = {
+    [](cudaStream_t stream, std::string_view name) { instance().begin(stream, name); },
+    [](cudaStream_t stream) { instance().end(stream); }};
+
+}  // namespace
+
+void time_kernels_if_asked() {
+  static const char* const asked = std::getenv("LADDER_TIME_KERNELS");
+  if (asked == nullptr || std::strcmp(asked, "1") != 0 || launch_observer != nullptr) return;
+  cuda_check(cudaGetLastError(), "cudaGetLastError");  // CUDA begins before, and ends after this
+  KernelTimes::start();
+}
+
+}  // namespace ladder
