@@ -5,9 +5,8 @@
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale
 // Tensor-parallel ranks all_reduce the maximum with MAX after 1, sum and target with SUM after 2.
 // Where one rank has the whole vocabulary, softmax_cross_entropy does all three at once.
-// Everything here is fp32 or fp64, in a model in bf16 or fp16 too: there matmul gives logits in
-// fp32, and only the gradient is rounded. softmax_cross_entropy also takes logits that are already
-// rounded to 16 bits. Rows of logits, exponentials and dlogits may lie apart.
+// Everything here is fp32 or fp64. In a model in bf16 or fp16 matmul gives logits in fp32, and only
+// the gradient is rounded. Rows of logits, exponentials and dlogits may lie apart.
 #pragma once
 
 #include "kernels/kernel.h"
@@ -37,10 +36,7 @@ void cross_entropy_loss(Stream& stream, TensorView losses, ConstTensorView sum,
                         ConstTensorView target_logit);
 
 // The three steps for rows that hold the whole vocabulary. losses and dlogits are as in step 3.
-//   logits (R, V) in, undefined afterwards, may be dlogits; statistics (3 R) workspace
-// The logits have the accumulation dtype, or that of dlogits. If they are bf16 or fp16, they are
-// the only numbers that are rounded before the gradient is: each by a relative 2^-9 or 2^-12 at
-// most, so that a logit of 10 is off by up to 0.02 in bf16. Exponentials and sums are fp32.
+//   logits (R, V) in, then undefined; may be dlogits, and of its dtype; statistics (3 R) workspace
 void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView dlogits, TensorView logits,
                            TensorView statistics, ConstTensorView targets, double loss_scale);
 
@@ -142,10 +138,9 @@ inline void softmax_cross_entropy(Stream& stream, TensorView losses, TensorView 
   const ArgumentCheck expect("softmax_cross_entropy", stream, "logits", logits, 2,
                              ArgumentCheck::kFloats, Rows::apart);
   const size_t rows = logits.shape()[0];
-  const DType sums = accumulation_dtype(logits.dtype());
-  expect("losses", losses, sums, {rows});
+  expect.accumulated("losses", losses, {rows});
   check_gradient(expect, dlogits, logits);
-  expect("statistics", statistics, sums, {3 * rows});
+  expect.accumulated("statistics", statistics, {3 * rows});
   expect("targets", targets, DType::int32, {rows});
   run_body(expect, softmax_cross_entropy_cost(losses, dlogits, logits), cpu::softmax_cross_entropy,
            cuda::softmax_cross_entropy, stream, losses, dlogits, logits, statistics, targets,

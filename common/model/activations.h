@@ -120,11 +120,9 @@ class Activations {
 // workspace.
 class ModelWorkspace {
  public:
-  // Allocates for at most `batch` sequences of `tokens` tokens. `registered` is the source of the
-  // memory that tensor-parallel ranks sum or gather; if it is null, it comes from the arena too.
-  // `plan` says what blocks drop, and `offload` what waits on the host. Logits have the
-  // accumulation dtype, or `dtype` if `rounds_logits`. REQUIRES: then the rank has the whole
-  // vocabulary.
+  // Allocates for at most `batch` sequences of `tokens` tokens. What tensor-parallel ranks sum or
+  // gather comes from `registered`, or from the arena if that is null. `plan` says what blocks
+  // drop, `offload` what waits on the host, and `rounds_logits` that logits have `dtype`.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
                  MemorySource* registered = nullptr, RecomputePlan plan = {},
                  OffloadPlan offload = {}, bool rounds_logits = false);

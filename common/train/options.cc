@@ -184,9 +184,7 @@ void check_rounding(const RunConfig& config, const ProcessGrid& grid) {
     throw UserError("--round-logits: only --dtype bf16 and fp16 have anything to round");
   }
   if (grid.tensor_size > 1) {
-    throw UserError(
-        "--round-logits: with tensor parallelism exponentials take the logits' place while ranks "
-        "exchange their sums, and would be rounded, too");
+    throw UserError("--round-logits: with tensor parallelism exponentials would be rounded, too");
   }
 }
 

@@ -1,7 +1,7 @@
 #include <numbers>
 
 #include "kernels/cuda/attention_mma.h"
-#include "kernels/cuda/attention_mma_tile.h"
+#include "kernels/cuda/attention_mma_products.h"
 #include "kernels/cuda/launch.h"
 
 namespace ladder::cuda {

@@ -3,7 +3,7 @@
 #include <limits>
 #include <numbers>
 
-#include "kernels/cuda/attention_mma_tile.h"
+#include "kernels/cuda/attention_mma_products.h"
 #include "kernels/cuda/launch.h"
 
 namespace ladder::cuda {

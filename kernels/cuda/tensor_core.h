@@ -18,7 +18,6 @@
 
 #include <cuda_runtime.h>
 
-#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -124,18 +123,6 @@ void wait_for_copies() {
 }
 
 #endif
-
-// Returns 2^x with a relative error of at most 2^-22 in one instruction. Results below 2^-126 are
-// 0.
-__device__ inline float fast_exp2(float x) {
-#ifdef __CUDA_ARCH__
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-#else
-  return std::exp2(x);
-#endif
-}
 
 // Returns two elements of T in one register, the first one in the lower half.
 template <class T>

@@ -124,7 +124,12 @@ cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k
   give(handle.stream, [=] {
     check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
     const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
-    const ProductCall call = {extent(m), extent(n), extent(k), sizeof(T), sizeof(Out), p.beta != 0};
+    const ProductCall call = {.m = extent(m),
+                              .n = extent(n),
+                              .k = extent(k),
+                              .factor_bytes = sizeof(T),
+                              .result_bytes = sizeof(Out),
+                              .more_results = p.beta != 0};
     tell_observers([&](Observer& observer) {
       observer.work_is("a product of cuBLAS");
       observer.product(call);

@@ -158,8 +158,13 @@ void give_product(const Product& p, cudaStream_t stream) {
     tell_observers([&](Observer& observer) {
       observer.work_is("a product of cuBLAS");
       const size_t matrices = (p.c != nullptr) + (p.description.aux != nullptr);
-      observer.product(
-          {extent(p.m()), extent(p.n()), extent(p.k()), sizeof(T), sizeof(T), matrices});
+      observer.product({.m = extent(p.m()),
+                        .n = extent(p.n()),
+                        .k = extent(p.k()),
+                        .factor_bytes = sizeof(T),
+                        .result_bytes = sizeof(T),
+                        .more_results = matrices,
+                        .has_gelu = p.description.aux != nullptr});
     });
     if (launches_are_sampled()) return;
     const DeviceAccess access;

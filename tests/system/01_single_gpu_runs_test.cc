@@ -1,11 +1,13 @@
 // Lesson 01 as it should go: what it writes, and that it writes the same again.
 #include <cmath>
 #include <filesystem>
+#include <regex>
 #include <set>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
+#include "tests/system/mpirun.h"
 #include "tests/system/single_gpu.h"
 #include "tools/process/scratch.h"
 
@@ -39,6 +41,48 @@ bool same_dumps(const Scratch& folder, const std::string& a, const std::string& 
     }
   }
   return true;
+}
+
+// The loss that a run prints for its first step, or of its evaluation.
+double printed_loss(const std::string& out, const std::string& before) {
+  const size_t at = out.find(before);
+  REQUIRE(at != std::string::npos);
+  return std::stod(out.substr(at + before.size()));
+}
+
+// At the start logits are below 1, so each is off by at most 2^-9, and the loss by twice that.
+TEST_CASE("01: rounded logits move the loss by no more than their rounding") {
+  const std::string device = GENERATE("cpu", "emulator");
+  if (device == "emulator" && device_name() != device) return;
+  const Flags run = {"--model", "nano", "--device",         device, "--dtype",  "bf16",
+                     "--steps", "1",    "--evaluate-every", "1",    "--sample", "0"};
+  const auto losses = [&](const Flags& more) {
+    const ProcessResult result = run_single_gpu(run + more);
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.status == 0);
+    return std::pair(printed_loss(result.out, "loss "),
+                     printed_loss(result.out, "validation loss "));
+  };
+  const auto [exact, exact_validation] = losses({});
+  const auto [rounded, rounded_validation] = losses({"--round-logits"});
+  CHECK(std::abs(rounded - exact) <= 1. / 256);
+  CHECK(std::abs(rounded_validation - exact_validation) <= 1. / 256);
+}
+
+TEST_CASE("01: LADDER_TIME_KERNELS prints what every launch but the first took") {
+  if (device_name() != "emulator") return;
+  const Flags run = {"--model",          "nano", "--device", "emulator", "--steps", "3",
+                     "--evaluate-every", "0",    "--sample", "0"};
+  const ProcessResult timed = run_single_gpu(run, {.environment = {{"LADDER_TIME_KERNELS", "1"}}});
+  CAPTURE(timed.err);
+  REQUIRE(timed.status == 0);
+  // Two blocks, three steps, without the first.
+  CHECK_THAT(timed.err, ContainsSubstring("launches   us each  kernel"));
+  CHECK(std::regex_search(timed.err,
+                          std::regex(R"( 5 +[0-9.]+  forward_kernel<float, Tiling<float, 32>)")));
+  CHECK(std::regex_search(timed.err, std::regex(R"( 2 +[0-9.]+  adamw_kernel<4, float)")));
+  CHECK(std::regex_search(timed.err, std::regex(R"( 5 +[0-9.]+  cuBLAS 512 96 32)")));
+  CHECK(run_single_gpu(run, {.environment = {{"LADDER_TIME_KERNELS", "0"}}}).err.empty());
 }
 
 TEST_CASE("01: a dump has the tensors of the contract") {

@@ -14,8 +14,8 @@ using emulator::Counts, emulator::Profile, emulator::ProductCall;
 
 constexpr std::array<Gpu, 3> kGpus = {{
     {"a100", 312e12, 19.5e12, 2.039e12, 108, 1.41e9, 0.50, 164 << 10, 40 << 20, "a100"},
-    {"h100", 989e12, 66.9e12, 3.35e12, 132, 1.83e9, 0.35, 228 << 10, 50 << 20, "h100"},
-    {"h200", 989e12, 66.9e12, 4.8e12, 132, 1.83e9, 0.35, 228 << 10, 50 << 20, "h100"},
+    {"h100", 989e12, 66.9e12, 3.35e12, 132, 1.83e9, 0.28, 228 << 10, 50 << 20, "h100"},
+    {"h200", 989e12, 66.9e12, 4.8e12, 132, 1.83e9, 0.28, 228 << 10, 50 << 20, "h100"},
 }};
 
 // Returns by how much longer `parts` equal parts take than if they could be divided at will.
@@ -36,7 +36,7 @@ Time time_of_product(const Gpu& gpu, const ProductCall& product, DType dtype) {
   const double factors = (m * k + k * n) * number_of(product.factor_bytes);
   const double results =
       m * n * number_of(product.result_bytes) * number_of(1 + product.more_results);
-  const double at_once = 2 * m * n * k / (kProductPart * peak);
+  const double at_once = 2 * m * n * k / ((product.has_gelu ? kGeluPart : kProductPart) * peak);
   double least = at_once * unevenness(gpu, tiles);
   for (double parts = 2; parts <= 16; parts *= 2) {
     const double sums = 2 * parts * m * n * sizeof(float) / memory;

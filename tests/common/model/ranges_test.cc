@@ -18,6 +18,8 @@ std::vector<std::string>& seen() {
 }  // namespace
 
 #if !LADDER_CUDA_EMULATOR
+#include <nvtx3/nvToolsExt.h>
+
 namespace {
 
 int push(const char* name) {

@@ -38,7 +38,7 @@ TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
   counts.global_sectors = 24 * 132 * 1.83e6 / 32 * 1.5;
   CHECK(time_of_counts(counts).seconds == Approx(1.5e-3));
   CHECK(time_of_counts(counts).bound == "cache");
-  counts.tensor_flops = 0.35 * 989e9 * 2;
+  counts.tensor_flops = 0.28 * 989e9 * 2;
   CHECK(time_of_counts(counts).seconds == Approx(2e-3));
   CHECK(time_of_counts(counts).bound == "tensor cores");
   counts.special_functions = 16 * 132 * 1.83e6 * 3;
@@ -81,6 +81,7 @@ TEST_CASE("roofline: products of many tiles, of few tiles, and of memory") {
   // 132 x 16 tiles fill 132 multiprocessors 16 times.
   const double many = 2.0 * (132 * 128) * (16 * 128) * 4096 / (0.8 * 989e12);
   CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, 0}) == Approx(many));
+  CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, 1, true}) == Approx(many / 0.6));
   // 3 x 11 tiles: in four parts they fill all; the parts' sums are written and read.
   const double whole = 2.0 * (3 * 128) * (11 * 128) * 65536 / (0.8 * 989e12);
   const double sums = 2.0 * 4 * (3 * 128) * (11 * 128) * 4 / (0.9 * 3.35e12);
@@ -118,6 +119,34 @@ TEST_CASE("roofline: the table adds up launches of a kernel and says what is ass
   CHECK_THAT(table, ContainsSubstring("Predicted, not measured"));
   CHECK_THAT(table, ContainsSubstring("50 %"));  // of the sectors are needed
   CHECK_THAT(table, ContainsSubstring("0.90 of 3.35 TB/s"));
+}
+
+TEST_CASE("roofline: measured times stand beside the predicted ones") {
+  std::vector<Row> rows = {{.name = "adamw_kernel<4, float>", .launches = 2},
+                           {.name = "cuBLAS", .launches = 6},
+                           {.name = "embedding_backward_kernel<bfloat16>", .launches = 1},
+                           {.name = "total_kernel", .launches = 3}};
+  const std::vector<std::string> others =
+      add_measured(rows,
+                   "step 1/20  loss 10.9\n"
+                   "LADDER_TIME_KERNELS: without the first launch of each kernel\n"
+                   "        ms launches   us each  kernel\n"
+                   "    40.000       20   2000.00  cuBLAS 16384 768 768\n"
+                   "    10.000        5   2000.00  adamw_kernel<4, float>\n"
+                   "     5.000       10    500.00  cuBLASLt 16384 3072 768\n"
+                   "     4.000        8    500.00  embedding_backward_kernel<bfloat16, float>\n"
+                   "     1.000        1   1000.00  fill_normal_kernel<bfloat16>\n");
+  CHECK(others == std::vector<std::string>{"fill_normal_kernel<bfloat16>"});
+  CHECK(rows[0].measured == Approx(4e-3));
+  CHECK(rows[1].measured == Approx(6 * 45e-3 / 30));
+  CHECK(rows[2].measured == Approx(0.5e-3));
+  CHECK(rows[3].measured == 0);
+  RunConfig config;
+  config.model = find_preset("nano").config;
+  const std::string table = table_of(rows, h100(), config);
+  CHECK_THAT(table, ContainsSubstring("ms measured"));
+  CHECK_THAT(table, ContainsSubstring("13.500 ms measured, kernel by kernel"));
+  CHECK_THROWS_WITH(add_measured(rows, "step 1/20\n"), ContainsSubstring("no table"));
 }
 
 }  // namespace
