@@ -9,8 +9,8 @@
 
 namespace ladder::cuda {
 
-// Returns 2^x with a relative error of at most 2^-22 in one instruction. Results below 2^-126 are
-// 0.
+// Returns 2^x. On a GPU this is one instruction, with a relative error of at most 2^-22, and
+// results below 2^-126 are 0.
 __device__ inline float fast_exp2(float x) {
 #ifdef __CUDA_ARCH__
   float result;
@@ -70,7 +70,7 @@ __device__ void add_rows_by_rows(float (&sums)[kM][kN][4], const MmaTile<T, kWid
 }
 
 // sums[i][d] += sum over j of weights[i][j] b[j][d]. The weights are accumulators, which are
-// rounded to T: what a lane has of them is what it must have of the factor a.
+// rounded to T: a lane already has the elements that it needs of the left factor.
 template <unsigned kM, unsigned kN, unsigned kWeights, class T, unsigned kWidth>
 __device__ void add_weighted(float (&sums)[kM][kN][4], const float (&weights)[kM][kWeights][4],
                              const MmaTile<T, kWidth>& b) {

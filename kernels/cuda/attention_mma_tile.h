@@ -1,5 +1,5 @@
-// Tiles of 16-bit elements in shared memory: who takes which, where their elements are, how they
-// are copied.
+// Tiles of 16-bit elements in shared memory: in which order thread blocks take them, where their
+// elements are, how they are copied.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace ladder::cuda {
 
 // The order in which thread blocks take the tiles of all heads. Thread blocks of a head read the
 // same keys and values (or queries and dout), so its tiles should be computed while these are in
-// the GPU's cache: heads make groups. Within a group the longest tiles of all its heads start
+// the GPU's cache. So heads form groups. Within a group the longest tiles of all its heads start
 // first, so that no long one is left for the end.
 struct TileOrder {
   // All that the thread blocks of a group read again and again; a quarter of the cache of an H100.
@@ -42,8 +42,8 @@ struct TileOrder {
   }
 };
 
-// Rows of kWidth elements of T in shared memory. 8 rows begin 4 banks apart, so that ldmatrix reads
-// 16 bytes of each without conflict.
+// Rows of kWidth elements of T in shared memory. 8 rows below each other begin in different
+// groups of 4 banks, so that ldmatrix reads 16 bytes of each without conflict.
 template <class T, unsigned kWidth>
 struct MmaTile {
   static constexpr unsigned kPitch = kWidth + 8;  // elements from one row to the next

@@ -11,7 +11,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;    // of a thread block of backward
 constexpr unsigned kMaxOwners = 128;  // the most thread blocks that divide the vocabulary
-constexpr unsigned kTokens = 4;       // that a thread looks at before its thread block adds rows
+constexpr unsigned kTokens = 4;       // that a thread looks at in a round; then rows are added
 // Rows of dout that are fetched before the first is added: as many as registers allow.
 template <class T>
 constexpr unsigned kAhead = sizeof(T) > 4 ? 8 : 16;
@@ -34,15 +34,15 @@ __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T*
   store(out + at, x);
 }
 
-// A row of dout that is added to a row of the table. `from` counts from the first token that the
-// thread block looks at together.
+// A row of dout that is added to row `to` of the table. `from` is its token's place among those
+// that the thread block looks at in this round.
 struct Addition {
   unsigned from, to;
 };
 
 // Lists the additions to rows of the table that this thread block owns: those of the next kTokens *
-// kThreads tokens, in order. Thread blocks that are the b-th in y own the rows whose number is b
-// modulo the number of thread blocks in y. Returns how many there are. REQUIRES: all threads of the
+// kThreads tokens, in order. Thread block y of Y owns
+// row r of the table if r % Y is y. Returns the number of additions. REQUIRES: all threads of the
 // thread block take part, and share `list`.
 __device__ unsigned list_additions(const int32_t* tokens, size_t num_tokens, const Slice& slice,
                                    Addition* list) {
@@ -84,8 +84,9 @@ struct Column {
   unsigned row = none;
   A sum{};
 
-  // Adds the first `count` of the list's rows; kAll says that there are at least kAhead<T>. All are
-  // fetched before the first is added. Rows of a frequent token find its element in the register.
+  // Adds the first rows of the list: kAhead<T> of them, or `count` if that is fewer; kAll says that
+  // it is not. All are fetched before the first is added. Rows of a frequent token find its element
+  // in the register.
   template <bool kAll>
   __device__ void add(const Addition* list, unsigned count) {
     T value[kAhead<T>] = {};
@@ -116,8 +117,8 @@ struct Column {
 // It is fixed which thread adds to which element, so there are no atomics. A thread block owns rows
 // of the table, and each of its threads a column. The thread block goes through all tokens in
 // order, and lists those it owns. Then each thread adds these rows of dout to its column, so every
-// element receives its rows in the order of (b, t). Going through R tokens costs at most 512 R
-// comparisons for each 256 columns, and no memory, however large the vocabulary is.
+// element receives its rows in the order of (b, t). Every thread block looks at all R tokens: for
+// 256 columns there are at most kMaxOwners thread blocks, however large the vocabulary is.
 //
 // The most frequent token makes the longest work: its rows are added one after the other by few
 // thread blocks, and each must be fetched from memory. So many of them are on the way at once.

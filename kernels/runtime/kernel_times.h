@@ -7,8 +7,9 @@
 // not overlap on their stream; where several streams are busy, a kernel's time is what it took
 // beside the others.
 //
-// An event before and after each launch costs some microseconds of the host: the step itself is a
-// few percent slower where the host is the slower side.
+// Every time is a microsecond or two too long, and longer where the GPU waits for the host to
+// launch the kernel. The host also needs some microseconds for the two events, so a step may take a
+// few percent longer.
 #pragma once
 
 namespace ladder {
