@@ -31,6 +31,7 @@ bool NcclMemory::try_out() {
     if (handle != nullptr) ncclCommDeregister(communicator, handle);
   }
   ncclMemFree(pointer);
+  if (!works) cudaGetLastError();
   return works;
 }
 

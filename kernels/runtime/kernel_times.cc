@@ -4,9 +4,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/emulator/registers.h"
@@ -24,7 +26,7 @@ class KernelTimes {
   ~KernelTimes() {
     launch_observer = nullptr;
     const std::lock_guard lock(mutex_);
-    add_pending();
+    add_ended();
     print();
   }
 
@@ -39,8 +41,9 @@ class KernelTimes {
     Total* total = nullptr;
     cudaEvent_t begin = nullptr, end = nullptr;
   };
-  // So many launches wait for their times to be read: events are a resource of the driver.
-  static constexpr std::size_t kMostPending = 4096;
+  // When so many launches more have begun, the times of those that have ended are read: events are
+  // a resource of the driver. Nobody waits, because a kernel may itself wait for a peer.
+  static constexpr std::size_t kOften = 4096;
 
   static KernelTimes& instance();
   static const LaunchObserver kObserver;
@@ -54,38 +57,44 @@ class KernelTimes {
 
   void begin(cudaStream_t stream, std::string_view name) {
     const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
     auto known = totals_.find(name);
     if (known == totals_.end()) {
       known = totals_.emplace(std::string(name), Total{emulator::short_kernel_name(name)}).first;
     }
     running_[stream] = {&known->second, record(stream)};
   }
-  void end(cudaStream_t stream) {
+  // A destructor calls this, so what it throws must wait for the next launch.
+  void end(cudaStream_t stream) noexcept {
     const std::lock_guard lock(mutex_);
-    Pending& launch = running_[stream];
-    launch.end = record(stream);
-    pending_.push_back(launch);
-    if (pending_.size() == kMostPending) add_pending();
+    try {
+      Pending& launch = running_[stream];
+      launch.end = record(stream);
+      pending_.push_back(launch);
+      if (++num_launches_ % kOften == 0) add_ended();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
   }
 
-  // Waits for the launches, and adds their times. The events go without a look at CUDA's answers:
-  // at the program's end an error has been reported elsewhere.
-  void add_pending() {
-    for (const Pending& launch : pending_) {
+  // Adds the times of the launches that have ended.
+  void add_ended() {
+    std::erase_if(pending_, [](const Pending& launch) {
       float milliseconds = 0;
-      cudaEventSynchronize(launch.end);
-      const bool known =
-          cudaEventElapsedTime(&milliseconds, launch.begin, launch.end) == cudaSuccess;
+      if (cudaEventElapsedTime(&milliseconds, launch.begin, launch.end) != cudaSuccess) {
+        cudaGetLastError();  // the next launch would report that an event has not been reached
+        return false;
+      }
       cudaEventDestroy(launch.begin);
       cudaEventDestroy(launch.end);
       Total& total = *launch.total;
-      if (known && total.has_begun) {
+      if (total.has_begun) {
         total.launches += 1;
         total.milliseconds += double{milliseconds};
       }
       total.has_begun = true;
-    }
-    pending_.clear();
+      return true;
+    });
   }
 
   void print() const {
@@ -105,6 +114,8 @@ class KernelTimes {
   std::mutex mutex_;
   std::map<cudaStream_t, Pending> running_;
   std::vector<Pending> pending_;
+  std::size_t num_launches_ = 0;
+  std::exception_ptr failure_;
   std::map<std::string, Total, std::less<>> totals_;
 };
 

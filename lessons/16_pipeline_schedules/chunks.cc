@@ -129,7 +129,8 @@ ChunkRunner::ChunkRunner(const TrainerContext& context, const ChunkLayouts& layo
       state_(state),
       workspace_(context.device_memory, layouts.stage, context.config.dtype,
                  context.config.micro_batch_size,
-                 options.part.capacity(context.config.model.sequence_length), options.summed),
+                 options.part.capacity(context.config.model.sequence_length), options.summed, {},
+                 {}, context.config.round_logits),
       dropped_(std::make_unique<Dropped>(context, layouts, options)),
       losses_(context, context.config.num_micro_batches(context.ranks->grid.data_size),
               rows_of(context, options.part)) {

@@ -42,6 +42,20 @@ TEST_CASE("16: schedules that cannot be") {
   }
 }
 
+// Two chunks of a stage share a workspace, which lesson 16 makes itself.
+TEST_CASE("16: rounded logits take less memory") {
+  const auto workspace = [](const Flags& more) {
+    const Flags run = {
+        lesson_path(kProgram), "--model", "nano",    "--layers", "4", "--dtype", "bf16",
+        "--schedule",          "zb-v",    "--steps", "1"};
+    const ProcessResult result = run_ranks(2, run + more);
+    CAPTURE(result.out, result.err);
+    REQUIRE(result.status == 0);
+    return printed_workspace(result.out);
+  };
+  CHECK(workspace({"--round-logits"}) < workspace({}));
+}
+
 TEST_CASE("16: auto passes over chunks with too few blocks for --recompute") {
   const Flags run = {
       lesson_path(kProgram), "--model", "nano",        "--layers", "4", "--steps", "1",

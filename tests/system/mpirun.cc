@@ -1,8 +1,10 @@
 #include "tests/system/mpirun.h"
 
+#include <sstream>
 #include <string>
 #include <utility>
 
+#include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
 #include "tests/catch.h"
 #include "tools/process/scratch.h"
@@ -68,6 +70,16 @@ std::string validation_loss(const std::string& out, const std::string& step) {
 }
 
 std::string sample_of(const std::string& out) { return text_after("\nsample:\n", out); }
+
+size_t printed_workspace(const std::string& out) {
+  const size_t line = out.find("  device workspace");
+  check(line != std::string::npos, "no line about the device's workspace in:\n" + out);
+  std::istringstream fields(out.substr(line, out.find('\n', line) - line));
+  std::string device, workspace, predicted, measured;
+  fields >> device >> workspace >> predicted >> measured;
+  std::erase(measured, ',');
+  return std::stoul(measured);
+}
 
 std::string device_name() {
   const DeviceType device = cuda_device_of_build();

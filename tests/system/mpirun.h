@@ -32,4 +32,7 @@ std::string sample_of(const std::string& out);
 // which is said.
 std::string device_name();
 
+// Returns how many bytes of device workspace a run has measured, by what it printed.
+size_t printed_workspace(const std::string& out);
+
 }  // namespace ladder

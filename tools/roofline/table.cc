@@ -100,11 +100,14 @@ std::vector<std::string> add_measured(std::vector<Row>& rows, const std::string&
     if (!(fields >> measured.milliseconds >> measured.launches >> each)) continue;
     if (!std::getline(fields >> std::ws, name)) continue;
     if (name.starts_with("cuBLAS")) name = "cuBLAS";  // one row for all products
-    const auto row = std::ranges::find_if(rows, [&](const Row& one) {
+    auto row = std::ranges::find(rows, name, &Row::name);
+    if (row == rows.end()) {
       // g++ leaves out the last arguments of a template if they are the default ones.
-      const std::string begin = one.name.substr(0, one.name.size() - 1) + ", ";
-      return one.name == name || (one.name.ends_with('>') && name.starts_with(begin));
-    });
+      row = std::ranges::find_if(rows, [&](const Row& one) {
+        const std::string begin = one.name.substr(0, one.name.size() - 1) + ", ";
+        return one.name.ends_with('>') && name.starts_with(begin);
+      });
+    }
     if (row == rows.end()) {
       others.push_back(name);
       continue;

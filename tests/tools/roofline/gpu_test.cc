@@ -123,6 +123,8 @@ TEST_CASE("roofline: the table adds up launches of a kernel and says what is ass
 
 TEST_CASE("roofline: measured times stand beside the predicted ones") {
   std::vector<Row> rows = {{.name = "adamw_kernel<4, float>", .launches = 2},
+                           {.name = "map_kernel<4, float>", .launches = 1},
+                           {.name = "map_kernel<4, float, bfloat16>", .launches = 1},
                            {.name = "cuBLAS", .launches = 6},
                            {.name = "embedding_backward_kernel<bfloat16>", .launches = 1},
                            {.name = "total_kernel", .launches = 3}};
@@ -135,17 +137,20 @@ TEST_CASE("roofline: measured times stand beside the predicted ones") {
                    "    10.000        5   2000.00  adamw_kernel<4, float>\n"
                    "     5.000       10    500.00  cuBLASLt 16384 3072 768\n"
                    "     4.000        8    500.00  embedding_backward_kernel<bfloat16, float>\n"
+                   "     3.000        1   3000.00  map_kernel<4, float, bfloat16>\n"
                    "     1.000        1   1000.00  fill_normal_kernel<bfloat16>\n");
   CHECK(others == std::vector<std::string>{"fill_normal_kernel<bfloat16>"});
   CHECK(rows[0].measured == Approx(4e-3));
-  CHECK(rows[1].measured == Approx(6 * 45e-3 / 30));
-  CHECK(rows[2].measured == Approx(0.5e-3));
-  CHECK(rows[3].measured == 0);
+  CHECK(rows[1].measured == 0);
+  CHECK(rows[2].measured == Approx(3e-3));
+  CHECK(rows[3].measured == Approx(6 * 45e-3 / 30));
+  CHECK(rows[4].measured == Approx(0.5e-3));
+  CHECK(rows[5].measured == 0);
   RunConfig config;
   config.model = find_preset("nano").config;
   const std::string table = table_of(rows, h100(), config);
   CHECK_THAT(table, ContainsSubstring("ms measured"));
-  CHECK_THAT(table, ContainsSubstring("13.500 ms measured, kernel by kernel"));
+  CHECK_THAT(table, ContainsSubstring("16.500 ms measured, kernel by kernel"));
   CHECK_THROWS_WITH(add_measured(rows, "step 1/20\n"), ContainsSubstring("no table"));
 }
 
