@@ -73,7 +73,7 @@ std::string sample_of(const std::string& out) { return text_after("\nsample:\n",
 
 size_t printed_workspace(const std::string& out) {
   const size_t line = out.find("  device workspace");
-  check(line != std::string::npos, "no line about the device's workspace in:\n" + out);
+  if (line == std::string::npos) fail("no line about the device's workspace in:\n" + out);
   std::istringstream fields(out.substr(line, out.find('\n', line) - line));
   std::string device, workspace, predicted, measured;
   fields >> device >> workspace >> predicted >> measured;
