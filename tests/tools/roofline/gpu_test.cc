@@ -122,12 +122,18 @@ TEST_CASE("roofline: the table adds up launches of a kernel and says what is ass
 }
 
 TEST_CASE("roofline: measured times stand beside the predicted ones") {
-  std::vector<Row> rows = {{.name = "adamw_kernel<4, float>", .launches = 2},
-                           {.name = "map_kernel<4, float>", .launches = 1},
-                           {.name = "map_kernel<4, float, bfloat16>", .launches = 1},
-                           {.name = "cuBLAS", .launches = 6},
-                           {.name = "embedding_backward_kernel<bfloat16>", .launches = 1},
-                           {.name = "total_kernel", .launches = 3}};
+  const auto row = [](const char* name, size_t launches) {
+    Row made;
+    made.name = name;
+    made.launches = launches;
+    return made;
+  };
+  std::vector<Row> rows = {row("adamw_kernel<4, float>", 2),
+                           row("map_kernel<4, float>", 1),
+                           row("map_kernel<4, float, bfloat16>", 1),
+                           row("cuBLAS", 6),
+                           row("embedding_backward_kernel<bfloat16>", 1),
+                           row("total_kernel", 3)};
   const std::vector<std::string> others =
       add_measured(rows,
                    "step 1/20  loss 10.9\n"
