@@ -1,5 +1,3 @@
-#include <numbers>
-
 #include "kernels/cuda/attention_mma.h"
 #include "kernels/cuda/attention_mma_products.h"
 #include "kernels/cuda/launch.h"
@@ -7,14 +5,10 @@
 namespace ladder::cuda {
 namespace {
 
-constexpr float kLog2e = std::numbers::log2e_v<float>;
-
 // Two kernels: one computes dk and dv, the other dq. In both a thread block has a tile of tokens,
 // whose gradients it sums, and a loop brings the tokens on the other side of the scores, kStep at a
-// time. Each warp has 16 kM of the block's tokens, with their sums in registers. Heads of up to 64
-// elements leave room for kM = 2.
-constexpr unsigned kWarps = 4, kThreads = kWarps * kWarpSize;
-
+// time.
+//
 // The tiles in shared memory, for heads of at most kWidth elements. The block's own tokens have two
 // (keys and values, or queries and dout). So have the others, twice: one pair is copied while the
 // other is read. All together have at most 99 KiB, which a thread block may have on every GPU from
@@ -22,11 +16,11 @@ constexpr unsigned kWarps = 4, kThreads = kWarps * kWarpSize;
 template <class T, unsigned kWidth>
 struct Backward {
   using Tile = MmaTile<T, kWidth>;
-  static constexpr unsigned kM = kWidth <= 64 ? 2 : 1, kOwnTokens = kWarps * 16 * kM, kStep = 32;
+  static constexpr unsigned kM = kTilesOfWarp<kWidth>, kOwnTokens = kMmaWarps * 16 * kM, kStep = 32;
   using Scores = float[kM][kStep / 8][4];
   using Sums = float[kM][kWidth / 8][4];
-  using OwnCopies = TileCopies<kOwnTokens, kThreads, T, kWidth>;
-  using Copies = TileCopies<kStep, kThreads, T, kWidth>;
+  using OwnCopies = TileCopies<kOwnTokens, kMmaThreads, T, kWidth>;
+  using Copies = TileCopies<kStep, kMmaThreads, T, kWidth>;
   static constexpr unsigned kOwn = Tile::elements(kOwnTokens), kOther = Tile::elements(kStep);
   static constexpr unsigned kElements = 2 * kOwn + 4 * kOther;
   static constexpr size_t kBytes = kElements * sizeof(T) + 4 * kStep * sizeof(float);
@@ -43,11 +37,6 @@ struct Backward {
     return reinterpret_cast<float*>(memory + kElements) + 2 * buffer(t0) * kStep;
   }
   __device__ float* row_dot(unsigned t0) const { return logsumexp(t0) + kStep; }
-
-  static TileOrder order(size_t batch, const Heads& heads) {
-    return TileOrder::of(batch * heads.num_heads, (heads.tokens + kOwnTokens - 1) / kOwnTokens,
-                         2 * heads.tokens * heads.size * sizeof(T));
-  }
 
  private:
   static __device__ unsigned buffer(unsigned t0) { return t0 / kStep % 2; }
@@ -82,7 +71,7 @@ __device__ void store_sums(const Vectors<T>& to, size_t t0, const Heads& heads,
 // dk and dv of a tile of keys. Scores have a row for each key and a column for each query: then
 // p^T and ds^T come out as accumulators, in the lanes where the next products want them.
 template <class Tiles, class T>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kMmaThreads, 2)
     keys_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp, const T* qkv,
                 Heads heads, TileOrder order, float scale) {
   constexpr unsigned kM = Tiles::kM, kStep = Tiles::kStep;
@@ -135,7 +124,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 // dq of a tile of queries. Scores have a row for each query, as in forward.
 template <class Tiles, class T>
-__global__ void __launch_bounds__(kThreads, Tiles::kM == 2 ? 3 : 2)
+__global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
     queries_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp,
                    const T* qkv, Heads heads, TileOrder order, float scale) {
   constexpr unsigned kM = Tiles::kM, kStep = Tiles::kStep;
@@ -196,8 +185,8 @@ void backward_on_tensor_cores(cudaStream_t stream, T* dqkv, const float* row_dot
   const float scale = scale_of<float>(heads.size);
   dispatch_mma_width(heads.size, [&](auto width) {
     using Tiles = Backward<T, width>;
-    const TileOrder order = Tiles::order(batch, heads);
-    const LaunchShape shape = {order.grid(), dim3(kThreads), Tiles::kBytes};
+    const TileOrder order = TileOrder::of_heads<T>(batch, heads, Tiles::kOwnTokens);
+    const LaunchShape shape = {order.grid(), dim3(kMmaThreads), Tiles::kBytes};
     launch<keys_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads, order,
                                   scale);
     launch<queries_kernel<Tiles, T>>(stream, shape, dqkv, row_dot, dout, logsumexp, qkv, heads,

@@ -1,7 +1,6 @@
 #include "kernels/cuda/attention_mma.h"
 
 #include <limits>
-#include <numbers>
 
 #include "kernels/cuda/attention_mma_products.h"
 #include "kernels/cuda/launch.h"
@@ -9,12 +8,7 @@
 namespace ladder::cuda {
 namespace {
 
-constexpr float kLog2e = std::numbers::log2e_v<float>;
-
-// A thread block has a tile of queries, each of its warps 16 kM of them, with their scores and sums
-// in registers. Heads of up to 64 elements leave room for kM = 2.
-constexpr unsigned kWarps = 4, kThreads = kWarps * kWarpSize;
-constexpr unsigned kKeys = 64;  // of a tile
+constexpr unsigned kKeys = 64;  // of a tile; a thread block has a tile of queries
 
 // What a lane knows of the two rows that it has of 16. The totals are over the lane's columns only.
 struct RowStatistics {
@@ -54,13 +48,13 @@ __device__ void exponentiate(float (&scores)[kKeys / 8][4], float (&sums)[kN][4]
 template <class T, unsigned kWidth>
 struct Forward {
   using Tile = MmaTile<T, kWidth>;
-  static constexpr unsigned kM = kWidth <= 64 ? 2 : 1, kQueries = kWarps * 16 * kM;
+  static constexpr unsigned kM = kTilesOfWarp<kWidth>, kQueries = kMmaWarps * 16 * kM;
   static constexpr unsigned kOwn = Tile::elements(kQueries), kOther = Tile::elements(kKeys);
   static constexpr size_t kBytes = (kOwn + 4 * kOther) * sizeof(T);
 };
 
 template <class T, unsigned kWidth>
-__global__ void __launch_bounds__(kThreads, 2)
+__global__ void __launch_bounds__(kMmaThreads, 2)
     forward_kernel(T* out, float* logsumexp, const T* qkv, Heads heads, TileOrder order,
                    float scale) {
   using F = Forward<T, kWidth>;
@@ -71,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     return typename F::Tile{q.first + F::kOwn + (2 * (k0 / kKeys % 2) + n) * F::kOther};
   };
   const auto [head, number] = order.of_block();
-  const TileCopies<kKeys, kThreads, T, kWidth> keys(heads.in_qkv(qkv, head, 1), heads),
+  const TileCopies<kKeys, kMmaThreads, T, kWidth> keys(heads.in_qkv(qkv, head, 1), heads),
       values(heads.in_qkv(qkv, head, 2), heads);
   const auto begin_keys = [&](unsigned k0) {
     keys.begin(tile(k0, 0), k0);
@@ -81,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   // The last tiles see the most keys, so they start first.
   const unsigned q0 = (order.tiles - 1 - number) * F::kQueries;
   const unsigned row0 = warp_index() * 16 * kM;
-  TileCopies<F::kQueries, kThreads, T, kWidth>(heads.in_qkv(qkv, head, 0), heads).begin(q, q0);
+  TileCopies<F::kQueries, kMmaThreads, T, kWidth>(heads.in_qkv(qkv, head, 0), heads).begin(q, q0);
   begin_keys(0);
   float sums[kM][kWidth / 8][4] = {};
   RowStatistics rows[kM];
@@ -130,10 +124,8 @@ void forward_on_tensor_cores(cudaStream_t stream, T* out, float* logsumexp, cons
   dispatch_mma_width(heads.size, [&](auto width) {
     constexpr unsigned kWidth = width;
     using F = Forward<T, kWidth>;
-    const TileOrder order =
-        TileOrder::of(batch * heads.num_heads, (heads.tokens + F::kQueries - 1) / F::kQueries,
-                      2 * heads.tokens * heads.size * sizeof(T));
-    const LaunchShape shape = {order.grid(), dim3(kThreads), F::kBytes};
+    const TileOrder order = TileOrder::of_heads<T>(batch, heads, F::kQueries);
+    const LaunchShape shape = {order.grid(), dim3(kMmaThreads), F::kBytes};
     launch<forward_kernel<T, kWidth>>(stream, shape, out, logsumexp, qkv, heads, order,
                                       scale_of<float>(heads.size));
   });

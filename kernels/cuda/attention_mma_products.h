@@ -4,10 +4,19 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "kernels/cuda/attention_mma_tile.h"
 
 namespace ladder::cuda {
+
+inline constexpr float kLog2e = std::numbers::log2e_v<float>;
+
+// The warps of a thread block of attention. A warp has kTilesOfWarp times 16 tokens, with their
+// scores and sums in registers, which have room for two such tiles if heads have up to 64 elements.
+inline constexpr unsigned kMmaWarps = 4, kMmaThreads = kMmaWarps * kWarpSize;
+template <unsigned kWidth>
+inline constexpr unsigned kTilesOfWarp = kWidth <= 64 ? 2 : 1;
 
 // Returns 2^x. On a GPU this is one instruction, with a relative error of at most 2^-22, and
 // results below 2^-126 are 0.

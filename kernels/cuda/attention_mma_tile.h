@@ -21,6 +21,13 @@ struct TileOrder {
 
   unsigned heads, tiles, heads_of_group;
 
+  // The order of all heads' tiles of `tokens_of_tile` tokens, where thread blocks of a head read
+  // two of its vectors of T for each token again and again.
+  template <class T>
+  static TileOrder of_heads(size_t batch, const Heads& heads, size_t tokens_of_tile) {
+    return of(batch * heads.num_heads, (heads.tokens + tokens_of_tile - 1) / tokens_of_tile,
+              2 * heads.tokens * heads.size * sizeof(T));
+  }
   // `bytes_of_head` is what thread blocks of a head read again and again.
   static TileOrder of(size_t heads, size_t tiles, size_t bytes_of_head) {
     // A call without heads or tokens has no thread blocks.

@@ -41,9 +41,8 @@ struct Addition {
 };
 
 // Lists the additions to rows of the table that this thread block owns: those of the next kTokens *
-// kThreads tokens, in order. Thread block y of Y owns
-// row r of the table if r % Y is y. Returns the number of additions. REQUIRES: all threads of the
-// thread block take part, and share `list`.
+// kThreads tokens, in order. Thread block y of Y owns row r of the table if r % Y is y. Returns the
+// number of additions. REQUIRES: all threads of the thread block take part, and share `list`.
 __device__ unsigned list_additions(const int32_t* tokens, size_t num_tokens, const Slice& slice,
                                    Addition* list) {
   __shared__ unsigned of_warp[kThreads / kWarpSize];
