@@ -134,6 +134,8 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
       traffic[key] += of_chunk;
     }
   }
+  // A stage without transformer blocks has nothing to say on some axes.
+  std::erase_if(traffic, [](const auto& entry) { return entry.second.calls == 0; });
   return traffic;
 }
 

@@ -167,7 +167,9 @@ const Activations& ChunkRunner::activations(size_t chunk, size_t slot) const {
 }
 
 bool ChunkRunner::needs_tokens(size_t chunk) const {
-  return has_classifier(chunk) || layouts_.chunks[chunk].has(OperationKind::token_embedding);
+  const Layout& layout = layouts_.chunks[chunk];
+  return has_classifier(chunk) || layout.has(OperationKind::token_embedding) ||
+         layout.has(OperationKind::position_embedding);
 }
 
 bool ChunkRunner::has_classifier(size_t chunk) const {

@@ -243,6 +243,16 @@ TEST_CASE("lesson 16's schedules where ranks share tokens: the same") {
   }
 }
 
+// The token table is on another part, so nothing else of this part reads the micro-batch.
+TEST_CASE("a part that has the position table alone: the same") {
+  RunConfig config = split_config(DType::fp64, 2);
+  config.model.num_layers = 1;  // 4 units: 2 stages of 2 chunks have one each
+  config.model.sequence_length = 13;
+  ThreeDTrainer::Flags flags = flags_for(1, 2, 0, Order::zb_v);
+  flags.context.size = 2;
+  require_split_run<ThreeDTrainer>(record_oracle(config), config, 4, flags);
+}
+
 TEST_CASE("where whole backwards recompute, chunks do too: the same") {
   RunConfig config = split_config(DType::fp64, 3);
   config.model.num_layers = 10;  // two blocks or more in each of four chunks
