@@ -1,8 +1,12 @@
 #include <cublas_v2.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <mutex>
+#include <type_traits>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/gemm.h"
@@ -17,6 +21,7 @@
 
 struct cublasContext {
   cudaStream_t stream = nullptr;
+  int mode = CUBLAS_DEFAULT_MATH;
   void* workspace = nullptr;
   size_t workspace_bytes = 0;
 };
@@ -49,11 +54,15 @@ struct Operand {
   // Returns whether op(this) is a (rows, columns) matrix in device memory.
   bool is_valid(int64_t rows, int64_t columns) const {
     if (op < CUBLAS_OP_N || op > CUBLAS_OP_C) return false;
-    const int64_t height = transposed() ? columns : rows, width = transposed() ? rows : columns;
+    const int64_t height = transposed() ? columns : rows;
     if (leading < std::max<int64_t>(1, height)) return false;
-    if (height == 0 || width == 0) return true;
-    const auto elements = static_cast<size_t>((width - 1) * leading + height);
-    return Arena::instance().holds(data, elements * sizeof(T));
+    if (rows == 0 || columns == 0) return true;
+    return Arena::instance().holds(data, num_elements(rows, columns) * sizeof(T));
+  }
+  // Returns the elements from the first to the last one, those between the columns included.
+  size_t num_elements(int64_t rows, int64_t columns) const {
+    const int64_t height = transposed() ? columns : rows, width = transposed() ? rows : columns;
+    return static_cast<size_t>((width - 1) * leading + height);
   }
   // Tells the observer that the matrix is read, column after column.
   void tell_read(Observer& observer, int64_t rows, int64_t columns) const {
@@ -69,6 +78,25 @@ template <class S>
 struct Product {
   int64_t m, n, k;
   S alpha, beta;
+  bool in_tf32;  // whether factors of fp32 are rounded to TF32
+};
+
+// Rounds to the 11 significant bits of TF32, ties away from zero.
+float to_tf32(float x) {
+  constexpr uint32_t kLast = uint32_t{1} << 13;
+  if (!std::isfinite(x)) return x;
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(x) + kLast / 2) & ~(kLast - 1));
+}
+
+// A factor rounded to TF32, in memory of its own. op(factor) is a (rows, columns) matrix.
+struct RoundedFactor {
+  RoundedFactor(const Operand<const float>& factor, int64_t rows, int64_t columns)
+      : values(factor.data, factor.data + factor.num_elements(rows, columns)),
+        operand{values.data(), factor.leading, factor.op} {
+    std::ranges::transform(values, values.begin(), to_tf32);
+  }
+  std::vector<float> values;
+  Operand<const float> operand;
 };
 
 // c = beta c + alpha product, column-major with m rows. If `product` is nullptr it counts as zero.
@@ -86,8 +114,14 @@ void combine(const Product<S>& p, const S* product, const Operand<Out>& c) {
 // Computes one product. Read by rows, a column-major matrix is its own transpose. So we compute
 // C^T = op(B)^T op(A)^T: the factors change places and keep their operations.
 template <class S, class T, class Out>
-void multiply(const Product<S>& p, const Operand<const T>& a, const Operand<const T>& b,
+void multiply(Product<S> p, const Operand<const T>& a, const Operand<const T>& b,
               const Operand<Out>& c) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (std::exchange(p.in_tf32, false)) {
+      const RoundedFactor rounded_a(a, p.m, p.k), rounded_b(b, p.k, p.n);
+      return multiply<S, T>(p, rounded_a.operand, rounded_b.operand, c);
+    }
+  }
   const auto multiply_into = [&](bool accumulate, auto* out, int64_t ldout) {
     const auto size = [](int64_t value) { return static_cast<size_t>(value); };
     cpu::gemm(
@@ -106,9 +140,9 @@ void multiply(const Product<S>& p, const Operand<const T>& a, const Operand<cons
 }
 
 template <class T, class Out, class S = Accumulate<T>>
-cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k, const void* alpha,
-                    const Operand<const T>& a, const Operand<const T>& b, const void* beta,
-                    const Operand<Out>& c) {
+cublasStatus_t gemm(const cublasContext& handle, bool in_tf32, int64_t m, int64_t n, int64_t k,
+                    const void* alpha, const Operand<const T>& a, const Operand<const T>& b,
+                    const void* beta, const Operand<Out>& c) {
   const auto on_host = [](const void* p) { return p != nullptr && !Arena::instance().contains(p); };
   if (m < 0 || n < 0 || k < 0 || !on_host(alpha) || !on_host(beta)) {
     return CUBLAS_STATUS_INVALID_VALUE;
@@ -116,11 +150,15 @@ cublasStatus_t gemm(const cublasContext& handle, int64_t m, int64_t n, int64_t k
   if (m == 0 || n == 0) return CUBLAS_STATUS_SUCCESS;
   const auto valid = [=] {
     return a.is_valid(m, k) && b.is_valid(k, n) && c.is_valid(m, n) &&
-           (handle.workspace_bytes == 0 ||
-            Arena::instance().holds(handle.workspace, handle.workspace_bytes));
+           Arena::instance().holds(handle.workspace, handle.workspace_bytes);
   };
   if (!valid()) return CUBLAS_STATUS_INVALID_VALUE;
-  const Product<S> p = {m, n, k, *static_cast<const S*>(alpha), *static_cast<const S*>(beta)};
+  const Product<S> p = {.m = m,
+                        .n = n,
+                        .k = k,
+                        .alpha = *static_cast<const S*>(alpha),
+                        .beta = *static_cast<const S*>(beta),
+                        .in_tf32 = in_tf32};
   give(handle.stream, [=] {
     check(valid(), "cublasGemmEx: its memory was freed before its stream came to it");
     const auto extent = [](int64_t value) { return static_cast<size_t>(value); };
@@ -188,7 +226,7 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (!is_stream(stream)) return CUBLAS_STATUS_INVALID_VALUE;
-  *handle = {.stream = stream};  // the workspace is cuBLAS' own again
+  *handle = {.stream = stream, .mode = handle->mode};  // the workspace is cuBLAS' own again
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -197,7 +235,9 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
   const int rounding = mode & ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
   const bool known = rounding == CUBLAS_DEFAULT_MATH || rounding == CUBLAS_PEDANTIC_MATH ||
                      rounding == CUBLAS_TF32_TENSOR_OP_MATH;
-  return known ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  if (!known) return CUBLAS_STATUS_INVALID_VALUE;
+  handle->mode = mode;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes) {
@@ -219,8 +259,16 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a,
   using ladder::bfloat16, ladder::float16;
   if (!is_handle(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (algorithm != CUBLAS_GEMM_DEFAULT) return CUBLAS_STATUS_INVALID_VALUE;
+  ladder::check(handle->workspace_bytes > 0,
+                "cublasGemmEx: without a workspace of the handle's own a GPU may split a sum in "
+                "another way in each run");
+  const bool splits_in_fp32 = handle->mode & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
+  ladder::check(splits_in_fp32 || a_type == CUDA_R_32F || a_type == CUDA_R_64F,
+                "cublasGemmEx: the math mode lets a GPU add the parts of a split sum in 16 bits");
+  const bool in_tf32 = compute_type == CUBLAS_COMPUTE_32F_FAST_TF32 ||
+                       (handle->mode & CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_TF32_TENSOR_OP_MATH;
   const auto call = [&]<class T, class Out>(T, Out) {
-    return gemm<T, Out>(*handle, m, n, k, alpha, {static_cast<const T*>(a), lda, op_a},
+    return gemm<T, Out>(*handle, in_tf32, m, n, k, alpha, {static_cast<const T*>(a), lda, op_a},
                         {static_cast<const T*>(b), ldb, op_b}, beta, {static_cast<Out*>(c), ldc});
   };
   const auto is = [&](cudaDataType_t in, cudaDataType_t out, cublasComputeType_t computed) {

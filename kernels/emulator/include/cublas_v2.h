@@ -21,12 +21,14 @@ typedef enum {
 // op(A) is A, its transpose, or its conjugate transpose (the same for real numbers).
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperation_t;
 
-// Says how much a GPU may round while it multiplies. The emulator never rounds more than fp32 does.
+// Says how much a GPU may round while it multiplies. In a TF32 mode the emulator rounds the factors
+// of every product in fp32.
 typedef enum {
   CUBLAS_DEFAULT_MATH = 0,
   CUBLAS_PEDANTIC_MATH = 2,
   CUBLAS_TF32_TENSOR_OP_MATH = 3,
-  // This is combined with one of the others: parts of a sum are added in the compute type.
+  // This is combined with one of the others: parts of a sum are added in the compute type. The
+  // emulator never splits a sum, but without this flag a product of 16 bits throws an Error.
   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
 } cublasMath_t;
 
@@ -38,7 +40,7 @@ typedef enum {
   CUDA_R_16BF = 14,
 } cudaDataType_t;
 
-// The types in which products are computed. TF32 rounds the factors on a GPU.
+// The types in which products are computed. TF32 rounds the factors to 11 significant bits.
 typedef enum {
   CUBLAS_COMPUTE_32F = 68,
   CUBLAS_COMPUTE_64F = 70,
@@ -55,7 +57,8 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
-// Gives cuBLAS device memory as its workspace, aligned to 256 bytes. The emulator needs none.
+// Gives cuBLAS device memory as its workspace, aligned to 256 bytes. The emulator needs none, but a
+// product without one throws an Error: a GPU may then split a sum in another way in each run.
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, size_t bytes);
 
 // C (m, n) = alpha op(A) (m, k) op(B) (k, n) + beta C; alpha and beta in host memory. With beta 0

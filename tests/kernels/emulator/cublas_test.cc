@@ -12,11 +12,20 @@
 namespace ladder {
 namespace {
 
+// A handle with what products demand: a workspace, and sums in fp32.
 struct Handle {
-  Handle() { REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS); }
+  Handle() {
+    REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+    REQUIRE(cublasSetWorkspace(handle, workspace.data(), 1024) == CUBLAS_STATUS_SUCCESS);
+    set_mode(CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+  }
   ~Handle() { cublasDestroy(handle); }
   operator cublasHandle_t() const { return handle; }
+  void set_mode(int mode) const {
+    REQUIRE(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)) == CUBLAS_STATUS_SUCCESS);
+  }
   cublasHandle_t handle = nullptr;
+  DeviceArray<char> workspace{1024};
 };
 
 template <class T>
@@ -32,10 +41,11 @@ constexpr cudaDataType_t kType<float16> = CUDA_R_16F;
 template <class T, class Out, class S = Accumulate<T>>
 cublasStatus_t gemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b,
                     int64_t m, int64_t n, int64_t k, const S* alpha, const T* a, int64_t lda,
-                    const T* b, int64_t ldb, const S* beta, Out* c, int64_t ldc) {
-  return cublasGemmEx_64(
-      handle, op_a, op_b, m, n, k, alpha, a, kType<T>, lda, b, kType<T>, ldb, beta, c, kType<Out>,
-      ldc, sizeof(S) == 8 ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+                    const T* b, int64_t ldb, const S* beta, Out* c, int64_t ldc,
+                    cublasComputeType_t compute_type = sizeof(S) == 8 ? CUBLAS_COMPUTE_64F
+                                                                      : CUBLAS_COMPUTE_32F) {
+  return cublasGemmEx_64(handle, op_a, op_b, m, n, k, alpha, a, kType<T>, lda, b, kType<T>, ldb,
+                         beta, c, kType<Out>, ldc, compute_type, CUBLAS_GEMM_DEFAULT);
 }
 
 // Of factors and of the product.
@@ -122,6 +132,49 @@ TEST_CASE("what is scaled and added is rounded once, also in 16 bits") {
   REQUIRE(gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &three, a.data(), 1, b.data(), 1, &two,
                c.data(), 1) == CUBLAS_STATUS_SUCCESS);
   CHECK(c.values()[0] == 510);
+}
+
+TEST_CASE("TF32 rounds the factors of fp32, and only where it is asked for") {
+  const Handle handle;
+  // The first is halfway between two numbers of TF32, the others a little below and above.
+  const std::vector<float> factors = {1 + 0x1p-11F, 1 + 0x1.FEp-12F, -1 - 0x1.01p-11F, 3};
+  const std::vector<float> in_tf32 = {1 + 0x1p-10F, 1, -1 - 0x1p-10F, 3};
+  const DeviceArray<float> a(factors), one_by_one(std::vector<float>{1}), c(4);
+  const float one = 1, zero = 0;
+  const auto product = [&](cublasComputeType_t compute_type) {
+    REQUIRE(gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 1, 1, &one, a.data(), 4, one_by_one.data(), 1,
+                 &zero, c.data(), 4, compute_type) == CUBLAS_STATUS_SUCCESS);
+    const std::vector<float> by_rows = c.values();
+    REQUIRE(gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 4, 1, &one, one_by_one.data(), 1, a.data(), 1,
+                 &zero, c.data(), 1, compute_type) == CUBLAS_STATUS_SUCCESS);
+    CHECK(c.values() == by_rows);  // whichever factor it is
+    return by_rows;
+  };
+  CHECK(product(CUBLAS_COMPUTE_32F) == factors);
+  CHECK(product(CUBLAS_COMPUTE_32F_FAST_TF32) == in_tf32);
+  handle.set_mode(CUBLAS_TF32_TENSOR_OP_MATH);
+  REQUIRE(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);  // it keeps the mode
+  REQUIRE(cublasSetWorkspace(handle, handle.workspace.data(), 1024) == CUBLAS_STATUS_SUCCESS);
+  CHECK(product(CUBLAS_COMPUTE_32F) == in_tf32);
+  handle.set_mode(CUBLAS_PEDANTIC_MATH);
+  CHECK(product(CUBLAS_COMPUTE_32F) == factors);
+}
+
+TEST_CASE("a product whose sum a GPU might split in another way, or in 16 bits, is an error") {
+  const Handle handle;
+  const DeviceArray<bfloat16> bf16(1), out(1);
+  const DeviceArray<float> fp32(1), fp32_out(1);
+  const float one = 1, zero = 0;
+  const auto multiply = [&](const auto& in, const auto& result) {
+    return gemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, in.data(), 1, in.data(), 1, &zero,
+                result.data(), 1);
+  };
+  handle.set_mode(CUBLAS_DEFAULT_MATH);
+  CHECK_THROWS_WITH(multiply(bf16, out), ContainsSubstring("in 16 bits"));
+  CHECK_THROWS_WITH(multiply(bf16, fp32_out), ContainsSubstring("in 16 bits"));
+  CHECK(multiply(fp32, fp32_out) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasSetStream(handle, nullptr) == CUBLAS_STATUS_SUCCESS);  // it resets the workspace
+  CHECK_THROWS_WITH(multiply(fp32, fp32_out), ContainsSubstring("without a workspace"));
 }
 
 TEST_CASE("types that do not go together are not supported") {

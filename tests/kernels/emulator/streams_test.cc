@@ -385,6 +385,8 @@ TEST_CASE("a product of cuBLAS runs on the stream of its handle, with the factor
   cublasHandle_t handle = nullptr;
   REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
   REQUIRE(cublasSetStream(handle, stream) == CUBLAS_STATUS_SUCCESS);
+  const DeviceArray<char> workspace(256);
+  REQUIRE(cublasSetWorkspace(handle, workspace.data(), 256) == CUBLAS_STATUS_SUCCESS);
   const DeviceArray<float> a(std::vector<float>{3}), b(std::vector<float>{5}), c(1);
   Pinned seen(-1);
   float alpha = 2, beta = 0;
