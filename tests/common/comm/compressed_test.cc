@@ -232,7 +232,7 @@ TEST_CASE("what is applied and what is held make up the sum of all that was give
   }
 }
 
-TEST_CASE("stochastic rounding: every rank, step and element has a number of its own") {
+TEST_CASE("stochastic rounding goes by key and round, and not by how the sum is cut") {
   Ranks ranks;
   Communicator all(MpiTransport::make_world(world(), &ranks.node_memory));
   const Codec codec = {Format::int8, 32};
