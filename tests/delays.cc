@@ -30,6 +30,7 @@ void set_action(const std::string& place, std::function<void()> action) {
 }
 
 void set_delays(uint64_t seed, uint64_t rank) {
+  for (std::atomic<uint64_t>& passes : num_passes) passes = 0;
   key_of_rank = seed == 0 ? 0 : random_key(seed, std::to_string(rank)) | 1;
 }
 

@@ -8,8 +8,8 @@
 namespace ladder::testing {
 
 // From here on threads of this process wait at some places, for 20 us to 2 ms: where and how long
-// follows from the seed, the rank, the place and how often it was passed. Of the first passes of a
-// place every second one waits, later one in 64. Seed 0: no delays.
+// follows from the seed, the rank, the place and how often it was passed since. Of the first passes
+// of a place every second one waits, later one in 64. Seed 0: no delays.
 void set_delays(uint64_t seed, uint64_t rank);
 
 // From here on, whoever passes this place calls `action` there; an empty one ends that.
