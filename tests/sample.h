@@ -1,4 +1,4 @@
-// What a test tries: every case of its loops, or some of them.
+// What a test tries: every case of its loops, or some of them; and how many cases it draws.
 #pragma once
 
 #include <cstddef>
@@ -28,5 +28,22 @@ class Sample {
   size_t one_in_, next_ = 0, drawn_ = 0;
   std::mt19937 random_;
 };
+
+// Calls body(number) for each case that a test draws at random from its number: `usual` cases, and
+// ten times as many with --exhaustive. LADDER_CASES=COUNT or LADDER_CASES=FIRST-LAST in the
+// environment, for one by hand, says which instead.
+template <class Body>
+void for_random_cases(size_t usual, Body body) {
+  size_t first = 1, last = std::getenv("LADDER_EXHAUSTIVE") != nullptr ? 10 * usual : usual;
+  if (const char* const asked = std::getenv("LADDER_CASES")) {
+    char* end = nullptr;
+    last = std::strtoul(asked, &end, 10);
+    if (*end == '-') {
+      first = last;
+      last = std::strtoul(end + 1, nullptr, 10);
+    }
+  }
+  for (size_t number = first; number <= last; ++number) body(number);
+}
 
 }  // namespace ladder::testing

@@ -1,4 +1,5 @@
-// Lesson 09 computes what lesson 01 computes, for every arrangement of up to 8 ranks.
+// Lesson 09 has the bits of the lessons that it combines, refuses what does not go together, and
+// finds copies that differ. (tests/lessons/random_test.cc compares it with lesson 01.)
 #include <array>
 #include <optional>
 #include <tuple>
@@ -13,7 +14,6 @@
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
-#include "tests/sample.h"
 
 namespace ladder {
 namespace {
@@ -34,37 +34,6 @@ ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage
 
 std::string name_of(const ThreeDTrainer::Flags& flags) {
   return flags.pipeline.order ? std::string(ladder::name_of(*flags.pipeline.order)) : "auto";
-}
-
-// Calls body(ranks, flags) for a sample of the arrangements that differ.
-template <class Body>
-void for_arrangements(Body body) {
-  Sample sample(4);
-  for (size_t tensor : {1, 2, 4}) {
-    for (size_t pipeline : {1, 2, 4}) {
-      for (size_t data : {1, 2, 4}) {
-        const size_t ranks = tensor * pipeline * data;
-        if (ranks > 8) continue;
-        for (size_t zero_stage : {0, 1}) {
-          for (Order order : {Order::one_f_one_b, Order::gpipe, Order::naive}) {
-            if (pipeline == 1 && order != Order::one_f_one_b) continue;
-            if (!sample.takes()) continue;
-            INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
-                        << zero_stage << ", " << name_of(order));
-            body(ranks, flags_for(tensor, pipeline, zero_stage, order));
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
-  const Record oracle = record_oracle(split_config(DType::fp64, 24));
-  for_arrangements([&](size_t ranks, const ThreeDTrainer::Flags& flags) {
-    // 3 micro-batches or more on every pipeline.
-    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, flags);
-  });
 }
 
 TEST_CASE("with sequence parallelism: the same, and less memory") {
@@ -170,103 +139,6 @@ TEST_CASE("gradients summed in bf16: the bits of lesson 10, and near fp64 on eve
     require_split_low_precision<ThreeDTrainer>(exact, 8, flags);
     flags.no_overlap = {"data"};
     require_split_low_precision<ThreeDTrainer>(exact, 8, flags);
-  }
-}
-
-TEST_CASE("with a context axis: the same, on sequences of odd length") {
-  const auto odd_config = [](size_t micro_batch_size) {
-    RunConfig config = split_config(DType::fp64, micro_batch_size);
-    config.model.sequence_length = 13;
-    return config;
-  };
-  const Record oracle = record_oracle(odd_config(24));
-  const auto run = [&](size_t ranks, size_t context, ThreeDTrainer::Flags flags, bool split_tokens,
-                       const char* recompute) {
-    INFO(ranks << " ranks, " << context << " share a sequence, " << recompute);
-    flags.context.size = context;
-    flags.sequence_parallel = split_tokens;
-    RunConfig config = odd_config(2);
-    config.recompute = parse_recompute(recompute);
-    require_split_run<ThreeDTrainer>(oracle, config, ranks, flags);
-  };
-  run(2, 2, flags_for(1, 1), false, "none");
-  run(4, 2, flags_for(2, 1, 1), true, "none");
-  run(4, 2, flags_for(1, 2), false, "attention");
-  run(8, 2, flags_for(2, 2), true, "block");
-  run(8, 4, flags_for(1, 2, 1, Order::gpipe), false, "none");
-  run(8, 2, flags_for(1, 2, 1), false, "none");
-}
-
-// Layouts of the schedules with chunks or halves: 9 units, so that 4 stages have 2 chunks.
-RunConfig chunks_config(DType dtype, size_t micro_batch_size) {
-  RunConfig config = split_config(dtype, micro_batch_size);
-  config.model.num_layers = 6;
-  return config;
-}
-
-TEST_CASE("lesson 16's schedules on every grid: lesson 01, and memory and bytes as predicted") {
-  const Record oracle = record_oracle(chunks_config(DType::fp64, 24));
-  Sample sample(4);
-  for (const auto& [ranks, tensor, pipeline] :
-       std::vector<std::array<size_t, 3>>{{4, 1, 2}, {4, 2, 2}, {8, 2, 2}, {8, 1, 4}, {2, 1, 1}}) {
-    for (size_t zero_stage : {0, 1}) {
-      for (std::optional<Order> order :
-           {std::optional(Order::interleaved), std::optional(Order::zb_h1),
-            std::optional(Order::zb_v), std::optional<Order>()}) {
-        if (!sample.takes()) continue;
-        const ThreeDTrainer::Flags flags = flags_for(tensor, pipeline, zero_stage, order);
-        INFO(ranks << " ranks, " << tensor << " tensor x " << pipeline << " pipeline, ZeRO-"
-                   << zero_stage << ", " << name_of(flags));
-        require_split_run<ThreeDTrainer>(oracle, chunks_config(DType::fp64, 3), ranks, flags);
-      }
-    }
-  }
-}
-
-TEST_CASE("lesson 16's schedules where ranks share tokens: the same") {
-  RunConfig config = chunks_config(DType::fp64, 2);
-  config.model.sequence_length = 13;
-  const Record oracle = record_oracle(config);
-  const auto run = [&](size_t ranks, size_t context, ThreeDTrainer::Flags flags,
-                       bool split_tokens) {
-    INFO(ranks << " ranks, " << context << " share a sequence, " << name_of(flags));
-    flags.context.size = context;
-    flags.sequence_parallel = split_tokens;
-    require_split_run<ThreeDTrainer>(oracle, config, ranks, flags);
-  };
-  Sample sample(2);
-  for (Order order : {Order::interleaved, Order::zb_h1, Order::zb_v}) {
-    if (sample.takes()) run(4, 1, flags_for(2, 2, 0, order), true);
-    if (sample.takes()) run(4, 2, flags_for(1, 2, 0, order), false);
-    if (sample.takes()) run(8, 2, flags_for(2, 2, 1, order), true);
-    if (sample.takes()) run(8, 1, flags_for(2, 2, 1, order), true);
-  }
-}
-
-// The token table is on another part, so nothing else of this part reads the micro-batch.
-TEST_CASE("a part that has the position table alone: the same") {
-  RunConfig config = split_config(DType::fp64, 2);
-  config.model.num_layers = 1;  // 4 units: 2 stages of 2 chunks have one each
-  config.model.sequence_length = 13;
-  ThreeDTrainer::Flags flags = flags_for(1, 2, 0, Order::zb_v);
-  flags.context.size = 2;
-  require_split_run<ThreeDTrainer>(record_oracle(config), config, 4, flags);
-}
-
-TEST_CASE("where whole backwards recompute, chunks do too: the same") {
-  RunConfig config = split_config(DType::fp64, 3);
-  config.model.num_layers = 10;  // two blocks or more in each of four chunks
-  const Record oracle = record_oracle(config);
-  Sample sample(2);
-  for (const char* recompute : {"attention", "block", "whole", "every-2"}) {
-    for (std::optional<Order> order : {std::optional(Order::interleaved), std::optional<Order>()}) {
-      if (!sample.takes()) continue;
-      ThreeDTrainer::Flags flags = flags_for(2, 2, 1, order);
-      flags.sequence_parallel = true;
-      INFO(recompute << ", " << name_of(flags));
-      config.recompute = parse_recompute(recompute);
-      require_split_run<ThreeDTrainer>(oracle, config, 8, flags);
-    }
   }
 }
 

@@ -172,9 +172,12 @@ TEST_CASE("PowerSGD: the same draws on all ranks, others in each step, and with 
   };
   const AloneOfThree::Sent sums = first_sums(0, 1, 2);
   REQUIRE(sums.size() > 2);
-  CHECK(first_sums(2, 1, 2) == sums);
-  CHECK(first_sums(0, 1, 3)[0] != sums[0]);
-  CHECK(first_sums(0, 2, 2)[0] != sums[0]);
+  const bool as_another_rank = first_sums(2, 1, 2) == sums;
+  const bool as_another_step = first_sums(0, 1, 3)[0] == sums[0];
+  const bool as_another_seed = first_sums(0, 2, 2)[0] == sums[0];
+  CHECK(as_another_rank);
+  CHECK_FALSE(as_another_step);
+  CHECK_FALSE(as_another_seed);
 }
 
 }  // namespace

@@ -1,0 +1,136 @@
+// Runs drawn at random, of all lessons: in fp64 lesson 01's gradients, parameters and moments, and
+// memory and bytes as predicted. A run that fails is repeated by its number:
+//   bazel test //tests/lessons:random_test --test_env=LADDER_CASES=57-57
+
+#include <algorithm>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "common/train/options.h"
+#include "lessons/02_ddp/trainer.h"
+#include "lessons/03_zero1/trainer.h"
+#include "lessons/04_zero2/trainer.h"
+#include "lessons/05_zero3/trainer.h"
+#include "lessons/06_offload/trainer.h"
+#include "lessons/07_tensor_parallel/trainer.h"
+#include "lessons/08_pipeline_parallel/trainer.h"
+#include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/10_mixed_precision/trainer.h"
+#include "lessons/12_gradient_compression/trainer.h"
+#include "lessons/13_sequence_parallel/trainer.h"
+#include "lessons/14_context_parallel/trainer.h"
+#include "lessons/15_expert_parallel/trainer.h"
+#include "lessons/16_pipeline_schedules/trainer.h"
+#include "tests/catch.h"
+#include "tests/delays.h"
+#include "tests/lessons/drawn_runs.h"
+#include "tests/lessons/sharded.h"
+#include "tests/sample.h"
+
+namespace ladder {
+namespace {
+
+using namespace testing;
+
+using AllTrainers = std::tuple<DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer, OffloadTrainer,
+                               TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
+                               MixedPrecisionTrainer, CompressionTrainer, SequenceParallelTrainer,
+                               ContextParallelTrainer, ExpertParallelTrainer, ScheduleTrainer>;
+
+// What the command line of a run says.
+template <Trainer T>
+struct Parsed {
+  typename T::Flags flags;
+  RunConfig config;
+};
+
+// Parses the run's flags as its program does. Throws UserError if the lesson refuses them.
+template <Trainer T>
+Parsed<T> parse(const DrawnRun& run) {
+  Parsed<T> parsed;
+  Options options(T::kLesson, true, [&](CLI::App& app) { parsed.flags.add_to(app); });
+  std::vector<const char*> words = {T::kLesson.name};
+  for (const std::string& flag : run.flags) words.push_back(flag.c_str());
+  options.parse(static_cast<int>(words.size()), words.data());
+  const Program program = make_program<T>(parsed.flags);
+  parsed.config = options.resolve(program.grid(run.num_ranks, 0));
+  if (program.adjust) program.adjust(parsed.config);
+  for (size_t rank = 0; rank < run.num_ranks; ++rank) {
+    predict(program, parsed.config, program.grid(run.num_ranks, rank));
+  }
+  return parsed;
+}
+
+// The oracle: one rank, which keeps all activations. Experts have one of their own.
+template <Trainer T>
+Record oracle_of(Parsed<T> parsed) {
+  parsed.config.recompute = {};
+  parsed.config.offload_activations = false;
+  if constexpr (std::is_same_v<T, ExpertParallelTrainer>) {
+    parsed.flags.experts.parallel_size = 1;
+    parsed.config.micro_batch_size = parsed.config.global_batch_size;
+    Communicator alone{std::make_unique<OneRank>()};
+    return record_run<T>(parsed.config, alone, nullptr, parsed.flags);
+  } else {
+    return record_oracle(parsed.config);
+  }
+}
+
+// All ranks of the world call it; those that the run does not need wait for the others. Where all
+// take part their memory is registered: registrations are collective over the node.
+template <Trainer T>
+void check_run(const DrawnRun& run, const Parsed<T>& parsed, uint64_t number) {
+  NodeMemory node_memory(world());
+  const auto all =
+      make_communicator(world(), run.shares_memory ? &node_memory : nullptr, run.connection);
+  const bool takes_part = all->rank() < run.num_ranks;
+  const auto group = all->split(takes_part ? 0 : 1);
+  if (!takes_part) return;
+  const bool registers = run.shares_memory && run.num_ranks == all->size();
+  set_delays(run.is_held_back ? number : 0, all->rank());
+  const Record record =
+      record_run<T>(parsed.config, *group, registers ? &node_memory : nullptr, parsed.flags);
+  set_delays(0, 0);
+  require_as_predicted(record);
+  if (group->rank() > 0) return;
+  require_none(
+      differences(oracle_of<T>(parsed), record, bounds_for(DType::fp64), parsed.config.optimizer));
+}
+
+// Runs the drawn run if T is its lesson's trainer. Returns whether it ran: if not, the lesson has
+// refused it.
+template <Trainer T>
+bool run_by(const DrawnRun& run, uint64_t number) {
+  if (run.lesson != T::kLesson.name) return false;
+  std::optional<Parsed<T>> parsed;
+  try {
+    parsed = parse<T>(run);
+  } catch (const UserError&) {
+    return false;
+  }
+  check_run<T>(run, *parsed, number);
+  return true;
+}
+
+bool run_by_its_trainer(const DrawnRun& run, uint64_t number) {
+  return [&]<class... T>(std::tuple<T...>*) {
+    return (run_by<T>(run, number) || ...);
+  }(static_cast<AllTrainers*>(nullptr));
+}
+
+TEST_CASE("runs drawn at random compute what lesson 01 computes") {
+  REQUIRE(world().size() == 8);
+  for_random_cases(100, [](size_t number) {
+    for (uint32_t attempt = 0;; ++attempt) {
+      REQUIRE(attempt < 100);  // lessons refuse less than half of all
+      const DrawnRun run = draw_run(static_cast<uint32_t>(number), attempt);
+      INFO("number " << number << ": " << run.text());
+      if (run_by_its_trainer(run, number)) return;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ladder
