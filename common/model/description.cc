@@ -115,6 +115,12 @@ void add_block(ModelDescription& model, size_t index) {
                                     .starts_stage = false});
 }
 
+size_t num_elements(const UnitSpec& unit) {
+  size_t sum = 0;
+  for (const ParameterSpec& parameter : unit.parameters) sum += parameter.shape.num_elements();
+  return sum;
+}
+
 }  // namespace
 
 ModelDescription describe(const Gpt2Config& config) {
@@ -146,29 +152,30 @@ ModelDescription describe(const Gpt2Config& config) {
 
 size_t ModelDescription::num_parameters() const {
   size_t sum = 0;
-  for (const UnitSpec& unit : units) {
-    for (const ParameterSpec& parameter : unit.parameters) sum += parameter.shape.num_elements();
-  }
+  for (const UnitSpec& unit : units) sum += num_elements(unit);
   return sum;
 }
 
 size_t ModelDescription::num_active_parameters() const {
   size_t sum = num_parameters();
   for (const UnitSpec& unit : units) {
-    size_t elements = 0;
-    for (const ParameterSpec& parameter : unit.parameters) {
-      elements += parameter.shape.num_elements();
-    }
     if (unit.num_experts == 0) continue;
-    sum -= elements / unit.num_experts * (unit.num_experts - config.experts.per_token);
+    sum -= num_elements(unit) / unit.num_experts * (unit.num_experts - config.experts.per_token);
   }
   return sum;
 }
 
 double ModelDescription::flops_per_token() const {
-  // In an untied model the token embedding's table is only looked up.
-  const size_t looked_up = config.untied ? config.vocab_size * config.hidden : 0;
-  return 6.0 * static_cast<double>(num_active_parameters() - looked_up) +
+  size_t multiplied = num_active_parameters();
+  for (const Operation& operation : operations) {
+    // A table that is only looked up multiplies nothing. That of the tokens is the classifier's
+    // weight, too, unless the model is untied.
+    const bool looks_up = operation.kind == OperationKind::token_embedding ||
+                          operation.kind == OperationKind::position_embedding;
+    if (!looks_up || operation.unit == operations.back().unit) continue;
+    multiplied -= num_elements(units[operation.unit]);
+  }
+  return 6.0 * static_cast<double>(multiplied) +
          12.0 * static_cast<double>(config.num_layers * config.hidden * config.sequence_length);
 }
 

@@ -209,8 +209,9 @@ std::string VirtualRun::report() const {
                             100 * s.step.model_utilization, 100 * s.step.hardware_utilization);
   text +=
       "  Times are the cluster's model, not measured. Losses and norms have no value here.\n"
-      "  MFU counts the model's formula, 6 N + 12 L C T for a token. HFU counts the products that\n"
-      "  were called: recomputed ones too, and of attention only the pairs that it looks at.\n";
+      "  MFU counts the model's formula, 6 N + 12 L C T for a token; tables that are only looked up\n"
+      "  are not in N. HFU counts the products that were called: recomputed ones too, and of\n"
+      "  attention only the pairs that it looks at.\n";
   text += s.breakdown.kinds_text(s.step.seconds);
   if (s.shows_breakdown) {
     text += s.breakdown.units_text(s.step.seconds) + s.breakdown.names_text(s.step.seconds);

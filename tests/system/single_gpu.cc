@@ -85,7 +85,7 @@ double flops_per_token(const ModelSize& size) {
   for (const auto& [name, shape] : gpt2_shapes(size)) {
     double product = 1;
     for (const size_t extent : shape) product *= static_cast<double>(extent);
-    num_parameters += product;
+    if (name != "wpe.weight") num_parameters += product;
   }
   return 6 * num_parameters +
          12 * static_cast<double>(size.layers * size.hidden * size.sequence_length);

@@ -47,7 +47,7 @@ inline constexpr ModelSize kSmallest = {.layers = 1, .heads = 2, .hidden = 8, .s
 // Every parameter of GPT-2 by its published name.
 std::map<std::string, std::vector<size_t>> gpt2_shapes(const ModelSize& size);
 
-// FLOP that training takes for a token: 6 N + 12 L C T, N = all parameters.
+// FLOP that training takes for a token: 6 N + 12 L C T, N = all parameters but positions.
 double flops_per_token(const ModelSize& size);
 
 // A safetensors file, read and written independently of the code under test.

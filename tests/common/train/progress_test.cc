@@ -31,8 +31,8 @@ TEST_CASE("tokens per second are those of the global batch, whatever the micro-b
 TEST_CASE("the FLOP/s of the model are compared with those of all ranks' devices together") {
   RunConfig config = run_of(16);
   CHECK_FALSE(flops_utilization(config, 4, 1000).has_value());
-  // 6 N + 12 L C T: N = V C + T C + L (12 C^2 + 13 C) + 2 C.
-  const double n = 256 * 32 + 32 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32;
+  // 6 N + 12 L C T: N = V C + L (12 C^2 + 13 C) + 2 C, without positions.
+  const double n = 256 * 32 + 2 * (12 * 32 * 32 + 13 * 32) + 2 * 32;
   const double flops_per_token = 6 * n + 12 * 2 * 32 * 32;
   config.peak_flops = 1024 * flops_per_token;
   CHECK(*flops_utilization(config, 1, 1024) == Approx(1).epsilon(1e-15));  // three roundings
