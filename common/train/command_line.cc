@@ -4,6 +4,7 @@
 
 #include "common/io/file.h"
 #include "common/io/path.h"
+#include "common/io/unexpected.h"
 #include "common/io/version.h"
 #include "common/train/validators.h"
 
@@ -37,17 +38,6 @@ std::string flags_file_fault(std::string& path) {
   return "";
 }
 
-// Names the arguments that nothing understands, as in "no such flag: --stepz" or "words that belong
-// to no flag: train".
-std::string unexpected(const CLI::App& app) {
-  std::string flags, words;
-  for (const std::string& word : app.remaining()) {
-    std::string& list = word.starts_with('-') ? flags : words;
-    list += (list.empty() ? "" : " ") + word;
-  }
-  return flags.empty() ? "words that belong to no flag: " + words : "no such flag: " + flags;
-}
-
 // Says in clearer words what CLI11 says of a flag that has no value or is given twice.
 std::string flag_fault(const std::string& text) {
   const std::string flag = text.substr(0, text.find(": "));
@@ -59,12 +49,12 @@ std::string flag_fault(const std::string& text) {
 }
 
 // Says in clearer words what CLI11 says of the file of --config, which it calls an INI.
-std::string config_fault(const std::string& path, std::string text) {
+std::string config_fault(const CLI::App& app, const std::string& path, const std::string& text) {
   const std::string unknown = "INI was not able to parse ";
-  if (text.starts_with(unknown)) {
-    text.replace(0, unknown.size(), "no such flag: ");
-  }
-  return concat("--config ", path, ": ", text);
+  if (!text.starts_with(unknown)) return concat("--config ", path, ": ", text, "; see --help");
+  const std::string name = text.substr(unknown.size()), meant = meant_flag(app, name);
+  return concat("--config ", path, ": no such flag: ", name,
+                meant.empty() ? "; see --help" : concat("; did you mean ", meant, "?"));
 }
 
 }  // namespace
@@ -76,19 +66,18 @@ std::string parse_command_line(CLI::App& app, int argc, const char* const* argv)
   app.allow_config_extras(CLI::config_extras_mode::error);
   add_version_flag(app);
   require_decimal(app);
-  const auto refuse = [](const std::string& why) { throw UserError(why + "; see --help"); };
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     throw CLI::Success(app.help(), CLI::ExitCodes::Success);
   } catch (const CLI::CallForVersion& version) {
     throw CLI::Success(concat(version.what(), "\n"), CLI::ExitCodes::Success);
-  } catch (const CLI::ExtrasError&) {
-    refuse(unexpected(app));
   } catch (const CLI::ConfigError& error) {
-    refuse(config_fault(config->as<std::string>(), error.what()));
+    throw UserError(config_fault(app, config->as<std::string>(), error.what()));
   } catch (const CLI::ParseError& error) {
-    refuse(flag_fault(error.what()));
+    // A flag that is misspelled may be the one that another one needs.
+    if (!app.remaining(true).empty()) throw UserError(unexpected_text(app));
+    throw UserError(flag_fault(error.what()) + "; see --help");
   }
   return config->empty() ? "" : config->as<std::string>();
 }

@@ -4,9 +4,10 @@
 set -euo pipefail
 
 tree=$TEST_TMPDIR/tree
-mkdir -p "$tree"/{tools/grader,path,bazel-bin/tools/grader/unwritten/08_pipeline_parallel}
+mkdir -p "$tree"/{tools/grader,tools/small_program,path,bazel-bin/tools/grader/unwritten/08_pipeline_parallel}
 cp tools/exercise tools/grade tools/build "$tree/tools"
 cp tools/grader/{lessons.sh,exercises.bzl} "$tree/tools/grader"
+cp tools/small_program/did_you_mean.sh "$tree/tools/small_program"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2\n%s\n' \
   '[ ! -e "$0.fails" ] || case "$*" in *tools/grader:08*) exit 1 ;; esac' >"$tree/path/bazel"
@@ -31,6 +32,7 @@ expect() {
 
 expect 2 "tools/exercise 02" tools/exercise
 expect 2 "no exercise is called '77'" tools/exercise 77
+expect 2 "no exercise is called 'pipelin'; did you mean 08_pipeline_parallel" tools/exercise pipelin
 expect 2 "begins the names of 10 exercises" tools/grade 0
 expect 0 "tools/grade 02" tools/grade --help
 expect 0 "tools/exercise 02" tools/exercise --help

@@ -197,7 +197,7 @@ TEST_CASE("17: what the user has to change is not tried again") {
   refuse("0", {}, {"--ranks", "'0'"});
   refuse("4", {"--micro-batch-size", "5"}, {"--micro-batch-size 5", "--global-batch-size 24"});
   refuse("4", {"--step-file", "x"}, {"--step-file"});
-  refuse("4", {"--stepz", "1"}, {"no such flag: --stepz"});
+  refuse("4", {"--stepz", "1"}, {"no such flag --stepz; did you mean --steps?"});
   refuse("4", {"--device", "virtual", "--cluster", "h100x4"}, {"--device virtual", "05_zero3"});
 }
 

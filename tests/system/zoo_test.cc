@@ -33,6 +33,7 @@ TEST_CASE("zoo: what cannot be run is refused, with what can") {
   };
   refuse({}, "say what to do");
   refuse({"feed"}, "'feed'");
+  refuse({"rnu"}, "'rnu'; did you mean run?");
   refuse({"run"}, "needs the number of a bug");
   refuse({"run", "99"}, "no bug '99'");
   refuse({"run", "05", "-n", "x"}, "'x'");

@@ -1,4 +1,6 @@
 # What tools/exercise and tools/grade share. $root is the tree.
+# shellcheck source=tools/small_program/did_you_mean.sh
+source "$root/tools/small_program/did_you_mean.sh"
 
 # The lessons that have an exercise.
 list_lessons() {
@@ -25,7 +27,9 @@ usage() {
 find_exercise() {
   local found
   mapfile -t found < <(list_lessons | while read -r name; do [[ $name != "$2"* ]] || echo "$name"; done)
-  if [[ -z $2 ]] || ((${#found[@]} == 0)); then usage "$1" "no exercise is called '$2'"; fi
+  if [[ -z $2 ]] || ((${#found[@]} == 0)); then
+    usage "$1" "no exercise is called '$2'$(list_lessons | did_you_mean "$2")"
+  fi
   ((${#found[@]} == 1)) || usage "$1" "'$2' begins the names of ${#found[@]} exercises"
   echo "${found[0]}"
 }

@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "common/io/printable.h"
+#include "common/io/unexpected.h"
 #include "common/io/version.h"
 #include "kernels/runtime/check.h"
 
@@ -26,6 +27,7 @@ int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) 
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
+    if (!app.remaining(true).empty()) throw UserError(unexpected_text(app));
     throw UserError(concat(error.what(), "; see --help"));
   }
   enter_users_folder();

@@ -150,6 +150,65 @@ TEST_CASE("what is no flag is said to be none, in the order of the command line"
   CHECK_THAT(fault_of_file("help = true\n"), StartsWith("--config FILE: help: "));
 }
 
+TEST_CASE("what was probably meant is said: near misses, and the names of other programs") {
+  const auto fault_of = [](const std::string& line) {
+    CLI::App app;
+    std::string value;
+    for (const char* const flag :
+         {"--learning-rate", "--min-learning-rate", "--global-batch-size", "--micro-batch-size",
+          "--steps", "--step-file", "--clip-norm", "--sequence-length", "--seed", "--checkpoint",
+          "--checkpoint-every", "--layers", "--tensorboard", "--tensor-parallel-size"}) {
+      app.add_option(flag, value);
+    }
+    app.get_option("--checkpoint-every")->needs(app.get_option("--checkpoint"));
+    std::vector<std::string> words = {"program"};
+    std::istringstream stream(line);
+    for (std::string word; stream >> word;) words.push_back(word);
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    try {
+      parse_command_line(app, static_cast<int>(argv.size()), argv.data());
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto check_meant = [&](const std::string& flag, const std::string& meant) {
+    for (const std::string& given : {flag, flag + " 1e-3", flag + "=1e-3"}) {
+      CHECK(fault_of(given) == "no such flag " + flag + "; did you mean " + meant + "?");
+    }
+  };
+  check_meant("--lr", "--learning-rate");
+  check_meant("--batch-size", "--global-batch-size or --micro-batch-size");
+  check_meant("--max-iters", "--steps");
+  check_meant("--max_steps", "--steps");
+  check_meant("--grad-clip", "--clip-norm");
+  check_meant("--seq-length", "--sequence-length");
+  check_meant("--block_size", "--sequence-length");
+  check_meant("--learning_rate", "--learning-rate");
+  check_meant("--Learning-Rate", "--learning-rate");
+  check_meant("--learnign-rate", "--learning-rate");
+  check_meant("--learning-rat", "--learning-rate");
+  check_meant("--sed", "--seed");
+  check_meant("--step", "--steps");
+  check_meant("--layer", "--layers");
+  check_meant("--lay", "--layers");
+  check_meant("-seed", "--seed");
+  // A flag that another one needs.
+  check_meant("--chekpoint", "--checkpoint");
+  CHECK(fault_of("--chekpoint c --checkpoint-every 2") ==
+        "no such flag --chekpoint; did you mean --checkpoint?");
+  CHECK(fault_of("steps=3") == "no such flag steps; did you mean --steps?");
+  CHECK(fault_of("--lr 1 --foo --max-iters 2") ==
+        "no such flag --lr; did you mean --learning-rate? no such flag --max-iters; did you mean "
+        "--steps? no such flag: --foo; see --help");
+  for (const char* const strange : {"--foo", "--tensor", "--se", "-x", "--", "--_", "--=3"}) {
+    CAPTURE(strange);
+    CHECK_THAT(fault_of(concat(strange, " --other")), !ContainsSubstring("mean"));
+  }
+  CHECK(fault_of_file("siz = 2\n") == "--config FILE: no such flag: siz; did you mean --size?");
+}
+
 TEST_CASE("a file of flags is a regular file of some bytes") {
   const TestFolder folder;
   CHECK(fault("--config ''") == "--config: the path is empty; see --help");

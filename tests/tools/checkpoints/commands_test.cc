@@ -157,6 +157,10 @@ TEST_CASE("mistakes are said in one line that names the flag or the path") {
   const std::string c = folder / "c", out = folder / "out";
   CHECK_THAT(refusal({}),
              ContainsSubstring("expected ls, show, verify, reshard or export; see --help"));
+  CHECK(refusal({"shwo", "c"}) == "checkpoint: no such command shwo; did you mean show?\n");
+  CHECK(refusal({"reshard", "c", "d", "--layuot=data=2"}) ==
+        "checkpoint: no such flag --layuot; did you mean --layout?\n");
+  CHECK_THAT(refusal({"feed", "show"}), EndsWith("no such command: feed show; see --help\n"));
   CHECK_THAT(refusal({"list"}), ContainsSubstring("list"));
   CHECK_THAT(refusal({"ls"}), ContainsSubstring("DIR"));
   CHECK_THAT(refusal({"ls", c, "verify", c}), ContainsSubstring("verify"));
