@@ -175,6 +175,58 @@ TEST_CASE("a problem is searched once, and another one is another problem") {
   CHECK(&found.find(problem, {}, 10) == first);
 }
 
+// Greedy lists and found ones keep to the slots of each stage, which differ, and are no slower than
+// a list that fits in the same slots.
+TEST_CASE("each stage has its own limit of slots") {
+  std::mt19937 random(7);
+  const auto between = [&](size_t least, size_t most) {
+    return least + random() % (most - least + 1);
+  };
+  for (size_t i = 0; i < 100; ++i) {
+    const size_t p = between(2, 5), v = between(1, 2), m = between(1, 10);
+    const ChunkPlacement at = {p, v, v == 2};
+    ScheduleProblem problem = problem_of(at, m, 0);
+    for (PartTimes& part : problem.times) {
+      part = {static_cast<double>(between(5, 15)), static_cast<double>(between(5, 15)),
+              static_cast<double>(between(5, 15))};
+    }
+    problem.message = static_cast<double>(between(0, 3));
+    for (size_t& slots : problem.max_slots) slots = between(v, 2 * v * p);
+    const auto keeps_to = [&](const Schedule& work) {
+      const Schedule schedule = complete(work, at, true);
+      for (size_t stage = 0; stage < p; ++stage) {
+        if (num_slots(schedule[stage]) > problem.max_slots[stage]) return false;
+      }
+      return true;
+    };
+    CAPTURE(i, p, v, m, problem.max_slots);
+    const Schedule found = find_work(problem, {}, 30);
+    REQUIRE_FALSE(found.empty());
+    CHECK(keeps_to(found));
+    for (const bool prefers_forward : {false, true}) {
+      const Schedule greedy = greedy_work(problem, {.prefers_forward = prefers_forward});
+      CHECK(keeps_to(greedy));
+      // The same list is found again where every stage has just the slots that it takes.
+      ScheduleProblem exact = problem;
+      const Schedule schedule = complete(greedy, at, true);
+      for (size_t stage = 0; stage < p; ++stage) {
+        exact.max_slots[stage] = num_slots(schedule[stage]);
+      }
+      const double span =
+          extent_of(simulate(schedule, costs_of(at, problem.times, problem.message), Links::many))
+              .length();
+      CHECK(time_of(problem, greedy) == Approx(span));
+      CHECK(time_of(exact, greedy) == time_of(problem, greedy));
+      CHECK(time_of(exact, find_work(exact, {greedy}, 0)) <= time_of(exact, greedy));
+      for (size_t& slots : exact.max_slots) {
+        --slots;
+        CHECK(time_of(exact, greedy) > 1e300);
+        ++slots;
+      }
+    }
+  }
+}
+
 TEST_CASE("more trials are never worse, and known lists are never missed") {
   std::mt19937 random(5);
   ScheduleProblem problem = problem_of({4, 1, false}, 8, 4);
