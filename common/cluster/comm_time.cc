@@ -188,4 +188,15 @@ double copy_seconds(const Cluster& cluster, double bytes) {
   return cluster.host_link.latency + bytes / cluster.host_link.rate();
 }
 
+Cluster without_communication(Cluster cluster) {
+  for (Link* const link : {&cluster.node_link, &cluster.network}) {
+    link->bandwidth = 1e30;
+    link->latency = 0;
+  }
+  cluster.call_seconds = 0;
+  cluster.node_compute_share = cluster.network_compute_share = 0;
+  cluster.collectives.clear();
+  return cluster;
+}
+
 }  // namespace ladder

@@ -1,4 +1,5 @@
-// How long communication takes on a cluster. No function here allocates, except place_of().
+// How long communication takes on a cluster. No function here allocates but place_of() and
+// without_communication().
 #pragma once
 
 #include <span>
@@ -42,5 +43,8 @@ double message_seconds(const Cluster& cluster, size_t from_rank, size_t to_rank,
 
 // Returns the seconds of a copy between a device and its host, in either direction.
 double copy_seconds(const Cluster& cluster, double bytes);
+
+// Returns the cluster as it would be if communication took no time.
+Cluster without_communication(Cluster cluster);
 
 }  // namespace ladder

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/cluster/cluster.h"
@@ -106,8 +107,9 @@ std::string VirtualRun::header() const {
          (s.program.describe ? s.program.describe(s.config, grid) : "");
 }
 
-SimulatedStep VirtualRun::run() {
+SimulatedStep VirtualRun::run(std::function<void()> watch) {
   State& s = *state_;
+  s.engine.set_watch(std::move(watch));
   try {
     s.engine.run([&s](size_t number) { s.run_rank(number); });
   } catch (const OutOfMemory& error) {
@@ -209,7 +211,8 @@ std::string VirtualRun::report() const {
                             100 * s.step.model_utilization, 100 * s.step.hardware_utilization);
   text +=
       "  Times are the cluster's model, not measured. Losses and norms have no value here.\n"
-      "  MFU counts the model's formula, 6 N + 12 L C T for a token; tables that are only looked up\n"
+      "  MFU counts the model's formula, 6 N + 12 L C T for a token; tables that are only looked "
+      "up\n"
       "  are not in N. HFU counts the products that were called: recomputed ones too, and of\n"
       "  attention only the pairs that it looks at.\n";
   text += s.breakdown.kinds_text(s.step.seconds);

@@ -2,6 +2,7 @@
 // clock.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -39,8 +40,9 @@ class VirtualRun {
   // Returns the lines before training, with the memory that is predicted.
   std::string header() const;
   // Takes the step. Throws an Error if memory runs out, with a table of what is needed, or if ranks
-  // wait for each other for ever. Call it once.
-  SimulatedStep run();
+  // wait for each other for ever. Call it once. `watch` is called again and again in the meantime;
+  // what it throws ends the run.
+  SimulatedStep run(std::function<void()> watch = {});
   // Returns the tables of the step. REQUIRES: run().
   std::string report() const;
   // Returns the step as SVG: of all ranks, or of the first in each stage of the pipeline if there

@@ -39,6 +39,7 @@ void Engine::run(const std::function<void(size_t)>& body) {
   size_t num_left = ranks_.size();
   try {
     while (num_left > 0) {
+      if (watch_) watch_();
       if (ready_.empty()) {
         if (!devices_.advance()) fail(deadlock());
         continue;

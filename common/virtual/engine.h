@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/virtual/devices.h"
@@ -50,6 +51,10 @@ class Engine final : public Simulation {
   void set_observer(std::function<void(const DeviceSpan&)> observer) {
     devices_.observer = std::move(observer);
   }
+
+  // Is called again and again while ranks run, on the machine's clock; what it throws ends the run.
+  // Set it before run().
+  void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
 
   Time now() override;
   StreamId add_stream(DeviceType device) override;
@@ -101,6 +106,7 @@ class Engine final : public Simulation {
   std::set<std::string> names_;  // of operations
   std::deque<GroupState> groups_;
   std::deque<size_t> ready_;  // ranks that can go on
+  std::function<void()> watch_;
   size_t running_ = 0;
   bool is_abandoned_ = false;
 };

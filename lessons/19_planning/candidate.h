@@ -1,6 +1,7 @@
 // A way to train a model on a cluster: a lesson, and the flags that say its layout.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct PlanRequest {
   // Axes that communicate while nothing computes. If there are any, all plans are of lesson 09,
   // the only one that can do so for each of them.
   std::vector<std::string> no_overlap = {};
+  // Is called again and again while something is simulated; what it throws ends the simulation.
+  std::function<void()> watch = {};
 };
 
 // One lesson with one layout. data x pipeline x tensor is the number of ranks.

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "common/model/description.h"
-#include "common/train/progress.h"
 #include "common/train/virtual_run.h"
 #include "kernels/runtime/cost.h"
 
@@ -36,13 +35,6 @@ Candidate replica_of(Candidate candidate) {
   return candidate;
 }
 
-// Returns whether replicas communicate only in the last micro-batch and after it, so that the time
-// of all others is that of one replica alone.
-bool communicates_once(const Candidate& candidate) {
-  return candidate.lesson == "02_ddp" || candidate.lesson == "03_zero1" ||
-         candidate.lesson == "09_3d_parallel" || candidate.lesson == "10_mixed_precision";
-}
-
 // Returns the step with so many micro-batches, and with so many transformer blocks (0: all).
 SimulatedStep simulate_exactly(const Candidate& candidate, PlanRequest request,
                                const Cluster& cluster, size_t num_micro_batches,
@@ -52,7 +44,8 @@ SimulatedStep simulate_exactly(const Candidate& candidate, PlanRequest request,
   if (num_layers > 0) prepared.config.model.num_layers = num_layers;
   // One replica may need more than its part of many would.
   prepared.config.device_memory = std::numeric_limits<size_t>::max() / 2;
-  return VirtualRun(prepared.program, prepared.config, cluster, candidate.num_ranks()).run();
+  return VirtualRun(prepared.program, prepared.config, cluster, candidate.num_ranks())
+      .run(request.watch);
 }
 
 // Returns the seconds of AdamW for parameters with these buffers, if memory is the limit. It reads
@@ -150,7 +143,9 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
   StepTime time{.seconds = begin.seconds, .device = begin.device};
   if (is_direct) return time;
   Candidate repeated = candidate;
-  if (communicates_once(candidate)) repeated = replica_of(candidate);
+  // Up to ZeRO-1 replicas communicate only in the last micro-batch and after it, so the time of all
+  // others is that of one replica alone.
+  if (candidate.zero_stage < 2) repeated = replica_of(candidate);
   const double one = repeated.data == candidate.data
                          ? begin.seconds
                          : simulate_exactly(repeated, request, cluster, few).seconds;
@@ -170,17 +165,6 @@ StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request
     time.seconds -= others * update_seconds(time.device, cluster);
   }
   return time;
-}
-
-Cluster without_communication(Cluster cluster) {
-  for (Link* const link : {&cluster.node_link, &cluster.network}) {
-    link->bandwidth = 1e30;
-    link->latency = 0;
-  }
-  cluster.call_seconds = 0;
-  cluster.node_compute_share = cluster.network_compute_share = 0;
-  cluster.collectives.clear();
-  return cluster;
 }
 
 }  // namespace ladder

@@ -1,6 +1,7 @@
 // What a candidate needs and how long its step takes: bounds that cost little, and simulations.
 #pragma once
 
+#include "common/cluster/comm_time.h"
 #include "common/train/needed_memory.h"
 #include "lessons/19_planning/candidate.h"
 
@@ -53,8 +54,5 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
 // updated.
 StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request,
                           const Cluster& cluster);
-
-// Returns the cluster as it would be if communication took no time.
-Cluster without_communication(Cluster cluster);
 
 }  // namespace ladder

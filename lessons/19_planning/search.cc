@@ -5,11 +5,15 @@
 #include <queue>
 #include <tuple>
 
+#include "common/cluster/comm_time.h"
 #include "common/model/description.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
 namespace {
+
+// Ends a simulation for which there is no time.
+struct OutOfTime {};
 
 // How much is known of a candidate.
 enum class Known { products, blocks, replica };
@@ -48,11 +52,17 @@ class Search {
  public:
   Search(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted, double seconds)
       : request_(request),
+        watched_(request),
         model_(model),
         free_(without_communication(request.cluster)),
         num_wanted_(num_wanted),
         seconds_(seconds),
-        begin_(Clock::now()) {}
+        begin_(Clock::now()) {
+    watched_.watch = [this] {
+      const double most = result_.plans.empty() ? 2 * seconds_ + 1 : seconds_;
+      if (seconds_since(begin_) > most) throw OutOfTime();
+    };
+  }
 
   SearchResult run();
 
@@ -67,6 +77,7 @@ class Search {
   bool is_out_of_time() const { return seconds_since(begin_) > seconds_; }
 
   const PlanRequest& request_;
+  PlanRequest watched_;  // the same, in the time that there is
   const Gpt2Config& model_;
   const Cluster free_;
   const size_t num_wanted_;
@@ -97,10 +108,18 @@ void Search::collect() {
 SearchResult Search::run() {
   collect();
   while (!queue_.empty() && !is_done()) {
-    if (is_out_of_time() && !result_.plans.empty()) break;
     const Entry entry = queue_.top();
     queue_.pop();
-    look_at(entry);
+    try {
+      watched_.watch();
+      look_at(entry);
+    } catch (const OutOfTime&) {
+      queue_.push(entry);
+      if (!result_.plans.empty()) break;
+      throw Error(concat("--seconds ", seconds_, ": too few to simulate one of ",
+                         result_.num_candidates, " layouts on ",
+                         counted(request_.num_ranks, "rank"), "; give more"));
+    }
   }
   std::ranges::stable_sort(result_.plans, {}, &Plan::seconds);
   explain_rest();
@@ -153,7 +172,7 @@ void Search::look_at(Entry entry) {
   if (is_out_of_time()) return simulate(entry);
   if (entry.candidate.lesson != "06_offload") {
     // What one replica keeps on the host and updates there is not what many would.
-    const double seconds = simulate_replica(entry.candidate, request_, request_.cluster).seconds;
+    const double seconds = simulate_replica(entry.candidate, watched_, request_.cluster).seconds;
     entry.bound = std::max(entry.bound, 0.99 * seconds);  // small kernels leave gaps
   }
   entry.known = Known::replica;
@@ -167,12 +186,12 @@ double Search::blocks_of(const Candidate& candidate) {
              candidate.micro_batch_size, " ", compute_dtype(candidate, request_));
   const double one = products_bound(candidate, request_, model_);
   const auto [found, is_new] = block_factors_.try_emplace(key, 0);
-  if (is_new) found->second = block_bound(candidate, request_, model_) / one;
+  if (is_new) found->second = block_bound(candidate, watched_, model_) / one;
   return found->second * one;
 }
 
 void Search::simulate(const Entry& entry) {
-  const StepTime time = simulate_step(entry.candidate, request_, request_.cluster);
+  const StepTime time = simulate_step(entry.candidate, watched_, request_.cluster);
   result_.plans.push_back(explained(entry, time));
 }
 

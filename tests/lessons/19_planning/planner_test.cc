@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/cluster/comm_time.h"
 #include "common/train/virtual_run.h"
 #include "lessons/19_planning/report.h"
 #include "tests/catch.h"
