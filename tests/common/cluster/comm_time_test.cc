@@ -1,6 +1,8 @@
 #include "common/cluster/comm_time.h"
 
+#include <algorithm>
 #include <numeric>
+#include <random>
 #include <vector>
 
 #include "tests/catch.h"
@@ -146,6 +148,55 @@ TEST_CASE("time grows with bytes, ranks and groups") {
       last = seconds;
     }
     CHECK(last > 1.9 * collective_seconds(cluster, collective, {8, 8, 1, 8}, 1e9));
+  }
+}
+
+TEST_CASE("random groups: no faster than their links, and faster links are no slower") {
+  std::mt19937 random(4);
+  const auto between = [&](size_t least, size_t most) {
+    return least + random() % (most - least + 1);
+  };
+  for (size_t i = 0; i < 300; ++i) {
+    Cluster cluster = small_cluster();
+    cluster.devices_per_node = between(1, 8);
+    cluster.nics_per_node = between(1, 8);
+    cluster.node_link.bandwidth = 1e9 * static_cast<double>(between(1, 100));
+    cluster.network.bandwidth = 1e9 * static_cast<double>(between(1, 100));
+    cluster.network_has_fast_ways = between(0, 1) == 1;
+    std::vector<size_t> ranks(cluster.num_devices());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    std::ranges::shuffle(ranks, random);
+    ranks.resize(between(2, std::max<size_t>(2, ranks.size())));
+    const GroupPlace place = place_of(cluster, ranks, between(1, 4));
+    std::ranges::sort(ranks);
+    const double bytes = static_cast<double>(between(1, 1'000'000'000));
+    for (Collective collective : kAll) {
+      CAPTURE(i, name_of(collective), ranks, bytes);
+      const auto seconds = [&](const Cluster& its, double payload) {
+        return collective_seconds(its, collective, place, payload);
+      };
+      const double taken = seconds(cluster, bytes);
+      CHECK(taken == collective_seconds(cluster, collective,
+                                        place_of(cluster, ranks, place.groups_per_node), bytes));
+      CHECK(seconds(cluster, 2 * bytes) >= taken);
+      CHECK(seconds(cluster, 2 * bytes) <= 2 * taken);
+      Cluster faster = cluster;
+      faster.node_link.bandwidth *= 2;
+      CHECK(seconds(faster, bytes) <= taken);
+      faster.network.bandwidth *= 2;
+      CHECK(seconds(faster, bytes) <= taken);
+      // A node's adapters send at least what its ranks together put into a ring.
+      const double n = static_cast<double>(ranks.size());
+      const double rounds = collective == Collective::all_reduce ? 2 : 1;
+      const double network = cluster.network.rate() * static_cast<double>(cluster.nics_per_node);
+      const double link = place.num_nodes > 1 ? network : cluster.node_link.rate();
+      CHECK(taken >= cluster.call_seconds + rounds * (n - 1) / n * bytes / link);
+      const auto of = [&](Collective other) {
+        return collective_seconds(cluster, other, place, bytes);
+      };
+      CHECK(of(Collective::all_reduce) <=
+            of(Collective::reduce_scatter) + of(Collective::all_gather));
+    }
   }
 }
 

@@ -205,10 +205,15 @@ TEST_CASE("each stage has its own limit of slots") {
     CHECK(keeps_to(found));
     for (const bool prefers_forward : {false, true}) {
       const Schedule greedy = greedy_work(problem, {.prefers_forward = prefers_forward});
+      REQUIRE_FALSE(greedy.empty());
       CHECK(keeps_to(greedy));
       // The same list is found again where every stage has just the slots that it takes.
       ScheduleProblem exact = problem;
       const Schedule schedule = complete(greedy, at, true);
+      // The first stage waits for nobody: it runs ahead as far as its own slots allow.
+      if (v == 1 && prefers_forward) {
+        CHECK(num_slots(schedule[0]) == std::min(m, problem.max_slots[0]));
+      }
       for (size_t stage = 0; stage < p; ++stage) {
         exact.max_slots[stage] = num_slots(schedule[stage]);
       }

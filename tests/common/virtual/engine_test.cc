@@ -193,6 +193,31 @@ TEST_CASE("If a rank fails, the others give back what they have") {
   CHECK(alive == 0);
 }
 
+TEST_CASE("Who watches a run can end it") {
+  Engine engine(kTimes, 2);
+  size_t num_calls = 0, num_left = 2;
+  struct Leaving {
+    size_t& count;
+    ~Leaving() { --count; }
+  };
+  engine.set_watch([&] {
+    if (++num_calls == 50) throw Error("time is up");
+  });
+  const auto run = [&] {
+    engine.run([&](size_t) {
+      const Leaving leaving{num_left};
+      Stream stream(kDevice);
+      while (true) {
+        compute(stream, 1);
+        stream.synchronize();
+      }
+    });
+  };
+  CHECK_THROWS_WITH(run(), "time is up");
+  CHECK(num_calls == 50);
+  CHECK(num_left == 0);
+}
+
 TEST_CASE("Two runs have the same times to the bit") {
   const auto run = [] {
     std::vector<double> ends;

@@ -90,6 +90,14 @@ TEST_CASE("The first plan is the fastest of all layouts that fit") {
   }
 }
 
+// A step of this one takes many seconds to simulate.
+TEST_CASE("A search that has no plan when its time is over says so") {
+  const PlanRequest request = request_for("gpt3-175b", "a100-80x8x64", 512);
+  CHECK_THROWS_WITH(search_plans(request, model_of(request), 1, 0),
+                    StartsWith("--seconds 0: too few to simulate one of ") &&
+                        EndsWith(" layouts on 512 ranks; give more"));
+}
+
 // Forward of a block is a third of its products, and of a large model nearly all of them.
 TEST_CASE("What is computed again is a part of all products") {
   const PlanRequest request = request_for("70b", "h100", 2);

@@ -41,7 +41,7 @@ PlanRequest draw_request(Draw& draw) {
       "--sequence-length", concat(draw(8, 300))};
   if (draw(0, 3) == 0) request.model_flags.push_back("--untied");
   request.cluster_name =
-      draw.of<std::string>({"h100", "a100-80", "rtx3090", "rtx3060", "v100"}) + devices;
+      draw.of<std::string>({"h100", "a100-80", "rtx3090", "rtx3060", "v100", "laptop"}) + devices;
   if (draw(0, 2) == 0) request.cluster_name += draw.of<std::string>({"@eth-10g", "@ib-2x200g"});
   request.cluster = read_cluster(request.cluster_name);
   request.num_ranks = request.cluster.num_devices();
@@ -135,8 +135,14 @@ TEST_CASE("For random requests the search finds the fastest, and its bounds hold
       fastest = std::min(fastest, own);
     }
     for (const double limit : {1e6, 0.0}) {
-      const SearchResult result = search_plans(request, model, 1, limit);
       CAPTURE(round, text_of(request), request.cluster.device_memory, limit);
+      SearchResult result;
+      try {
+        result = search_plans(request, model, 1, limit);
+      } catch (const Error& error) {  // a slow machine has no plan after a second
+        CHECK_THAT(error.what(), ContainsSubstring("--seconds 0:"));
+        continue;
+      }
       REQUIRE_FALSE(result.plans.empty());
       const Plan& best = result.plans.front();
       CAPTURE(full_text(best.candidate));
