@@ -76,7 +76,8 @@ std::string parse_command_line(CLI::App& app, int argc, const char* const* argv)
     throw UserError(config_fault(app, config->as<std::string>(), error.what()));
   } catch (const CLI::ParseError& error) {
     // A flag that is misspelled may be the one that another one needs.
-    if (!app.remaining(true).empty()) throw UserError(unexpected_text(app));
+    if (!app.get_allow_extras() && !app.remaining(true).empty())
+      throw UserError(unexpected_text(app));
     throw UserError(flag_fault(error.what()) + "; see --help");
   }
   return config->empty() ? "" : config->as<std::string>();

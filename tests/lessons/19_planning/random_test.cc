@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "common/model/description.h"
 #include "common/train/simulated_rank.h"
 #include "common/virtual/cluster_times.h"
 #include "common/virtual/lazy_memory.h"
@@ -147,6 +148,18 @@ TEST_CASE("For random requests the search finds the fastest, and its bounds hold
       const Plan& best = result.plans.front();
       CAPTURE(full_text(best.candidate));
       CHECK(best.seconds == seconds.at(full_text(best.candidate)));
+      const size_t dtype = static_cast<size_t>(dtype_named(compute_dtype(best.candidate, request)));
+      const Cluster& cluster = request.cluster;
+      const size_t num_peaks = cluster.is_cpu ? cluster.num_nodes : request.num_ranks;
+      CHECK(best.model_utilization * cluster.product_flops[dtype] * static_cast<double>(num_peaks) *
+                best.seconds ==
+            Approx(describe(model).flops_per_token() * tokens_per_step(request, model)));
+      const double stages = static_cast<double>(best.candidate.pipeline);
+      const double batches = static_cast<double>(num_micro_batches(best.candidate, request));
+      CHECK(best.bubble ==
+            Approx((stages - 1) / (batches + stages - 1) * (1 - best.communication)));
+      CHECK((best.communication >= 0 && best.communication < 1));
+      if (best.candidate.recompute == "none") CHECK(best.again == 0);
       if (limit > 0) CHECK(result.num_unknown == 0);
       if (result.num_unknown == 0) CHECK(best.seconds == fastest);
       std::map<std::string, double> bounds;
