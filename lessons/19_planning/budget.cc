@@ -37,8 +37,6 @@ std::optional<Number> positive(std::string_view text) {
   return is_good ? std::optional(number) : std::nullopt;
 }
 
-std::string devices_text(size_t num_devices) { return counted(num_devices, "GPU"); }
-
 }  // namespace
 
 std::vector<Searched> search_halves(const PlanRequest& request, const Gpt2Config& model,
@@ -57,7 +55,7 @@ std::vector<Searched> search_halves(const PlanRequest& request, const Gpt2Config
 
 Offer offer_of(const Searched& searched, const Gpt2Config& model) {
   const auto& [request, result] = searched;
-  Offer offer{.name = devices_text(request.num_ranks), .num_devices = request.num_ranks};
+  Offer offer{.name = counted(request.num_ranks, "GPU"), .num_devices = request.num_ranks};
   offer.fits = !result.plans.empty();
   if (!offer.fits) return offer;
   const Plan& best = result.plans.front();
@@ -72,7 +70,7 @@ Offer measured_offer(const std::string& text) {
   const std::string_view view = text;
   const auto devices = positive<uint64_t>(view.substr(0, first));
   if (first != text.npos && devices) {
-    Offer offer{.name = devices_text(*devices), .num_devices = *devices};
+    Offer offer{.name = counted(*devices, "GPU"), .num_devices = *devices};
     if (view.substr(first + 1) == "oom") {
       offer.fits = false;
       return offer;

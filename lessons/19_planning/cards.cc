@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "common/train/report.h"
 #include "lessons/19_planning/report.h"
@@ -7,7 +8,8 @@
 namespace ladder {
 namespace {
 
-constexpr double kSeconds = 3;  // of each search
+constexpr std::array kCards = {"rtx3060", "rtx3090", "a6000", "v100", "a100-40", "a100-80"};
+constexpr std::array<size_t, 3> kCounts = {1, 2, 8};
 
 PlanRequest request_for(const Gpt2Preset& preset, const std::string& card, size_t count) {
   PlanRequest request{.model_flags = {"--model", std::string(preset.name)},
@@ -34,15 +36,13 @@ bool fits_on_devices(const PlanRequest& request, const Gpt2Config& model) {
   });
 }
 
-std::string card_text(const std::string& card, size_t count) {
+std::string card_text(const std::string& card, size_t count, double seconds) {
   const std::string name = format("  %-10s %5zu  ", card.c_str(), count);
   for (size_t i = kGpt2Presets.size(); i-- > 0;) {
     const Gpt2Preset& preset = kGpt2Presets[i];
     const PlanRequest request = request_for(preset, card, count);
     if (!fits_on_devices(request, preset.config)) continue;
-    const SearchResult result = search_plans(request, preset.config, 1, kSeconds);
-    if (result.plans.empty()) continue;
-    const Plan& best = result.plans.front();
+    const Plan best = search_plans(request, preset.config, 1, seconds).plans.front();
     const double tokens = tokens_per_step(request, preset.config);
     return name + format("%-12s %5s  %-15s %-9s %5zu %9s %6s\n", std::string(preset.name).c_str(),
                          compute_dtype(best.candidate, request).c_str(),
@@ -56,13 +56,15 @@ std::string card_text(const std::string& card, size_t count) {
 
 }  // namespace
 
-std::string cards_text() {
+std::string cards_text(double seconds) {
+  constexpr double kMost = 3;  // of a search
+  const double each = std::min(kMost, seconds / (kCards.size() * kCounts.size()));
   std::string text = format(
       "\n  By card: the largest preset that fits without the host's memory.\n"
       "  %-10s %5s  %-12s %5s  %-15s %-9s %5s %9s %6s\n",
       "card", "GPUs", "model", "dtype", "lesson", "recompute", "micro", "tokens/s", "GiB");
-  for (const char* const card : {"rtx3060", "rtx3090", "a6000", "v100", "a100-40", "a100-80"}) {
-    for (const size_t count : {1, 2, 8}) text += card_text(card, count);
+  for (const char* const card : kCards) {
+    for (const size_t count : kCounts) text += card_text(card, count, each);
   }
   return text;
 }

@@ -26,8 +26,8 @@ std::string nothing_fits_text(const SearchResult& result, const PlanRequest& req
 std::string explanation(const PlanRequest& request, const Gpt2Config& model);
 
 // Returns settings for known cards, alone, in pairs and in nodes of 8: the largest preset that
-// fits, and its fastest plan. It takes some seconds.
-std::string cards_text();
+// fits, and its fastest plan. It takes about so many seconds, or fewer.
+std::string cards_text(double seconds);
 
 // Returns bytes as GiB with one decimal.
 std::string gib(size_t bytes);

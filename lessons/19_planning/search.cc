@@ -116,9 +116,8 @@ SearchResult Search::run() {
     } catch (const OutOfTime&) {
       queue_.push(entry);
       if (!result_.plans.empty()) break;
-      throw Error(concat("--seconds ", seconds_, ": too few to simulate one of ",
-                         result_.num_candidates, " layouts on ",
-                         counted(request_.num_ranks, "rank"), "; give more"));
+      throw Error(concat("--seconds: too few to simulate one of ", result_.num_candidates,
+                         " layouts on ", counted(request_.num_ranks, "rank"), "; give more"));
     }
   }
   std::ranges::stable_sort(result_.plans, {}, &Plan::seconds);

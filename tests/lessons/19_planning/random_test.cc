@@ -141,7 +141,7 @@ TEST_CASE("For random requests the search finds the fastest, and its bounds hold
       try {
         result = search_plans(request, model, 1, limit);
       } catch (const Error& error) {  // a slow machine has no plan after a second
-        CHECK_THAT(error.what(), ContainsSubstring("--seconds 0:"));
+        CHECK_THAT(error.what(), ContainsSubstring("--seconds:"));
         continue;
       }
       REQUIRE_FALSE(result.plans.empty());
