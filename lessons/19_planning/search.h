@@ -42,9 +42,9 @@ std::string family_of(const Candidate& candidate);
 // Searches best first. Each candidate has a bound: a time that it is certainly not faster than.
 // The one with the smallest bound is looked at more closely: does it fit, how long does one of its
 // replicas take, and at last how long the whole step takes. The search ends when the fastest step
-// is faster than all bounds and `num_wanted` steps were simulated, or when `seconds` have passed.
-// Until there is a plan it goes on, for as long again and a second. Then it throws an Error that
-// names --seconds.
+// is faster than all bounds and `num_wanted` steps were simulated, or when this has taken `seconds`
+// of a core. Until there is a plan it goes on, for as long again and a second. Then it throws an
+// Error that names --seconds.
 SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
                           double seconds);
 
