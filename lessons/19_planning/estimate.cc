@@ -50,10 +50,12 @@ SimulatedStep simulate_exactly(const Candidate& candidate, PlanRequest request,
 
 // Returns the seconds of AdamW for parameters with these buffers, if memory is the limit. It reads
 // and writes moments, masters and parameters, and reads gradients.
-double update_seconds(const MemoryUse& use, const Cluster& cluster) {
+double update_seconds(const MemoryUse& use, const Cluster& cluster, size_t num_ranks) {
   const size_t bytes =
       2 * use[Category::optimizer] + 2 * use[Category::parameters] + use[Category::gradients];
-  return number_of(bytes) / (cluster.memory_bandwidth * cluster.memory_efficiency);
+  // Each rank has a device's rate, but on a CPU the ranks of a node share it.
+  const double rate = cluster.memory_bandwidth * cluster.memory_efficiency / number_of(num_ranks);
+  return number_of(bytes) / (rate * cluster.num_peaks(num_ranks));
 }
 
 }  // namespace
@@ -162,7 +164,7 @@ StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request
   StepTime time = simulate_step(replica_of(candidate), share, cluster);
   if (candidate.zero_stage > 0) {
     const double others = 1 - 1 / number_of(candidate.data);
-    time.seconds -= others * update_seconds(time.device, cluster);
+    time.seconds -= others * update_seconds(time.device, cluster, candidate.replica_size());
   }
   return time;
 }

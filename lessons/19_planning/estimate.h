@@ -42,10 +42,9 @@ double recomputed_part(const Candidate& candidate, const PlanRequest& request);
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request);
 
 // Simulates a step on a cluster. Where there are many micro-batches it simulates few: a step's time
-// is linear in their number if there are more of them than stages. If replicas
-// communicate only at the end of a step, one of them alone tells what a further micro-batch takes.
-// The result is within 1.5 % of the
-// whole simulation, or 3 % with uneven stages, which take longest to become regular.
+// is linear in their number if there are more of them than stages. If replicas communicate only at
+// the end of a step, one of them alone tells what a further micro-batch takes. The result is within
+// 1.5 % of the whole simulation, or 3 % with uneven stages, which take longest to become regular.
 StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
                        const Cluster& cluster);
 

@@ -43,8 +43,7 @@ std::string family_of(const Candidate& candidate);
 // The one with the smallest bound is looked at more closely: does it fit, how long does one of its
 // replicas take, and at last how long the whole step takes. The search ends when the fastest step
 // is faster than all bounds and `num_wanted` steps were simulated, or when this has taken `seconds`
-// of a core. Until there is a plan it goes on, for as long again and a second. Then it throws an
-// Error that names --seconds.
+// of a core. Until there is a plan it goes on, for as long again and a second; then it throws.
 SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
                           double seconds);
 
