@@ -168,7 +168,7 @@ RanksEnd Supervisor::run_ranks(const ProcessGrid& layout) {
   RanksEnd end;
   end.mpirun = run_child(command(layout), [&](const std::string& line) {
     const auto lost = lost_rank(line);
-    if (!lost) return false;
+    if (!lost) return line.starts_with("error: ended by signal ");  // the status says so, too
     end.lost.push_back(lost->first);
     end.lost_signal = lost->second;
     return true;

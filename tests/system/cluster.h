@@ -12,8 +12,8 @@ namespace ladder {
 // tools/cluster with these arguments, as a command that concerns a cluster of this test process.
 Flags cluster_command(const Flags& arguments);
 
-// True where this system lets the user make a cluster, with `more` flags of tools/cluster up, whose
-// nodes see this tree; where it does not, the test's output says that it was skipped, and why.
+// True where this system lets the user make a cluster, with `more` flags of tools/cluster up; where
+// it does not, the test's output says that it was skipped, and why.
 bool clusters_are_possible(const Flags& more = {});
 
 // A Cluster has nodes node1, node2, ... until the object goes, or the test process ends in any way.
@@ -39,10 +39,11 @@ class Cluster {
   void check_clean() const;
 
  private:
-  // What is left on the nodes, in words; empty if nothing is.
+  // What is in the nodes' own folders and runs there, in words.
   std::string leftovers() const;
 
   size_t num_nodes_;
+  std::string first_files_;  // before there was a run
 };
 
 }  // namespace ladder

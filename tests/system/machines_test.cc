@@ -1,6 +1,11 @@
 // Lessons on several machines: the nodes of tools/cluster.
+#include <unistd.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -70,6 +75,32 @@ TEST_CASE("machines: hosts share ranks evenly, or as they or a file say") {
   CHECK(hosts({"--hostfile", file}) ==
         std::vector<std::string>{"0 on node2", "1 on node2", "2 on node1"});
   CHECK(hosts({"-n", "1", "--hosts", "node2:2"}) == std::vector<std::string>{"0 on node2"});
+  // Names that are no name any more when they are cut at a dot.
+  for (const std::string names : {"eth0.node2,eth0.node1", "10.77.0.2,10.77.0.1"}) {
+    CHECK(hosts({"-n", "2", "--hosts", names}) ==
+          std::vector<std::string>{"0 on node2", "1 on node1"});
+  }
+}
+
+TEST_CASE("machines: TMPDIR may have any name, and what is beside it stays") {
+  if (!clusters_are_possible()) return;
+  const Cluster cluster(2);
+  const Scratch folder;
+  std::mt19937 random(1);
+  const std::string kinds = " '\"*$\\`;&|(-~?\n\tab";
+  for (int i = 0; i < 3; ++i) {
+    std::string name = "a ";
+    while (name.size() < 12) name += kinds[random() % kinds.size()];
+    name += "z";
+    CAPTURE(name);
+    fs::create_directory(folder.path() / name);
+    fs::create_directories(folder.path() / "a");  // its first word
+    const std::vector<std::string> before = folder.files();
+    require_success(cluster.run({"-n", "2", "--hosts", "node1,node2"}, {"true"},
+                                {.environment = {{"TMPDIR", folder.path() / name}}}));
+    CHECK(folder.files() == before);
+  }
+  cluster.check_clean();
 }
 
 TEST_CASE("machines: hosts that cannot be") {
@@ -122,6 +153,21 @@ TEST_CASE("machines: hosts meet in a folder, without ssh") {
                Flags{lesson_path("02_ddp"), "--model", "nano", "--steps", "2", "--threads", "1"});
   require_success(result);
   CHECK_THAT(result.out, ContainsSubstring("ranks    4") && ContainsSubstring("step 2/2"));
+
+  // Where the serve of a host ends, so does the run.
+  auto run = std::async(std::launch::async, [&] {
+    return on_node1(mpirun_command() + where +
+                    Flags{"sh", "-c", "echo >" + folder.path().string() + "/began; sleep 1000"});
+  });
+  while (!fs::exists(folder.path() / "began")) std::this_thread::yield();
+  cluster.shell("node2", "pkill -TERM -f '[l]aunch/serve'");
+  const ProcessResult ended = run.get();
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.err, StartsWith("error: host node2: LADDER_MEET=") &&
+                            ContainsSubstring("tools/launch/serve has ended"));
+  CHECK(std::ranges::count(ended.err, '\n') == 1);
+  CHECK_FALSE(fs::exists(folder.path() / "node2"));
+  cluster.check_clean();
 }
 
 TEST_CASE("machines: another build on one node is refused before ranks do anything together") {
@@ -218,6 +264,61 @@ TEST_CASE("cluster: where a system forbids namespaces it says so") {
   CHECK_THAT(result.err, StartsWith("tools/cluster: no cluster could be made: ") &&
                              ContainsSubstring("forbids namespaces") &&
                              ContainsSubstring("No space left"));
+  CHECK(std::ranges::count(result.err, '\n') == 1);
+}
+
+// Where somebody else may write, he could have root end any process.
+TEST_CASE("cluster: a folder that is not this user's alone is not trusted") {
+  if (!clusters_are_possible()) return;
+  for (const std::string own :
+       {"chmod 777 $base", "mv $base /var/tmp/b && ln -s b $base", "chown 1 $base"}) {
+    if (own.starts_with("chown") && geteuid() != 0) continue;
+    const Flags root = geteuid() == 0 ? Flags{} : Flags{"--user", "--map-root-user"};
+    const std::string script = concat(R"(
+      mount -t tmpfs none /var/tmp
+      base=/var/tmp/ladder_cluster.0 folder=$base/test_)",
+                                      getpid(), R"(
+      mkdir -p $folder
+      sleep 100 &
+      victim=$!
+      echo $victim $(sed 's/.*) //' /proc/$victim/stat | cut -d ' ' -f 20) >$folder/holder
+      )",
+                                      own, R"(
+      "$@" || echo status $?
+      kill $victim && echo it lives)");
+    const ProcessResult result =
+        run_process(Flags{"unshare"} + root + Flags{"--mount", "sh", "-ec", script, "sh"} +
+                    cluster_command({"down"}));
+    CAPTURE(own);
+    CHECK(result.out == "status 2\nit lives\n");
+    CHECK_THAT(result.err,
+               StartsWith("tools/cluster: /var/tmp/ladder_cluster.0 is not a folder of") &&
+                   ContainsSubstring("remove it"));
+  }
+}
+
+TEST_CASE("cluster: its nodes see a clone and other folders, wherever they lie") {
+  if (!clusters_are_possible()) return;
+  const std::string script = R"sh(
+    clone=$(mktemp -d /tmp/cluster_test.XXXXXX) shown=$(mktemp -d /dev/shm/cluster_test.XXXXXX)
+    trap '"$clone/my clone/tools/cluster" down; rm -r "$clone" "$shown"' EXIT
+    mkdir "$clone/my clone" "$shown/my data"
+    cp -rL "$1" "$clone/my clone/tools"
+    cd "$clone/my clone"
+    tools/cluster up -n 2 --show "$shown/my data" >/dev/null
+    echo text >"$shown/my data/in"
+    tools/cluster exec tools/mpirun -n 2 --hosts node1,node2 cp "$shown/my data/in" out
+    tools/cluster exec --on node1 cp "$shown/my data/in" "$shown/my data/out"
+    cat out "$shown/my data/out"
+    cd "$(mktemp -d "$clone/XXXXXX")" # is not shown
+    "$clone/my clone/tools/cluster" exec --on node2 pwd)sh";
+  const fs::path tools = fs::canonical(program_path("tools/mpirun")).parent_path();
+  const ProcessResult result = run_process(
+      Flags{"env", "LADDER_CLUSTER=test_" + concat(getpid()), "bash", "-ec", script, "sh", tools});
+  CHECK(result.status == 0);
+  CHECK(result.out == "text\ntext\n/\n");
+  CHECK_THAT(result.err, StartsWith("tools/cluster: node2 has no folder /tmp/cluster_test.") &&
+                             ContainsSubstring("--show"));
   CHECK(std::ranges::count(result.err, '\n') == 1);
 }
 

@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
@@ -52,7 +55,10 @@ class OnTerminal {
     std::array<char, 4096> buffer;
     while (shown_.find(text) == std::string::npos) {
       const ssize_t count = read(terminal_, buffer.data(), buffer.size());
-      if (count <= 0) return false;
+      if (count <= 0) {
+        UNSCOPED_INFO("the terminal shows: " << shown_);
+        return false;
+      }
       shown_.append(buffer.data(), static_cast<size_t>(count));
     }
     shown_.clear();
@@ -132,7 +138,7 @@ TEST_CASE("mpirun: Ctrl-C, Ctrl-C twice and Ctrl-\\ leave no file behind") {
     fs::create_directory(temporary);
     fs::path segments;  // has the name of the folder in TMPDIR
     {
-      OnTerminal run("\"$@\"; echo ended",
+      OnTerminal run("\"$@\"; echo ended with $?",
                      mpirun_command() + Flags{"-n", "2", lesson_path("02_ddp")} + kEndless,
                      temporary);
       REQUIRE(run.shows("step "));
@@ -142,7 +148,8 @@ TEST_CASE("mpirun: Ctrl-C, Ctrl-C twice and Ctrl-\\ leave no file behind") {
         run.press(key);
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
       }
-      CHECK(run.shows("ended"));
+      CHECK(run.shows(keys[0] == '\x03' ? "error: ended by signal 2 (SIGINT)\r\nended with 130"
+                                        : "error: ended by signal 3 (SIGQUIT)\r\nended with 131"));
     }
     CHECK(fs::is_empty(temporary));
     fs::remove_all(temporary);
@@ -150,13 +157,239 @@ TEST_CASE("mpirun: Ctrl-C, Ctrl-C twice and Ctrl-\\ leave no file behind") {
   }
 }
 
-TEST_CASE("mpirun: Ctrl-Z gives the terminal back, and the run goes on afterwards") {
-  OnTerminal run("\"$@\"; echo stopped; fg; echo ended with $?",
-                 mpirun_command() + Flags{"-n", "2", "sh", "-c", "echo begin; sleep 1"}, "/tmp");
-  REQUIRE(run.shows("begin"));
+// Two ranks that say so when they are there, and of which nothing but force rids one. `mark` tells
+// them from those of others.
+Flags stubborn_ranks(const std::string& mark) {
+  return mpirun_command() +
+         Flags{"-n",
+               "2",
+               "bash",
+               "-c",
+               "trap '' HUP INT QUIT TERM USR1; echo begin; while sleep 0.05; do echo tick; done",
+               mark};
+}
+
+// Shell functions for ranks with the mark $mark: how many are there, and how many of them are
+// stopped; and wait until none is left and the folder `temporary` is empty, for half a minute at
+// most.
+const std::string kCountRanks = R"sh(
+  ranks() { ps -eo stat=,args= | grep -c "^$1[^ ]* *bash -c trap .* $mark\$"; }
+  check_clean() {
+    for ((i = 0; i < 300; ++i)); do
+      if (($(ranks) == 0)) && [[ -z $(ls "$1") ]]; then echo clean; return; fi
+      sleep 0.1
+    done
+    echo "left: $(ranks) ranks and $(ls "$1")"
+  }
+)sh";
+
+TEST_CASE("mpirun: Ctrl-Z stops all ranks, and afterwards they go on or end as the shell says") {
+  const std::string wait =
+      "while [[ $(jobs) == *Stopped* ]]; do sleep 0.1; done; wait $pid; echo ended with $?";
+  const auto [then, goes_on, ends] = GENERATE_COPY(table<std::string, bool, std::string>({
+      {"fg; echo ended with $?", true, "ended with 130"},
+      {"bg; kill -INT %1; " + wait, false, "ended with 130"},
+      {"kill %1; " + wait, false, "ended with 143"},
+      {"kill -KILL %1; " + wait, false, "Killed"},
+  }));
+  const fs::path temporary = concat("/tmp/mpirun_test.", getpid());
+  fs::create_directory(temporary);
+  const std::string mark = concat("stopped.", getpid());
+  CAPTURE(then);
+  OnTerminal run(
+      concat("mark=", mark, kCountRanks, "\"$@\"; pid=$(jobs -p); echo stopped $(ranks T); ", then,
+             "; check_clean ", temporary.string()),
+      stubborn_ranks(mark), temporary);
+  REQUIRE(run.shows("tick"));
   run.press('\x1a');
-  CHECK(run.shows("stopped"));
-  CHECK(run.shows("ended with 0"));
+  CHECK(run.shows("stopped 2\r\n"));
+  if (goes_on) {
+    CHECK(run.shows("tick"));
+    run.press('\x03');
+  }
+  CHECK(run.shows(ends));
+  CHECK(run.shows("clean"));
+  fs::remove_all(temporary);
+}
+
+TEST_CASE("mpirun: whatever signal ends it, no rank is left, and no file") {
+  const fs::path folder = concat("/tmp/mpirun_test.", getpid());
+  fs::create_directory(folder);
+  // All at the same time. The ranks of a run that is killed need a moment.
+  const std::string script = kCountRanks + R"sh(
+    for signal in HUP INT QUIT USR1 USR2 PIPE TERM KILL; do
+      (
+        set -m # else the shell would have INT and QUIT ignored
+        mark=$signal.$$ temporary=$PWD/$signal
+        mkdir "$temporary"
+        TMPDIR=$temporary "${@//MARK/$mark}" >"$signal.out" 2>"$signal.err" &
+        until (($(grep -c begin "$signal.out") == 2)); do sleep 0.05; done
+        kill -s "$signal" $!
+        status=0
+        wait $! || status=$?
+        echo "$signal: $status, $(check_clean "$temporary") $(<"$signal.err")"
+      ) &
+    done
+    wait)sh";
+  const ProcessResult result =
+      run_process(Flags{"bash", "-c", script, "sh"} + stubborn_ranks("MARK"),
+                  {.folder = folder, .time_limit = std::chrono::seconds(90)});
+  CAPTURE(result.err);
+  for (const auto& [name, number] : std::vector<std::pair<std::string, int>>{{"HUP", 1},
+                                                                             {"INT", 2},
+                                                                             {"QUIT", 3},
+                                                                             {"USR1", 10},
+                                                                             {"USR2", 12},
+                                                                             {"PIPE", 13},
+                                                                             {"TERM", 15}}) {
+    CHECK_THAT(result.out,
+               ContainsSubstring(concat(name, ": ", 128 + number, ", clean error: ended by signal ",
+                                        number, " (SIG", name, ")\n")));
+  }
+  CHECK_THAT(result.out, ContainsSubstring("KILL: 137, clean \n"));
+  fs::remove_all(folder);
+}
+
+TEST_CASE("mpirun: where mpirun itself is killed, no rank is left when the run has ended") {
+  const Scratch folder;
+  const std::string mark = concat("orphan.", getpid());
+  const std::string script = concat("mark=", mark, kCountRanks, R"sh(
+    "$@" >out &
+    until (($(grep -c begin out) == 2)); do sleep 0.05; done
+    kill -s KILL $(pgrep --parent $! -x mpirun)
+    wait $!
+    echo "status $?, $(ranks) ranks")sh");
+  const ProcessResult result =
+      run_process(Flags{"bash", "-c", script, "sh"} + stubborn_ranks(mark),
+                  {.folder = folder.path(), .environment = {{"TMPDIR", "/tmp"}}});
+  CHECK(result.out == "status 137, 0 ranks\n");
+  CHECK(result.err == "error: mpirun itself was ended by signal 9\n");
+}
+
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+// Runs two ranks that say their numbers, where no host can be reached by ssh.
+ProcessResult run_here(const Flags& where, Environment environment) {
+  const Scratch folder;
+  fs::permissions(folder.write("ssh", "#!/bin/sh\necho no ssh >&2\nexit 255\n"),
+                  fs::perms::owner_all);
+  environment.emplace_back("PATH", concat(folder.path().string(), ":", std::getenv("PATH")));
+  return run_process(
+      mpirun_command() + where + Flags{"sh", "-c", "echo $OMPI_COMM_WORLD_SIZE ranks"},
+      {.environment = environment, .time_limit = std::chrono::seconds(60)});
+}
+
+bool has_slurm() { return run_process({"sh", "-c", "command -v scontrol"}).status == 0; }
+
+TEST_CASE(
+    "mpirun: hosts that are this machine need no ssh, and hostfiles may be written as for Open "
+    "MPI") {
+  const Scratch folder;
+  const auto check_two_ranks = [&](const Flags& where, const Environment& environment) {
+    const ProcessResult result = run_here(where, environment);
+    CAPTURE(where, result.err);
+    CHECK(result.status == 0);
+    CHECK(result.out == "2 ranks\n2 ranks\n");
+    CHECK(result.err == "");
+  };
+  const std::string hosts = folder.write("hosts", "# mine\r\n \t\r\nlocalhost\tslots = 2\t\r\n");
+  const std::string twice = folder.write("twice", "localhost\nlocalhost");
+  check_two_ranks({"-n", "2", "--hosts", "localhost"}, {{"HOSTNAME", "another"}});
+  check_two_ranks({"--hosts", "127.0.0.1:2"}, {});
+  check_two_ranks({"--hostfile", hosts}, {});
+  // Schedulers name a host once for each rank.
+  check_two_ranks({"--hostfile", twice}, {{"PBS_JOBID", "7"}, {"PBS_NODEFILE", twice}});
+  check_two_ranks({}, {{"PBS_JOBID", "7"}, {"PBS_NODEFILE", twice}});
+  check_two_ranks({}, {{"LSB_JOBID", "7"}, {"LSB_DJOB_HOSTFILE", twice}});
+  if (has_slurm()) return;
+  check_two_ranks(
+      {}, {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a7"}, {"SLURM_TASKS_PER_NODE", "2"}});
+}
+
+TEST_CASE("mpirun: what says which hosts there are, and makes no sense, is named") {
+  const Scratch folder;
+  const auto refuse = [&](const Flags& where, const Environment& environment,
+                          const std::vector<std::string>& mentions) {
+    CAPTURE(where);
+    check_user_error(run_here(where, environment), mentions);
+  };
+  for (const char* const host : {"*", "a*", "a b", "a\nb", "-v", "a\tb", "a;b", "'"}) {
+    refuse({"-n", "2", "--hosts", host}, {}, {"is no host", "node1:4"});
+    refuse({"-n", "2", "--hostfile", folder.write("hosts", concat(host, " slots=2 x\n"))}, {},
+           {"--hostfile", "slots=4"});
+  }
+  refuse({}, {{"PBS_JOBID", "7"}}, {"job 7", "PBS_NODEFILE", "--hosts"});
+  refuse({}, {{"PBS_JOBID", "7"}, {"PBS_NODEFILE", "none"}}, {"PBS_NODEFILE=none", "no such file"});
+  refuse({}, {{"LSB_JOBID", "7"}, {"LSB_DJOB_HOSTFILE", "/dev/null"}},
+         {"LSB_DJOB_HOSTFILE=/dev/null"});
+  const auto refuse_slurm = [&](Environment environment, const std::string& mention) {
+    environment.emplace_back("SLURM_JOB_ID", "7");
+    refuse({"-n", "2"}, environment,
+           {"SLURM_JOB_ID is 7", mention, "unset SLURM_JOB_ID", "--hosts"});
+  };
+  refuse_slurm({}, "SLURM_JOB_NODELIST");
+  refuse_slurm({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_TASKS_PER_NODE", "2(x"}}, "'2(x'");
+  if (has_slurm()) return;
+  refuse_slurm({{"SLURM_JOB_NODELIST", "a[1-2]"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}},
+               "no scontrol");
+  refuse_slurm({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}}, "tasks for 2");
+}
+
+// tools/launch/NAME with these arguments.
+Flags launch_command(const std::string& name, const Flags& arguments) {
+  return Flags{fs::canonical(program_path("tools/mpirun")).parent_path() / "launch" / name} +
+         arguments;
+}
+
+TEST_CASE("serve: it removes and runs only what is its own") {
+  const Scratch folder;
+  const std::string name = run_process({"uname", "-n"}).out;
+  const fs::path own = folder.path() / name.substr(0, name.size() - 1);
+  const Flags serve = launch_command("serve", {folder.path()});
+  const auto refuse = [&](const std::string& mention) {
+    const ProcessResult result = run_process(serve, {.time_limit = std::chrono::seconds(20)});
+    check_user_error(result, {"tools/launch/serve", own, mention});
+  };
+  fs::create_directory(own);
+  refuse("name another folder");
+  folder.write(own.filename() / "mine", "text");
+  refuse("name another folder");
+  folder.write(own.filename() / "serve.lock", "");
+  fs::permissions(own, fs::perms::all);
+  refuse("not yours alone");
+  fs::permissions(own, fs::perms::owner_all);
+  // Now it looks like one that was killed. What somebody has put there stays.
+  const std::string script = R"sh(
+    "$@" & until [[ -e $0/alive ]]; do sleep 0.05; done
+    "$@"; echo second $?
+    ls "$0"
+    kill $!; wait $!; echo first $?
+    ls "$0")sh";
+  const ProcessResult result = run_process(Flags{"bash", "-c", script, own} + serve,
+                                           {.time_limit = std::chrono::seconds(20)});
+  CHECK(result.out == "second 2\nalive\nmine\nserve.lock\nfirst 143\nmine\n");
+  CHECK_THAT(result.err, ContainsSubstring("another one serves there"));
+}
+
+TEST_CASE("reach: it does not wait for a serve that has ended, nor trust one of somebody else") {
+  const Scratch folder;
+  // Each look at the clock is five seconds after the one before.
+  const std::string script = R"sh(
+    sleep() { SECONDS=$((SECONDS + 5)); command sleep 0.05; }
+    mkdir b; chmod 777 b
+    LADDER_MEET=$PWD; reach=$1
+    (set -- b true; . "$reach"); echo $?
+    "$2" . & until [[ -e $(uname -n)/alive ]]; do command sleep 0.05; done
+    kill -KILL $!
+    (set -- "$(uname -n)" true; . "$reach"); echo $?
+    ls "$(uname -n)")sh";
+  const ProcessResult result = run_process(
+      Flags{"bash", "-c", script, "sh"} + launch_command("reach", {}) + launch_command("serve", {}),
+      {.folder = folder.path(), .time_limit = std::chrono::seconds(20)});
+  CHECK(result.out == "1\n1\nalive\nserve.lock\n");
+  CHECK_THAT(result.err, ContainsSubstring("error: host b: ") &&
+                             ContainsSubstring("not yours alone") &&
+                             ContainsSubstring("is no longer served there"));
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+# shellcheck shell=bash
+# What tools/mpirun and tools/launch/daemon have in common: Open MPI's files on a host, and a guard, which
+# outlives the script that sources this. Both end in begin_session and end_session.
+
+: "${launch:?is the folder of this file}"
+
+# begin_session GRACE NAME TEMPORARY RANKS: sets `folder` to a new folder in TEMPORARY, and `shared` to
+# /dev/shm/NAME, where so many ranks share memory; if NAME is empty, it is the folder's. Both go, and the
+# session whose leader's number is written to descriptor 4 ends, GRACE seconds after this script has
+# ended, or has called end_session; if another line is written, it has ended. Children of this script must
+# not have descriptor 4: they call only_standard.
+begin_session() {
+  if ! folder=$(mktemp -d "$3/mpirun.XXXXXX" 2>/dev/null); then
+    echo "error: host $(uname -n): no folder can be made in ${3@Q}; let TMPDIR name another one, on every host" >&2
+    exit 2
+  fi
+  trap 'rm -rf "$folder"' EXIT
+  shared=/dev/shm/${2:-${folder##*/}}
+  "$launch/segments" "$shared" "$folder" "$4" || exit
+  mkfifo "$folder/life"
+  # shellcheck disable=SC2094 # both ends of a pipe
+  exec 4<>"$folder/life" 5<"$folder/life"
+  # In a session of its own no key and no signal to all of this script's group reaches it.
+  { only_standard && exec setsid "$launch/guard" "$1" "$folder" "$shared"; } <&5 >/dev/null &
+  guard=$!
+  exec 5<&-
+  trap end_session EXIT
+}
+
+# Open MPI makes shell commands of paths, and splits some at blanks. So those that it gets, on all hosts,
+# are not below TMPDIR or the clone, which may have any name, but these links.
+link_files() {
+  ln -s "$folder" "$shared/files"
+  ln -s "$launch/agent" "$folder/agent"
+}
+
+only_standard() { exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; }
+
+# Returns when the session has ended and its files are gone.
+end_session() {
+  exec 4>&-
+  status_of "$guard" || true
+}
+
+# The exit status of a child. A signal may end `wait` before the child ends.
+status_of() {
+  local status
+  while true; do
+    status=0
+    wait "$1" 2>/dev/null || status=$?
+    if ((status <= 128)) || ! kill -0 "$1" 2>/dev/null; then return "$status"; fi
+  done
+}
