@@ -156,9 +156,9 @@ is_here() {
     END { exit !found }' /proc/net/fib_trie 2>/dev/null
 }
 
-# Runs a shell's command on a host.
+# Runs a shell's command on a host, which has a minute to answer.
 on_host() {
-  if is_here "$1"; then bash -c "$2"; else "$launch/reach" "$1" "$2"; fi </dev/null 4>&-
+  if is_here "$1"; then bash -c "$2"; else timeout --foreground 60 "$launch/reach" "$1" "$2"; fi </dev/null 4>&-
 }
 
 # Refuses a run that cannot start: asks all hosts at once whether they have what it needs. Answers
@@ -181,6 +181,7 @@ check_hosts() {
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
     if ! wait "${asked[i]}"; then
       answer=$(tail -n 1 "$1/answer.$i")
+      answer=${answer:-it does not answer in a minute}
       refuse "host ${hosts[i]} cannot be reached: ${answer#error: }"
     fi
     answer=$(tail -n 1 "$1/answer.$i")

@@ -17,6 +17,7 @@ begin_session() {
   trap 'rm -rf "$folder"' EXIT
   shared=/dev/shm/${2:-${folder##*/}}
   "$launch/segments" "$shared" "$folder" "$4" || exit
+  trap 'rm -rf "$folder" "$shared"' EXIT
   mkfifo "$folder/life"
   # shellcheck disable=SC2094 # both ends of a pipe
   exec 4<>"$folder/life" 5<"$folder/life"
