@@ -30,6 +30,8 @@ struct Gpt2Config {
   // Whether the classifier has a weight of its own, (V, C), instead of the token embedding's table.
   bool untied = false;
 
+  bool operator==(const Gpt2Config&) const = default;
+
   size_t head_size() const { return hidden / num_heads; }
   size_t ffn_size() const { return ffn > 0 ? ffn : 4 * hidden; }
   bool has_experts(size_t block) const {

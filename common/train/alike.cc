@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -79,6 +80,11 @@ std::string identity_of(const Corpus& corpus) {
                                 : concat(text, " with hash ", hexadecimal(hash));
 }
 
+std::string shortest_text(double number) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {
   // Returns whether a flag is given that ends the program before it runs.
   const auto asked = [&](const char* flag, const char* short_flag) {
@@ -100,12 +106,26 @@ std::vector<Setting> settings_of_flags(CLI::App& app) {
     const std::string name = option->get_name();
     if (name == "--help" || name == "--version") continue;  // they end the program
     if (name == "--config") continue;                       // its flags count, not its name
-    option->capture_default_str();                          // of the variable, as it is now
+    const std::string shown_by_help = option->get_default_str();
+    option->capture_default_str();  // of the variable, as it is now
     std::string value = option->get_default_str();
+    option->default_str(shown_by_help);
     if (value.empty()) value = CLI::detail::join(option->results(), ",");
+    // CLI11 writes six digits.
+    const bool is_real = option->get_type_name() == "FLOAT" && option->count() == 1;
+    if (is_real) value = shortest_text(option->as<double>());
     settings.push_back({name, value.empty() ? "not given" : value});
   }
   return settings;
+}
+
+std::map<std::string, FlagValue> flag_values(CLI::App& app, const std::vector<Setting>& defaults) {
+  std::map<std::string, FlagValue> flags;
+  for (const auto& [name, value] : defaults) flags[name] = {value, true};
+  for (const auto& [name, value] : settings_of_flags(app)) {
+    flags[name] = {value, value == flags[name].value};
+  }
+  return flags;
 }
 
 void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv) {

@@ -1,6 +1,7 @@
 // Checks of what must be the same on all ranks of a run: the program, its flags, its input files.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,15 @@ namespace ladder {
 std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv);
 
 // Returns every flag of `app` with its value, which may come from the command line, from the file
-// of --config, or from the default. REQUIRES: `app` has parsed the flags.
+// of --config, or from the default. Before `app` has parsed the flags all have their defaults.
 std::vector<Setting> settings_of_flags(CLI::App& app);
+
+// Returns the same as a map that also says which values are those in `defaults`, which
+// settings_of_flags() has returned before `app` parsed the flags.
+std::map<std::string, FlagValue> flag_values(CLI::App& app, const std::vector<Setting>& defaults);
+
+// Writes a number with as few digits as it takes to read it back.
+std::string shortest_text(double number);
 
 // Returns a text by which two runs can tell whether they have the same data, wherever its files
 // are: the number of tokens and a hash of the files. Of large files a part is hashed, as below.

@@ -2,35 +2,34 @@
 
 #include <sys/resource.h>
 
-#include <charconv>
 #include <chrono>
 #include <cstring>
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
-#include "common/train/alike.h"
 #include "common/train/report.h"
+#include "common/train/settings.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {
 namespace {
 
-// Writes a number with as few digits as it takes to read it back.
-std::string text_of(double number) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+// So written, a new member of the model does not compile before it has a text.
+std::string text_of(const Gpt2Config& model) {
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied] = model;
+  return concat(layers, " layers, ", heads, " heads, hidden ", hidden,
+                ffn == 0 ? "" : concat(", inner layer ", ffn), ", vocabulary ", vocab,
+                untied ? " (untied)" : "", ", sequence length ", sequence_length,
+                experts.num_experts == 0
+                    ? ""
+                    : concat(", ", experts.per_token, " of ", experts.num_experts,
+                             " experts in every ", experts.every, ". block"));
 }
 
-std::string text_of(const Gpt2Config& model) {
-  const ExpertsConfig& experts = model.experts;
-  return concat(
-      model.num_layers, " layers, ", model.num_heads, " heads, hidden ", model.hidden,
-      model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ", model.vocab_size,
-      model.untied ? " (untied)" : "", ", sequence length ", model.sequence_length,
-      experts.num_experts == 0 ? ""
-                               : concat(", ", experts.per_token, " of ", experts.num_experts,
-                                        " experts in every ", experts.every, ". block"));
+bool same_model(Gpt2Config a, Gpt2Config b) {
+  for (Gpt2Config* model : {&a, &b}) model->ffn = model->ffn_size();  // 0 stands for a default
+  return a == b;
 }
 
 size_t bytes_of(const std::vector<NamedSlice>& slices) {
@@ -52,24 +51,6 @@ Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
                                                : 0;
   if (bytes == 0) return {};
   return Tensor(host_memory, Category::workspace, DType::fp32, {(bytes + 3) / 4});
-}
-
-std::map<std::string, std::string> settings_of(const RunConfig& config, const Corpus& corpus) {
-  const OptimizerConfig& optimizer = config.optimizer;
-  return {{"--data", identity_of(corpus)},
-          {"vocabulary", corpus.is_text() ? "bytes" : "a tokenizer's"},
-          {"--global-batch-size", concat(config.global_batch_size)},
-          {"--seed", concat(config.seed)},
-          {"--steps", concat(optimizer.num_steps)},
-          {"--warmup-steps", concat(optimizer.warmup_steps)},
-          {"--learning-rate", text_of(optimizer.learning_rate)},
-          {"--min-learning-rate", text_of(optimizer.min_learning_rate)},
-          {"--weight-decay", text_of(optimizer.weight_decay)},
-          {"--beta1", text_of(optimizer.beta1)},
-          {"--beta2", text_of(optimizer.beta2)},
-          {"--epsilon", text_of(optimizer.epsilon)},
-          {"--clip-norm", text_of(optimizer.clip_norm)},
-          {"--dtype", std::string(name_of(config.dtype))}};
 }
 
 Checkpoints::Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& job,
@@ -109,11 +90,10 @@ void Checkpoints::find_newest() {
 
 void Checkpoints::compare(const CheckpointIndex& index) {
   const int64_t last = config_.optimizer.num_steps;
-  const std::string &path = resumed_->path(), stored = text_of(index.model),
-                    own = text_of(config_.model);
-  if (stored != own) {
-    throw UserError(
-        concat(path, ": is of another model (", stored, ") than this run's (", own, ")"));
+  const std::string& path = resumed_->path();
+  if (!same_model(index.model, config_.model)) {
+    throw UserError(concat(path, ": is of another model (", text_of(index.model),
+                           ") than this run's (", text_of(config_.model), ")"));
   }
   if (resumed_step_ != index.step()) {
     throw UserError(
@@ -126,21 +106,38 @@ void Checkpoints::compare(const CheckpointIndex& index) {
   notes_ = concat("  resumed  after step ", resumed_step_, " from ", one_line(path),
                   ", written by ", one_line(index.lesson), " (", layout_text(index.layout), ")\n");
   if (resumed_step_ == last) notes_ += "  resumed  nothing is left to train\n";
-  const auto changed = [&](const std::string& what, const std::string& now, const std::string& then,
-                           const char* because) {
-    notes_ += concat("  changed  ", what, " ", now, ", was ", one_line(then), because, "\n");
-  };
-  for (const auto& [name, value] : settings_) {
-    const auto then = index.settings.find(name);
-    if (then == index.settings.end() || then->second == value) continue;
-    changed(name, value, then->second,
-            name == "--steps" ? ": another learning rate from here" : "");
-  }
+  note_changed_settings(index);
   if (layout_text(index.layout) != layout_text(grid_)) {
-    changed("layout", layout_text(grid_), layout_text(index.layout),
-            ": sums are rounded in another order from here");
+    note_changed("layout", layout_text(grid_), layout_text(index.layout),
+                 ": sums are rounded in another order from here");
   }
   if (!config_.init.empty()) notes_ += "  resumed  so --init is not read\n";
+}
+
+void Checkpoints::note_changed(const std::string& what, const std::string& now,
+                               const std::string& then, const char* because) {
+  notes_ +=
+      concat("  changed  ", one_line(what), " ", now, ", was ", one_line(then), because, "\n");
+}
+
+void Checkpoints::note_changed_settings(const CheckpointIndex& index) {
+  const auto value_in = [](const auto& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? std::nullopt : std::optional<std::string>(found->second);
+  };
+  std::map<std::string, std::string> either = settings_;
+  either.insert(index.settings.begin(), index.settings.end());
+  for (const auto& [name, value] : either) {
+    const auto now = value_in(settings_, name), then = value_in(index.settings, name);
+    if (now == then) continue;
+    const auto flag = config_.flags.find(name);
+    const bool is_known = flag != config_.flags.end();
+    // An index of an older version has fewer settings. What has its default is not worth a line.
+    if (!then && (!is_known || flag->second.is_default)) continue;
+    const std::string other = is_known ? flag->second.value : "(no flag of " + lesson_ + ")";
+    note_changed(name, now.value_or(other), then.value_or("not given"),
+                 name == "--steps" ? ": another learning rate from here" : "");
+  }
 }
 
 void Checkpoints::restore(const TrainerCalls& calls) {

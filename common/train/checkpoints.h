@@ -22,10 +22,6 @@ namespace ladder {
 Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
                          const std::vector<NamedSlice>& slices);
 
-// What decides the numbers of a run, besides the state, the model and the layout: flags, by name,
-// and the data. A checkpoint has it, so that a run that resumes can say what is different.
-std::map<std::string, std::string> settings_of(const RunConfig& config, const Corpus& corpus);
-
 class Checkpoints {
  public:
   // Locks the folder of --checkpoint and finds the newest checkpoint if the run resumes. Throws a
@@ -57,6 +53,10 @@ class Checkpoints {
  private:
   void find_newest();
   void compare(const CheckpointIndex& index);
+  // Adds a line to the notes for each setting that the index does not have, or has otherwise.
+  void note_changed_settings(const CheckpointIndex& index);
+  void note_changed(const std::string& what, const std::string& now, const std::string& then,
+                    const char* because);
   void save(int64_t step, const TrainerCalls& calls);
   void write(const CheckpointIndex& index, const std::vector<NamedSlice>& slices,
              const ToHost& to_host);

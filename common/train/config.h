@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "common/model/config.h"
@@ -20,6 +21,11 @@ struct CheckpointConfig {
   size_t keep = 0;    // so many, the newest; 0 = all
   bool resume = false;
   bool async = false;  // whether training goes on while one is written
+};
+
+struct FlagValue {
+  std::string value;
+  bool is_default = true;
 };
 
 // All choices, with defaults. Options::resolve() fills in those that depend on others.
@@ -54,6 +60,7 @@ struct RunConfig {
   std::string export_to;  // path of the folder for the trained model; empty = none
   std::string tokenizer;  // path of a tokenizer.json for samples; empty = none
   CheckpointConfig checkpoint;
+  std::map<std::string, FlagValue> flags;  // all of the program, by name, as they were given
   double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown
 
   // Returns the accumulation dtype, which gradients, moments and the parameters that AdamW updates

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "common/cluster/cluster.h"
+#include "common/train/alike.h"
 #include "common/train/command_line.h"
 #include "common/train/memory_flags.h"
 #include "common/train/validators.h"
@@ -249,7 +250,6 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   }
 
   check_countable(config);
-
   OptimizerConfig& optimizer = config.optimizer;
   optimizer.learning_rate = raw.learning_rate.value_or(preset.learning_rate);
   optimizer.min_learning_rate = raw.min_learning_rate.value_or(optimizer.learning_rate / 10);
@@ -283,18 +283,18 @@ Options::Options(const LessonInfo& lesson, bool distributed,
 Options::~Options() = default;
 
 std::string Options::parse(int argc, const char* const* argv) {
+  const std::vector<Setting> defaults = settings_of_flags(*app_);
   try {
     raw_->config.flags_file = parse_command_line(*app_, argc, argv);
   } catch (const CLI::Success& asked) {
     return asked.what();
   }
+  raw_->config.flags = flag_values(*app_, defaults);
   return "";
 }
 
 bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice; }
-
 const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }
-
 const ConnectionFlags& Options::connection() const { return raw_->connection; }
 
 }  // namespace ladder

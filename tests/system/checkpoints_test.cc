@@ -233,6 +233,31 @@ TEST_CASE("what differs from the run that wrote the checkpoint is said, a line e
   }
 }
 
+TEST_CASE("flags that only one lesson has are compared, too") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const auto resume = [&](const std::string& lesson, const Flags& flags) {
+    const ProcessResult result =
+        Layout{lesson, 1}.run({"--steps", "1", "--checkpoint", "c", "--resume"} + flags, options);
+    require_success(result);
+    return result.out;
+  };
+  const std::string lesson = "12_gradient_compression";
+  resume(lesson, {"--compression", "int8", "--block-size", "64"});
+  CHECK_THAT(resume(lesson, {"--compression", "int8", "--block-size=64"}),
+             !ContainsSubstring("changed"));
+  CHECK_THAT(resume(lesson, {"--compression", "powersgd", "--no-overlap", "--keep", "5"}),
+             ContainsSubstring("changed  --block-size not given, was 64\n"
+                               "  changed  --compression powersgd, was int8\n"
+                               "  changed  --no-overlap true, was not given\n") &&
+                 !ContainsSubstring("--keep"));
+  CHECK_THAT(resume("01_single_gpu", {}),
+             ContainsSubstring("changed  --compression (no flag of 01_single_gpu), was int8\n"));
+  CHECK_THAT(resume("10_mixed_precision", {"--loss-scale", "8", "--reduce-dtype", "bf16"}),
+             ContainsSubstring("changed  --loss-scale 8, was not given\n"
+                               "  changed  --reduce-dtype bf16, was not given\n"));
+}
+
 // Fails the test unless resuming is refused in one line with these words, and the folder stays as
 // it is.
 void check_resume_refused(const Scratch& folder, const std::vector<std::string>& mentions,

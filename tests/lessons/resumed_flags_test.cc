@@ -1,0 +1,147 @@
+// Which flags a run that resumes compares with those of the run that wrote the checkpoint: all of
+// every lesson, but for those of which it is written down why not.
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <set>
+
+#include "common/train/options.h"
+#include "common/train/program.h"
+#include "common/train/settings.h"
+#include "lessons/01_single_gpu/trainer.h"
+#include "lessons/02_ddp/trainer.h"
+#include "lessons/03_zero1/trainer.h"
+#include "lessons/04_zero2/trainer.h"
+#include "lessons/05_zero3/trainer.h"
+#include "lessons/06_offload/trainer.h"
+#include "lessons/07_tensor_parallel/trainer.h"
+#include "lessons/08_pipeline_parallel/trainer.h"
+#include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/10_mixed_precision/trainer.h"
+#include "lessons/11_activation_checkpointing/trainer.h"
+#include "lessons/12_gradient_compression/trainer.h"
+#include "lessons/13_sequence_parallel/trainer.h"
+#include "lessons/14_context_parallel/trainer.h"
+#include "lessons/15_expert_parallel/trainer.h"
+#include "lessons/16_pipeline_schedules/trainer.h"
+#include "lessons/17_elastic/trainer.h"
+#include "tests/catch.h"
+#include "tests/common/io/test_files.h"
+
+namespace ladder {
+namespace {
+
+using Flags = std::vector<std::string>;
+
+// What two runs compare.
+struct Compared {
+  std::map<std::string, std::string> settings;
+  Gpt2Config model;
+  std::string layout;
+};
+
+using MakeProgram = Program (*)();
+template <class... Trainers>
+std::vector<MakeProgram> programs_of() {
+  return {[] { return make_program<Trainers>(); }...};
+}
+
+std::vector<MakeProgram> programs() {
+  return programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer,
+                     OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
+                     MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
+                     SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
+                     ScheduleTrainer, ElasticTrainer>();
+}
+
+std::set<std::string> names_of_flags(MakeProgram make) {
+  const Program program = make();
+  Options options(program.lesson, program.is_distributed, program.add_flags);
+  std::set<std::string> names;
+  for (const CLI::Option* option : options.app().get_options()) names.insert(option->get_name());
+  names.erase("--help");
+  return names;
+}
+
+// What a run of the lesson with these flags on four ranks compares; nothing if it is refused.
+std::optional<Compared> compared(MakeProgram make, const Flags& flags) {
+  static const Corpus built_in = Corpus::king_james();
+  const Program program = make();
+  std::vector<const char*> argv = {program.lesson.name};
+  for (const std::string& flag : flags) argv.push_back(flag.c_str());
+  Options options(program.lesson, program.is_distributed, program.add_flags);
+  try {
+    options.parse(static_cast<int>(argv.size()), argv.data());
+    const ProcessGrid grid = program.grid(program.is_distributed ? 4 : 1, 0);
+    RunConfig config = options.resolve(grid);
+    if (program.adjust) program.adjust(config);
+    return Compared{settings_of(config, config.data.empty() ? built_in : Corpus::open(config.data)),
+                    config.model, layout_text(grid)};
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+bool differ(const Compared& a, const Compared& b, const std::string& flag, ComparedBy by) {
+  const auto has_setting = [&](const Compared& run) { return run.settings.contains(flag); };
+  if (by == ComparedBy::model) return !(a.model == b.model);
+  if (by == ComparedBy::layout) return a.layout != b.layout;
+  if (!has_setting(a) || !has_setting(b)) return has_setting(a) || has_setting(b);
+  return a.settings.at(flag) != b.settings.at(flag);
+}
+
+// Whether some value of the flag makes two runs differ. Of most flags one of these values will do;
+// a few need others beside them.
+bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::string& text_file) {
+  const std::string device(name_of(cuda_device_of_build()));
+  const Flags values = {"",     "2",    "4",       "0",         "0.5",  "16",    "64",
+                        "fp16", "fp64", "int8",    "gpt2",      "nccl", "gpipe", "ulysses",
+                        "cpu",  device, text_file, "optimizer", "data", "1,2,1", "1,1,1,1,1"};
+  const std::vector<Flags> besides = {
+      {},
+      {"--dtype", "bf16"},
+      {"--device", device},
+      {"--tensor-parallel-size", "2", "--sequence-parallel"},
+      {"--tensor-parallel-size", "2"},
+      {"--tensor-parallel-size", "2", "--pipeline-parallel-size", "2"}};
+  for (const Flags& beside : besides) {
+    const std::optional<Compared> usual = compared(make, beside);
+    if (!usual) continue;
+    for (const std::string& value : values) {
+      Flags flags = beside;
+      flags.push_back(flag);
+      if (!value.empty()) flags.push_back(value);
+      const std::optional<Compared> other = compared(make, flags);
+      if (other && differ(*usual, *other, flag, by)) return true;
+    }
+  }
+  return false;
+}
+
+// A flag that is added to a lesson and not compared fails here.
+TEST_CASE("a run that resumes compares every flag of every lesson, or nothing depends on it") {
+  const bool has_device = num_devices(cuda_device_of_build()) > 0;
+  const TestFolder folder;
+  const std::string text_file = folder.write("text", std::string(5000, 'x'));
+  std::set<std::string> names;
+  for (const MakeProgram make : programs()) {
+    const std::string lesson = make().lesson.name;
+    for (const std::string& flag : names_of_flags(make)) {
+      names.insert(flag);
+      if (!has_device && (flag == "--device" || flag == "--communication")) continue;
+      const auto listed = flags_without_setting().find(flag);
+      const bool is_listed = listed != flags_without_setting().end();
+      const ComparedBy by = is_listed ? listed->second : ComparedBy::value;
+      if (by == ComparedBy::nothing) continue;
+      CAPTURE(lesson, flag);
+      CHECK(shows(make, flag, by, text_file));
+    }
+  }
+  CHECK(names.size() > 100);
+  for (const auto& [flag, by] : flags_without_setting()) {
+    INFO(flag);
+    CHECK(names.contains(std::string(flag)));
+  }
+}
+
+}  // namespace
+}  // namespace ladder
