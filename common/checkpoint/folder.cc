@@ -47,7 +47,7 @@ bool is_leftover(const std::string& name) {
 }
 
 [[noreturn]] void fail_at(const std::string& path, const char* what) {
-  fail(concat(path, ": ", what, " failed: ", std::strerror(errno)));
+  throw FileError(concat(path, ": ", what, " failed: ", std::strerror(errno)));
 }
 
 // Throws UserError if there is something at the path that is no folder. Returns whether there is a
@@ -168,7 +168,7 @@ void CheckpointFolder::remove(const std::string& name) {
   }
   std::error_code error;
   fs::remove_all(removed, error);
-  if (error) fail(concat(removed, ": cannot be removed: ", error.message()));
+  if (error) throw FileError(concat(removed, ": cannot be removed: ", error.message()));
 }
 
 }  // namespace ladder

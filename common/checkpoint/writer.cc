@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "common/checkpoint/json_place.h"
+#include "common/io/path.h"
 #include "common/io/safetensors.h"
 
 namespace ladder {
@@ -100,7 +101,7 @@ void write_index(const std::string& folder, CheckpointIndex index) {
     text = to_text(index);
     parse_index(text, path);  // what nobody could read must not be published
   } catch (const UserError& error) {
-    fail(error.what());  // no user has written this
+    throw FileError(error.what());  // no user has written this
   }
   write_text(path, text);
   for (size_t rank = 0; rank < num_ranks; ++rank) std::remove(part_path(folder, rank).c_str());

@@ -6,12 +6,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "kernels/runtime/check.h"
+#include "common/io/path.h"
 
 namespace ladder {
 
 void GrowingFile::fail_step(const char* step) const {
-  throw Error(concat(path_, ": ", step, " failed: ", std::strerror(errno)));
+  throw FileError(concat(path_, ": ", step, " failed: ", std::strerror(errno)));
 }
 
 void GrowingFile::write(std::span<const std::byte> piece) {

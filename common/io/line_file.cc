@@ -58,7 +58,7 @@ void LineFile::write(std::string_view line) {
     return;
   }
   if (!stream_.write_all(std::as_bytes(std::span(line)))) {
-    throw Error(concat(path_, ": write failed: ", std::strerror(errno)));
+    throw FileError(concat(path_, ": write failed: ", std::strerror(errno)));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "common/io/partial_name.h"
+#include "common/io/path.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -59,7 +60,7 @@ std::vector<std::string> LockedFolder::names() const {
 
 void LockedFolder::sync() const {
   if (fsync(folder_.number()) != 0) {
-    throw Error(concat(path_, ": fsync failed: ", std::strerror(errno)));
+    throw FileError(concat(path_, ": fsync failed: ", std::strerror(errno)));
   }
 }
 

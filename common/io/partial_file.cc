@@ -81,7 +81,7 @@ void PartialFile::publish() {
   check(state_ == State::partial, "PartialFile::publish: the file has its name");
   file_.sync();  // before the rename: after a power cut the name must not stand on an empty file
   if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) {
-    throw Error(concat(path_, ": rename failed: ", std::strerror(errno)));
+    throw FileError(concat(path_, ": rename failed: ", std::strerror(errno)));
   }
   state_ = State::published;
 }

@@ -81,7 +81,7 @@ void PartialFolder::commit() {
   is_done_ = true;  // even if this fails: what was written is not lost
   const auto fail_step = [&](const char* step) {
     const std::string why = std::strerror(errno);
-    throw Error(
+    throw FileError(
         concat(path_, ": ", step, " failed: ", why, "; what was written is in ", partial_path_));
   };
   if (fsync(folder_.number()) != 0) fail_step("fsync");

@@ -25,14 +25,27 @@ std::string kind_of(const struct stat& status);
 // else nothing.
 std::optional<int> standard_stream_of(const struct stat& status);
 
-// Returns body(). If it throws a UserError, which begins with a path, the flag that gave the path
-// is put before it, as in "--data PATH: is empty".
+// A file that was good when it was opened could not be read or written on the way: the disk is
+// full, or somebody has removed the folder. The message begins with the path.
+class FileError : public Error {
+ public:
+  using Error::Error;
+};
+
+// Returns body(). If it throws a UserError or a FileError, which begin with a path, the flag that
+// gave the path is put before it, as in "--data PATH: is empty", unless it is there.
 template <class Body>
 auto named_by(const char* flag, Body body) {
+  const auto named = [flag](const std::exception& error) {
+    const std::string text = error.what(), begin = concat(flag, " ");
+    return text.starts_with(begin) ? text : begin + text;
+  };
   try {
     return body();
   } catch (const UserError& error) {
-    throw UserError(concat(flag, " ", error.what()));
+    throw UserError(named(error));
+  } catch (const FileError& error) {
+    throw FileError(named(error));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/io/file.h"
+#include "common/io/path.h"
 #include "common/io/printable.h"
 
 namespace ladder {
@@ -35,14 +36,16 @@ void Board::begin() {
   std::vector<std::string> others = folder_.names();
   for (const auto& [path, bytes] : kept_bytes_) {
     if (truncate(path.c_str(), static_cast<off_t>(bytes)) == 0) continue;
-    throw Error(concat(path, ": cannot be cut: ", std::strerror(errno)));
+    throw FileError(concat(path, ": cannot be cut: ", std::strerror(errno)));
   }
   file_.emplace(folder_.path() + "/" + event_file_name(others), resumed_step_ + 1);
 }
 
 void Board::write(int64_t step, const EventSummary& summary) {
-  if (!file_) begin();
-  file_->write(step, summary);
+  named_by("--tensorboard", [&] {
+    if (!file_) begin();
+    file_->write(step, summary);
+  });
 }
 
 void Board::write(const MetricsFile::Step& step, const Memory& device_memory) {
@@ -77,7 +80,7 @@ void Board::write_sample(int64_t step, const std::string& text) {
 }
 
 void Board::finish() {
-  if (file_) file_->finish();
+  if (file_) named_by("--tensorboard", [&] { file_->finish(); });
 }
 
 double exposed_ms(const TrafficEntries& communicated) {

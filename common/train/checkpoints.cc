@@ -183,9 +183,11 @@ void Checkpoints::barrier() {
 void Checkpoints::after_step(int64_t step, const TrainerCalls& calls) {
   const CheckpointConfig& checkpoint = config_.checkpoint;
   if (checkpoint.path.empty()) return;
-  if (writer_.joinable() && !writing_ && error_) std::rethrow_exception(error_);
-  const bool is_due = checkpoint.every > 0 && step % checkpoint.every == 0;
-  if (is_due || step == config_.optimizer.num_steps) save(step, calls);
+  named_by("--checkpoint", [&] {
+    if (writer_.joinable() && !writing_ && error_) std::rethrow_exception(error_);
+    const bool is_due = checkpoint.every > 0 && step % checkpoint.every == 0;
+    if (is_due || step == config_.optimizer.num_steps) save(step, calls);
+  });
 }
 
 void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
@@ -259,9 +261,10 @@ void Checkpoints::publish(const CheckpointIndex& index) {
     if (stopped_) return;
     if (all_ranks_done_ && !done) done = Clock::now();
     if (done && seconds_since(*done) > kSeconds) {
-      fail(concat(partial,
-                  ": the files of some ranks are not there; the folder must be on a file "
-                  "system that all machines of the run share"));
+      throw FileError(
+          concat(partial,
+                 ": the files of some ranks are not there; the folder must be on a file "
+                 "system that all machines of the run share"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -276,7 +279,7 @@ void Checkpoints::finish() {
   barrier();  // all files are there
   all_ranks_done_ = true;
   if (writer_.joinable()) writer_.join();
-  if (error_) std::rethrow_exception(error_);
+  if (error_) named_by("--checkpoint", [&] { std::rethrow_exception(error_); });
 }
 
 }  // namespace ladder

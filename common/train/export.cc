@@ -63,14 +63,16 @@ ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config,
 
 void ExportFolder::write(bool is_text, const std::function<void(const TensorSink&)>& visit) {
   const std::optional<int32_t> end = end_of_text(config_, is_text);
-  write_weights(visit);
-  write_text("config.json", published_config(config_, end));
-  write_text("generation_config.json", generation_config(end));
-  if (is_text || !tokenizer_.empty()) {
-    write_text("tokenizer.json", is_text ? byte_tokenizer(config_.vocab_size) : tokenizer_);
-    write_text("tokenizer_config.json", tokenizer_config(config_.sequence_length));
-  }
-  folder_.commit();
+  named_by("--export", [&] {
+    write_weights(visit);
+    write_text("config.json", published_config(config_, end));
+    write_text("generation_config.json", generation_config(end));
+    if (is_text || !tokenizer_.empty()) {
+      write_text("tokenizer.json", is_text ? byte_tokenizer(config_.vocab_size) : tokenizer_);
+      write_text("tokenizer_config.json", tokenizer_config(config_.sequence_length));
+    }
+    folder_.commit();
+  });
 }
 
 void ExportFolder::write_text(const std::string& name, const std::string& text) const {

@@ -60,6 +60,14 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
   }
 }
 
+void on_the_way(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const UserError& error) {
+    throw Error(error.what());
+  }
+}
+
 std::string failure_text(const Job& job, const std::exception& error) {
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return printable(concat("error: ", job.prefix(), is_memory ? kOutOfHostMemory : error.what()));

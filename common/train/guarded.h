@@ -16,6 +16,11 @@ namespace ladder {
 // (job.h says how.)
 int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body);
 
+// Calls body(), which runs after all that the user has named was opened and checked. A UserError in
+// it, such as that of a file that cannot be made any more, is nobody's mistake: it becomes an
+// Error.
+void on_the_way(const std::function<void()>& body);
+
 // Returns the message for an exception that is not the user's mistake: "error: rank 3 on host:
 // ...".
 std::string failure_text(const Job& job, const std::exception& error);

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/io/path.h"
+
 namespace ladder {
 namespace {
 
@@ -67,7 +69,11 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
         {"exposed_ms", 1e3 * (traffic.exposed_seconds - before.exposed_seconds)}};
   }
   before_ = communicated;
-  file_.write(line.dump() + "\n");
+  named_by("--metrics", [&] { file_.write(line.dump() + "\n"); });
+}
+
+void MetricsFile::finish() {
+  named_by("--metrics", [&] { file_.finish(); });
 }
 
 }  // namespace ladder

@@ -36,7 +36,7 @@ class MetricsFile {
   // is full.
   void write(const Step& step, const Memory& device_memory,
              const TrafficEntries& communicated = {});
-  void finish() { file_.finish(); }
+  void finish();
 
  private:
   LineFile file_;

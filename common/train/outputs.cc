@@ -60,15 +60,17 @@ std::vector<SafetensorsWriter::Tensor> dumped_tensors(const ModelDescription& mo
 void write_dump(const std::string& folder, int64_t step, const StepResult& result,
                 const ModelDescription& model, DType dtype,
                 const std::function<void(std::string_view kind, const TensorSink&)>& visit) {
-  SafetensorsWriter writer(folder + "/" + dump_name(static_cast<size_t>(step)),
-                           dumped_tensors(model, dtype));
-  for (const double& scalar : {result.loss, result.grad_norm}) {
-    writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
-  }
-  for (std::string_view kind : kDumpedKinds) {
-    visit(kind, [&](const ParameterSpec&, ConstTensorView tensor) { writer.write(tensor); });
-  }
-  writer.finish();
+  named_by("--dump", [&] {
+    SafetensorsWriter writer(folder + "/" + dump_name(static_cast<size_t>(step)),
+                             dumped_tensors(model, dtype));
+    for (const double& scalar : {result.loss, result.grad_norm}) {
+      writer.write(ConstTensorView(&scalar, DType::fp64, DeviceType::cpu, {1}));
+    }
+    for (std::string_view kind : kDumpedKinds) {
+      visit(kind, [&](const ParameterSpec&, ConstTensorView tensor) { writer.write(tensor); });
+    }
+    writer.finish();
+  });
 }
 
 }  // namespace ladder

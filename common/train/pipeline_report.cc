@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/io/file.h"
+#include "common/io/path.h"
 #include "common/schedule/balance.h"
 #include "common/schedule/cut.h"
 #include "common/schedule/draw.h"
@@ -67,9 +68,11 @@ std::string drawing_of(const PipelinePlan& plan) {
 
 void draw_schedule(const RunConfig& config, const PipelinePlan& plan) {
   if (config.draw.empty() || !config.simulated.empty()) return;
-  PartialFile file(config.draw);
-  file.write(drawing_of(plan));
-  file.commit();
+  named_by("--draw", [&] {
+    PartialFile file(config.draw);
+    file.write(drawing_of(plan));
+    file.commit();
+  });
 }
 
 TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,

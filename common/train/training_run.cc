@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/train/alike.h"
@@ -196,7 +197,7 @@ void TrainingRun::make_and_train(TrainerCalls& calls) {
     } else {
       calls.initialize();
     }
-    train_and_report(calls);
+    on_the_way([&] { train_and_report(calls); });
   } catch (const OutOfMemory& error) {
     throw Error(
         concat(error.what(), "\n", out_of_memory_text(error, state_->config, state_->prediction)));
@@ -265,8 +266,9 @@ void TrainingRun::State::dump(int64_t step, const StepResult& result, const Trai
 }
 
 void TrainingRun::State::write_trace() {
-  const size_t left_out =
-      ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+  const size_t left_out = named_by("--trace", [&] {
+    return ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+  });
   if (left_out == 0) return;
   say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
              " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));

@@ -260,10 +260,12 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   if (!config.draw.empty()) named_by("--draw", [&] { drawing.emplace(config.draw); });
   print(run.header());
   run.run();
-  if (trace) run.write_trace(*trace);
+  if (trace) named_by("--trace", [&] { run.write_trace(*trace); });
   if (drawing) {
-    drawing->write(run.drawing());
-    drawing->commit();
+    named_by("--draw", [&] {
+      drawing->write(run.drawing());
+      drawing->commit();
+    });
   }
   print(run.report());
 }

@@ -6,6 +6,7 @@
 
 #include "common/comm/network_check.h"
 #include "common/io/file.h"
+#include "common/io/path.h"
 #include "common/io/standard_streams.h"
 #include "common/train/validators.h"
 #include "kernels/runtime/threads.h"
@@ -111,7 +112,9 @@ bool measure(Job& job, const CollectiveFlags& flags) {
   if (!is_timed && !flags.draw.empty())
     throw UserError(concat("--draw ", flags.draw, ": ", why_not));
   std::optional<PartialFile> drawing;
-  if (job.rank() == 0 && !flags.draw.empty()) drawing.emplace(flags.draw);
+  if (job.rank() == 0 && !flags.draw.empty()) {
+    named_by("--draw", [&] { drawing.emplace(flags.draw); });
+  }
   print_on_first(job, concat(kCollectivesLesson.name, ": ", name_of(flags.collective), " on ",
                              counted(job.size(), "rank"), ", fp32", job.size() > 1 ? "; " : "",
                              job.communication(), "\n", notes));
@@ -128,8 +131,10 @@ bool measure(Job& job, const CollectiveFlags& flags) {
   }
   print_on_first(job, table_of(flags.collective, job.size(), measurements));
   if (drawing) {
-    drawing->write(chart_of(flags.collective, job.size(), measurements));
-    drawing->commit();
+    named_by("--draw", [&] {
+      drawing->write(chart_of(flags.collective, job.size(), measurements));
+      drawing->commit();
+    });
   }
   if (num_errors > 0 && job.rank() == 0) {
     std::cerr << concat("error: ", counted(num_errors, "element"), " not as they must be\n");

@@ -302,7 +302,7 @@ TEST_CASE("01: outputs that cannot be written") {
   folder.write("file", "precious");
   const auto check_bad_output = [&](const std::string& flag, const std::string& path) {
     CAPTURE(flag, path);
-    check_user_error(run_in(folder, {flag, path}), {path});
+    check_user_error(run_in(folder, {flag, path}), {flag, path});
     CHECK(folder.files() == std::vector<std::string>{"file"});
     CHECK(read_text(folder.path() / "file") == "precious");
   };

@@ -91,16 +91,18 @@ TEST_CASE("02: one rank that NCCL registers no memory for") {
                   {"ncclCommRegister was refused"});
 }
 
-TEST_CASE("02: CUDA loads all kernels before ranks wait for each other, unless the user objects") {
+// Of free memory each rank counts on its part, though other programs may take some between two
+// looks at it.
+TEST_CASE("02: ranks divide memory, and CUDA loads all kernels at once, unless the user objects") {
   const std::string program = program_path("tests/common/comm/module_loading");
   const auto loading = [&](size_t num_ranks, const std::string& of_user) {
     ProcessOptions options;
     if (!of_user.empty()) options.environment = {{"CUDA_MODULE_LOADING", of_user}};
     return run_ranks(num_ranks, {program}, options).out;
   };
-  CHECK(loading(2, "") == "kernels: EAGER\nkernels: EAGER\n");
-  CHECK(loading(2, "LAZY") == "kernels: LAZY\nkernels: LAZY\n");
-  CHECK(loading(1, "") == "kernels: not said\n");
+  CHECK(loading(2, "") == "kernels: EAGER, memory: 1/2\nkernels: EAGER, memory: 1/2\n");
+  CHECK(loading(2, "LAZY") == "kernels: LAZY, memory: 1/2\nkernels: LAZY, memory: 1/2\n");
+  CHECK(loading(1, "") == "kernels: not said, memory: 1/1\n");
 }
 
 TEST_CASE("02: over the device's memory, the report") {

@@ -90,7 +90,7 @@ TEST_CASE("machines: an error of one rank is all that is read, whatever it does 
     const ProcessResult result = cluster.run(
         {"--hosts", hosts}, {lesson_path("02_ddp"), "--model", "nano", "--threads", "1", "--steps",
                              "1000000000", "--evaluate-every", "0", "--metrics", metrics});
-    CHECK(result.err == concat("error: rank 0 on ", node, ": ", metrics,
+    CHECK(result.err == concat("error: rank 0 on ", node, ": --metrics ", metrics,
                                ": write failed: No space left on device\n"));
     CHECK(result.status == 1);
     cluster.shell(node, "rm " + metrics);

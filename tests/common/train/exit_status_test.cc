@@ -28,6 +28,11 @@ TEST_CASE("the user's mistake is one line, whatever is in it") {
         std::pair(2, std::string("error: --data a\\x1b[31m\\nb\\xe2\\x80\\xae: is empty\n")));
 }
 
+TEST_CASE("once a run is under way, nothing is the user's mistake") {
+  CHECK(end_of([](Job&) { on_the_way([] { throw UserError("--dump d: is gone"); }); }) ==
+        std::pair(1, std::string("error: --dump d: is gone\n")));
+}
+
 TEST_CASE("other errors may have lines, and do not command the terminal") {
   CHECK(end_of([](Job&) { throw Error("out of memory\n  a table\x1b[31m"); }) ==
         std::pair(1, std::string("error: out of memory\n  a table?[31m\n")));

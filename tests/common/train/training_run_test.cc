@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <sstream>
@@ -61,8 +63,11 @@ struct Recorder {
     };
     TrainerCalls calls;
     calls.initialize = [&] { asked += "i"; };
+    calls.stored = [] { return std::vector<NamedSlice>(); };
+    calls.scalars = [] { return std::vector<Scalar>(); };
     calls.step = [&] {
       communicate();
+      if (before_step_ends) before_step_ends();
       asked += "s";
       return results.empty() ? StepResult{.loss = 5, .grad_norm = 2} : results.at(step++);
     };
@@ -81,9 +86,28 @@ struct Recorder {
     };
     Program program;
     program.lesson = {"00_test", "Tests."};
-    program.make = [&](const TrainerContext&) { return calls; };
-    TrainingRun(program, config, {}, job, {}).train();
+    program.make = [&](const TrainerContext&) {
+      if (refuses) throw UserError("--flag: not in this lesson");
+      return calls;
+    };
+    try {
+      TrainingRun(program, config, {}, job, {}).train();
+    } catch (...) {
+      gave_up = has_given_up(ranks);
+      throw;
+    }
     communicated = ranks.ledger().entries();
+  }
+  static bool has_given_up(Communicator& ranks) {
+    Stream host(DeviceType::cpu);
+    double number = 1;
+    const TensorView view(&number, DType::fp64, DeviceType::cpu, {1});
+    try {
+      ranks.all_reduce(host, view, {.background = true}).wait(host);
+    } catch (const Error&) {
+      return true;
+    }
+    return false;
   }
 
   RunConfig config;
@@ -91,6 +115,10 @@ struct Recorder {
   double validation_loss = 5.5;
   size_t calls_of_evaluation = 1;
   bool replicas_differ = false;
+  bool refuses = false;  // when the trainer is made
+  std::function<void()> before_step_ends;
+
+  bool gave_up = false;
 
   std::string asked;
   size_t step = 0;
@@ -165,6 +193,50 @@ TEST_CASE("training ends with the first step that has diverged") {
   CHECK_THROWS_WITH(validated.train(),
                     ContainsSubstring("step 2: validation loss ") && ContainsSubstring("diverged"));
   CHECK(validated.asked == "isse3");
+}
+
+// What could be opened at the start and fails later is not the user's mistake (status 2), but an
+// Error (status 1), and names the flag all the same.
+TEST_CASE(
+    "an output whose folder is removed while the run trains is an error that names the flag") {
+  const std::vector<std::pair<std::string, std::string& (*)(RunConfig&)>> outputs = {
+      {"--metrics", [](RunConfig& config) -> std::string& { return config.metrics; }},
+      {"--tensorboard", [](RunConfig& config) -> std::string& { return config.tensorboard; }},
+      {"--dump", [](RunConfig& config) -> std::string& { return config.dump; }},
+      {"--checkpoint", [](RunConfig& config) -> std::string& { return config.checkpoint.path; }},
+      {"--trace", [](RunConfig& config) -> std::string& { return config.trace; }},
+      {"--export", [](RunConfig& config) -> std::string& { return config.export_to; }}};
+  for (const auto& [flag, path_of] : outputs) {
+    CAPTURE(flag);
+    const Output out;
+    const TestFolder folder;
+    const std::string above = folder / "above";
+    std::filesystem::create_directory(above);
+    Recorder run(2);
+    run.config.evaluate_every = 0;
+    path_of(run.config) = above + "/output";
+    run.before_step_ends = [&] { std::filesystem::remove_all(above); };
+    std::string text;
+    try {
+      run.train();
+    } catch (const Error& error) {
+      text = error.what();
+    }
+    CHECK_THAT(text, StartsWith(flag + " " + above));
+    CHECK(text.find(flag, 1) == text.npos);
+  }
+}
+
+// Else what has begun in the background waits for peers that never come.
+TEST_CASE("whatever ends a run, its ranks give up what they have begun") {
+  const Output out;
+  Recorder refused(1), failed(1);
+  refused.refuses = true;
+  CHECK_THROWS_AS(refused.train(), UserError);
+  CHECK(refused.gave_up);
+  failed.before_step_ends = [] { fail("broken"); };
+  CHECK_THROWS_WITH(failed.train(), ContainsSubstring("broken"));
+  CHECK(failed.gave_up);
 }
 
 TEST_CASE("replicas that differ at the end are an error") {
