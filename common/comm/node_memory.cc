@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <random>
 #include <string>
 #include <utility>
 
@@ -54,24 +53,23 @@ void check_shared(bool good) {
   }
 }
 
-// A file in /dev/shm. Its memory lasts until the last process has unmapped it. Its name is removed
-// by the destructor of the object that made it.
+// A file in /dev/shm. Its memory lasts until the last process has unmapped it. It never has a name,
+// which a process that is killed would leave behind: peers find it in /proc, by the process that
+// made it and that process's number for it.
 class SharedFile {
  public:
-  enum Mode { make, open };
-  SharedFile(uint64_t key, Mode mode)
-      : name_(concat("/ladder.", key)),
-        mode_(mode),
-        file_(shm_open(name_.c_str(), mode == make ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, 0600)) {
+  SharedFile() : file_(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)) {
     check_shared(file_ >= 0);
   }
-  ~SharedFile() {
-    close(file_);
-    if (mode_ == make) shm_unlink(name_.c_str());
+  SharedFile(uint64_t process, uint64_t number)
+      : file_(open(concat("/proc/", process, "/fd/", number).c_str(), O_RDWR | O_CLOEXEC)) {
+    check_shared(file_ >= 0);
   }
+  ~SharedFile() { close(file_); }
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
+  uint64_t number() const { return static_cast<uint64_t>(file_); }
   void resize(size_t bytes) { check_shared(ftruncate(file_, static_cast<off_t>(bytes)) == 0); }
   // Gives the file its memory, in small pages. Returns false if /dev/shm has too little.
   bool reserve(size_t bytes) { return posix_fallocate(file_, 0, static_cast<off_t>(bytes)) == 0; }
@@ -92,8 +90,6 @@ class SharedFile {
   }
 
  private:
-  std::string name_;
-  Mode mode_;
   int file_;
 };
 
@@ -143,26 +139,24 @@ void* NodeMemory::allocate(size_t bytes) {
   const uint64_t needed = sum_of_needs(world_, bytes);
   if (const auto room = free_room(); room && *room < needed) fail_for_room(needed);
   struct Ours {
-    uint64_t key, bytes;
+    uint64_t process, number, bytes;
   };
-  std::random_device random;
-  // An allocation without bytes gets one byte, so that it has an address too.
-  const Ours own = {uint64_t{random()} << 32 | random(), std::max<size_t>(bytes, 1)};
   std::vector<Ours> all(world_.node_size());
   Allocation allocation;
   {
-    SharedFile file(own.key, SharedFile::make);
+    SharedFile file;
+    // An allocation without bytes gets one byte, so that it has an address too.
+    const Ours own = {static_cast<uint64_t>(getpid()), file.number(), std::max<size_t>(bytes, 1)};
     maybe_delay("node memory: before its size is set");
     file.resize(own.bytes);
     // populate(), below, is seven times as fast, but old kernels do not have it.
     if (!can_populate() && !file.reserve(own.bytes)) fail_for_room(needed);
-    mpi_check(MPI_Allgather(&own, 2, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, world_.node()));
+    mpi_check(MPI_Allgather(&own, 3, MPI_UINT64_T, all.data(), 3, MPI_UINT64_T, world_.node()));
     maybe_delay("node memory: before the others' is opened");
     for (const Ours& one : all) {
-      allocation.push_back({SharedFile(one.key, SharedFile::open).map(one.bytes), one.bytes});
+      allocation.push_back({SharedFile(one.process, one.number).map(one.bytes), one.bytes});
     }
-    // After the barrier all ranks have opened all files, and the names can be removed.
-    mpi_check(MPI_Barrier(world_.node()));
+    mpi_check(MPI_Barrier(world_.node()));  // all ranks have opened all files
   }
   char* const memory = allocation[node_rank_].begin;
   maybe_delay("node memory: before it has memory");

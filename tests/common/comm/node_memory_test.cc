@@ -4,11 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "tests/catch.h"
 #include "tests/common/comm/ranks.h"
@@ -117,31 +115,31 @@ TEST_CASE("/dev/shm fills up between the look at it and the use", "[.][full]") {
   set_action("", nullptr);
 }
 
-// Other programs of this kind may be making theirs: their names last for a moment. One that was
-// killed in that moment has left its name for ever.
-TEST_CASE("nothing is left in /dev/shm") {
-  const auto names = [] {
+// A process may be killed at any moment, and what has a name then would stay.
+TEST_CASE("memory that ranks share never has a name in /dev/shm") {
+  const auto open_files = [] {
     std::set<std::string> found;
-    for (const auto& file : std::filesystem::directory_iterator("/dev/shm")) {
-      const std::string name = file.path().filename();
-      if (name.starts_with("ladder.")) found.insert(name);
+    std::error_code ignored;
+    for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+      const std::string target = std::filesystem::read_symlink(file, ignored);
+      if (target.starts_with("/dev/shm/")) found.insert(target);
     }
     return found;
   };
-  const std::set<std::string> before = names();
+  const std::set<std::string> before = open_files();
   NodeMemory memory(world());
-  void* const own = memory.allocate(100);
-  const auto named = [&] {
-    const std::set<std::string> now = names();
-    return !std::ranges::includes(before, now);
-  };
-  bool found = named();
-  for (int trial = 0; trial < 100 && found; ++trial) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    found = named();
+  for (const char* const place :
+       {"node memory: before its size is set", "node memory: before the others' is opened"}) {
+    std::set<std::string> made;
+    set_action(place, [&] { made = open_files(); });
+    memory.release(memory.allocate(100), 100);
+    set_action("", nullptr);
+    for (const std::string& file : before) made.erase(file);
+    CAPTURE(place);
+    REQUIRE(made.size() == 1);
+    CHECK_THAT(*made.begin(), EndsWith(" (deleted)") && !ContainsSubstring("ladder"));
   }
-  CHECK_FALSE(found);
-  memory.release(own, 100);
+  CHECK(open_files() == before);
 }
 
 }  // namespace
