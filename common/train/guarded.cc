@@ -68,6 +68,15 @@ void on_the_way(const std::function<void()>& body) {
   }
 }
 
+void end_ranks(Job& job, const std::exception& error, const std::function<void()>& tidy_up) {
+  const std::string text = failure_text(job, error);
+  job.announce(text);
+  job.communicator().give_up();
+  if (job.size() == 1) return;
+  tidy_up();
+  job.fail(text, 1);
+}
+
 std::string failure_text(const Job& job, const std::exception& error) {
   const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return printable(concat("error: ", job.prefix(), is_memory ? kOutOfHostMemory : error.what()));

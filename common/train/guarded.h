@@ -21,6 +21,11 @@ int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<
 // Error.
 void on_the_way(const std::function<void()>& body);
 
+// Says what went wrong, tidies up files, and ends all ranks. Returns only if there is no other
+// rank. The caller has not destroyed anything yet: operations in the background, and peers, may use
+// this rank's memory until the end.
+void end_ranks(Job& job, const std::exception& error, const std::function<void()>& tidy_up);
+
 // Returns the message for an exception that is not the user's mistake: "error: rank 3 on host:
 // ...".
 std::string failure_text(const Job& job, const std::exception& error);

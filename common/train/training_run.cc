@@ -174,15 +174,16 @@ void TrainingRun::train() {
   // It outlives the handlers: device memory that a collective works on cannot be freed before the
   // collective ends, and its peers may never come.
   TrainerCalls calls;
-  Communicator& ranks = state_->job.communicator();
   try {
     make_and_train(calls);
   } catch (const UserError&) {
-    ranks.give_up();
+    state_->job.communicator().give_up();
     throw;
   } catch (const std::exception& error) {
-    state_->job.announce(failure_text(state_->job, error));
-    ranks.give_up();
+    end_ranks(state_->job, error, [this] {
+      state_->checkpoints.reset();
+      state_->files.reset();
+    });
     throw;
   }
 }

@@ -74,8 +74,9 @@ std::optional<Compared> compared(MakeProgram make, const Flags& flags) {
     const ProcessGrid grid = program.grid(program.is_distributed ? 4 : 1, 0);
     RunConfig config = options.resolve(grid);
     if (program.adjust) program.adjust(config);
-    return Compared{settings_of(config, config.data.empty() ? built_in : Corpus::open(config.data)),
-                    config.model, layout_text(grid)};
+    const auto settings = config.data.empty() ? settings_of(config, built_in)
+                                              : settings_of(config, Corpus::open(config.data));
+    return Compared{settings, config.model, layout_text(grid)};
   } catch (const UserError&) {
     return std::nullopt;
   }
