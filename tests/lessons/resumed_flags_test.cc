@@ -53,17 +53,20 @@ std::vector<MakeProgram> programs() {
                      ScheduleTrainer, ElasticTrainer>();
 }
 
-std::set<std::string> names_of_flags(MakeProgram make) {
+// The flags of a lesson, each with its heading in --help.
+std::map<std::string, std::string> flags_of(MakeProgram make) {
   const Program program = make();
   Options options(program.lesson, program.is_distributed, program.add_flags);
-  std::set<std::string> names;
-  for (const CLI::Option* option : options.app().get_options()) names.insert(option->get_name());
-  names.erase("--help");
-  return names;
+  std::map<std::string, std::string> flags;
+  for (const CLI::Option* option : options.app().get_options()) {
+    flags[option->get_name()] = option->get_group();
+  }
+  flags.erase("--help");
+  return flags;
 }
 
 // What a run of the lesson with these flags on so many ranks compares; nothing if it is refused.
-std::optional<Compared> compared(MakeProgram make, const Flags& flags, size_t num_ranks = 4) {
+std::optional<Compared> compared(MakeProgram make, const Flags& flags, size_t num_ranks) {
   static const Corpus built_in = Corpus::king_james();
   const Program program = make();
   std::vector<const char*> argv = {program.lesson.name};
@@ -91,7 +94,7 @@ bool differ(const Compared& a, const Compared& b, const std::string& flag, Compa
 }
 
 // Whether some value of the flag makes two runs differ. Of most flags one of these values will do;
-// a few need others beside them.
+// a few need others beside them, or another number of ranks.
 bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::string& text_file) {
   const std::string device(name_of(cuda_device_of_build()));
   const Flags values = {
@@ -101,23 +104,23 @@ bool shows(MakeProgram make, const std::string& flag, ComparedBy by, const std::
   const std::vector<Flags> besides = {
       {},
       {"--dtype", "bf16"},
-      {"--dtype", "bf16", "--tensor-parallel-size", "1"},
       {"--device", device},
       {"--tensor-parallel-size", "2", "--sequence-parallel"},
       {"--tensor-parallel-size", "2"},
       {"--tensor-parallel-size", "2", "--pipeline-parallel-size", "2"}};
-  for (const Flags& beside : besides) {
-    const std::optional<Compared> usual = compared(make, beside);
-    if (!usual) continue;
-    for (const std::string& value : values) {
-      Flags flags = beside;
-      flags.push_back(flag);
-      if (!value.empty()) flags.push_back(value);
-      const std::optional<Compared> other = compared(make, flags);
-      if (other && differ(*usual, *other, flag, by)) return true;
-      if (by != ComparedBy::layout) continue;
-      const std::optional<Compared> fewer = compared(make, flags, 2);  // some take all ranks
-      if (fewer && differ(*usual, *fewer, flag, by)) return true;
+  for (const size_t num_ranks : {4, 1}) {
+    for (const Flags& beside : besides) {
+      const std::optional<Compared> usual = compared(make, beside, num_ranks);
+      for (const std::string& value : values) {
+        Flags flags = beside;
+        flags.push_back(flag);
+        if (!value.empty()) flags.push_back(value);
+        // Some sizes of the layout are always the number of ranks.
+        for (const size_t others : {num_ranks, by == ComparedBy::layout ? size_t{2} : num_ranks}) {
+          const std::optional<Compared> other = compared(make, flags, others);
+          if (usual && other && differ(*usual, *other, flag, by)) return true;
+        }
+      }
     }
   }
   return false;
@@ -128,16 +131,22 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
   const bool has_device = num_devices(cuda_device_of_build()) > 0;
   const TestFolder folder;
   const std::string text_file = folder.write("text", std::string(5000, 'x'));
+  const std::set<std::string> headings_without_settings = {
+      "Output", "Checkpoints", "Memory", "Between ranks", "Virtual device", "Elastic"};
   std::set<std::string> names;
   for (const MakeProgram make : programs()) {
     const std::string lesson = make().lesson.name;
-    for (const std::string& flag : names_of_flags(make)) {
+    for (const auto& [flag, heading] : flags_of(make)) {
       names.insert(flag);
       if (!has_device && (flag == "--device" || flag == "--communication")) continue;
       const auto listed = flags_without_setting().find(flag);
       const bool is_listed = listed != flags_without_setting().end();
       const ComparedBy by = is_listed ? listed->second : ComparedBy::value;
-      if (by == ComparedBy::nothing) continue;
+      if (by == ComparedBy::nothing) {
+        CAPTURE(flag, heading);
+        CHECK((headings_without_settings.contains(heading) || flag == "--init"));
+        continue;
+      }
       // What has no 16 bits refuses it.
       const bool is_full = make().lesson.precisions == Precisions::full;
       if (flag == "--round-logits" && is_full) continue;
