@@ -240,8 +240,8 @@ TEST_CASE("flags that only one lesson has are compared, too") {
   const Scratch folder;
   const ProcessOptions options = {.folder = folder.path()};
   const auto resume = [&](const std::string& lesson, const Flags& flags) {
-    const ProcessResult result =
-        Layout{lesson, 1}.run({"--steps", "1", "--checkpoint", "c", "--resume"} + flags, options);
+    const ProcessResult result = Layout{lesson, 1}.run(
+        Flags{"--steps", "1", "--checkpoint", "c", "--resume"} + flags, options);
     require_success(result);
     return result.out;
   };
