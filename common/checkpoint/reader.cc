@@ -91,7 +91,7 @@ void CheckpointReader::File::read_ahead(size_t begin, size_t end) {
 CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
   check_folder(path);
   const std::string index = path + "/checkpoint.json";
-  index_ = parse_index(text_of(MappedFile(index)), index);
+  index_ = parse_index(read_file(index), index);
   files_.resize(index_.layout.world_size());
   check_files(path, files_.size());
 }
@@ -103,12 +103,10 @@ CheckpointReader::File& CheckpointReader::file(size_t rank) {
   auto file = std::make_unique<File>();
   file->path = concat(path_, "/", rank_file_name(rank));
   {
-    // Mapped only while its header is read: the pages of a map count as this process's memory.
-    const MappedFile mapped(file->path);
-    const std::vector<SafetensorsEntry> entries =
-        parse_safetensors_header(mapped.bytes(), file->path);
+    const InputFile opened(file->path);
+    const std::vector<SafetensorsEntry> entries = read_safetensors_header(opened);
     const size_t data_bytes = entries.empty() ? 0 : entries.back().end;
-    file->data_begin = mapped.bytes().size() - data_bytes;
+    file->data_begin = opened.size() - data_bytes;
     file->read_end = file->ahead_end = file->data_begin;
     for (const SafetensorsEntry& entry : entries) {
       const auto tensor = index_.tensors.find(entry.name);

@@ -24,8 +24,7 @@ void write_text(const std::string& path, const std::string& text) {
 
 // Adds the slices of a rank to the index.
 void add_part(CheckpointIndex& index, const std::string& path) {
-  const MappedFile file(path);
-  for (auto& [name, part] : parse_tensors(text_of(file), path)) {
+  for (auto& [name, part] : parse_tensors(read_file(path), path)) {
     StoredTensor& tensor = index.tensors.try_emplace(name, part.dtype, part.shape).first->second;
     if (tensor.dtype != part.dtype || tensor.shape != part.shape) {
       fail(concat(path, ": tensor ", quoted_name(name),

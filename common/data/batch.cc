@@ -1,5 +1,8 @@
 #include "common/data/batch.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/random.h"
 
@@ -15,17 +18,15 @@ void fill_batch(const Corpus& corpus, Split split, uint64_t seed, uint64_t step,
   const size_t begin = corpus.begin(split), count = corpus.end(split) - begin;
   check(count > sequence_length, "fill_batch: the split is shorter than one sequence");
 
+  std::vector<int32_t> window(sequence_length + 1);
   const size_t num_windows = count - sequence_length;
   const uint64_t key = random_key(seed, split == Split::train ? "data.train" : "data.validation");
   for (size_t i = 0; i < num_sequences; ++i) {
     const size_t start =
         begin + random_below(num_windows, random_word(key, step, first_sequence + i));
-    int32_t* sequence = tokens.as<int32_t>() + i * sequence_length;
-    int32_t* following = targets.as<int32_t>() + i * sequence_length;
-    for (size_t t = 0; t < sequence_length; ++t) {
-      sequence[t] = corpus.token(start + t);
-      following[t] = corpus.token(start + t + 1);
-    }
+    corpus.read(start, window);
+    std::copy(window.begin(), window.end() - 1, tokens.as<int32_t>() + i * sequence_length);
+    std::copy(window.begin() + 1, window.end(), targets.as<int32_t>() + i * sequence_length);
   }
 }
 

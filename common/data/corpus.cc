@@ -1,15 +1,19 @@
 #include "common/data/corpus.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "common/data/data_files.h"
 #include "common/data/king_james.h"
-#include "common/io/path.h"
+#include "common/io/file_format.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -22,47 +26,44 @@ constexpr size_t kHeaderBytes = 256 * sizeof(int32_t);
 
 static_assert(std::endian::native == std::endian::little, "shards are read as they lie in memory");
 
-int32_t magic_of(std::span<const std::byte> file) {
+int32_t magic_of(std::string_view head) {
   int32_t magic = 0;
-  if (file.size() >= sizeof magic) std::memcpy(&magic, file.data(), sizeof magic);
+  if (head.size() >= sizeof magic) std::memcpy(&magic, head.data(), sizeof magic);
   return magic;
 }
 
 // Returns whether a file is a text. Otherwise it is a token shard, by its name or by its magic.
-bool is_text_file(const std::string& path, std::span<const std::byte> file) {
-  const int32_t magic = magic_of(file);
+bool is_text_file(const std::string& path, std::string_view head) {
+  const int32_t magic = magic_of(head);
   return !is_bin(path) && magic != kShardMagic && magic != kLlama3Magic;
 }
 
 const char* kind_of(bool is_text) { return is_text ? "a text" : "a token shard"; }
 
-std::unique_ptr<const MappedFile> map_file(const std::string& path) {
-  auto file = named_by("--data", [&] { return std::make_unique<const MappedFile>(path); });
-  if (file->bytes().empty()) refuse_data(path, "the file is empty");
-  return file;
+// Throws UserError if the file begins as one of another format does.
+void require_data(const std::string& path, std::string_view head) {
+  const std::string format = describe_format(head, Wanted::data);
+  if (!format.empty()) refuse_data(path, "is ", format);
 }
 
-constexpr const char* kHowToConvert =
-    "; tokens without a header, as nanoGPT's prepare.py writes them, get one by python3 -c "
-    "'import struct,sys;t=sys.stdin.buffer.read();sys.stdout.buffer.write(struct.pack(\"<256i\","
-    "20240520,1,len(t)//2,*[0]*253)+t)' < IN.bin > OUT.bin";
-
 // Returns the number of tokens in a shard.
-size_t shard_tokens(const std::string& path, std::span<const std::byte> file) {
+size_t shard_tokens(const InputFile& file, std::string_view head) {
+  const std::string& path = file.path();
   if (file.size() < kHeaderBytes) {
     refuse_data(path, file.size(), " bytes, less than the ", kHeaderBytes,
                 " of a token shard's header");
   }
   std::array<int32_t, 3> header;
-  std::memcpy(header.data(), file.data(), sizeof(header));
+  std::memcpy(header.data(), head.data(), sizeof(header));
   const auto [magic, version, count] = header;
   if (magic == kLlama3Magic) {
     refuse_data(path, "magic ", magic, " is llm.c's Llama-3 format (uint32 tokens); expected ",
                 kShardMagic, ", its GPT-2 format (uint16 tokens)");
   }
   if (magic != kShardMagic) {
-    refuse_data(path, "magic ", magic, ", expected ", kShardMagic, " (an llm.c token shard)",
-                kHowToConvert);
+    refuse_data(path, "magic ", magic, ", expected ", kShardMagic,
+                " (an llm.c token shard); tools/tokenize --convert makes shards of tokens without "
+                "a header, as nanoGPT's prepare.py writes them");
   }
   if (version != kShardVersion) {
     refuse_data(path, "version ", version, " of the token shard, expected ", kShardVersion);
@@ -76,51 +77,74 @@ size_t shard_tokens(const std::string& path, std::span<const std::byte> file) {
   return static_cast<size_t>(count);
 }
 
+// Lets this process open so many files beside what it has open, as far as the system allows.
+void allow_open_files(size_t count) {
+  constexpr size_t kOthers = 512;
+  rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + kOthers) return;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, count + kOthers);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 Corpus Corpus::king_james() {
   Corpus corpus("King James text (built in)");
   corpus.is_text_ = true;
-  const std::string_view text = king_james_text();
-  corpus.shards_.push_back({corpus.name_, nullptr, text.data(), 0, text.size()});
+  corpus.shards_.push_back({nullptr, 0, 0, king_james_text().size()});
   return corpus;
 }
 
 Corpus Corpus::open(const std::string& names) {
   Corpus corpus(names);
-  for (const std::string& path : data_files(names)) corpus.append(path);
+  const std::vector<std::string> paths = data_files(names);
+  allow_open_files(paths.size());
+  for (const std::string& path : paths) corpus.append(path);
   return corpus;
 }
 
 void Corpus::append(const std::string& path) {
-  auto file = map_file(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  const bool is_text = is_text_file(path, bytes);
+  auto file = std::make_unique<const InputFile>(path, "--data");
+  if (file->size() == 0) refuse_data(path, "the file is empty");
+  const std::string head = file->text(0, kFormatBytes);
+  const bool is_text = is_text_file(path, head);
+  require_data(path, head);
   if (shards_.empty()) is_text_ = is_text;
   if (is_text != is_text_) {
-    refuse_data(name_, shards_[0].path, " is ", kind_of(is_text_), " and ", path, " is ",
+    refuse_data(name_, shards_[0].file->path(), " is ", kind_of(is_text_), " and ", path, " is ",
                 kind_of(is_text), "; texts and token shards do not mix");
   }
-  const size_t count = is_text ? bytes.size() : shard_tokens(path, bytes);
-  const void* tokens = is_text ? bytes.data() : bytes.data() + kHeaderBytes;
+  const size_t count = is_text ? file->size() : shard_tokens(*file, head);
   const size_t begin = shards_.empty() ? 0 : num_tokens();
-  shards_.push_back({path, std::move(file), tokens, begin, begin + count});
+  shards_.push_back({std::move(file), is_text ? 0 : kHeaderBytes, begin, begin + count});
 }
 
 std::vector<std::string> Corpus::files() const {
   std::vector<std::string> paths;
   for (const Shard& shard : shards_) {
-    if (shard.file) paths.push_back(shard.path);
+    if (shard.file) paths.push_back(shard.file->path());
   }
   return paths;
 }
 
-int32_t Corpus::token(size_t index) const {
-  const auto shard = std::upper_bound(shards_.begin(), shards_.end() - 1, index,
-                                      [](size_t i, const Shard& s) { return i < s.end; });
-  const size_t place = index - shard->begin;
-  if (is_text_) return static_cast<const uint8_t*>(shard->tokens)[place];
-  return static_cast<const uint16_t*>(shard->tokens)[place];
+void Corpus::read(size_t first, std::span<int32_t> tokens) const {
+  check(first <= num_tokens() && tokens.size() <= num_tokens() - first, "Corpus::read: too many");
+  const size_t width = is_text_ ? sizeof(uint8_t) : sizeof(uint16_t);
+  auto shard = std::upper_bound(shards_.begin(), shards_.end() - 1, first,
+                                [](size_t i, const Shard& s) { return i < s.end; });
+  for (; !tokens.empty(); ++shard) {
+    const std::span<int32_t> some = tokens.first(std::min(tokens.size(), shard->end - first));
+    // Tokens are read into the end of the memory that they will fill, and widened from its start.
+    const std::span<std::byte> narrow = std::as_writable_bytes(some).last(some.size() * width);
+    read_bytes(*shard, (first - shard->begin) * width, narrow);
+    for (size_t i = 0; i < some.size(); ++i) {
+      uint16_t token = 0;
+      std::memcpy(&token, narrow.data() + i * width, width);
+      some[i] = token;
+    }
+    first += some.size();
+    tokens = tokens.subspan(some.size());
+  }
 }
 
 void Corpus::require(size_t vocab_size, size_t sequence_length) const {
@@ -142,19 +166,31 @@ void Corpus::require(size_t vocab_size, size_t sequence_length) const {
 template <class Token>
 void Corpus::require_below(size_t vocab_size) const {
   if (vocab_size > std::numeric_limits<Token>::max()) return;
+  constexpr size_t kBlock = 1 << 16;
+  std::vector<Token> block;
   for (const Shard& shard : shards_) {
-    const Token* tokens = static_cast<const Token*>(shard.tokens);
     const size_t count = shard.end - shard.begin;
     Token largest = 0;
-    for (size_t i = 0; i < count; ++i) largest = std::max(largest, tokens[i]);
-    if (largest < vocab_size) continue;
-    const size_t place =
-        std::find_if(tokens, tokens + count, [&](Token token) { return token >= vocab_size; }) -
-        tokens;
-    refuse_data(shard.path, "token ", int{tokens[place]}, " at place ", place,
-                " is not below the vocabulary of ", vocab_size, "; this file needs --vocab ",
-                int{largest} + 1, " or more");
+    std::optional<std::pair<Token, size_t>> beyond;  // the first such token, and its place
+    for (size_t begin = 0; begin < count; begin += block.size()) {
+      block.resize(std::min(kBlock, count - begin));
+      read_bytes(shard, begin * sizeof(Token), std::as_writable_bytes(std::span(block)));
+      for (const Token token : block) largest = std::max(largest, token);
+      if (beyond || largest < vocab_size) continue;
+      const auto found =
+          std::ranges::find_if(block, [&](Token token) { return token >= vocab_size; });
+      beyond = {*found, begin + static_cast<size_t>(found - block.begin())};
+    }
+    if (!beyond) continue;
+    refuse_data(shard.file ? shard.file->path() : name_, "token ", int{beyond->first}, " at place ",
+                beyond->second, " is not below the vocabulary of ", vocab_size,
+                "; this file needs --vocab ", int{largest} + 1, " or more");
   }
+}
+
+void Corpus::read_bytes(const Shard& shard, size_t begin, std::span<std::byte> bytes) {
+  if (shard.file) return shard.file->read(shard.first_byte + begin, bytes);
+  std::memcpy(bytes.data(), king_james_text().data() + begin, bytes.size());
 }
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,8 +16,9 @@ namespace ladder {
 enum class Split { train, validation };
 
 // A corpus has the tokens of a text (every byte is a token, 0 to 255) or of token shards (uint16).
-// They are compiled in, or files that are mapped read-only: opening reads next to nothing, and the
-// ranks of a machine share the pages. The files must not shrink while they are open.
+// They are compiled in, or in files that stay open: opening reads next to nothing, and so do ranks,
+// which read the sequences of their batches. A file that is written to while it is open is an error
+// where it is read (InputFile).
 class Corpus {
  public:
   Corpus(Corpus&&) = default;
@@ -31,8 +33,9 @@ class Corpus {
   //     of tokens, then unused), then that many little-endian uint16. Files that begin with the
   //     magic, or are called FILE.bin (in small letters or capitals), are shards;
   //   a text: any other regular file. Several texts are joined without anything between them.
-  // Throws UserError if a file cannot be read, is not a regular file or is empty, if a shard's
-  // magic, version or size is wrong, or if there are texts and shards.
+  // Throws UserError if a file cannot be read, is not a regular file, is empty or is known to be of
+  // another format (describe_format()), if a shard's magic, version or size is wrong, or if there
+  // are texts and shards.
   static Corpus open(const std::string& names);
 
   // Throws UserError unless every token is below vocab_size and each split has at least
@@ -45,8 +48,9 @@ class Corpus {
   size_t end(Split split) const {
     return split == Split::train ? num_train_tokens() : num_tokens();
   }
-  // REQUIRES: index < num_tokens().
-  int32_t token(size_t index) const;
+  // Reads tokens from number `first` on, as many as `tokens` has. Throws an Error that names the
+  // file if it has been written to since it was opened. REQUIRES: the corpus has so many.
+  void read(size_t first, std::span<int32_t> tokens) const;
 
   // Returns whether tokens are bytes of a text, which can be printed.
   bool is_text() const { return is_text_; }
@@ -56,11 +60,10 @@ class Corpus {
   const std::string& name() const { return name_; }
 
  private:
-  // A shard has tokens [begin, end) of the corpus. `tokens` points to uint8_t (text) or uint16_t.
+  // A shard has tokens [begin, end) of the corpus.
   struct Shard {
-    std::string path;
-    std::unique_ptr<const MappedFile> file;  // null for the text that is compiled in
-    const void* tokens;
+    std::unique_ptr<const InputFile> file;  // null for the text that is compiled in
+    size_t first_byte;                      // of its first token in the file
     size_t begin, end;
   };
 
@@ -69,6 +72,8 @@ class Corpus {
   void append(const std::string& path);
   template <class Token>
   void require_below(size_t vocab_size) const;
+  // Reads bytes of a shard's tokens, from byte `begin` of them on.
+  static void read_bytes(const Shard& shard, size_t begin, std::span<std::byte> bytes);
   size_t num_train_tokens() const { return num_tokens() * 9 / 10; }
 
   std::string name_;

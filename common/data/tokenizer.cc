@@ -1,9 +1,11 @@
 #include "common/data/tokenizer.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "common/data/byte_level.h"
+#include "common/io/file.h"
 #include "common/io/json_file.h"
 #include "common/io/printable.h"
 #include "kernels/runtime/check.h"
@@ -31,37 +33,72 @@ bool decodes_bytes(const Json& decoder) {
          });
 }
 
-// Adds tokens to a table of their bytes by number.
+// The tokens of a file, by number.
 class Table {
  public:
-  Table(const std::string& path, std::map<size_t, std::string>& tokens)
-      : path_(path), tokens_(tokens) {}
+  explicit Table(const std::string& path) : path_(path) {}
 
-  void add(const std::string& text, const Json& number) {
+  // Adds a token. One of the vocabulary may come again among the added tokens. Its `bytes` are
+  // those that were added last.
+  void add(const std::string& text, const Json& number, const std::string& bytes) {
     if (!number.is_number_unsigned() || number >= kMaxTokens) {
       refuse(concat("token ", quoted_name(text), " has the number ", shown(number),
                     ", expected a whole number below ", kMaxTokens));
     }
-    const std::string bytes = bytes_of_token(text);
-    const auto [place, is_new] = tokens_.insert({number.get<size_t>(), bytes});
-    if (is_new || place->second == bytes) return;  // an added token may be in "vocab", too
-    refuse(concat("two tokens have the number ", shown(number), ": ", quoted_name(place->second),
-                  " and ", quoted_name(bytes)));
+    const auto [place, is_new] = tokens_.insert({number.get<size_t>(), {text, bytes}});
+    if (!is_new && place->second.text != text) {
+      refuse(concat("two tokens have the number ", shown(number), ": ",
+                    quoted_name(place->second.text), " and ", quoted_name(text)));
+    }
+    place->second.bytes = bytes;
+  }
+  std::optional<int32_t> find(const std::string& text) const {
+    for (const auto& [number, token] : tokens_) {
+      if (token.text == text) return static_cast<int32_t>(number);
+    }
+    return std::nullopt;
+  }
+  std::map<size_t, std::string> bytes() const {
+    std::map<size_t, std::string> result;
+    for (const auto& [number, token] : tokens_) result[number] = token.bytes;
+    return result;
   }
   [[noreturn]] void refuse(const std::string& why) const {
     throw UserError(concat(path_, ": ", why));
   }
 
  private:
+  struct Token {
+    std::string text;  // as the file writes it
+    std::string bytes;
+  };
   const std::string& path_;
-  std::map<size_t, std::string>& tokens_;
+  std::map<size_t, Token> tokens_;
 };
+
+// Returns the end of a text that the file tokenizer_config.json beside `path` names, if it is there
+// and names one.
+std::optional<int32_t> configured_end(const std::string& path, const Table& table) {
+  const std::filesystem::path config =
+      std::filesystem::path(path).replace_filename("tokenizer_config.json");
+  std::error_code error;
+  if (!std::filesystem::exists(config, error)) return std::nullopt;
+  const Json json = read_json_object(config, kMaxBytes);
+  const Json& token = member(json, "eos_token");
+  const Json& text = token.is_object() ? member(token, "content") : token;
+  if (text.is_null()) return std::nullopt;
+  const auto end = text.is_string() ? table.find(text.get<std::string>()) : std::nullopt;
+  if (end) return end;
+  throw UserError(
+      concat(config.string(), ": \"eos_token\" is ", shown(text), ", which is no token of ", path));
+}
 
 }  // namespace
 
 Tokenizer::Tokenizer(const std::string& path) {
-  const Json json = read_json_object(path, kMaxBytes);
-  Table table(path, tokens_);
+  const InputFile file(path);
+  const Json json = read_json_object(file, kMaxBytes);
+  Table table(path);
   const Json &model = member(json, "model"), &vocabulary = member(model, "vocab");
   if (!vocabulary.is_object() || vocabulary.empty()) {
     table.refuse(
@@ -72,12 +109,31 @@ Tokenizer::Tokenizer(const std::string& path) {
     table.refuse(concat("its \"decoder\" is ", shown(member(json, "decoder")),
                         ", expected ByteLevel, as GPT-2's tokenizer has"));
   }
-  for (const auto& [text, number] : vocabulary.items()) table.add(text, number);
+  for (const auto& [text, number] : vocabulary.items()) {
+    table.add(text, number, bytes_of_token(text));
+  }
   for (const Json& added : member(json, "added_tokens")) {
     const Json& content = member(added, "content");
     if (!content.is_string()) table.refuse("one of its \"added_tokens\" has no \"content\"");
-    table.add(content.get<std::string>(), member(added, "id"));
+    const std::string text = content.get<std::string>();
+    table.add(text, member(added, "id"), text);
   }
+  tokens_ = table.bytes();
+  end_of_text_ = configured_end(path, table);
+  if (!end_of_text_) end_of_text_ = table.find("<|endoftext|>");
+  file_ = file.text(0, file.size());
+}
+
+std::string Tokenizer::file() const {
+  auto json = nlohmann::ordered_json::parse(file_);
+  bool is_changed = false;
+  for (const char* key : {"/truncation", "/padding", "/model/dropout"}) {
+    const nlohmann::ordered_json::json_pointer place(key);
+    if (!json.contains(place) || json[place].is_null()) continue;
+    json[place] = nullptr;
+    is_changed = true;
+  }
+  return is_changed ? json.dump(2) + "\n" : file_;
 }
 
 std::string Tokenizer::text_of(int32_t token) const {
@@ -114,10 +170,12 @@ std::string byte_tokenizer(size_t vocab_size) {
   return json.dump(2) + "\n";
 }
 
-std::string tokenizer_config(size_t sequence_length) {
+std::string tokenizer_config(size_t sequence_length, const std::string* end_of_text) {
+  const nlohmann::ordered_json end =
+      end_of_text == nullptr ? nlohmann::ordered_json(nullptr) : *end_of_text;
   const nlohmann::ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
-                                       {"bos_token", nullptr},
-                                       {"eos_token", nullptr},
+                                       {"bos_token", end},
+                                       {"eos_token", end},
                                        {"clean_up_tokenization_spaces", false},
                                        {"model_max_length", sequence_length},
                                        // Without this some versions also make token types, which

@@ -1,35 +1,46 @@
-// Two kinds of files: one that is mapped read-only, and one that appears under its name only when
-// it is whole.
+// Two kinds of files: one that is read, and one that appears under its name only when it is whole.
 #pragma once
+
+#include <sys/stat.h>
 
 #include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "common/io/descriptor.h"
 #include "common/io/growing_file.h"
 
 namespace ladder {
 
-// MappedFile has a file's bytes, mapped read-only until the object is destroyed.
-class MappedFile {
+// InputFile is a regular file that is open for reading. Its bytes are read and not mapped: touching
+// a mapped page of a file that has become shorter ends the process by SIGBUS, without a word. The
+// system keeps the pages of a file that several ranks read once for all of them, and a read costs
+// less than a microsecond more than a map does.
+class InputFile {
  public:
-  // Throws a UserError that names `path` if the file is missing, unreadable or not a regular file.
-  explicit MappedFile(const std::string& path);
-  ~MappedFile();
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
+  // Opens the file. `flag` is the flag that names it, for messages, which begin with "FLAG PATH: ".
+  // Throws a UserError if the file is missing, unreadable or not a regular file.
+  explicit InputFile(const std::string& path, const std::string& flag = "");
 
-  std::span<const std::byte> bytes() const { return bytes_; }
+  // Returns the number of bytes that the file had when it was opened.
+  size_t size() const { return static_cast<size_t>(opened_.st_size); }
+  const std::string& path() const { return path_; }
+  // Reads as many bytes as `into` has, from byte `begin` on. Throws a FileError if the file has
+  // been written to since it was opened, even if these bytes are the same. A file that has another
+  // name by now, or none, is still the same file. REQUIRES: begin + into.size() <= size().
+  void read(size_t begin, std::span<std::byte> into) const;
+  // Returns the bytes from `begin` on, `count` of them or as many as there are. Throws as read().
+  std::string text(size_t begin, size_t count) const;
 
  private:
-  std::span<const std::byte> bytes_;
+  std::string path_, name_;  // name_ is the path with the flag, for messages
+  Descriptor file_;
+  struct stat opened_;
 };
 
-// Returns the file's bytes as text, which is valid as long as the file.
-inline std::string_view text_of(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
+// Returns all bytes of a file. Throws as InputFile does.
+std::string read_file(const std::string& path);
 
 // PartialFile is a new file at `path`. It is written under the name `path`.partial-XXXXXX, which no
 // other process uses, and gets its own name when publish() or commit() is called. If anything fails

@@ -4,7 +4,6 @@
 #include <set>
 #include <vector>
 
-#include "common/io/file.h"
 #include "common/io/printable.h"
 #include "kernels/runtime/check.h"
 
@@ -56,12 +55,14 @@ Json parse_json_object(std::string_view text, const std::string& place) {
 }
 
 Json read_json_object(const std::string& path, size_t max_bytes) {
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  if (bytes.size() > max_bytes) {
-    throw UserError(concat(path, ": ", bytes.size(), " bytes, expected at most ", max_bytes));
+  return read_json_object(InputFile(path), max_bytes);
+}
+
+Json read_json_object(const InputFile& file, size_t max_bytes) {
+  if (file.size() > max_bytes) {
+    throw UserError(concat(file.path(), ": ", file.size(), " bytes, expected at most ", max_bytes));
   }
-  return parse_json_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return parse_json_object(file.text(0, file.size()), file.path());
 }
 
 std::string shown(const Json& value) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "common/io/file.h"
+
 namespace ladder {
 
 // Returns the one JSON object that a text holds. Throws a UserError of one line that begins with
@@ -17,6 +19,7 @@ nlohmann::json parse_json_object(std::string_view text, const std::string& place
 // Reads a file that holds one JSON object. Throws UserError as parse_json_object() does, and if the
 // file cannot be read or has more than `max_bytes`.
 nlohmann::json read_json_object(const std::string& path, size_t max_bytes);
+nlohmann::json read_json_object(const InputFile& file, size_t max_bytes);
 
 // Returns a value for messages: as JSON in printable ASCII, cut after 100 bytes. REQUIRES: a value
 // that was parsed here, which does not nest too deep to be written.

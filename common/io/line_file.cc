@@ -44,10 +44,8 @@ LineFile::LineFile(const std::string& path, const Kept& kept) : path_(path) {
 }
 
 void LineFile::keep(const Kept& kept) {
-  const MappedFile old(path_);
-  const std::string_view text(reinterpret_cast<const char*>(old.bytes().data()),
-                              old.bytes().size());
-  file_->write(text.substr(0, kept(text)));
+  const std::string text = read_file(path_);
+  file_->write(std::string_view(text).substr(0, kept(text)));
 }
 
 void LineFile::write(std::string_view line) {

@@ -27,16 +27,20 @@ const char* file_dtype(DType dtype) {
   fail(concat("safetensors: no spelling for dtype ", name_of(dtype)));
 }
 
-// Sets destination[i] = source[i]. The source is in a mapped file and may lie at any address.
+// Sets destination[i] to element i of a file, whose elements begin at this byte.
 template <class Source, class Destination>
-void convert(std::span<const std::byte> source, Destination* destination) {
+void read_elements(const InputFile& file, size_t begin, std::span<Destination> destination) {
   if constexpr (std::is_same_v<Source, Destination>) {
-    std::memcpy(destination, source.data(), source.size());
+    file.read(begin, std::as_writable_bytes(destination));
   } else {
-    for (size_t i = 0; i < source.size() / sizeof(Source); ++i) {
-      Source value;
-      std::memcpy(&value, source.data() + i * sizeof(Source), sizeof(Source));
-      destination[i] = static_cast<Destination>(value);
+    constexpr size_t kBlock = 1 << 16;
+    std::vector<Source> block(std::min(destination.size(), kBlock));
+    for (size_t done = 0; done < destination.size(); done += block.size()) {
+      block.resize(std::min(destination.size() - done, kBlock));
+      file.read(begin + done * sizeof(Source), std::as_writable_bytes(std::span(block)));
+      for (size_t i = 0; i < block.size(); ++i) {
+        destination[done + i] = static_cast<Destination>(block[i]);
+      }
     }
   }
 }
@@ -77,9 +81,10 @@ std::optional<DType> SafetensorsEntry::float_dtype() const {
 }
 
 SafetensorsReader::SafetensorsReader(const std::string& path)
-    : path_(path), file_(path), entries_(parse_safetensors_header(file_.bytes(), path)) {
-  const size_t data_bytes = entries_.empty() ? 0 : entries_.back().end;
-  section_ = file_.bytes().last(data_bytes);
+    : path_(path),
+      file_(path),
+      entries_(read_safetensors_header(file_)),
+      data_begin_(file_.size() - (entries_.empty() ? 0 : entries_.back().end)) {
   for (size_t i = 0; i < entries_.size(); ++i) by_name_.push_back(i);
   std::sort(by_name_.begin(), by_name_.end(),
             [&](size_t left, size_t right) { return entries_[left].name < entries_[right].name; });
@@ -104,7 +109,7 @@ void SafetensorsReader::read(const SafetensorsEntry& entry, TensorView destinati
 
 void SafetensorsReader::read_part(const SafetensorsEntry& entry, size_t first,
                                   TensorView destination) const {
-  check(entry.begin <= entry.end && entry.end <= section_.size(),
+  check(entry.begin <= entry.end && entry.end <= file_.size() - data_begin_,
         "SafetensorsReader::read: an entry of another file");
   check(destination.device() == DeviceType::cpu, "SafetensorsReader::read: not host memory");
   const std::optional<DType> dtype = entry.float_dtype();
@@ -117,12 +122,11 @@ void SafetensorsReader::read_part(const SafetensorsEntry& entry, size_t first,
         "SafetensorsReader::read: elements that the tensor has not");
   if (count == 0) return;
   check(!destination.empty(), "SafetensorsReader::read: the destination is empty");
-  const size_t size = size_of(*dtype);
-  const std::span<const std::byte> source =
-      section_.subspan(entry.begin + first * size, count * size);
+  const size_t begin = data_begin_ + entry.begin + first * size_of(*dtype);
   dispatch_float(destination.dtype(), [&](auto zero) {
-    auto* const elements = destination.as<decltype(zero)>();
-    dispatch_float(*dtype, [&]<class Source>(Source) { convert<Source>(source, elements); });
+    const std::span elements(destination.as<decltype(zero)>(), count);
+    dispatch_float(*dtype,
+                   [&]<class Source>(Source) { read_elements<Source>(file_, begin, elements); });
   });
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/io/block_writer.h"
+#include "common/io/file.h"
 #include "kernels/runtime/tensor.h"
 
 namespace ladder {
@@ -31,14 +32,16 @@ struct SafetensorsEntry {
   std::optional<DType> float_dtype() const;
 };
 
-// Parses and checks the header of a file. `file` has the bytes of the whole file, and `path` is for
-// messages. Returns the tensors in the order of `begin`; together they cover the data section
-// exactly. Throws a UserError of one line, with path, tensor and fault, if anything in it is not
-// allowed by the format.
-std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> file,
+// Parses and checks the header of a file of `num_bytes` bytes. `head` has the first of them, at
+// least the length and the header, and `path` is for messages. Returns the tensors in the
+// order of `begin`; together they cover the data section exactly. Throws a UserError of one line,
+// with path, tensor and fault, if anything in it is not allowed by the format.
+std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view head, size_t num_bytes,
                                                        const std::string& path);
+// Does the same with a file, of which it reads no more than that.
+std::vector<SafetensorsEntry> read_safetensors_header(const InputFile& file);
 
-// Reads tensors of a file, which it keeps mapped.
+// Reads tensors of a file, which it keeps open.
 class SafetensorsReader {
  public:
   // Throws UserError if the file is missing, unreadable or damaged.
@@ -51,8 +54,9 @@ class SafetensorsReader {
   // Reads all elements of the tensor and converts them to the destination's floating-point dtype:
   // exactly if that has more bits, otherwise rounded to nearest. The destination may have any shape
   // with the right number of elements. Throws a UserError that names the tensor if it has another
-  // number of elements, or a dtype that has no float_dtype(). REQUIRES: an entry of this reader,
-  // and a destination in host memory.
+  // number of elements, or a dtype that has no float_dtype(), and an Error if the file has been
+  // written to since it was opened. REQUIRES: an entry of this reader, and a destination in host
+  // memory.
   void read(const SafetensorsEntry& entry, TensorView destination) const;
   // Does the same for elements first, first + 1, ... of the tensor, as many as the destination has.
   // REQUIRES: the tensor has them.
@@ -60,10 +64,10 @@ class SafetensorsReader {
 
  private:
   std::string path_;
-  MappedFile file_;
+  InputFile file_;
   std::vector<SafetensorsEntry> entries_;
-  std::vector<size_t> by_name_;         // indices into entries_, sorted by name
-  std::span<const std::byte> section_;  // the data section
+  std::vector<size_t> by_name_;  // indices into entries_, sorted by name
+  size_t data_begin_;            // the byte at which the data section begins
 };
 
 // Writes a file. It gets its name in finish(), when it is whole; until then an earlier file stays

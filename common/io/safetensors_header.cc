@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kMaxHeaderBytes = 100'000'000, kLengthBytes = sizeof(uint64_t);
 constexpr std::string_view kMetadata = "__metadata__";
 
 // Returns the bytes of one element, or 0 for a dtype that the format does not have.
@@ -187,28 +187,35 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, size_t data_by
   }
 }
 
+// Returns the length of the header, which is the number that a file begins with.
+uint64_t header_length(std::string_view head) {
+  uint64_t length = 0;
+  std::memcpy(&length, head.data(), std::min(head.size(), kLengthBytes));
+  return length;
+}
+
 // Returns the header's text. Throws UserError if its length cannot be right.
-std::string_view header_text(std::span<const std::byte> file, const std::string& path) {
-  if (file.size() < 8) {
-    throw UserError(concat(path, ": not a safetensors file: ", file.size(),
+std::string_view header_text(std::string_view head, size_t num_bytes, const std::string& path) {
+  if (num_bytes < kLengthBytes) {
+    throw UserError(concat(path, ": not a safetensors file: ", num_bytes,
                            " bytes, shorter than the 8 bytes of the header's length"));
   }
-  uint64_t length;
-  std::memcpy(&length, file.data(), sizeof length);
+  const uint64_t length = header_length(head);
   // Files of other formats have an impossible length or an impossible first letter.
   const auto refuse = [&](const std::string& what) {
-    const std::string format = describe_format(file);
+    const std::string format = describe_format(head, Wanted::weights);
     throw UserError(concat(path, ": not a safetensors file", format.empty() ? ": " : " but ",
                            format.empty() ? what : format));
   };
   if (length == 0) refuse("a header of 0 bytes");
-  if (length > file.size() - 8) {
-    refuse(concat("a header of ", length, " bytes, of which only ", file.size() - 8, " are there"));
+  const size_t after = num_bytes - kLengthBytes;
+  if (length > after) {
+    refuse(concat("a header of ", length, " bytes, of which only ", after, " are there"));
   }
   if (length > kMaxHeaderBytes) {
     refuse(concat("a header of ", length, " bytes, at most ", kMaxHeaderBytes, " are allowed"));
   }
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + 8, length);
+  const std::string_view text = head.substr(kLengthBytes, length);
   if (text[0] != '{') refuse("the header is not a JSON object");
   // The JSON parser would end at a zero byte.
   if (text.find('\0') != text.npos) refuse("the header is not valid JSON, it holds a zero byte");
@@ -223,9 +230,9 @@ size_t SafetensorsEntry::num_elements() const {
   return product;
 }
 
-std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte> file,
+std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view head, size_t num_bytes,
                                                        const std::string& path) {
-  const std::string_view text = header_text(file, path);
+  const std::string_view text = header_text(head, num_bytes, path);
   HeaderHandler handler(path);
   Json::sax_parse(text.begin(), text.end(), &handler);
   std::vector<SafetensorsEntry> entries = std::move(handler).entries();
@@ -234,8 +241,16 @@ std::vector<SafetensorsEntry> parse_safetensors_header(std::span<const std::byte
   std::stable_sort(entries.begin(), entries.end(), [](const auto& left, const auto& right) {
     return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
   });
-  check_coverage(entries, file.size() - 8 - text.size(), path);
+  check_coverage(entries, num_bytes - kLengthBytes - text.size(), path);
   return entries;
+}
+
+std::vector<SafetensorsEntry> read_safetensors_header(const InputFile& file) {
+  const uint64_t length = header_length(file.text(0, kLengthBytes));
+  // In a file of another format this may be any number. Its first bytes say what it is.
+  const size_t header = length <= kMaxHeaderBytes ? length : 0;
+  const std::string head = file.text(0, std::max(kLengthBytes + header, kFormatBytes));
+  return parse_safetensors_header(head, file.size(), file.path());
 }
 
 }  // namespace ladder

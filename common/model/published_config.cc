@@ -13,6 +13,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr size_t kMaxBytes = size_t{1} << 20;
+
 // One of the model's sizes.
 struct Size {
   const char* key;   // in config.json
@@ -74,7 +76,6 @@ std::string published_config(const Gpt2Config& config, std::optional<int32_t> en
 }
 
 Gpt2Config read_published_config(const std::string& path) {
-  constexpr size_t kMaxBytes = size_t{1} << 20;
   const nlohmann::json json = read_json_object(path, kMaxBytes);
   for (const auto& [key, values] : computed()) {
     const auto found = json.find(key);
@@ -95,6 +96,14 @@ Gpt2Config read_published_config(const std::string& path) {
   }
   config.untied = !tied.get<bool>();
   return config;
+}
+
+std::optional<size_t> published_end_of_text(const std::string& path) {
+  const nlohmann::json json = read_json_object(path, kMaxBytes);
+  nlohmann::json end = json.value("eos_token_id", nlohmann::json());
+  if (end.is_array() && !end.empty()) end = nlohmann::json(end[0]);
+  if (!end.is_number_unsigned()) return std::nullopt;
+  return end.get<size_t>();
 }
 
 void require_same_model(const std::string& path, const Gpt2Config& published,

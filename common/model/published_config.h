@@ -20,6 +20,10 @@ std::string published_config(const Gpt2Config& config, std::optional<int32_t> en
 // function.
 Gpt2Config read_published_config(const std::string& path);
 
+// Returns the token that a config.json says ends a text, its "eos_token_id" (of several the first),
+// or nothing. Throws a UserError that begins with the path if the file is damaged.
+std::optional<size_t> published_end_of_text(const std::string& path);
+
 // Throws a UserError that begins with the path of a config.json, and names both sides, if a model
 // of its sizes, `published`, is not `config`. It may have more positions.
 void require_same_model(const std::string& path, const Gpt2Config& published,

@@ -18,18 +18,29 @@
 namespace ladder {
 namespace {
 
+constexpr size_t kAll = std::numeric_limits<size_t>::max();
+// Data may be much larger than memory, so only a part of each file is compared.
+constexpr size_t kMostOfData = size_t{16} << 20;
+
 // Returns a hash of at most `most` bytes of a file, in pieces spread evenly from the first byte to
 // the last.
-uint64_t hash_of_file(const MappedFile& file, size_t most) {
+uint64_t hash_of_file(const InputFile& file, size_t most) {
   constexpr size_t kBlock = 4096;
-  const std::span<const std::byte> bytes = file.bytes();
-  uint64_t hash = bytes.size();
-  if (bytes.size() <= most) return hash_bytes(bytes, hash);
+  const size_t size = file.size();
+  uint64_t hash = size;
+  const auto add = [&](size_t begin, size_t count) {
+    const std::string bytes = file.text(begin, count);
+    hash = hash_bytes(std::as_bytes(std::span(bytes)), hash);
+  };
+  if (size <= most) {
+    for (size_t begin = 0; begin < size; begin += kMostOfData) add(begin, kMostOfData);
+    return hash;
+  }
   const size_t num_blocks = most / kBlock;
   for (size_t i = 0; i < num_blocks; ++i) {
     const double part = static_cast<double>(i) / static_cast<double>(num_blocks - 1);
-    const auto begin = static_cast<size_t>(part * static_cast<double>(bytes.size() - kBlock));
-    hash = hash_bytes(bytes.subspan(std::min(begin, bytes.size() - kBlock), kBlock), hash);
+    const auto begin = static_cast<size_t>(part * static_cast<double>(size - kBlock));
+    add(std::min(begin, size - kBlock), kBlock);
   }
   return hash;
 }
@@ -39,10 +50,6 @@ std::string hexadecimal(uint64_t number) {
   std::snprintf(text, sizeof text, "%016lx", number);
   return text;
 }
-
-constexpr size_t kAll = std::numeric_limits<size_t>::max();
-// Data may be much larger than memory, so only a part of each file is compared.
-constexpr size_t kMostOfData = size_t{16} << 20;
 
 struct Input {
   const char* flag;
@@ -72,7 +79,7 @@ std::string identity_of(const std::string& path) {
 std::string identity_of(const Corpus& corpus) {
   uint64_t hash = 0;
   for (const std::string& path : corpus.files()) {
-    const uint64_t of_file = hash_of_file(MappedFile(path), kMostOfData);
+    const uint64_t of_file = hash_of_file(InputFile(path), kMostOfData);
     hash = hash_bytes(std::as_bytes(std::span(&of_file, 1)), hash);
   }
   const std::string text = concat(corpus.num_tokens(), " tokens");
@@ -93,7 +100,7 @@ std::vector<Setting> settings_of_program(const char* lesson, int argc, const cha
     });
     return found ? "asked for" : "not asked for";
   };
-  const uint64_t build = hash_of_file(MappedFile("/proc/self/exe"), kAll);
+  const uint64_t build = hash_of_file(InputFile("/proc/self/exe"), kAll);
   return {{"the lesson", lesson},
           {concat("the build of ", lesson), hexadecimal(build)},
           {"--help", asked("--help", "-h")},
@@ -145,10 +152,10 @@ void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& 
   if (one_machine && job.all_same(identities)) return;
   std::vector<Setting> settings = {{"files of --init and --data", concat(inputs.size())}};
   for (const Input& input : inputs) {
-    const MappedFile file(input.path);
+    const InputFile file(input.path, input.flag);
     settings.push_back(
-        {concat(input.flag, " ", input.path), concat(file.bytes().size(), " bytes with hash ",
-                                                     hexadecimal(hash_of_file(file, input.most)))});
+        {concat(input.flag, " ", input.path),
+         concat(file.size(), " bytes with hash ", hexadecimal(hash_of_file(file, input.most)))});
   }
   job.require_same(settings);
 }

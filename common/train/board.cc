@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "common/io/file.h"
@@ -24,7 +25,8 @@ Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
     }
     try {
       const std::string path = folder + "/" + name;
-      kept_bytes_[path] = event_bytes_up_to(MappedFile(path).bytes(), resumed_step_);
+      const std::string bytes = read_file(path);
+      kept_bytes_[path] = event_bytes_up_to(std::as_bytes(std::span(bytes)), resumed_step_);
     } catch (const UserError& error) {
       folder_.refuse(concat("the event file ", quoted_name(name), " ", error.what(),
                             ", so this run cannot be added; name another folder"));

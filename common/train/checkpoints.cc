@@ -8,6 +8,7 @@
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
+#include "common/train/inputs.h"
 #include "common/train/report.h"
 #include "common/train/settings.h"
 #include "kernels/runtime/clock.h"
@@ -54,13 +55,14 @@ Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
 }
 
 Checkpoints::Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& job,
-                         const LessonInfo& lesson, const Corpus& corpus)
+                         const LessonInfo& lesson, const Corpus& corpus, Vocabulary& vocabulary)
     : config_(config), grid_(grid), job_(job), lesson_(lesson.name) {
   if (config_.checkpoint.path.empty()) return;
   settings_ = settings_of(config, corpus);
+  note_vocabulary(vocabulary, settings_);
   named_by("--checkpoint", [&] {
     if (grid_.rank == 0) folder_.emplace(config_.checkpoint.path);
-    find_newest();
+    find_newest(vocabulary);
   });
 }
 
@@ -69,7 +71,7 @@ Checkpoints::~Checkpoints() {
   if (writer_.joinable()) writer_.join();
 }
 
-void Checkpoints::find_newest() {
+void Checkpoints::find_newest(Vocabulary& vocabulary) {
   const std::string& path = config_.checkpoint.path;
   const std::vector<int64_t> steps = checkpoints_in(path);
   // Rank 0 has locked the folder, so what it finds is what there is.
@@ -85,6 +87,10 @@ void Checkpoints::find_newest() {
                            "; add --resume to go on from there, or name another folder"));
   }
   resumed_.emplace(checkpoint_path(path, resumed_step_));
+  if (!vocabulary.is_text && !vocabulary.end_of_text && !vocabulary.tokenizer) {
+    vocabulary.end_of_text = vocabulary_of(resumed_->index(), resumed_->path()).end_of_text;
+    note_vocabulary(vocabulary, settings_);
+  }
   compare(resumed_->index());
 }
 
@@ -129,7 +135,7 @@ void Checkpoints::note_changed_settings(const CheckpointIndex& index) {
   either.insert(index.settings.begin(), index.settings.end());
   for (const auto& [name, value] : either) {
     const auto now = value_in(settings_, name), then = value_in(index.settings, name);
-    if (now == then) continue;
+    if (now == then || (!now && !name.starts_with("--"))) continue;  // only flags have defaults
     const auto flag = config_.flags.find(name);
     const bool is_known = flag != config_.flags.end();
     // An index of an older version has fewer settings. What has its default is not worth a line.

@@ -27,9 +27,10 @@ class Checkpoints {
   // Locks the folder of --checkpoint and finds the newest checkpoint if the run resumes. Throws a
   // UserError that names the flag if the folder cannot be used, if it has checkpoints and the run
   // does not resume, or if the newest one is damaged, of another model, or of a step beyond the
-  // last. Collective over the job's ranks. The arguments outlive this object.
+  // last. What is not known of the vocabulary, and the checkpoint knows, is added. Collective over
+  // the job's ranks. The arguments outlive this object.
   Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& job, const LessonInfo& lesson,
-              const Corpus& corpus);
+              const Corpus& corpus, Vocabulary& vocabulary);
   // Stops writing. A checkpoint that is not complete never becomes visible.
   ~Checkpoints();
   Checkpoints(const Checkpoints&) = delete;
@@ -51,7 +52,7 @@ class Checkpoints {
   void finish();
 
  private:
-  void find_newest();
+  void find_newest(Vocabulary& vocabulary);
   void compare(const CheckpointIndex& index);
   // Adds a line to the notes for each setting that the index does not have, or has otherwise.
   void note_changed_settings(const CheckpointIndex& index);

@@ -30,7 +30,7 @@ std::string flags_file_fault(std::string& path) {
   constexpr size_t kMaxBytes = 1 << 20;
   if (path.empty()) return "the path is empty";
   try {
-    const size_t size = MappedFile(path).bytes().size();
+    const size_t size = InputFile(path).size();
     if (size > kMaxBytes) return concat(path, ": ", size, " bytes are too many for flags");
   } catch (const UserError& error) {
     return error.what();

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "common/data/tokenizer.h"
 #include "common/io/path.h"
 #include "common/io/safetensors.h"
 #include "common/model/published_config.h"
@@ -15,13 +14,6 @@
 
 namespace ladder {
 namespace {
-
-// Returns the token that begins and ends a document, if this is GPT-2's own vocabulary.
-std::optional<int32_t> end_of_text(const Gpt2Config& config, bool is_text) {
-  constexpr int32_t kEndOfText = 50256;
-  if (is_text || config.vocab_size != kEndOfText + 1) return std::nullopt;
-  return kEndOfText;
-}
 
 std::string generation_config(std::optional<int32_t> end) {
   nlohmann::ordered_json json;
@@ -54,22 +46,25 @@ std::vector<SafetensorsWriter::Tensor> exported_tensors(const Gpt2Config& config
 
 }  // namespace
 
-ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config,
-                           const std::string& tokenizer)
+ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config)
     : config_(config), folder_(named_by("--export", [&] { return PartialFolder(path); })) {
   named_by("--export", [&] { require_space(path, folder_ / "", config); });
-  if (!tokenizer.empty()) tokenizer_ = text_of(MappedFile(tokenizer));
 }
 
-void ExportFolder::write(bool is_text, const std::function<void(const TensorSink&)>& visit) {
-  const std::optional<int32_t> end = end_of_text(config_, is_text);
+void ExportFolder::write(const Vocabulary& vocabulary,
+                         const std::function<void(const TensorSink&)>& visit) {
+  const std::optional<Tokenizer>& tokenizer = vocabulary.tokenizer;
+  const std::optional<int32_t> end = vocabulary.end_of_text;
   named_by("--export", [&] {
     write_weights(visit);
     write_text("config.json", published_config(config_, end));
     write_text("generation_config.json", generation_config(end));
-    if (is_text || !tokenizer_.empty()) {
-      write_text("tokenizer.json", is_text ? byte_tokenizer(config_.vocab_size) : tokenizer_);
-      write_text("tokenizer_config.json", tokenizer_config(config_.sequence_length));
+    if (vocabulary.is_text || tokenizer) {
+      write_text("tokenizer.json",
+                 tokenizer ? tokenizer->file() : byte_tokenizer(config_.vocab_size));
+      const std::string end_text = tokenizer && end ? tokenizer->text_of(*end) : "";
+      write_text("tokenizer_config.json",
+                 tokenizer_config(config_.sequence_length, end_text.empty() ? nullptr : &end_text));
     }
     folder_.commit();
   });

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "common/data/tokenizer.h"
 #include "common/io/partial_folder.h"
 #include "common/model/config.h"
 #include "common/model/slices.h"
@@ -13,22 +14,19 @@ namespace ladder {
 // ExportFolder is the folder of --export. It has
 //   model.safetensors    the parameters in F32 under their published names, without the tied head
 //   config.json, generation_config.json    what transformers' GPT2LMHeadModel must know
-//   tokenizer.json, tokenizer_config.json    the tokenizer: the one that is given, or if tokens are
-//                        bytes one that says so
+//   tokenizer.json, tokenizer_config.json    the tokenizer: that of the vocabulary, or if tokens
+//                        are bytes one that says so
 // It appears as a whole, when write() is done (PartialFolder).
 class ExportFolder {
  public:
-  // Makes the partial folder. `tokenizer` is the path of a tokenizer.json that it gets, or empty.
-  // Throws a UserError that names --export if the folder cannot be made, if it is there and not
-  // empty, or if the disk has too little room for the model.
-  ExportFolder(const std::string& path, const Gpt2Config& config,
-               const std::string& tokenizer = "");
+  // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
+  // if it is there and not empty, or if the disk has too little room for the model.
+  ExportFolder(const std::string& path, const Gpt2Config& config);
 
   // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the
-  // model's description, in fp32 or fp64. `is_text` says whether tokens are bytes. Throws an Error
-  // if the disk is full, or if a parameter is not a finite number in fp32; then there is no folder.
-  // REQUIRES: called once.
-  void write(bool is_text, const std::function<void(const TensorSink&)>& visit);
+  // model's description, in fp32 or fp64. Throws an Error if the disk is full, or if a parameter is
+  // not a finite number in fp32; then there is no folder. REQUIRES: called once.
+  void write(const Vocabulary& vocabulary, const std::function<void(const TensorSink&)>& visit);
 
  private:
   void write_text(const std::string& name, const std::string& text) const;
@@ -36,7 +34,6 @@ class ExportFolder {
 
   Gpt2Config config_;
   PartialFolder folder_;
-  std::string tokenizer_;  // the text of the tokenizer that was given
 };
 
 }  // namespace ladder

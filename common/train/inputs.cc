@@ -1,8 +1,11 @@
 #include "common/train/inputs.h"
 
+#include <charconv>
 #include <filesystem>
+#include <span>
 
 #include "common/io/path.h"
+#include "common/io/printable.h"
 #include "common/io/safetensors_files.h"
 #include "common/model/published_config.h"
 #include "common/model/weights.h"
@@ -15,9 +18,20 @@ Corpus open_corpus(const RunConfig& config) {
   return corpus;
 }
 
-std::optional<Tokenizer> open_tokenizer(const RunConfig& config, const Corpus& corpus) {
+namespace {
+
+// Returns the path of the config.json in the folder of --init. It is empty if there is none.
+std::string published_config_of(const RunConfig& config) {
+  std::error_code error;
+  const std::string path = std::filesystem::path(config.init) / "config.json";
+  return std::filesystem::is_directory(config.init, error) && std::filesystem::exists(path, error)
+             ? path
+             : std::string();
+}
+
+// Opens the tokenizer of --tokenizer.
+Tokenizer open_tokenizer(const RunConfig& config, const Corpus& corpus) {
   const std::string& path = config.tokenizer;
-  if (path.empty()) return std::nullopt;
   const auto refuse = [&](const std::string& why) {
     throw UserError(concat("--tokenizer ", path, ": ", why));
   };
@@ -33,18 +47,57 @@ std::optional<Tokenizer> open_tokenizer(const RunConfig& config, const Corpus& c
   return tokenizer;
 }
 
-namespace {
-
-// Returns the path of the config.json in the folder of --init. It is empty if there is none.
-std::string published_config_of(const RunConfig& config) {
-  std::error_code error;
-  const std::string path = std::filesystem::path(config.init) / "config.json";
-  return std::filesystem::is_directory(config.init, error) && std::filesystem::exists(path, error)
-             ? path
-             : std::string();
-}
+// Keys among the settings of a checkpoint, and the value of the first if tokens are bytes.
+constexpr const char *kVocabulary = "vocabulary", *kEndOfText = "end of text", *kBytes = "bytes";
 
 }  // namespace
+
+Vocabulary open_vocabulary(const RunConfig& config, const Corpus& corpus) {
+  Vocabulary vocabulary;
+  vocabulary.is_text = corpus.is_text();
+  if (!config.tokenizer.empty()) {
+    vocabulary.tokenizer = open_tokenizer(config, corpus);
+    vocabulary.end_of_text = vocabulary.tokenizer->end_of_text();
+  }
+  if (vocabulary.is_text || vocabulary.end_of_text) return vocabulary;
+  const std::string published = published_config_of(config);
+  if (published.empty()) return vocabulary;
+  const auto end = named_by("--init", [&] { return published_end_of_text(published); });
+  if (!end || *end >= config.model.vocab_size) return vocabulary;
+  const auto token = static_cast<int32_t>(*end);
+  if (!vocabulary.tokenizer || vocabulary.tokenizer->has(token)) vocabulary.end_of_text = token;
+  return vocabulary;
+}
+
+void note_vocabulary(const Vocabulary& vocabulary, std::map<std::string, std::string>& settings) {
+  settings[kVocabulary] = vocabulary.is_text ? kBytes : "a tokenizer's";
+  if (vocabulary.end_of_text) settings[kEndOfText] = concat(*vocabulary.end_of_text);
+}
+
+Vocabulary vocabulary_of(const CheckpointIndex& index, const std::string& path) {
+  Vocabulary vocabulary;
+  const auto kind = index.settings.find(kVocabulary), end = index.settings.find(kEndOfText);
+  vocabulary.is_text = kind != index.settings.end() && kind->second == kBytes;
+  if (end == index.settings.end()) return vocabulary;
+  const std::string& text = end->second;
+  int32_t token = -1;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), token);
+  if (read.ec != std::errc() || read.ptr != text.data() + text.size() || token < 0 ||
+      static_cast<size_t>(token) >= index.model.vocab_size) {
+    throw UserError(concat(path, ": its setting \"", kEndOfText, "\" is ", quoted_name(text),
+                           ", expected a token below ", index.model.vocab_size));
+  }
+  vocabulary.end_of_text = token;
+  return vocabulary;
+}
+
+int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t vocab_size) {
+  if (vocabulary.is_text && vocab_size > size_t{'\n'}) return '\n';
+  if (vocabulary.end_of_text) return *vocabulary.end_of_text;
+  int32_t token;
+  corpus.read(0, std::span(&token, 1));
+  return token;
+}
 
 std::vector<std::string> init_files(const RunConfig& config) {
   if (config.init.empty()) return {};

@@ -1,10 +1,12 @@
 // Opens and checks what a run reads, before anything is allocated or written.
 #pragma once
 
-#include <optional>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "common/checkpoint/index.h"
 #include "common/data/corpus.h"
 #include "common/data/tokenizer.h"
 #include "common/train/config.h"
@@ -14,9 +16,21 @@ namespace ladder {
 // Opens the tokens that --data names. Throws UserError if the model cannot be trained on them.
 Corpus open_corpus(const RunConfig& config);
 
-// Opens the tokenizer of --tokenizer; there is none without it. Throws UserError if the file cannot
-// be used, if it has tokens beyond the model's vocabulary, or if tokens are the bytes of a text.
-std::optional<Tokenizer> open_tokenizer(const RunConfig& config, const Corpus& corpus);
+// Returns what is known of the tokens of a run. The tokenizer is that of --tokenizer. It knows the
+// end of a text, otherwise the config.json in the folder of --init may know it; nothing is guessed
+// from the size of the vocabulary. Throws UserError if the tokenizer cannot be used, if it has
+// tokens beyond the model's vocabulary, or if tokens are the bytes of a text.
+Vocabulary open_vocabulary(const RunConfig& config, const Corpus& corpus);
+
+// Says in the settings of a checkpoint what is known of its tokens.
+void note_vocabulary(const Vocabulary& vocabulary, std::map<std::string, std::string>& settings);
+// Returns what the settings of a checkpoint say. Throws a UserError that begins with its path if
+// they name an end of a text that is no token of the model.
+Vocabulary vocabulary_of(const CheckpointIndex& index, const std::string& path);
+
+// Returns the token that a sample continues. Text begins after a line break, other tokens after the
+// end of the text before. Where there is no such token, it is the first token of the data.
+int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t vocab_size);
 
 // Returns every file that --init names: the safetensors file, or what counts in the folder, with
 // its index and its config.json. There are none without --init. Throws UserError if the folder has

@@ -61,24 +61,16 @@ Tensor collected_parameters(const Layout& layout, DType dtype, Memory& memory, S
   return flat;
 }
 
-// Returns the token that a sample continues. Text begins after a line break. If the vocabulary has
-// no line break (token shards, or a vocabulary of very few bytes), it is the last token, with which
-// GPT-2's own vocabulary marks the end of a document.
-int32_t first_token(bool is_text, size_t vocab_size) {
-  const bool has_line_break = is_text && vocab_size > static_cast<size_t>('\n');
-  return has_line_break ? '\n' : static_cast<int32_t>(vocab_size - 1);
-}
-
 // Returns the tokens as text if they are bytes or if there is a tokenizer, and as numbers
 // otherwise. The vocabulary may be larger than a text needs (--model gpt2 has 50,257 tokens): a
 // token from 256 on is not a byte.
-std::string text_of(std::span<const int32_t> tokens, bool is_text, const Tokenizer* tokenizer) {
+std::string text_of(std::span<const int32_t> tokens, const Vocabulary& vocabulary) {
   std::string text;
   for (int32_t token : tokens) {
-    if (is_text) {
+    if (vocabulary.is_text) {
       text += token < 256 ? static_cast<char>(token) : '?';
-    } else if (tokenizer != nullptr) {
-      text += tokenizer->text_of(token);
+    } else if (vocabulary.tokenizer) {
+      text += vocabulary.tokenizer->text_of(token);
     } else {
       text += concat(text.empty() ? "" : " ", token);
     }
@@ -88,9 +80,9 @@ std::string text_of(std::span<const int32_t> tokens, bool is_text, const Tokeniz
 
 }  // namespace
 
-std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
-                        const std::function<void(const TensorSink&)>& visit,
-                        const Tokenizer* tokenizer, const MixtureMaker& mixture) {
+std::string sample_text(const RunConfig& config, const Vocabulary& vocabulary, int32_t first,
+                        Memory& memory, const std::function<void(const TensorSink&)>& visit,
+                        const MixtureMaker& mixture) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
   const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
@@ -98,7 +90,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
   const auto experts = mixture ? mixture(layout, memory, context) : nullptr;
   const Gpt2 model(layout, parameters, TensorView(), {}, {}, {}, experts.get());
 
-  std::vector<int32_t> tokens = {first_token(is_text, config.model.vocab_size)};
+  std::vector<int32_t> tokens = {first};
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
   const size_t vocab = config.model.vocab_size;
@@ -118,7 +110,7 @@ std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
     tokens.push_back(draw_token(host, config.temperature, config.top_k, word));
   }
 
-  return text_of(std::span(tokens).subspan(1), is_text, tokenizer);
+  return text_of(std::span(tokens).subspan(1), vocabulary);
 }
 
 }  // namespace ladder

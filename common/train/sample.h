@@ -17,19 +17,19 @@ namespace ladder {
 // tokens.
 using MixtureMaker = std::function<std::unique_ptr<Mixture>(const Layout&, Memory&, size_t tokens)>;
 
-// Returns a sample of config.sample_tokens tokens. Each token is drawn from softmax(logits /
-// temperature) over the top_k most likely tokens, given the last sequence_length tokens. The same
+// Returns a sample of config.sample_tokens tokens, which continues the token `first`. Each token is
+// drawn from softmax(logits / temperature) over the top_k most likely tokens, given the last
+// sequence_length tokens. The same
 // parameters and the same seed give the same sample. The model runs on the CPU, on a copy of the
 // parameters in `memory`, which `visit` gives in any order; an Error is thrown unless each comes
 // once.
 //
-// If `is_text`, tokens are bytes and the sample is printable() text: a model that has learned
-// little draws any byte, and a token that is not a byte becomes '?'. Otherwise the sample has the
-// tokens' numbers, or what `tokenizer` makes of them, which is also printable(). `mixture` makes
-// the experts of a model that has some.
-std::string sample_text(const RunConfig& config, bool is_text, Memory& memory,
-                        const std::function<void(const TensorSink&)>& visit,
-                        const Tokenizer* tokenizer = nullptr,
+// If tokens are bytes the sample is printable() text: a model that has learned little draws any
+// byte, and a token that is not a byte becomes '?'. Otherwise the sample has the tokens' numbers,
+// or what the vocabulary's tokenizer makes of them, which is also printable(). `mixture` makes the
+// experts of a model that has some.
+std::string sample_text(const RunConfig& config, const Vocabulary& vocabulary, int32_t first,
+                        Memory& memory, const std::function<void(const TensorSink&)>& visit,
                         const MixtureMaker& mixture = nullptr);
 
 // Returns a token drawn from softmax(logits / temperature) over the top_k largest logits (0 = all).

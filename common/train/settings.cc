@@ -65,7 +65,6 @@ std::map<std::string, std::string> settings_of(const RunConfig& config, const Co
   // Defaults of these depend on other flags or on the machine.
   std::map<std::string, std::string> settings = {
       {"--data", identity_of(corpus)},
-      {"vocabulary", corpus.is_text() ? "bytes" : "a tokenizer's"},
       {"--global-batch-size", concat(config.global_batch_size)},
       {"--seed", concat(config.seed)},
       {"--steps", concat(optimizer.num_steps)},

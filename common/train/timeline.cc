@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <vector>
 
 #include "common/io/file.h"
@@ -223,10 +222,9 @@ std::string timeline(const std::string& trace, size_t step) {
 }
 
 std::string timeline_of_file(const std::string& path, size_t step) {
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
+  const std::string text = read_file(path);
   try {
-    return timeline({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, step);
+    return timeline(text, step);
   } catch (const UserError& error) {
     throw UserError(concat(path, ": ", error.what()));
   }

@@ -70,7 +70,7 @@ struct TrainingRun::State {
   Stream stream;
   size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
-  std::optional<Tokenizer> tokenizer;         // on rank 0
+  Vocabulary vocabulary;                      // on rank 0
   std::optional<OutputFiles> files;           // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
@@ -94,7 +94,8 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   // Only rank 0 checks every value: the files of the other ranks have the same contents.
   if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
   require_same_inputs(job, s.config, s.corpus);
-  s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus);
+  if (grid.rank == 0) s.vocabulary = open_vocabulary(s.config, s.corpus);
+  s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus, s.vocabulary);
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
     s.trace_ranks->barrier();  // so that all ranks' times begin together
@@ -105,7 +106,6 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   const NeededMemory memory =
       largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
-  s.tokenizer = open_tokenizer(s.config, s.corpus);
   check_distinct(s.config, s.corpus);
   s.files.emplace(s.config, s.checkpoints->resumed_step());
   print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
@@ -281,18 +281,20 @@ void TrainingRun::State::visit_parameters(const TrainerCalls& calls, const Tenso
 
 void TrainingRun::State::export_model(const TrainerCalls& calls) {
   if (grid.rank != 0) return visit_parameters(calls, nullptr);
-  files->exported->write(corpus.is_text(),
+  files->exported->write(vocabulary,
                          [&](const TensorSink& sink) { visit_parameters(calls, sink); });
-  say(concat("\n  --export ", one_line(config.export_to), ": written\n"));
+  const bool is_known = vocabulary.is_text || vocabulary.end_of_text;
+  say(concat("\n  --export ", one_line(config.export_to), ": written",
+             is_known ? "" : "; no token is known to end a text (--tokenizer can name it)", "\n"));
 }
 
 void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
   if (grid.rank != 0) return visit_parameters(calls, nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
   const std::string text = sample_text(
-      config, corpus.is_text(), memory,
+      config, vocabulary, first_token(corpus, vocabulary, config.model.vocab_size), memory,
       [&](const TensorSink& sink) { visit_parameters(calls, sink); },
-      tokenizer ? &*tokenizer : nullptr, program.mixture ? program.mixture(config) : nullptr);
+      program.mixture ? program.mixture(config) : nullptr);
   if (files->board) files->board->write_sample(step, text);
   if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }

@@ -92,7 +92,9 @@ std::vector<std::string> samples_of(Session<T>& session, bool is_first,
     config.temperature = temperature;
     Memory memory(DeviceType::cpu, "host", 0);
     if (is_first) {
-      samples.push_back(sample_text(config, true, memory, visit, nullptr, mixture));
+      Vocabulary bytes;
+      bytes.is_text = true;
+      samples.push_back(sample_text(config, bytes, 0, memory, visit, mixture));
     } else {
       visit(nullptr);
     }

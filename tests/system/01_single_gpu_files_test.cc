@@ -68,6 +68,16 @@ TEST_CASE("01: token shards that are damaged") {
   check_bad_input("--data", inputs.path() / "missing.bin", {});
 }
 
+TEST_CASE("01: data in a format that is not for training") {
+  const Scratch inputs;
+  const std::string rest(4000, '\0');
+  check_bad_input("--data", inputs.write("x.npy", "\x93NUMPY\x01" + rest),
+                  {"is a NumPy array", "tools/tokenize --convert"});
+  check_bad_input("--data", inputs.write("text.gz", "\x1f\x8b" + rest), {"gzip", "unpack it"});
+  check_bad_input("--data", inputs.write("weights.safetensors", zero_weights(kSmallest).text()),
+                  {"a safetensors file", "--init"});
+}
+
 TEST_CASE("01: token shards that are good") {
   const Scratch inputs, folder;
   const std::string path = inputs.write("a.bin", token_shard(std::vector<uint16_t>(1000, 255)));
@@ -227,12 +237,14 @@ TEST_CASE("01: several shards, and a tokenizer for the sample") {
   const Scratch folder;
   folder.write("b.bin", token_shard(std::vector<uint16_t>(500, 1)));
   folder.write("a.bin", token_shard(std::vector<uint16_t>(500, 2)));
-  folder.write("tokenizer.json", R"({"model": {"vocab": {"\u0120a": 1, "b": 2}},
-                                     "decoder": {"type": "ByteLevel"}})");
+  folder.write("tokenizer.json",
+               R"({"model": {"vocab": {"\u0120a": 1, "b": 2}}, "truncation": {"max_length": 9},
+                   "added_tokens": [{"id": 0, "content": "<|endoftext|>"}],
+                   "decoder": {"type": "ByteLevel"}})");
   Flags flags = kRun + Flags{"--tokenizer", "tokenizer.json", "--temperature", "0"};
   REQUIRE(flags[14] == "--sample");
   flags[15] = "3";
-  flags[7] = "3";  // --vocab: 0, which the tokenizer has not, 1 and 2
+  flags[7] = "3";  // --vocab
   const auto out_of = [&](const Flags& data) {
     const ProcessResult result = run_single_gpu(flags + data, {.folder = folder.path()});
     CAPTURE(data, result.out, result.err);
@@ -251,8 +263,16 @@ TEST_CASE("01: several shards, and a tokenizer for the sample") {
     return out.substr(out.find("validation loss"), 22);
   };
   CHECK(loss_of(list) != loss_of(pattern));
-  static const std::regex kSample(R"(\nsample:\n( a|b|\[0\]){3}\n)");
+  static const std::regex kSample(R"(\nsample:\n( a|b|<\|endoftext\|>){3}\n)");
   CHECK(std::regex_search(list, kSample));
+  // Another model and a checkpoint's export know the end of a text, and nothing of truncation.
+  out_of({"--data", "a.bin", "--export", "out", "--checkpoint", "c"});
+  const std::string tokenizer = read_text(folder.path() / "out/tokenizer.json");
+  CHECK_THAT(tokenizer, ContainsSubstring("\"truncation\": null"));
+  CHECK_THAT(read_text(folder.path() / "out/config.json"),
+             ContainsSubstring("\"eos_token_id\": 0"));
+  CHECK_THAT(read_text(folder.path() / "c/step_00000001/checkpoint.json"),
+             ContainsSubstring("\"end of text\":\"0\""));
   check_user_error(run_in(folder, {"--tokenizer", "tokenizer.json"}),
                    {"--tokenizer tokenizer.json", "bytes of a text", "tools/tokenize"});
 }

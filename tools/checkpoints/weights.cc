@@ -4,15 +4,16 @@
 
 #include "common/checkpoint/reader.h"
 #include "common/train/export.h"
+#include "common/train/inputs.h"
 
 namespace ladder {
 
 void export_weights(const std::string& from, const std::string& out) {
-  constexpr size_t kByteTokens = 256;
   CheckpointReader reader(from);
   const Gpt2Config& model = reader.index().model;
+  const Vocabulary vocabulary = vocabulary_of(reader.index(), from);
   ExportFolder folder(out, model);
-  folder.write(model.vocab_size == kByteTokens, [&](const TensorSink& sink) {
+  folder.write(vocabulary, [&](const TensorSink& sink) {
     for (const UnitSpec& unit : describe(model).units) {
       for (const ParameterSpec& parameter : unit.parameters) {
         const size_t n = parameter.shape.num_elements();

@@ -1,12 +1,15 @@
 #include "common/data/corpus.h"
 
 #include <linux/capability.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <filesystem>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -70,8 +73,8 @@ TEST_CASE("the built-in text is the whole King James text, in ASCII") {
   CHECK(corpus.num_tokens() == text.size());
   CHECK(corpus.is_text());
   CHECK(corpus.name() == "King James text (built in)");
-  CHECK(corpus.token(0) == 'G');
-  CHECK(corpus.token(text.size() - 1) == '\n');
+  CHECK(token_of(corpus, 0) == 'G');
+  CHECK(token_of(corpus, text.size() - 1) == '\n');
   corpus.require(256, 1024);
   CHECK_THROWS_AS(corpus.require(64, 1024), UserError);
 }
@@ -85,7 +88,7 @@ TEST_CASE("a text's tokens are its bytes") {
   CHECK(corpus.is_text());
   CHECK(corpus.name() == path);
   REQUIRE(corpus.num_tokens() == 256);
-  for (size_t i = 0; i < 256; ++i) REQUIRE(corpus.token(i) == 255 - static_cast<int32_t>(i));
+  for (size_t i = 0; i < 256; ++i) REQUIRE(token_of(corpus, i) == 255 - static_cast<int32_t>(i));
   corpus.require(256, 16);
 }
 
@@ -95,7 +98,7 @@ TEST_CASE("a shard's tokens are its 16-bit words") {
   const Corpus corpus = Corpus::open(folder.write("a.bin", shard_bytes(tokens)));
   CHECK(!corpus.is_text());
   REQUIRE(corpus.num_tokens() == tokens.size());
-  for (size_t i = 0; i < tokens.size(); ++i) CHECK(corpus.token(i) == tokens[i]);
+  for (size_t i = 0; i < tokens.size(); ++i) CHECK(token_of(corpus, i) == tokens[i]);
 }
 
 TEST_CASE("a shard is told by its magic or its name, in small letters or capitals") {
@@ -104,7 +107,7 @@ TEST_CASE("a shard is told by its magic or its name, in small letters or capital
   for (const char* name : {"a.BIN", "a.Bin", "tokens", "a.txt", "a.bin"}) {
     const Corpus corpus = Corpus::open(folder.write(name, shard_bytes(tokens)));
     CHECK(!corpus.is_text());
-    CHECK(corpus.token(9) == 309);
+    CHECK(token_of(corpus, 9) == 309);
   }
   // Without a magic the name decides.
   const std::string headerless(2000, 'x');
@@ -119,6 +122,94 @@ TEST_CASE("a shard is told by its magic or its name, in small letters or capital
   CHECK(refusal([&] {
           Corpus::open(folder.write("llama", shard_bytes(tokens, 10, 20240801, 7)));
         }).find("Llama-3") != std::string::npos);
+}
+
+TEST_CASE("a file of another format is refused as what it is, whatever it is called") {
+  using namespace std::string_literals;
+  const TestFolder folder;
+  std::string tar(600, '\0');
+  tar.replace(257, 5, "ustar");
+  const std::vector<std::pair<std::string, std::string>> formats = {
+      {"\x93NUMPY\1\0v\0{'descr': '<u2'"s,
+       "a NumPy array; tools/tokenize --convert makes token shards of tokens in it"},
+      {"PAR1\x15\4\x15"s, "a Parquet file; write its texts"},
+      {"\x28\xb5\x2f\xfd\x24"s, "compressed by zstd; unpack it first"},
+      {"\x1f\x8b\x08\0"s, "compressed by gzip; unpack it first"},
+      {"BZh91AY&SY", "compressed by bzip2; unpack it first"},
+      {"\xfd\x37zXZ\0\0"s, "compressed by xz; unpack it first"},
+      {tar, "a tar archive; unpack it first"},
+      {"PK\3\4\x14"s, "a zip archive"},
+      {"%PDF-1.7\n", "a PDF document"},
+      {"SQLite format 3\0"s, "an SQLite database"},
+      {"\xff\xff\xff\xff\x10\1\0\0"s, "an Arrow stream"},
+      {"\x80\4\x95"s, "a Python pickle"},
+      {file_of("{" + tensor("x", "2", 0, 8) + "}", 8),
+       "a safetensors file; weights are for --init"},
+      {"GGUF\3\0\0\0"s, "a GGUF file"},
+      {"version https://git-lfs.github.com/spec/v1\noid", "a pointer to a file that Git LFS"}};
+  for (const auto& [begin, description] : formats) {
+    for (const std::string name : {"a.npy", "a.txt", "b", "a.bin"}) {
+      const std::string path = folder.write(name, begin + std::string(2000, '\7'));
+      CAPTURE(begin, name);
+      CHECK_THAT(refusal([&] { Corpus::open(path); }),
+                 StartsWith("--data " + path + ": is " + description));
+    }
+  }
+}
+
+TEST_CASE("a text may begin as the name of a format does, and a web page is a text") {
+  const TestFolder folder;
+  for (const std::string begin : {"PAR1, a golf course", "GGUF is a format", "BZh and more",
+                                  "<!DOCTYPE html><html>", "ustar", "7z"}) {
+    CHECK(Corpus::open(folder.write("text", begin + std::string(999, '.'))).is_text());
+  }
+}
+
+TEST_CASE("a corpus of changing files never reads what was not there at the start") {
+  const TestFolder folder;
+  const auto write = [&](const std::string& name, uint16_t first) {
+    const std::string path = folder.write(name, shard_bytes(counting(first, 1000)));
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() - std::chrono::seconds(10));
+    return path;
+  };
+  write("a.bin", 0);
+  const std::string second = write("b.bin", 1000);
+  const Corpus corpus = Corpus::open(folder.path());
+  std::vector<int32_t> tokens(20);
+  corpus.read(990, tokens);  // over the end of the first shard
+  for (int32_t i = 0; i < 20; ++i) CHECK(tokens[static_cast<size_t>(i)] == 990 + i);
+  const std::string change = GENERATE("empty", "save", "remove");
+  CAPTURE(change);
+  if (change == "empty") std::filesystem::resize_file(second, 0);
+  if (change == "save") folder.write("b.bin", shard_bytes(counting(0, 1000)));
+  if (change == "remove") std::filesystem::remove(second);
+  corpus.read(0, tokens);
+  CHECK(tokens[19] == 19);
+  if (change == "remove") {
+    CHECK_NOTHROW(corpus.read(1980, tokens));
+  } else {
+    CHECK_THROWS_WITH(corpus.read(1980, tokens),
+                      StartsWith("--data " + second + ": was written to while it was being read"));
+    CHECK_THROWS_AS(corpus.require(1500, 4), Error);
+  }
+}
+
+TEST_CASE("a corpus may have more files than a process usually opens") {
+  const TestFolder folder;
+  for (int i = 100; i < 180; ++i) {
+    folder.write(concat(i, ".bin"), shard_bytes(counting(static_cast<uint16_t>(i), 1)));
+  }
+  rlimit before;
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit low{64, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &low) == 0);
+  {
+    const Corpus corpus = Corpus::open(folder.path());
+    CHECK(corpus.num_tokens() == 80);
+    CHECK(token_of(corpus, 79) == 179);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("a corpus knows the files that it is read from") {
@@ -142,7 +233,7 @@ TEST_CASE("a folder is its .bin files in the order of their names") {
   CHECK(!corpus.is_text());
   CHECK(corpus.name() == folder.path());
   REQUIRE(corpus.num_tokens() == 11);
-  for (size_t i = 0; i < 11; ++i) CHECK(corpus.token(i) == static_cast<int32_t>(i));
+  for (size_t i = 0; i < 11; ++i) CHECK(token_of(corpus, i) == static_cast<int32_t>(i));
 }
 
 TEST_CASE("the last tenth of the tokens, rounded up, is for validation") {
@@ -198,10 +289,8 @@ TEST_CASE("a damaged shard is refused") {
   };
   refused(std::string(1023, '\0'), "1023 bytes, less than the 1024 of a token shard's header");
   refused(shard_bytes(tokens, 10, 1234),
-          "magic 1234, expected 20240520 (an llm.c token shard); tokens without a header, as "
-          "nanoGPT's prepare.py writes them, get one by python3 -c 'import struct,sys;"
-          "t=sys.stdin.buffer.read();sys.stdout.buffer.write(struct.pack(\"<256i\",20240520,1,"
-          "len(t)//2,*[0]*253)+t)' < IN.bin > OUT.bin");
+          "magic 1234, expected 20240520 (an llm.c token shard); tools/tokenize --convert makes "
+          "shards of tokens without a header, as nanoGPT's prepare.py writes them");
   refused(shard_bytes(tokens, 10, 20240801, 7),
           "magic 20240801 is llm.c's Llama-3 format (uint32 tokens); expected 20240520, its GPT-2 "
           "format (uint16 tokens)");

@@ -86,7 +86,7 @@ TEST_CASE("the tokens of several files follow each other") {
     const Corpus corpus = Corpus::open(files.at(names));
     CHECK(corpus.name() == files.at(names));
     std::vector<int32_t> result;
-    for (size_t i = 0; i < corpus.num_tokens(); ++i) result.push_back(corpus.token(i));
+    for (size_t i = 0; i < corpus.num_tokens(); ++i) result.push_back(token_of(corpus, i));
     return result;
   };
   std::vector<int32_t> expected(20);

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "common/data/corpus.h"
 #include "tests/common/io/test_files.h"
 
 namespace ladder {
@@ -30,6 +32,12 @@ inline std::vector<uint16_t> counting(uint16_t first, size_t count) {
   std::vector<uint16_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), first);
   return tokens;
+}
+
+inline int32_t token_of(const Corpus& corpus, size_t index) {
+  int32_t token = -1;
+  corpus.read(index, std::span(&token, 1));
+  return token;
 }
 
 }  // namespace ladder

@@ -1,7 +1,9 @@
 // Tokens as text: tokenizer.json, read and written.
 #include "common/data/tokenizer.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "common/data/byte_level.h"
 #include "tests/catch.h"
@@ -87,6 +89,76 @@ TEST_CASE("a decoder may be a sequence, and an added token may be in the vocabul
   CHECK(open(json.dump()).size() == 7);
 }
 
+TEST_CASE("an added token stands for its own text, whatever its letters are") {
+  // All of these are characters that stand for another byte in a vocabulary.
+  Json json = small();
+  std::vector<std::string> added = {"\u00e9", "caf\u00e9", "\u0120", "\u010a\u010a", "\u00ff", "a"};
+  for (size_t i = 0; i < added.size(); ++i) {
+    json["added_tokens"].push_back({{"id", 10 + i}, {"content", added[i]}});
+  }
+  json["model"]["vocab"]["\u00a1"] = 30;  // in the vocabulary, too: there it is the byte A1
+  json["added_tokens"].push_back({{"id", 30}, {"content", "\u00a1"}});
+  const Tokenizer tokenizer = open(json.dump());
+  for (size_t i = 0; i < added.size(); ++i) {
+    CHECK(tokenizer.text_of(static_cast<int32_t>(10 + i)) == added[i]);
+  }
+  CHECK(tokenizer.text_of(30) == "\u00a1");
+  CHECK(tokenizer.text_of(1) == " the");
+  // Another text of the same bytes is another token.
+  json["added_tokens"].push_back({{"id", 1}, {"content", " the"}});
+  CHECK(fault(json) == "two tokens have the number 1: \"\\u0120the\" and \" the\"");
+}
+
+TEST_CASE("the end of a text is what the settings beside it say, otherwise <|endoftext|>") {
+  const TestFolder folder;
+  Json json = small();
+  const auto end_with = [&](const std::string& config) {
+    const std::string path = folder.write("tokenizer.json", json.dump());
+    if (config.empty()) std::filesystem::remove(folder / "tokenizer_config.json");
+    if (!config.empty()) folder.write("tokenizer_config.json", config);
+    return Tokenizer(path).end_of_text();
+  };
+  CHECK(end_with("") == std::nullopt);
+  CHECK(end_with(R"({"eos_token": "<|end of text|>"})") == 5);
+  CHECK(end_with(R"({"eos_token": {"content": "<|end of text|>", "special": true}})") == 5);
+  CHECK(end_with(R"({"eos_token": null})") == std::nullopt);
+  json["added_tokens"].push_back({{"id", 2}, {"content", "<|endoftext|>"}});
+  CHECK(end_with("") == 2);
+  CHECK(end_with("{}") == 2);
+  CHECK(end_with(R"({"eos_token": "<|end of text|>"})") == 5);
+  json.erase("added_tokens");
+  json["model"]["vocab"]["<|endoftext|>"] = 7;
+  CHECK(end_with("") == 7);
+  for (const std::string bad : {R"("<|none|>")", "3", "false", R"({"content": 1})"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(end_with("{\"eos_token\": " + bad + "}"), UserError);
+    CHECK_THROWS_WITH(end_with("{\"eos_token\": " + bad + "}"),
+                      StartsWith(folder / "tokenizer_config.json: \"eos_token\" is ") &&
+                          ContainsSubstring("which is no token of " + folder / "tokenizer.json"));
+  }
+  CHECK_THROWS_WITH(end_with("{"), StartsWith(folder / "tokenizer_config.json: is not valid JSON"));
+}
+
+TEST_CASE("what a file has saved of somebody's calls is not handed on, and all else is") {
+  using Ordered = nlohmann::ordered_json;
+  Ordered plain = Ordered::parse(small().dump());
+  plain["truncation"] = nullptr;
+  plain["model"]["dropout"] = nullptr;
+  plain["z"] = {{"b", 1.5}, {"a", "\u00e9"}};
+  CHECK(open(plain.dump(1)).file() == plain.dump(1));  // to the byte
+  for (const std::string key : {"truncation", "padding", "dropout"}) {
+    CAPTURE(key);
+    Ordered saved = plain;
+    Ordered& object = key == "dropout" ? saved["model"] : saved;
+    if (key == "dropout") object[key] = 0.5;
+    if (key == "truncation") object[key] = {{"max_length", 512}, {"strategy", "LongestFirst"}};
+    if (key == "padding") object[key] = {{"strategy", {{"Fixed", 8192}}}, {"pad_id", 0}};
+    Ordered expected = saved;
+    (key == "dropout" ? expected["model"] : expected)[key] = nullptr;
+    CHECK(open(saved.dump()).file() == expected.dump(2) + "\n");
+  }
+}
+
 TEST_CASE("a file of another kind, or a damaged one, is refused") {
   const std::string no_vocabulary =
       "\"model\" has no \"vocab\" of tokens and numbers; expected the tokenizer.json of a "
@@ -159,13 +231,17 @@ TEST_CASE("the bytes' own tokenizer gives each byte its value") {
                        {"fuse_unk", false},
                        {"byte_fallback", false},
                        {"merges", Json::array()}}}});
-  CHECK(Json::parse(tokenizer_config(32)) ==
+  CHECK(Json::parse(tokenizer_config(32, nullptr)) ==
         Json{{"tokenizer_class", "PreTrainedTokenizerFast"},
              {"bos_token", nullptr},
              {"eos_token", nullptr},
              {"clean_up_tokenization_spaces", false},
              {"model_max_length", 32},
              {"model_input_names", {"input_ids", "attention_mask"}}});
+  const std::string end = "<|x|>";
+  const Json with_end = Json::parse(tokenizer_config(32, &end));
+  CHECK(with_end.at("eos_token") == end);
+  CHECK(with_end.at("bos_token") == end);
 }
 
 }  // namespace

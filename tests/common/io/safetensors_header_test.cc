@@ -13,7 +13,7 @@ namespace ladder {
 namespace {
 
 std::vector<SafetensorsEntry> parse(const std::string& bytes) {
-  return parse_safetensors_header(std::as_bytes(std::span(bytes)), "some/file");
+  return parse_safetensors_header(bytes, bytes.size(), "some/file");
 }
 
 // The message of the UserError that parsing throws; "" if it throws none.
@@ -160,7 +160,9 @@ TEST_CASE("a file of another format is said to be what it is") {
     const std::string message = refusal(begin + std::string(100, '\x07'));
     CHECK_THAT(message, StartsWith("some/file: not a safetensors file but " + description));
   };
-  check_format("PK\3\4\0\0\x08"s, "a checkpoint of PyTorch (torch.save); load it there and");
+  check_format(
+      "PK\3\4\0\0\x08"s,
+      "a zip archive, such as a checkpoint of PyTorch (torch.save); load it in PyTorch and");
   check_format("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19."s, "a checkpoint of PyTorch");
   for (const char version : {'\2', '\3', '\4', '\5'}) {
     check_format("\x80"s + version + "}q", "a Python pickle");
@@ -176,7 +178,7 @@ TEST_CASE("a file of another format is said to be what it is") {
   const auto number = [](int32_t magic) {
     return std::string(reinterpret_cast<const char*>(&magic), 4);
   };
-  check_format(number(20240520), "a token shard of llm.c, which is for --data");
+  check_format(number(20240520), "a token shard of llm.c; it is for --data");
   check_format(number(20240326), "a checkpoint of llm.c");
   check_format("version https://git-lfs.github.com/spec/v1\noid",
                "a pointer to a file that Git LFS");

@@ -199,6 +199,34 @@ TEST_CASE("a part of a tensor is read from any element to any other") {
   CHECK_THROWS_AS(read_part(~size_t{0}, 2), Error);
 }
 
+TEST_CASE("a tensor of many blocks is converted as a whole") {
+  const std::string path = temporary("long.safetensors");
+  std::vector<float> floats(200'001);
+  for (size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i) * 0.5f;
+  SafetensorsWriter writer(path, {{"x", DType::fp32, {floats.size()}}});
+  writer.write(view(floats));
+  writer.finish();
+  const SafetensorsReader reader(path);
+  CHECK(read<float>(reader, "x") == floats);
+  CHECK(read<double>(reader, "x") == std::vector<double>(floats.begin(), floats.end()));
+}
+
+TEST_CASE("a file that is emptied between two tensors is an error that names it") {
+  const std::string path = temporary("emptied.safetensors");
+  std::ofstream(path) << file_of("{" + tensor("x", "2", 0, 8) + "}", 8);
+  const SafetensorsReader reader(path);
+  CHECK(read<float>(reader, "x").size() == 2);
+  std::filesystem::resize_file(path, 0);
+  for (const bool is_converted : {false, true}) {
+    const auto read_again = [&] {
+      if (is_converted) read<double>(reader, "x");
+      if (!is_converted) read<float>(reader, "x");
+    };
+    CHECK_THROWS_AS(read_again(), Error);
+    CHECK_THROWS_WITH(read_again(), StartsWith(path + ": was written to while"));
+  }
+}
+
 TEST_CASE("a writer that does not finish leaves the old file") {
   const TestFolder folder;
   const std::string path = folder.write("old.safetensors", "old");

@@ -73,6 +73,21 @@ TEST_CASE("a model is read as it was written") {
   CHECK_NOTHROW(require_same_model(path, read_published_config(path), other));
 }
 
+TEST_CASE("the end of a text is read as it was written, of several the first") {
+  const TestFolder folder;
+  const auto end = [&](const std::string& text) {
+    return published_end_of_text(folder.write("config.json", text));
+  };
+  CHECK(end(published_config(kConfig, 36)) == 36);
+  CHECK(end(published_config(kConfig, {})) == std::nullopt);
+  CHECK(end(R"({"eos_token_id": [7, 8]})") == 7);
+  for (const char* none : {"{}", R"({"eos_token_id": []})", R"({"eos_token_id": "7"})",
+                           R"({"eos_token_id": -7})", R"({"eos_token_id": 7.5})"}) {
+    CHECK(end(none) == std::nullopt);
+  }
+  CHECK_THROWS_WITH(end("{"), StartsWith(folder / "config.json: "));
+}
+
 TEST_CASE("what is not given is the smallest published GPT-2's") {
   const TestFolder folder;
   const std::string path = folder.write("config.json", "{}");

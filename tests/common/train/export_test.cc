@@ -38,10 +38,15 @@ void visit_all(const Gpt2Config& config, DType dtype, const TensorSink& sink, do
   }
 }
 
-void write(const std::string& path, const Gpt2Config& config, bool is_text,
+Vocabulary bytes() { return {.is_text = true, .tokenizer = {}, .end_of_text = {}}; }
+Vocabulary tokens(std::optional<int32_t> end = {}) {
+  return {.is_text = false, .tokenizer = {}, .end_of_text = end};
+}
+
+void write(const std::string& path, const Gpt2Config& config, const Vocabulary& vocabulary,
            DType dtype = DType::fp32) {
   ExportFolder folder(path, config);
-  folder.write(is_text, [&](const TensorSink& sink) { visit_all(config, dtype, sink); });
+  folder.write(vocabulary, [&](const TensorSink& sink) { visit_all(config, dtype, sink); });
 }
 
 nlohmann::json json_of(const std::string& path) { return nlohmann::json::parse(text_of(path)); }
@@ -49,7 +54,7 @@ nlohmann::json json_of(const std::string& path) { return nlohmann::json::parse(t
 TEST_CASE("an export has the parameters in F32, and is weights for --init") {
   const TestFolder folder;
   const DType dtype = GENERATE(DType::fp32, DType::fp64);
-  write(folder / "out", kConfig, true, dtype);
+  write(folder / "out", kConfig, bytes(), dtype);
   CHECK(folder.list() == Names{"out"});
   CHECK(folder.list("out") == Names{"config.json", "generation_config.json", "model.safetensors",
                                     "tokenizer.json", "tokenizer_config.json"});
@@ -71,40 +76,50 @@ TEST_CASE("an export has the parameters in F32, and is weights for --init") {
   CHECK_NOTHROW(require_same_model("", read_published_config(folder / "out/config.json"), kConfig));
 }
 
-TEST_CASE("bytes have a tokenizer and no end of text, GPT-2's tokens have an end and none") {
+TEST_CASE("bytes have a tokenizer and no end of text, other tokens the end that is known") {
   const TestFolder folder;
-  write(folder / "bytes", kConfig, true);
+  write(folder / "bytes", kConfig, bytes());
   CHECK(Tokenizer(folder / "bytes/tokenizer.json").size() == 10);
   CHECK(json_of(folder / "bytes/tokenizer_config.json").at("model_max_length") == 4);
   const nlohmann::json no_end = {{"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
   CHECK(json_of(folder / "bytes/generation_config.json") == no_end);
   CHECK(json_of(folder / "bytes/config.json").at("eos_token_id") == nullptr);
 
-  Gpt2Config gpt2 = kConfig;
-  gpt2.vocab_size = 50257;
-  write(folder / "gpt2", gpt2, false);
-  CHECK(folder.list("gpt2") == Names{"config.json", "generation_config.json", "model.safetensors"});
-  CHECK(json_of(folder / "gpt2/generation_config.json") ==
-        nlohmann::json{{"bos_token_id", 50256}, {"eos_token_id", 50256}});
-  CHECK(json_of(folder / "gpt2/config.json").at("bos_token_id") == 50256);
-
-  write(folder / "large", gpt2, true);  // bytes in a vocabulary that could hold more
-  CHECK(json_of(folder / "large/generation_config.json") == no_end);
-  CHECK(Tokenizer(folder / "large/tokenizer.json").size() == 256);
-  write(folder / "other", kConfig, false);
-  CHECK(json_of(folder / "other/generation_config.json") == no_end);
+  // Whatever the vocabulary's size is: GPT-2's, that of bytes, another.
+  const size_t size = GENERATE(10, 256, 50257);
+  Gpt2Config config = kConfig;
+  config.vocab_size = size;
+  write(folder / "known", config, tokens(3));
+  CHECK(folder.list("known") ==
+        Names{"config.json", "generation_config.json", "model.safetensors"});
+  CHECK(json_of(folder / "known/generation_config.json") ==
+        nlohmann::json{{"bos_token_id", 3}, {"eos_token_id", 3}});
+  CHECK(json_of(folder / "known/config.json").at("eos_token_id") == 3);
+  write(folder / "unknown", config, tokens());
+  CHECK(folder.list("unknown").size() == 3);
+  CHECK(json_of(folder / "unknown/generation_config.json") == no_end);
+  CHECK(json_of(folder / "unknown/config.json").at("bos_token_id") == nullptr);
+  write(folder / "text", config, bytes());
+  CHECK(json_of(folder / "text/generation_config.json") == no_end);
+  CHECK(Tokenizer(folder / "text/tokenizer.json").size() == std::min<size_t>(size, 256));
 }
 
-TEST_CASE("a tokenizer that is given goes into the export as it is") {
+TEST_CASE("a tokenizer that is given goes into the export, with the end that it knows") {
   const TestFolder folder;
-  const std::string given = folder.write("mine.json", byte_tokenizer(7));
-  {
-    ExportFolder out(folder / "out", kConfig, given);
-    std::filesystem::remove(given);  // it has been read
-    out.write(false, [&](const TensorSink& sink) { visit_all(kConfig, DType::fp32, sink); });
-  }
-  CHECK(text_of(folder / "out/tokenizer.json") == byte_tokenizer(7));
-  CHECK(json_of(folder / "out/tokenizer_config.json").at("model_max_length") == 4);
+  const std::string text = R"({"added_tokens": [{"id": 7, "content": "<|endoftext|>"}],)"
+                           R"("model": {"vocab": {"a": 0}}, "decoder": {"type": "ByteLevel"}})";
+  const std::string given = folder.write("mine.json", text);
+  const Tokenizer tokenizer(given);
+  std::filesystem::remove(given);  // it has been read
+  write(folder / "out", kConfig,
+        {.is_text = false, .tokenizer = tokenizer, .end_of_text = tokenizer.end_of_text()});
+  CHECK(text_of(folder / "out/tokenizer.json") == text);
+  const nlohmann::json config = json_of(folder / "out/tokenizer_config.json");
+  CHECK(config.at("model_max_length") == 4);
+  CHECK(config.at("eos_token") == "<|endoftext|>");
+  CHECK(json_of(folder / "out/config.json").at("eos_token_id") == 7);
+  // The export is a tokenizer with the same end.
+  CHECK(Tokenizer(folder / "out/tokenizer.json").end_of_text() == 7);
 }
 
 TEST_CASE("an export that fails leaves nothing") {
@@ -112,7 +127,7 @@ TEST_CASE("an export that fails leaves nothing") {
   const auto message_of = [&](const Visit& visit) {
     ExportFolder out(folder / "out", kConfig);
     try {
-      out.write(true, visit);
+      out.write(bytes(), visit);
     } catch (const UserError&) {
       FAIL("it is not the user's mistake");
     } catch (const Error& error) {

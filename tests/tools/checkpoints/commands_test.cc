@@ -131,10 +131,16 @@ TEST_CASE("export: the parameters by their published names, with a tokenizer if 
   const TestFolder folder;
   const bool is_bytes = GENERATE(false, true);
   Gpt2Config model = kSmall;
-  if (is_bytes) model.vocab_size = 256;
+  if (!is_bytes) model.vocab_size = 256;  // the size says nothing
   write_checkpoint(folder / "c", parse_layout("data=2,tensor=2"), 7, model, DType::fp64);
+  const std::string index = folder / "c/step_00000007/checkpoint.json";
+  auto json = nlohmann::json::parse(text_of(index));
+  json["settings"]["vocabulary"] = is_bytes ? "bytes" : "a tokenizer's";
+  if (!is_bytes) json["settings"]["end of text"] = "3";
+  std::ofstream(index) << sealed(json);
   CHECK(output({"export", folder / "c", folder / "out"}) == "");
-  CHECK(fs::exists(folder / "out/config.json"));
+  const auto config = nlohmann::json::parse(text_of(folder / "out/config.json"));
+  CHECK(config.at("eos_token_id") == (is_bytes ? nlohmann::json(nullptr) : nlohmann::json(3)));
   CHECK(fs::exists(folder / "out/tokenizer.json") == is_bytes);
   const SafetensorsReader file(folder / "out/model.safetensors");
   size_t num_parameters = 0;
