@@ -171,8 +171,8 @@ std::string byte_tokenizer(size_t vocab_size) {
 }
 
 std::string tokenizer_config(size_t sequence_length, const std::string* end_of_text) {
-  const nlohmann::ordered_json end =
-      end_of_text == nullptr ? nlohmann::ordered_json(nullptr) : *end_of_text;
+  nlohmann::ordered_json end;
+  if (end_of_text != nullptr) end = *end_of_text;
   const nlohmann::ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                        {"bos_token", end},
                                        {"eos_token", end},

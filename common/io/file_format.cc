@@ -40,7 +40,6 @@ constexpr Format kFormats[] = {
      "tools/tokenize --convert makes token shards of tokens in it"},
     {0, "PAR1"sv, "a Parquet file", kTakeWeights, kWriteText},
     {0, "ARROW1"sv, "an Arrow file", kTakeWeights, kWriteText},
-    {0, "\xff\xff\xff\xff"sv, "an Arrow stream", kTakeWeights, kWriteText},
     {0, "Obj\x01"sv, "an Avro file", kTakeWeights, kWriteText},
     {0, "SQLite format 3\0"sv, "an SQLite database", kTakeWeights, kWriteText},
     {0, "MMIDIDX\0"sv, "the index of Megatron's tokens", kTakeWeights, kWriteText},
@@ -72,6 +71,12 @@ bool is_safetensors(std::string_view head) {
   return head.size() > 8 && head.substr(4, 5) == "\0\0\0\0{"sv;
 }
 
+// Returns whether a file is a stream of Arrow, as datasets are cached: a mark, then the length of a
+// schema, which is below 2^16.
+bool is_arrow_stream(std::string_view head) {
+  return head.size() > 8 && head.starts_with("\xff\xff\xff\xff"sv) && head.substr(6, 2) == "\0\0"sv;
+}
+
 // Returns whether bytes look like text: no control characters, and more ASCII than other bytes.
 bool is_text(std::string_view bytes) {
   size_t num_ascii = 0;
@@ -95,9 +100,9 @@ std::string describe_format(std::string_view head, Wanted wanted) {
     const char* const advice = for_data ? format.for_data : format.for_weights;
     return advice == nullptr ? "" : std::string(format.description) + "; " + advice;
   }
-  if (for_data) {
-    return is_safetensors(head) ? "a safetensors file; weights are for --init" : "";
-  }
+  if (for_data && is_safetensors(head)) return "a safetensors file; weights are for --init";
+  if (for_data && is_arrow_stream(head)) return std::string("an Arrow stream; ") + kWriteText;
+  if (for_data) return "";
   constexpr size_t kShown = 30;
   if (!is_text(head.substr(0, kFormatBytes))) return "";
   return "a text that begins with " + quoted_name(head.substr(0, kShown));

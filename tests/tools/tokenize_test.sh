@@ -135,7 +135,7 @@ expect 2 "h/a_000000.bin is there already" --convert --out h/a H.npy
 expect 2 "--convert: expected --out, and no --tokenizer" --convert --out bad/a --tokenizer tokenizer.json H.npy
 
 # Texts.
-expect 0 "--vocab 10000" --tokenizer tokenizer.json --out text/a text text
+expect 0 "--vocab 10000" --tokenizer tokenizer.json --out texts/a text text
 expect 0 "saved.json: its truncation, which is of somebody's calls, does not count" \
   --tokenizer saved.json --out saved/a text text
 expect 0 "no token is known to end a text" --tokenizer endless.json --out endless/a text
@@ -145,8 +145,8 @@ echo '{"eos_token": "<eos>"}' >tokenizer_config.json
 expect 2 '"eos_token" is "<eos>", which is no token of tokenizer.json' \
   --tokenizer tokenizer.json --out bad/a text
 rm tokenizer_config.json
-expect 2 "latin: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out latin/a latin
-expect 2 "cut: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out cut/a cut
+expect 2 "latin: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a latin
+expect 2 "cut: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a cut
 expect 2 "--tokenizer text: is not valid JSON" --tokenizer text --out bad/a text
 touch new_000000.bin.partial
 expect 2 "new_000000.bin.partial: is there already" --tokenizer tokenizer.json --out new text
@@ -174,7 +174,7 @@ for folder in "h", "i", "q", "two", "many":
     assert shards(f"{folder}/a") == tokens, folder
 text = open("text", newline="").read()
 whole = [sum(map(ord, word)) % 9000 for word in re.findall(r" ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+", text)]
-for folder, end in ("text", 9001), ("saved", 9001), ("config", 9002):
+for folder, end in ("texts", 9001), ("saved", 9001), ("config", 9002):
     assert shards(f"{folder}/a") == [end] + whole + [end] + whole, folder
 assert shards("endless/a") == whole
 END

@@ -163,6 +163,10 @@ TEST_CASE("a text may begin as the name of a format does, and a web page is a te
                                   "<!DOCTYPE html><html>", "ustar", "7z"}) {
     CHECK(Corpus::open(folder.write("text", begin + std::string(999, '.'))).is_text());
   }
+  // Files of few bytes, of any value.
+  for (size_t size = 1; size < 12; ++size) {
+    CHECK(Corpus::open(folder.write("text", std::string(size, '\xff'))).is_text());
+  }
 }
 
 TEST_CASE("a corpus of changing files never reads what was not there at the start") {
