@@ -15,8 +15,8 @@ namespace ladder {
 
 // InputFile is a regular file that is open for reading. Its bytes are read and not mapped: touching
 // a mapped page of a file that has become shorter ends the process by SIGBUS, without a word. The
-// system keeps the pages of a file that several ranks read once for all of them, and a read costs
-// less than a microsecond more than a map does.
+// system keeps the pages of a file that several ranks read once for all of them, and a read takes a
+// few microseconds.
 class InputFile {
  public:
   // Opens the file. `flag` is the flag that names it, for messages, which begin with "FLAG PATH: ".

@@ -147,6 +147,10 @@ expect 2 '"eos_token" is "<eos>", which is no token of tokenizer.json' \
 rm tokenizer_config.json
 expect 2 "latin: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a latin
 expect 2 "cut: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a cut
+# What fails after some shards leaves none of them.
+expect 2 "latin: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a --shard-tokens 999 text latin
+expect 2 "negative.npy: has a token -1" --convert --out bad/a --shard-tokens 999 train.bin negative.npy
+[[ $(ls bad) == "" ]]
 expect 2 "--tokenizer text: is not valid JSON" --tokenizer text --out bad/a text
 touch new_000000.bin.partial
 expect 2 "new_000000.bin.partial: is there already" --tokenizer tokenizer.json --out new text
