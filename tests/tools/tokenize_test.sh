@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tools/tokenize: which files of tokens become which shards, what it takes of a tokenizer.json, and
 # that a long text becomes the same tokens as in one go. The package tokenizers is played by a small
-# one that cuts texts at spaces, so that a cut inside a word shows.
+# one that cuts texts at spaces and before 's, so that a cut elsewhere shows.
 set -euo pipefail
 
 tokenize=$PWD/tools/tokenize
@@ -38,7 +38,7 @@ class Tokenizer:
     def encode(self, text, add_special_tokens):
         assert not add_special_tokens
         assert len(text) < 400_000, "a piece is too long"
-        return Encoding([sum(map(ord, word)) % 9000 for word in re.findall(r" ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+", text)])
+        return Encoding([sum(map(ord, word)) % 9000 for word in re.findall(r"'s| ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+", text)])
 END
 export PYTHONPATH=$PWD/package PYTHONDONTWRITEBYTECODE=1
 
@@ -94,7 +94,7 @@ open("gz.bin", "wb").write(b"\x1f\x8b\x08\0")
 open("megatron.bin", "wb").write(b"1234")
 open("megatron.idx", "wb").write(b"MMIDIDX\0\0")
 
-words = ["In", "the", "beginning", "God,", "caf\u00e9", "\u2603", "it's", "x_1", "\U0001f600\U0001f600"]
+words = ["In", "the", "beginning", "God,", "caf\u00e9", "\u2603", *["it's"] * 9, "x_1", "\U0001f600\U0001f600"]
 spaces = [" ", " ", " ", "\n", "\n\n", "  ", "\t"]
 text = "".join(random.choice(words) + random.choice(spaces) for _ in range(150_000))
 open("text", "w", newline="").write(text)
@@ -177,7 +177,7 @@ tokens = json.load(open("tokens.json"))
 for folder in "h", "i", "q", "two", "many":
     assert shards(f"{folder}/a") == tokens, folder
 text = open("text", newline="").read()
-whole = [sum(map(ord, word)) % 9000 for word in re.findall(r" ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+", text)]
+whole = [sum(map(ord, word)) % 9000 for word in re.findall(r"'s| ?\w+| ?[^\s\w]+|\s+(?!\S)|\s+", text)]
 for folder, end in ("texts", 9001), ("saved", 9001), ("config", 9002):
     assert shards(f"{folder}/a") == [end] + whole + [end] + whole, folder
 assert shards("endless/a") == whole
