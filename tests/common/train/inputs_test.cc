@@ -128,8 +128,8 @@ TEST_CASE("the end of a text is known by the tokenizer or the weights, and no si
   CHECK(open_vocabulary(run.config, Corpus::king_james()).end_of_text == std::nullopt);
   publish({5, 6});
   CHECK(end() == 5);
-  for (const nlohmann::json none : {nlohmann::json(10), nlohmann::json(-1), nlohmann::json("4"),
-                                    nlohmann::json::array(), nlohmann::json(1e18)}) {
+  for (const nlohmann::json& none : {nlohmann::json(10), nlohmann::json(-1), nlohmann::json("4"),
+                                     nlohmann::json::array(), nlohmann::json(1e18)}) {
     publish(none);  // no token of this model
     CHECK(end() == std::nullopt);
   }
