@@ -96,7 +96,7 @@ open("megatron.idx", "wb").write(b"MMIDIDX\0\0")
 
 words = ["In", "the", "beginning", "God,", "caf\u00e9", "\u2603", *["it's"] * 9, "x_1", "\U0001f600\U0001f600"]
 spaces = [*["  "] * 9, " ", " ", "\n", "\n\n", "\t"]
-text = "".join(random.choice(words) + random.choice(spaces) for _ in range(150_000))
+text = "".join(random.choice(words) + random.choice(spaces) for _ in range(90_000))
 open("text", "w", newline="").write(text)
 open("latin", "wb").write(b"a" * 200_000 + b"\xe9" + b"a" * 9)
 open("cut", "wb").write(b"a" * 200_000 + b"\xe2\x98")
