@@ -36,7 +36,8 @@ TEST_CASE("a file that is written to while it is open is an error that names fla
   const std::string path = temporary("changing");
   put(path, "twelve bytes");
   // Longer ago than any clock's tick.
-  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::seconds(10));
+  const auto before = fs::file_time_type::clock::now() - std::chrono::seconds(10);
+  fs::last_write_time(path, before);
   const auto [change, now] = GENERATE(table<std::string, size_t>(
       {{"empty", 0}, {"shorten", 5}, {"save the same", 12}, {"save another", 12}, {"add", 16}}));
   CAPTURE(change);
@@ -47,6 +48,7 @@ TEST_CASE("a file that is written to while it is open is an error that names fla
   if (change == "save the same") put(path, "twelve bytes");
   if (change == "save another") put(path, "twelve notes");
   if (change == "add") std::ofstream(path, std::ios::app) << "more";
+  if (change == "add") fs::last_write_time(path, before);  // as some tools do
   for (const size_t begin : {0, 6}) {
     CHECK_THROWS_AS(file.text(begin, 6), Error);
     CHECK_THROWS_WITH(file.text(begin, 6),
