@@ -97,4 +97,10 @@ void ExportFolder::write_weights(const std::function<void(const TensorSink&)>& v
   writer.finish();
 }
 
+const char* written_text(const Vocabulary& vocabulary) {
+  return vocabulary.is_text || vocabulary.end_of_text
+             ? ": written"
+             : ": written; no token is known to end a text (--tokenizer can name it)";
+}
+
 }  // namespace ladder

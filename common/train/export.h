@@ -36,4 +36,7 @@ class ExportFolder {
   PartialFolder folder_;
 };
 
+// Says that the model has been written, and what those who use it must do without.
+const char* written_text(const Vocabulary& vocabulary);
+
 }  // namespace ladder

@@ -283,9 +283,7 @@ void TrainingRun::State::export_model(const TrainerCalls& calls) {
   if (grid.rank != 0) return visit_parameters(calls, nullptr);
   files->exported->write(vocabulary,
                          [&](const TensorSink& sink) { visit_parameters(calls, sink); });
-  const bool is_known = vocabulary.is_text || vocabulary.end_of_text;
-  say(concat("\n  --export ", one_line(config.export_to), ": written",
-             is_known ? "" : "; no token is known to end a text (--tokenizer can name it)", "\n"));
+  say(concat("\n  --export ", one_line(config.export_to), written_text(vocabulary), "\n"));
 }
 
 void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
