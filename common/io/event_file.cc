@@ -115,8 +115,10 @@ void EventSummary::add_text(std::string_view tag, std::string_view text) {
 }
 
 EventFile::EventFile(const std::string& path, int64_t first_step) {
-  Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  Descriptor file(
+      open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file.is_open()) throw FileError(concat(path, ": cannot be made: ", std::strerror(errno)));
+  sync_name(path);
   file_ = GrowingFile(std::move(file), path);
   write_record(field(event::kWallTime, time_of_day()) + file_header());
   write_record(event_of_step(first_step, event::kSessionLog, field(kStatus, kSessionStart)));

@@ -42,14 +42,15 @@ class InputFile {
 // Returns all bytes of a file. Throws as InputFile does.
 std::string read_file(const std::string& path);
 
-// PartialFile is a new file at `path`. It is written under the name `path`.partial-XXXXXX, which no
-// other process uses, and gets its own name when publish() or commit() is called. If anything fails
-// before that, a file that was at `path` stays as it was. If `path` is a link, the file that it
-// leads to is replaced, not the link. The file is locked (flock) while this object lives.
+// PartialFile is a new file at `path`. It is written under the name `path`.partial-XXXXXXXXXXXX,
+// which no other process uses, and gets its own name when publish() or commit() is called. If
+// anything fails before that, a file that was at `path` stays as it was. If `path` is a link, the
+// file that it leads to is replaced, not the link. The file is locked (flock) while this object
+// lives.
 class PartialFile {
  public:
-  // Creates the partial file, and removes those that killed runs have left: partial files of the
-  // same name that no process has locked. Throws a UserError that names the path if the file cannot
+  // Creates the partial file, and removes those that killed runs have left (remove_abandoned() in
+  // partial_name.h). Throws a UserError that names the path if the file cannot
   // be created, if `path` is a folder, a device, a pipe, or the file to which this program's
   // standard output goes, or if another run is writing the file.
   explicit PartialFile(const std::string& path);
@@ -64,8 +65,9 @@ class PartialFile {
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // As GrowingFile::bypass_cache().
   void bypass_cache(bool bypass) const { file_.bypass_cache(bypass); }
-  // Brings the bytes to the disk (fsync), then gives the file its name. More may be written
-  // afterwards. Throws an Error if any step fails. REQUIRES: neither published nor committed.
+  // Brings the bytes to the disk (fsync), gives the file its name, and brings that to the disk,
+  // unless its folder has no name yet (is_in_partial_folder()). More may be written afterwards.
+  // Throws an Error if any step fails. REQUIRES: neither published nor committed.
   void publish();
   // Brings the bytes to the disk, gives the file its name unless it has it already, and closes it.
   // Throws an Error if any step fails. REQUIRES: not committed.

@@ -17,25 +17,38 @@ namespace ladder {
 
 namespace fs = std::filesystem;
 
-LockedFolder::LockedFolder(Made, const std::string& path, const std::string& shown)
-    : path_(path), shown_(shown) {
+void LockedFolder::make() {
   std::error_code error;
-  for (fs::path at = path; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
-    made_.push_back(at);
+  std::vector<std::string> missing;
+  for (fs::path at = path_; !at.empty() && !fs::exists(at, error); at = at.parent_path()) {
+    missing.push_back(at);
   }
-  if (fs::is_symlink(path) && !fs::exists(path)) refuse("it is a link that leads nowhere");
-  fs::create_directories(path, error);
+  if (fs::is_symlink(path_) && !fs::exists(path_)) refuse("it is a link that leads nowhere");
+  fs::create_directories(path_, error);
   if (error) refuse(concat("cannot be written: ", error.message()));
+  made_.insert(made_.end(), missing.begin(), missing.end());
+  for (const std::string& folder : missing) sync_name(folder);
+}
+
+bool LockedFolder::is_there() const {
+  struct stat open_one, named_one;
+  return fstat(folder_.number(), &open_one) == 0 && stat(path_.c_str(), &named_one) == 0 &&
+         open_one.st_dev == named_one.st_dev && open_one.st_ino == named_one.st_ino;
 }
 
 LockedFolder::LockedFolder(const std::string& path, const std::string& flag)
-    : LockedFolder(Made(), path, flag.empty() ? path : concat(flag, " ", path)) {
+    : LockedFolder(Unlocked(), path, flag.empty() ? path : concat(flag, " ", path)) {
   // From here on the destructor runs, and removes the folders, even if this throws.
   const auto refuse_writing = [&] { refuse(concat("cannot be written: ", std::strerror(errno))); };
-  folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder_.is_open()) refuse_writing();
-  if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    refuse("another run is writing there; name a folder for each");
+  // Before it is locked, the run that has made it may end and remove it.
+  constexpr int kTries = 100;
+  for (int attempt = 0; attempt < kTries && !is_there(); ++attempt) {
+    make();
+    folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder_.is_open() && errno != ENOENT) refuse_writing();
+    if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      refuse("another run is writing there; name a folder for each");
+    }
   }
   // Find out now, not after the first steps, whether anything can be made in it.
   const std::string probe = partial_name(path + "/probe");

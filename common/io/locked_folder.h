@@ -30,9 +30,14 @@ class LockedFolder {
   [[noreturn]] void refuse(const std::string& why) const;
 
  private:
-  // Makes the folders. `shown` is what messages begin with.
-  struct Made {};
-  LockedFolder(Made, const std::string& path, const std::string& shown);
+  // Sets the members. `shown` is what messages begin with.
+  struct Unlocked {};
+  LockedFolder(Unlocked, const std::string& path, const std::string& shown)
+      : path_(path), shown_(shown) {}
+  // Makes the folders that are missing, and brings their names to the disk.
+  void make();
+  // Returns whether what is open is what the path leads to.
+  bool is_there() const;
 
   std::string path_, shown_;
   std::vector<std::string> made_;  // the folders that the constructor made, deepest first

@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ constexpr const char* kTaken = "another run is writing it";
 
 PartialFile::PartialFile(const std::string& path) : PartialFile(path, without_links(path)) {
   // From here on the destructor runs, and removes the partial file, even if this throws.
-  if (remove_abandoned(target_, partial_path_, false)) refuse(path_, kTaken);
+  if (remove_abandoned(target_, partial_path_, false).is_written) refuse(path_, kTaken);
 }
 
 PartialFile::PartialFile(const std::string& path, const std::string& target)
@@ -58,12 +57,15 @@ void PartialFile::create() {
                          O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
     if (!file.is_open() && errno == EEXIST) continue;
     if (!file.is_open()) refuse(path_, std::strerror(errno));
-    // Before the file is locked, another run may take it for abandoned and remove it.
-    struct stat status;
-    while (flock(file.number(), LOCK_EX) != 0 && errno == EINTR) continue;
-    const bool is_there = fstat(file.number(), &status) == 0 && status.st_nlink > 0;
+    const std::string marked = mark_partial(file, partial_path_);
+    if (marked.empty()) {
+      const int error = errno;
+      unlink(partial_path_.c_str());
+      refuse(path_, std::strerror(error));
+    }
+    partial_path_ = marked;
     file_ = GrowingFile(std::move(file), path_);
-    if (is_there) return;
+    return;
   }
   refuse(path_, "no name for a partial file is free");
 }
@@ -84,6 +86,7 @@ void PartialFile::publish() {
     throw FileError(concat(path_, ": rename failed: ", std::strerror(errno)));
   }
   state_ = State::published;
+  if (!is_in_partial_folder(target_)) sync_name(target_);
 }
 
 void PartialFile::commit() {

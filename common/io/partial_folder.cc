@@ -1,7 +1,6 @@
 #include "common/io/partial_folder.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -43,7 +42,9 @@ void require_free(const std::string& path, const std::string& target) {
 
 PartialFolder::PartialFolder(const std::string& path) : PartialFolder(path, without_slashes(path)) {
   // From here on the destructor runs, and removes the partial folder, even if this throws.
-  if (remove_abandoned(target_, partial_path_, true)) refuse(path_, "another run is writing it");
+  Abandoned found = remove_abandoned(target_, partial_path_, true);
+  if (found.is_written) refuse(path_, "another run is writing it");
+  left_over_ = std::move(found.stays);
 }
 
 PartialFolder::PartialFolder(const std::string& path, const std::string& target)
@@ -60,13 +61,16 @@ void PartialFolder::create() {
       if (errno == EEXIST) continue;
       refuse(path_, std::strerror(errno));
     }
-    folder_ = Descriptor(open(partial_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    // Before the folder is locked, another run may take it for abandoned and remove it.
-    if (!folder_.is_open() && errno == ENOENT) continue;
-    if (!folder_.is_open()) refuse(path_, std::strerror(errno));
-    struct stat status;
-    while (flock(folder_.number(), LOCK_EX) != 0 && errno == EINTR) continue;
-    if (fstat(folder_.number(), &status) == 0 && status.st_nlink > 0) return;
+    folder_ =
+        Descriptor(open(partial_path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const std::string marked = folder_.is_open() ? mark_partial(folder_, partial_path_) : "";
+    if (marked.empty()) {
+      const int error = errno;
+      rmdir(partial_path_.c_str());
+      refuse(path_, std::strerror(error));
+    }
+    partial_path_ = marked;
+    return;
   }
   refuse(path_, "no name for a partial folder is free");
 }
@@ -80,17 +84,15 @@ void PartialFolder::commit() {
   check(!is_done_, "PartialFolder::commit: already committed");
   is_done_ = true;  // even if this fails: what was written is not lost
   const auto fail_step = [&](const char* step) {
-    const std::string why = std::strerror(errno);
+    const std::string why = std::strerror(errno), kept = without_mark(partial_path_);
+    // So that no later run takes it for abandoned.
+    if (std::rename(partial_path_.c_str(), kept.c_str()) == 0) partial_path_ = kept;
     throw FileError(
         concat(path_, ": ", step, " failed: ", why, "; what was written is in ", partial_path_));
   };
   if (fsync(folder_.number()) != 0) fail_step("fsync");
   if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) fail_step("rename");
-  const fs::path parent = fs::path(target_).parent_path();
-  const Descriptor above(
-      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // The folder is whole and has its name. Some file systems cannot sync the folder above.
-  if (above.is_open()) fsync(above.number());
+  sync_name(target_);
 }
 
 }  // namespace ladder

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "common/io/descriptor.h"
 
 namespace ladder {
 
@@ -10,17 +13,35 @@ namespace ladder {
 // six random letters.
 std::string partial_name(const std::string& target);
 
-// What flock says of a file or folder. A program locks what it is writing, so what is not locked
-// and has a partial name was left by a program that was killed.
+// Locks the new file or folder that is open and lies at `path`, a partial_name(), and then renames
+// it: six letters more are its mark. They follow from `path` and the number of its inode, so that
+// nothing else has them, whatever it is called: no file of the user, and no copy of a partial file.
+// What has the mark is locked while its program runs, without a gap. Returns the new name, or "" if
+// it cannot be renamed; errno says why.
+std::string mark_partial(const Descriptor& file, const std::string& path);
+// Returns the name without the mark. What has this name stays.
+std::string without_mark(const std::string& marked);
+
+// Returns whether `path` lies in a folder that has the mark, or in a folder in one. A name in there
+// cannot be lost yet: who gives the folder its name brings all names in it to the disk first.
+bool is_in_partial_folder(const std::string& path);
+
+// What flock says of a file or folder.
 enum class Lock { taken, held_elsewhere, unavailable };
 
 // Tries to lock the file or folder at `path` for a moment. If `is_folder` does not say what it is,
 // if it is a link, or if the file system has no locks, the answer is `unavailable`.
 Lock try_lock(const std::string& path, bool is_folder);
 
-// Removes the partial files of `target`, or its partial folders with all that is in them, that no
-// process has locked. `own` is the path of one that stays. Returns whether another process has one
-// of them locked.
-bool remove_abandoned(const std::string& target, const std::string& own, bool is_folder);
+// What runs before this one have left of a target.
+struct Abandoned {
+  bool is_written = false;         // another process has a partial file or folder of it locked
+  std::vector<std::string> stays;  // the paths of those that cannot be removed, each with why
+};
+
+// Removes the partial files of `target`, or its partial folders with all that is in them, that have
+// the mark and that no process has locked: programs that were killed have left them. `own` is the
+// path of one that stays.
+Abandoned remove_abandoned(const std::string& target, const std::string& own, bool is_folder);
 
 }  // namespace ladder

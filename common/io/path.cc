@@ -1,8 +1,13 @@
 #include "common/io/path.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+
+#include "common/io/descriptor.h"
 
 namespace ladder {
 
@@ -23,6 +28,15 @@ std::string without_links(const std::string& path) {
 std::string without_slashes(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
+}
+
+void sync_name(const std::string& path) {
+  const fs::path parent = fs::path(without_slashes(path)).parent_path();
+  const Descriptor folder(
+      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A folder that may not be read cannot be synced, and some file systems cannot sync any.
+  if (!folder.is_open() || fsync(folder.number()) == 0 || errno == EINVAL) return;
+  throw FileError(concat(path, ": fsync of its folder failed: ", std::strerror(errno)));
 }
 
 std::string kind_of(const struct stat& status) {
@@ -52,13 +66,17 @@ std::optional<int> standard_stream_of(const struct stat& status) {
   return std::nullopt;
 }
 
-std::string identity_of(const std::string& path) {
-  struct stat status;
-  if (stat(path.c_str(), &status) == 0) return concat(status.st_dev, ":", status.st_ino);
+std::string whole_path(const std::string& path) {
   std::error_code error;
   const fs::path target = fs::absolute(without_links(without_slashes(path)), error);
   const fs::path whole = fs::weakly_canonical(target, error);
   return error ? target.lexically_normal() : whole;
+}
+
+std::string identity_of(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) == 0) return concat(status.st_dev, ":", status.st_ino);
+  return whole_path(path);
 }
 
 }  // namespace ladder

@@ -18,6 +18,10 @@ std::string without_links(const std::string& path);
 // link there.
 std::string without_slashes(std::string path);
 
+// Brings the name of the file or folder at `path` to the disk (fsync of the folder that it is in):
+// after a power cut it is there. Throws an Error if that fails.
+void sync_name(const std::string& path);
+
 // Returns "a folder", "a pipe", "a device", "a socket" or "a file".
 std::string kind_of(const struct stat& status);
 
@@ -48,6 +52,9 @@ auto named_by(const char* flag, Body body) {
     throw FileError(named(error));
   }
 }
+
+// Returns the absolute path of the file that `path` leads to, without links as far as it exists.
+std::string whole_path(const std::string& path);
 
 // Returns a text that is equal for two paths if they are the same file. If the file exists, the
 // text has its device and number, so links of both kinds do not matter; otherwise it has the

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -108,20 +109,21 @@ TEST_CASE("an unfinished file leaves the old one and no trace") {
 TEST_CASE("the bytes are on the disk before the file has its name") {
   const TestFolder folder;
   const std::string path = folder.write("file", "old");
-  const auto write_file = [&] {
+  const auto write_file = [&](const std::string& failing = "") {
     PartialFile file(path);
     file.write("new");
     calls.clear();
+    failing_call = failing;
     file.commit();
   };
   SECTION("in this order") {
     write_file();
-    CHECK(calls == Names{"fsync", "rename"});
+    CHECK(calls == Names{"fsync", "rename", "fsync"});  // last the folder's
     CHECK(text_of(path) == "new");
   }
   SECTION("and where one of the two fails, the old file stays") {
-    failing_call = GENERATE("fsync", "rename");
-    CHECK_THROWS_WITH(write_file(), path + ": " + failing_call + " failed: Input/output error");
+    const std::string failing = GENERATE("fsync", "rename");
+    CHECK_THROWS_WITH(write_file(failing), path + ": " + failing + " failed: Input/output error");
     failing_call = "";
     CHECK(text_of(path) == "old");
   }
@@ -196,14 +198,33 @@ TEST_CASE("a link stays a link, and the file that it leads to is replaced") {
   CHECK_THAT(refusal(folder / "loop"), ContainsSubstring("loop: cannot be written: "));
 }
 
+// Leaves the partial file of a run that was killed, and returns its name.
+std::string leave(const TestFolder& folder, const std::string& of) {
+  const std::vector<std::string> before = folder.list();
+  const pid_t child = fork();
+  if (child == 0) {
+    PartialFile file(folder / of);
+    file.write("half");
+    kill(getpid(), SIGKILL);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  REQUIRE(WIFSIGNALED(status));
+  for (const std::string& name : folder.list()) {
+    if (std::ranges::count(before, name) == 0) return name;
+  }
+  FAIL("a killed run has left nothing");
+  return "";
+}
+
 TEST_CASE("files that are called like partial files of others stay") {
   const TestFolder folder;
   folder.write("victim", "precious");
   fs::create_symlink("victim", folder / "x.partial");
   fs::create_symlink("victim", folder / "x.partial-abcdef");
   REQUIRE(mkfifo((folder / "x.partial-abcdeg").c_str(), 0600) == 0);
-  const Names others = {"x.partial-abcde", "x.partial-abcdefg", "xy.partial-abcdef",
-                        "y.partial-abcdef", "x.partialxabcdef"};
+  const Names others = {"x.partial-backup",  "x.partial-abcdefghijkl", "x.partial-abcdefg",
+                        "xy.partial-abcdef", "y.partial-abcdef",       "x.partialxabcdef"};
   for (const std::string& name : others) folder.write(name, "other");
   PartialFile file(folder / "x");
   file.commit();
@@ -214,18 +235,21 @@ TEST_CASE("files that are called like partial files of others stay") {
   for (const std::string& name : others) CHECK(text_of(folder / name) == "other");
 }
 
+TEST_CASE("a copy of what a killed run has left stays, and so does what has got another name") {
+  const TestFolder folder;
+  const std::string left = leave(folder, "x"), rescued = "x.partial-rescued12345";
+  fs::create_directory(folder / "copies");
+  fs::copy_file(folder / left, folder / "copies/" + left);
+  fs::rename(folder / left, folder / rescued);
+  { const PartialFile file(folder / "x"); }
+  { const PartialFile file(folder / "copies/x"); }
+  CHECK(folder.list("copies") == Names{left});
+  CHECK(text_of(folder / rescued) == "half");
+}
+
 TEST_CASE("what a killed run has left is removed by the next one that writes the same file") {
   const TestFolder folder;
-  const pid_t child = fork();
-  if (child == 0) {
-    PartialFile file(folder / "x");
-    file.write("half");
-    kill(getpid(), SIGKILL);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFSIGNALED(status));
-  REQUIRE(folder.list().size() == 1);
+  leave(folder, "x");
   { const PartialFile other(folder / "y"); }
   CHECK(folder.list().size() == 1);
   { const PartialFile file(folder / "x"); }

@@ -4,7 +4,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
@@ -82,12 +85,24 @@ TEST_CASE("only an empty folder may be in the way") {
 
 TEST_CASE("two runs do not write one folder, and what a killed run has left is removed") {
   const TestFolder folder;
-  const std::string left = folder / "out.partial-abc123";
-  fs::create_directories(left + "/deep");
-  folder.write("out.partial-abc123/deep/file", "text");
-  folder.write("out.partial-file12", "a file is not ours");
-  fs::create_directory(folder / "out.partial-toolong");
+  const pid_t child = fork();
+  if (child == 0) {
+    const PartialFolder out(folder / "out");
+    fs::create_directory(out / "deep");
+    std::ofstream(out / "deep/file") << "text" << std::flush;
+    kill(getpid(), SIGKILL);
+  }
+  REQUIRE(waitpid(child, nullptr, 0) == child);
+  REQUIRE(folder.list().size() == 1);
+  const std::string left = folder / folder.list()[0];
+  REQUIRE(text_of(left + "/deep/file") == "text");
+  // What is only called like that is not ours, and neither is a copy.
+  fs::create_directories(folder / "out.partial-backup/deep");
+  fs::create_directory(folder / "out.partial-abcdefghijkl");
   fs::create_directory(folder / "other.partial-abc123");
+  fs::create_directory(folder / "copies");
+  fs::copy(left, fs::path(folder / "copies") / fs::path(left).filename(),
+           fs::copy_options::recursive);
   {
     const PartialFolder first(folder / "out");
     CHECK_FALSE(fs::exists(left));
@@ -95,7 +110,9 @@ TEST_CASE("two runs do not write one folder, and what a killed run has left is r
     CHECK(refusal(folder / "other2") == "");
   }
   CHECK(folder.list() ==
-        Names{"other.partial-abc123", "out.partial-file12", "out.partial-toolong"});
+        Names{"copies", "other.partial-abc123", "out.partial-abcdefghijkl", "out.partial-backup"});
+  CHECK(refusal(folder / "copies/out") == "");
+  CHECK(folder.list("copies").size() == 1);
   CHECK(refusal(folder / "out") == "");
 }
 
@@ -122,6 +139,9 @@ TEST_CASE("where the name is taken at the end, what was written stays and is nam
   CHECK(folder.list(names[1]) == Names{"file"});
   CHECK(message == concat(folder / "out", ": rename failed: Directory not empty; what was written ",
                           "is in ", folder / names[1]));
+  fs::remove_all(folder / "out");
+  CHECK(refusal(folder / "out") == "");  // another run begins
+  CHECK(folder.list(names[1]) == Names{"file"});
 }
 
 }  // namespace
