@@ -50,12 +50,11 @@ class Contest {
   size_t bytes() const { return bytes_; }
 
   void write() {
-    folder_.begin(1);
-    const std::string partial = partial_checkpoint_path(path_, 1);
+    const std::string partial = folder_.begin(1);
     write_rank_files(partial, 0, slices_, [](const NamedSlice& part) { return part.slice.view; });
     CheckpointIndex index;
     index.model = model_;
-    index.scalars["step"] = int64_t{1};
+    index.scalars = {{"step", int64_t{1}}, {"updates", int64_t{1}}};
     write_index(partial, index);
     folder_.publish(1);
   }

@@ -2,16 +2,25 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "common/io/locked_folder.h"
+#include "common/io/partial_folder.h"
 
 namespace ladder {
 
 // Returns the path of the checkpoint of a step, such as "c/step_00000050".
 std::string checkpoint_path(const std::string& folder, int64_t step);
+// Returns the step if `name` is the name of a checkpoint, such as "step_00000050".
+std::optional<int64_t> step_of_checkpoint(const std::string& name);
+// Returns the checkpoint that `path` is or lies in, or "" if there is none: a folder that has an
+// index, or the name of a checkpoint in `folder`. Nothing but its own ranks may write there.
+std::string checkpoint_around(const std::string& path, const std::string& folder = "");
+
 // Returns the steps whose checkpoints are in the folder, in their order. A checkpoint that is still
 // being written has another name, so every one of these is complete. If there is no folder there
 // are no steps. Throws a UserError that names the path if it is no folder, if it is a link, if it
@@ -23,37 +32,50 @@ std::vector<int64_t> checkpoints_in(const std::string& folder);
 std::vector<std::string> checkpoints_at(const std::string& path);
 
 // CheckpointFolder is the folder while a run writes checkpoints to it. Only one run at a time may
-// (LockedFolder). Rank 0 has one.
+// (LockedFolder). Rank 0 has one. What is not whole lies in a hidden folder in it, which only this
+// run has (PartialFolder): checkpoints that are being written, and those that are being removed. It
+// goes when this object does, and if the run is killed, with the next run.
 class CheckpointFolder {
  public:
-  // Makes the folder if it is missing, and removes what killed runs have left in it: checkpoints
-  // that were not completely written or not completely removed. Throws a UserError that names the
-  // path as LockedFolder does, and if there is a link or anything else that is no folder.
+  // Makes the folder if it is missing. Throws a UserError that names the path as LockedFolder does,
+  // if there is a link or anything else that is no folder, or if it lies in a checkpoint.
   explicit CheckpointFolder(const std::string& path);
-  // Removes the folder of a checkpoint that has begun and was not published, and the folder itself
-  // if it was missing and is empty.
-  ~CheckpointFolder();
-  CheckpointFolder(const CheckpointFolder&) = delete;
-  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
-  // Makes an empty folder for the files of a new checkpoint, whose path is partial_path(). Throws
-  // Error if it cannot.
-  void begin(int64_t step);
+  // The name of the hidden folder as numbers, so that rank 0 can tell it to the other ranks.
+  std::vector<uint64_t> unfinished_name() const;
+  // What killed runs have left and cannot be removed: paths, each with why.
+  const std::vector<std::string>& left_over() const { return unfinished_.left_over(); }
+
+  // Makes an empty folder for the files of a new checkpoint and returns its path, which is
+  // checkpoint_path(unfinished_path(...), step). Throws Error if it cannot.
+  std::string begin(int64_t step);
   // Gives that folder its name. From then on the checkpoint is there, also after a power cut.
   // Throws Error if it cannot. REQUIRES: the files are on the disk (fsync).
   void publish(int64_t step);
-  // Removes all but the newest `keep` checkpoints. Throws Error if it cannot.
-  void remove_all_but(size_t keep);
+  // Removes all but the newest `keep` checkpoints. What only has the name of a checkpoint does not
+  // count and stays. Returns the paths of checkpoints that stay, each with why, once each: those
+  // that have other files than a checkpoint's, and those that cannot be removed.
+  std::vector<std::string> remove_all_but(size_t keep);
+
+  // A run that has no checkpoint yet, but writes files that a run would go on with, such as
+  // --metrics, puts their paths into the folder: if it is killed, the run that begins again finds
+  // there which files it may replace. publish() takes the paths away.
+  void note_begun(const std::set<std::string>& paths);
+  std::set<std::string> begun() const;
 
  private:
-  void remove(const std::string& name);
+  bool is_own(int64_t step);
+  // Returns why the checkpoint of this name stays, or "".
+  std::string remove(const std::string& name) const;
 
   std::string path_;
   LockedFolder folder_;
-  std::string unpublished_;  // the path of what has begun; "" if there is none
+  PartialFolder unfinished_;     // the hidden folder
+  std::map<int64_t, bool> own_;  // whether it is a checkpoint of this step, as far as is known
+  std::set<std::string> said_;   // those that remove_all_but() has said that they stay
 };
 
-// Returns the path that the checkpoint has until it is published.
-std::string partial_checkpoint_path(const std::string& folder, int64_t step);
+// Returns the path of the hidden folder. `name` begins with CheckpointFolder::unfinished_name().
+std::string unfinished_path(const std::string& folder, const std::vector<uint64_t>& name);
 
 }  // namespace ladder

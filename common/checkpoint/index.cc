@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -16,7 +17,6 @@
 namespace ladder {
 namespace {
 
-constexpr const char* kFormat = "ladder checkpoint";
 // GPT-2 XL on 1,024 ranks has an index of 15 MB.
 constexpr size_t kMostBytes = size_t{1} << 28;
 
@@ -181,11 +181,15 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPla
       place.refuse("scalar ", quoted_name(name), ": expected a number");
     }
   }
-  const auto step = scalars.find("step");
-  if (step == scalars.end() || !std::holds_alternative<int64_t>(step->second) ||
-      std::get<int64_t>(step->second) < 1) {
-    place.refuse("\"step\": expected an integer from 1");
-  }
+  const auto check_count = [&](const char* name, int64_t least, int64_t most) {
+    const auto found = scalars.find(name);
+    const auto* const count =
+        found == scalars.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    if (count != nullptr && *count >= least && *count <= most) return *count;
+    const std::string end = most == INT64_MAX ? "" : concat(" to the step, ", most);
+    place.refuse(quoted_name(name), ": expected an integer from ", least, end);
+  };
+  check_count("updates", 0, check_count("step", 1, INT64_MAX));
   return scalars;
 }
 
@@ -195,6 +199,16 @@ std::string rank_file_name(size_t rank) {
   char text[32];
   std::snprintf(text, sizeof text, "rank_%04zu.safetensors", rank);
   return text;
+}
+
+std::optional<size_t> rank_of_file(const std::string& name) {
+  constexpr std::string_view kBegin = "rank_";
+  size_t rank = 0;
+  if (!name.starts_with(kBegin)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  const auto parsed = std::from_chars(name.data() + kBegin.size(), end, rank);
+  const bool is_file = parsed.ec == std::errc() && name == rank_file_name(rank);
+  return is_file ? std::optional(rank) : std::nullopt;
 }
 
 Json to_json(const std::map<std::string, StoredTensor>& tensors) {
@@ -228,7 +242,7 @@ std::string in_lines(const Json& object) {
 
 std::string to_text(const CheckpointIndex& index) {
   const ProcessGrid& grid = index.layout;
-  Json json = {{"format", kFormat}, {"version", CheckpointIndex::kVersion}};
+  Json json = {{"format", kCheckpointFormat}, {"version", CheckpointIndex::kVersion}};
   json["lesson"] = index.lesson;
   json["model"] = to_json(index.model);
   json["layout"] = {{"pipeline", grid.pipeline_size},
@@ -252,7 +266,7 @@ CheckpointIndex parse_index(std::string_view text, const std::string& path) {
     place.refuse("has ", text.size(), " bytes; the index of a checkpoint has at most ", kMostBytes);
   }
   Json json = place.parse(text);
-  if (json.value("format", Json()) != kFormat) {
+  if (json.value("format", Json()) != kCheckpointFormat) {
     place.refuse("is not the index of a checkpoint");
   }
   const size_t version = place.number(json, "version", 1, SIZE_MAX);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,9 @@
 #include "kernels/runtime/dtype.h"
 
 namespace ladder {
+
+// Every index says that it is one, near its beginning.
+inline constexpr const char* kCheckpointFormat = "ladder checkpoint";
 
 // A slice's elements are checked in chunks of so many bytes, each with a checksum of its own. So a
 // rank that needs a part of a slice reads, and checks, only the chunks with this part.
@@ -80,6 +84,8 @@ std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const s
 
 // Returns the name of a rank's file, such as "rank_0003.safetensors".
 std::string rank_file_name(size_t rank);
+// Returns the rank if it is the name of a rank's file.
+std::optional<size_t> rank_of_file(const std::string& name);
 // Returns the elements of a chunk of a tensor of this dtype.
 inline size_t chunk_elements(DType dtype) { return kChunkBytes / size_of(dtype); }
 

@@ -5,11 +5,11 @@
 #include <xxhash.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <map>
 
+#include "common/checkpoint/folder.h"
 #include "common/checkpoint/overlap.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
@@ -33,21 +33,14 @@ void check_folder(const std::string& path) {
   }
 }
 
-// Returns whether it is the name of the file of one of the ranks.
-bool is_rank_file(const std::string& name, size_t num_files) {
-  size_t rank = 0;
-  const char* const digits = name.data() + std::string_view("rank_").size();
-  const auto parsed = std::from_chars(digits, name.data() + name.size(), rank);
-  return parsed.ec == std::errc() && rank < num_files && name == rank_file_name(rank);
-}
-
 // Throws UserError if there is a file of a rank that the index does not know.
 void check_files(const std::string& path, size_t num_files) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path, error)) {
-    const std::string name = entry.path().filename();
+  fs::directory_iterator at(path, error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    const std::string name = at->path().filename();
     if (!name.starts_with("rank_") || !name.ends_with(".safetensors")) continue;
-    if (!is_rank_file(name, num_files)) {
+    if (rank_of_file(name).value_or(num_files) >= num_files) {
       throw UserError(concat(path, "/", one_line(name), ": does not belong to this checkpoint of ",
                              num_files, " ranks"));
     }
@@ -92,6 +85,12 @@ CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
   check_folder(path);
   const std::string index = path + "/checkpoint.json";
   index_ = parse_index(read_file(index), index);
+  std::error_code error;
+  const fs::path whole = fs::canonical(path, error);
+  if (step_of_checkpoint(whole.filename()).value_or(index_.step()) != index_.step()) {
+    throw UserError(
+        concat(path, ": is of step ", index_.step(), ", another one than its name says"));
+  }
   files_.resize(index_.layout.world_size());
   check_files(path, files_.size());
 }

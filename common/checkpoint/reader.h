@@ -19,7 +19,8 @@ class CheckpointReader {
  public:
   // Reads and checks the index. `path` is the checkpoint's folder, such as "c/step_00000050".
   // Throws a UserError that names the file if it is missing, unreadable, damaged or of a newer
-  // format, if the folder is a link, or if it has a file of a rank that the index does not know.
+  // format, if the folder is a link or has the name of another step, or if it has a file of a rank
+  // that the index does not know.
   explicit CheckpointReader(const std::string& path);
   ~CheckpointReader();
 

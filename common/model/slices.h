@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -44,10 +45,11 @@ inline constexpr std::string_view kDumpedKinds[] = {kGrad, kParam, kExpAvg, kExp
 inline constexpr std::string_view kStoredKinds[] = {kParam, kExpAvg, kExpAvgSq};
 
 // A number of the state that decides the steps to come, such as how many updates have been made. It
-// is written to checkpoints by its name, and set from them.
+// is written to checkpoints by its name, and set from them, if it is in [least, most].
 struct Scalar {
   std::string name;
   std::variant<int64_t*, double*> value;
+  double least = std::numeric_limits<double>::lowest(), most = std::numeric_limits<double>::max();
 };
 
 }  // namespace ladder

@@ -1,13 +1,16 @@
 #include "common/train/board.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <span>
 #include <vector>
 
+#include "common/io/descriptor.h"
 #include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
@@ -25,6 +28,7 @@ Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
     }
     try {
       const std::string path = folder + "/" + name;
+      if (std::filesystem::is_symlink(path)) throw UserError("is a link");
       const std::string bytes = read_file(path);
       kept_bytes_[path] = event_bytes_up_to(std::as_bytes(std::span(bytes)), resumed_step_);
     } catch (const UserError& error) {
@@ -37,7 +41,9 @@ Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
 void Board::begin() {
   std::vector<std::string> others = folder_.names();
   for (const auto& [path, bytes] : kept_bytes_) {
-    if (truncate(path.c_str(), static_cast<off_t>(bytes)) == 0) continue;
+    const Descriptor old(open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+    const auto size = static_cast<off_t>(bytes);
+    if (ftruncate(old.number(), size) == 0 && fsync(old.number()) == 0) continue;
     throw FileError(concat(path, ": cannot be cut: ", std::strerror(errno)));
   }
   file_.emplace(folder_.path() + "/" + event_file_name(others), resumed_step_ + 1);

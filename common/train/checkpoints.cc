@@ -3,12 +3,14 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
 #include "common/train/inputs.h"
+#include "common/train/outputs.h"
 #include "common/train/report.h"
 #include "common/train/settings.h"
 #include "kernels/runtime/clock.h"
@@ -63,6 +65,14 @@ Checkpoints::Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& 
   named_by("--checkpoint", [&] {
     if (grid_.rank == 0) folder_.emplace(config_.checkpoint.path);
     find_newest(vocabulary);
+    const std::string& path = config_.checkpoint.path;
+    // Rank 0 tells the others the name.
+    unfinished_ = unfinished_path(
+        path, job_.all_gather(folder_ ? folder_->unfinished_name() : std::vector<uint64_t>(4)));
+    if (!folder_) return;
+    for (const std::string& stays : folder_->left_over()) {
+      notes_ += concat("  left     by a killed run, and stays: ", one_line(stays), "\n");
+    }
   });
 }
 
@@ -100,10 +110,6 @@ void Checkpoints::compare(const CheckpointIndex& index) {
   if (!same_model(index.model, config_.model)) {
     throw UserError(concat(path, ": is of another model (", text_of(index.model),
                            ") than this run's (", text_of(config_.model), ")"));
-  }
-  if (resumed_step_ != index.step()) {
-    throw UserError(
-        concat(path, ": is of step ", index.step(), ", another one than its name says"));
   }
   if (resumed_step_ > last) {
     throw UserError(concat(path, ": is beyond --steps ", last, "; take --steps ", resumed_step_,
@@ -160,11 +166,13 @@ void Checkpoints::restore(const TrainerCalls& calls) {
     std::visit(
         [&](auto* number) {
           using Number = std::remove_pointer_t<decltype(number)>;
-          if (!std::holds_alternative<Number>(found->second)) {
+          const auto* const then = std::get_if<Number>(&found->second);
+          const auto value = then == nullptr ? NAN : static_cast<double>(*then);
+          if (!(value >= scalar.least && value <= scalar.most)) {
             throw UserError(concat("--checkpoint ", resumed_->path(), ": scalar ", scalar.name,
-                                   " has another type"));
+                                   " has another type, or a value that it cannot have"));
           }
-          *number = std::get<Number>(found->second);
+          *number = *then;
         },
         scalar.value);
   }
@@ -173,6 +181,7 @@ void Checkpoints::restore(const TrainerCalls& calls) {
 
 void Checkpoints::prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls) {
   if (config_.checkpoint.path.empty()) return;
+  if (folder_ && resumed_step_ == 0) folder_->note_begun(curves_of(config_));
   stream_ = &stream;
   buffer_ = checkpoint_buffer(host_memory, config_, calls.stored());
   // The system finds the pages when they are first written: better now than in the first copy.
@@ -252,13 +261,12 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
 
 void Checkpoints::write(const CheckpointIndex& index, const std::vector<NamedSlice>& slices,
                         const ToHost& to_host) {
-  write_rank_files(partial_checkpoint_path(config_.checkpoint.path, index.step()), grid_.rank,
-                   slices, to_host);
+  write_rank_files(checkpoint_path(unfinished_, index.step()), grid_.rank, slices, to_host);
 }
 
 void Checkpoints::publish(const CheckpointIndex& index) {
   if (!folder_) return;
-  const std::string partial = partial_checkpoint_path(config_.checkpoint.path, index.step());
+  const std::string partial = checkpoint_path(unfinished_, index.step());
   // How long files that have been written may take to appear here. File systems that machines share
   // may be some seconds late.
   constexpr double kSeconds = 30;
@@ -276,7 +284,10 @@ void Checkpoints::publish(const CheckpointIndex& index) {
   }
   write_index(partial, index);
   folder_->publish(index.step());
-  if (config_.checkpoint.keep > 0) folder_->remove_all_but(config_.checkpoint.keep);
+  if (config_.checkpoint.keep == 0) return;
+  for (const std::string& path : folder_->remove_all_but(config_.checkpoint.keep)) {
+    print(concat("\n  --keep ", config_.checkpoint.keep, ": stays: ", one_line(path), "\n"));
+  }
 }
 
 void Checkpoints::finish() {

@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -40,9 +41,13 @@ class Checkpoints {
   int64_t resumed_step() const { return resumed_step_; }
   // Returns lines for the header: the checkpoint, and what is different from the run that wrote it.
   std::string notes() const { return notes_; }
+  // Returns the paths of the curves of a run that began here and has left no checkpoint. On rank 0.
+  std::set<std::string> begun() const {
+    return folder_ ? folder_->begun() : std::set<std::string>();
+  }
   // Gives the trainer the state of the checkpoint. REQUIRES: resumed_step() > 0; it is called once.
   void restore(const TrainerCalls& calls);
-  // Allocates what writing needs. Called once, before the first step.
+  // Allocates what writing needs, and notes which curves begin. Called once, before the first step.
   void prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls);
   // Writes a checkpoint if one is due after this step. Unless --checkpoint-async is given it is
   // there when this returns. Throws an Error if it, or the one before, could not be written.
@@ -69,6 +74,7 @@ class Checkpoints {
   Job& job_;
   std::string lesson_;
   std::map<std::string, std::string> settings_;
+  std::string unfinished_;  // where checkpoints are until they are complete, the same on all ranks
   std::optional<CheckpointFolder> folder_;  // on rank 0
   std::optional<CheckpointReader> resumed_;
   int64_t resumed_step_ = 0;

@@ -1,14 +1,18 @@
 #include "common/train/outputs.h"
 
+#include <filesystem>
 #include <vector>
 
 #include "common/io/dump_name.h"
+#include "common/io/event_file.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/safetensors.h"
 #include "common/model/weights.h"
 
 namespace ladder {
+
+namespace fs = std::filesystem;
 
 DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : folder_(path, "--dump") {
   // Never committed: it is refused if, say, a folder has the name of the first dump.
@@ -22,7 +26,44 @@ DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : folder_(pat
   }
 }
 
-OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step) {
+std::set<std::string> curves_of(const RunConfig& config) {
+  std::set<std::string> paths;
+  for (const std::string& path : {config.metrics, config.tensorboard}) {
+    if (!path.empty()) paths.insert(whole_path(path));
+  }
+  return paths;
+}
+
+namespace {
+
+// Returns whether a run has written curves to the file of --metrics or the folder of --tensorboard.
+bool has_curves(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) return fs::file_size(path, error) > 0;
+  if (!fs::is_directory(path, error)) return false;
+  fs::directory_iterator at(path, error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    if (is_event_file(at->path().filename().string())) return true;
+  }
+  return false;
+}
+
+// Throws UserError if the run would begin curves anew that belong to checkpoints somewhere else.
+void check_curves(const RunConfig& config, const std::set<std::string>& begun) {
+  for (const auto& [flag, path] :
+       {std::pair("--metrics", config.metrics), {"--tensorboard", config.tensorboard}}) {
+    if (path.empty() || begun.contains(whole_path(path)) || !has_curves(path)) continue;
+    throw UserError(concat(flag, " ", path, ": has the curves of an earlier run, but --resume ",
+                           "finds no checkpoint of it in --checkpoint ", config.checkpoint.path,
+                           "; name the folder that has it, or another place for the curves"));
+  }
+}
+
+}  // namespace
+
+OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
+                         const std::set<std::string>& begun) {
+  if (config.checkpoint.resume && resumed_step == 0) check_curves(config, begun);
   const auto open = [](const char* flag, auto& file, const std::string& path) {
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
   };

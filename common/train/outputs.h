@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,12 +29,18 @@ class DumpFolder {
   LockedFolder folder_;
 };
 
+// Returns the whole paths of the files of curves: those of --metrics and --tensorboard.
+std::set<std::string> curves_of(const RunConfig& config);
+
 // The files that rank 0 writes. Each exists if its flag is given.
 struct OutputFiles {
   // Opens the files. Throws a UserError that names the flag if one cannot be written. That of
   // --draw is checked but not opened; the lesson writes it. A run that goes on after a checkpoint
-  // of step `resumed_step` adds to the metrics and event files that are there; 0 = a new run.
-  explicit OutputFiles(const RunConfig& config, int64_t resumed_step = 0);
+  // of step `resumed_step` adds to the metrics and event files that are there; 0 = a new run. With
+  // --resume a run that has found no checkpoint replaces those in `begun` (Checkpoints::begun()),
+  // and refuses others, whose checkpoints may have another name.
+  explicit OutputFiles(const RunConfig& config, int64_t resumed_step = 0,
+                       const std::set<std::string>& begun = {});
 
   std::optional<DumpFolder> dump;
   std::optional<Board> board;

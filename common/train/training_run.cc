@@ -107,7 +107,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
       largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
   check_distinct(s.config, s.corpus);
-  s.files.emplace(s.config, s.checkpoints->resumed_step());
+  s.files.emplace(s.config, s.checkpoints->resumed_step(), s.checkpoints->begun());
   print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
         s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : ""));
 }

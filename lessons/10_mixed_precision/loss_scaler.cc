@@ -58,11 +58,12 @@ void LossScaler::update(bool overflow, int64_t step) {
 }
 
 std::vector<Scalar> LossScaler::scalars() {
-  std::vector<Scalar> scalars = {{"loss_scale.skips_at_minimum", &skips_at_minimum_}};
+  std::vector<Scalar> scalars = {
+      {"loss_scale.skips_at_minimum", &skips_at_minimum_, 0, kMostSkips - 1}};
   if (!dynamic_) return scalars;
-  scalars.push_back({"loss_scale.scale", &scale_});
-  scalars.push_back({"loss_scale.good_steps", &good_steps_});
-  scalars.push_back({"loss_scale.overflows_left", &overflows_left_});
+  scalars.push_back({"loss_scale.scale", &scale_, 0x1p-1022, 0x1p128});
+  scalars.push_back({"loss_scale.good_steps", &good_steps_, 0, 1e9});
+  scalars.push_back({"loss_scale.overflows_left", &overflows_left_, -0x1p53, 1e9});
   return scalars;
 }
 

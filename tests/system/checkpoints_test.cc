@@ -12,6 +12,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
+#include "tests/common/checkpoint/indexes.h"
 #include "tests/sample.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
@@ -202,6 +203,90 @@ TEST_CASE("metrics go on where the checkpoint was made, each step once") {
   // A fresh run would mix its curve with this one.
   const ProcessResult fresh = kSingle.run({"--steps", "1", "--tensorboard", "board"}, options);
   check_user_error(fresh, {"--tensorboard board", "has the event file"});
+}
+
+TEST_CASE("a mistyped --checkpoint leaves the curves, and a run killed early begins them anew") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags run = {"--resume", "--metrics", "m", "--tensorboard", "board", "--checkpoint"};
+  require_success(kSingle.run(run + Flags{"c", "--steps", "2"}, options));
+  const std::vector<std::string> files = folder.files();
+  const std::string metrics = read_text(folder.path() / "m");
+  check_user_error(kSingle.run(run + Flags{"typo", "--steps", "3"}, options),
+                   {"--metrics m", "curves of an earlier run", "--checkpoint typo"});
+  CHECK(folder.files() == files);
+  CHECK(read_text(folder.path() / "m") == metrics);
+  // The disk is full when the first checkpoint is due; the next run has nothing to resume from.
+  const Flags again = {"--resume", "--metrics", "m2", "--tensorboard", "board2", "--checkpoint",
+                       "c2",       "--steps",   "2"};
+  const ProcessResult full =
+      kSingle.run(again, {.folder = folder.path(), .file_size_limit = size_t{100'000}});
+  CHECK(full.status == 1);
+  const std::string early = read_text(folder.path() / "m2");
+  CHECK(std::ranges::count(early, '\n') == 2);
+  require_success(kSingle.run(again, options));
+  CHECK(std::ranges::count(read_text(folder.path() / "m2"), '\n') == 2);
+}
+
+TEST_CASE("a checkpoint that cannot be removed is named, and the run goes on") {
+  const Scratch folder;
+  const Flags run = {"--checkpoint", "c", "--checkpoint-every", "1", "--resume"};
+  const ProcessOptions options = {.folder = folder.path()};
+  require_success(kSingle.run(run + Flags{"--steps", "2"}, options));
+  folder.write(checkpoint(1) + "/notes", "precious");
+  fs::create_directory(folder.path() / "c/step_00000001_backup");
+  for (const Flags& way : {Flags{"--steps", "3"}, Flags{"--steps", "4", "--checkpoint-async"}}) {
+    const ProcessResult result = kSingle.run(run + way + Flags{"--keep", "1"}, options);
+    require_success(result);
+    CHECK_THAT(result.out, ContainsSubstring(concat("  --keep 1: stays: ", checkpoint(1),
+                                                    ": \"notes\" in it is no part of a")));
+  }
+  CHECK(fs::exists(folder.path() / checkpoint(1) / "notes"));
+  CHECK_FALSE(fs::exists(folder.path() / checkpoint(3)));
+  CHECK(fs::exists(folder.path() / checkpoint(4)));
+  CHECK(fs::exists(folder.path() / "c/step_00000001_backup"));
+}
+
+TEST_CASE("an output that lies in the checkpoint that is resumed from is refused") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  require_success(kSingle.run({"--checkpoint", "c", "--steps", "2"}, options));
+  const std::string file = checkpoint(2) + "/rank_0000.safetensors",
+                    before = bytes_of(folder.path() / file);
+  check_user_error(
+      kSingle.run({"--checkpoint", "c", "--resume", "--steps", "3", "--trace", file}, options),
+      {"--trace " + file, "lies in the checkpoint"});
+  CHECK(bytes_of(folder.path() / file) == before);
+  check_user_error(
+      kSingle.run({"--checkpoint", checkpoint(2), "--resume", "--steps", "3"}, options),
+      {"--checkpoint " + checkpoint(2), "is a checkpoint"});
+}
+
+TEST_CASE("a loss scale that cannot be is refused") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const Flags run = {"--dtype", "fp16", "--checkpoint", "c", "--resume", "--steps"};
+  const Layout mixed = {"10_mixed_precision", 1};
+  require_success(mixed.run(run + Flags{"1"}, options));
+  const fs::path index = folder.path() / checkpoint(1) / "checkpoint.json";
+  const auto whole = nlohmann::json::parse(read_text(index));
+  const std::pair<const char*, nlohmann::json> bad[] = {{"loss_scale.scale", -1.0},
+                                                        {"loss_scale.scale", 1e300},
+                                                        {"loss_scale.scale", 1},
+                                                        {"loss_scale.good_steps", -1},
+                                                        {"loss_scale.skips_at_minimum", 20},
+                                                        {"loss_scale.overflows_left", INT64_MIN}};
+  for (const auto& [name, value] : bad) {
+    CAPTURE(name, value);
+    nlohmann::json json = whole;
+    REQUIRE(json["scalars"].contains(name));
+    json["scalars"][name] = value;
+    std::ofstream(index) << sealed(json);
+    check_user_error(mixed.run(run + Flags{"2"}, options),
+                     {"--checkpoint " + checkpoint(1), concat("scalar ", name, " has another")});
+  }
+  std::ofstream(index) << sealed(whole);
+  require_success(mixed.run(run + Flags{"2"}, options));
 }
 
 // A token shard of zeros, in llm.c's format.

@@ -74,8 +74,7 @@ inline std::string write_checkpoint(const std::string& folder, const ProcessGrid
                                     int64_t step = 50, const Gpt2Config& model = kSmall,
                                     DType dtype = DType::fp32) {
   CheckpointFolder checkpoints(folder);
-  checkpoints.begin(step);
-  write_files(partial_checkpoint_path(folder, step), empty_index(model, layout, step), dtype);
+  write_files(checkpoints.begin(step), empty_index(model, layout, step), dtype);
   checkpoints.publish(step);
   return checkpoint_path(folder, step);
 }

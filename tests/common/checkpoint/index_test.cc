@@ -152,7 +152,13 @@ TEST_CASE("fields of the index that are wrong are named") {
       {"/scalars/step", 0, "\"step\": expected an integer from 1"},
       {"/scalars/step", 1.5, "\"step\": expected an integer from 1"},
       {"/scalars/step", UINT64_MAX, "scalar \"step\": expected a number"},
+      {"/scalars/step", -1, "\"step\": expected an integer from 1"},
+      {"/scalars/step", INT64_MIN, "\"step\": expected an integer from 1"},
       {"/scalars/updates", UINT64_MAX, "scalar \"updates\": expected a number"},
+      {"/scalars/updates", -1, "\"updates\": expected an integer from 0 to the step, 50"},
+      {"/scalars/updates", 51, "\"updates\": expected an integer from 0 to the step, 50"},
+      {"/scalars/updates", INT64_MAX, "\"updates\": expected an integer from 0 to the step, 50"},
+      {"/scalars/updates", 49.0, "\"updates\": expected an integer from 0 to the step, 50"},
       {"/scalars/updates", "1", "scalar \"updates\": expected a number"},
       {"/scalars/updates", nullptr, "scalar \"updates\": expected a number"},
       {"/settings", nullptr, "\"settings\": expected an object"},
@@ -172,6 +178,8 @@ TEST_CASE("fields of the index that are missing are named") {
       GENERATE("version", "lesson", "model", "layout", "dtype", "scalars", "settings", "tensors");
   CHECK_THAT(refusal_after([&](Json& json) { json.erase(field); }),
              ContainsSubstring(concat("\"", field, "\" is missing")));
+  CHECK_THAT(refusal_after([](Json& json) { json["scalars"].erase("updates"); }),
+             ContainsSubstring("\"updates\": expected an integer from 0"));
   Json json = Json::parse(good_text());
   json.erase("checksum");
   CHECK_THAT(refusal(json.dump()), ContainsSubstring("\"checksum\" is missing"));
@@ -253,6 +261,13 @@ TEST_CASE("elements in two slices or in none are named") {
 TEST_CASE("names of files come from numbers") {
   CHECK(rank_file_name(3) == "rank_0003.safetensors");
   CHECK(rank_file_name(123456) == "rank_123456.safetensors");
+  CHECK(rank_of_file("rank_0003.safetensors") == 3);
+  CHECK(rank_of_file("rank_123456.safetensors") == 123456);
+  for (const char* name : {"rank_3.safetensors", "rank_00003.safetensors", "rank_0003", "rank_",
+                           "rank_-003.safetensors", "rank_0003.safetensors.json", ""}) {
+    CAPTURE(name);
+    CHECK(rank_of_file(name) == std::nullopt);
+  }
 }
 
 }  // namespace

@@ -192,6 +192,13 @@ TEST_CASE("a file that is missing, too much, of another step or no file is named
     fs::copy(of_other + "/rank_0001.safetensors", file, fs::copy_options::overwrite_existing);
     CHECK_THAT(fault_of(path), ContainsSubstring("the file is damaged, or of another step"));
   }
+  SECTION("the folder has the name of another step") {
+    const std::string renamed = folder / "c/step_00000060";
+    fs::rename(path, renamed);
+    CHECK(fault_of(renamed) == ": is of step 50, another one than its name says");
+    fs::rename(renamed, folder / "mine");  // a name of one's own
+    CHECK(fault_of(folder / "mine") == "");
+  }
   SECTION("of another rank") {
     fs::copy(path + "/rank_0000.safetensors", file, fs::copy_options::overwrite_existing);
     CHECK_THAT(fault_of(path), StartsWith("/rank_0001.safetensors: tensor \""));
@@ -206,6 +213,29 @@ TEST_CASE("a file that is missing, too much, of another step or no file is named
     fs::create_symlink(folder / "elsewhere", file);
     CHECK_THAT(fault_of(path), StartsWith("/rank_0001.safetensors: cannot be read: "));
   }
+}
+
+TEST_CASE("the files of ranks that own nothing are read, too") {
+  const TestFolder folder;
+  const ProcessGrid many = {.data_size = 32};
+  const std::string path = write_checkpoint(folder / "c", many);
+  const std::map<std::string, StoredTensor> tensors = CheckpointReader(path).index().tensors;
+  size_t rank = many.world_size();  // the last that no slice names
+  const auto is_named = [&](size_t of_rank) {
+    return std::ranges::any_of(tensors, [&](const auto& tensor) {
+      return std::ranges::count(tensor.second.slices, of_rank, &StoredSlice::rank) > 0;
+    });
+  };
+  while (rank > 0 && is_named(--rank)) continue;
+  REQUIRE_FALSE(is_named(rank));
+  const std::string name = "/" + rank_file_name(rank), file = path + name;
+  REQUIRE(fault_of(path) == "");
+  fs::resize_file(file, 4);
+  CHECK_THAT(fault_of(path), StartsWith(name + ": "));
+  fs::copy(path + "/rank_0000.safetensors", file, fs::copy_options::overwrite_existing);
+  CHECK_THAT(fault_of(path), StartsWith(name + ": tensor ") && EndsWith("checkpoint.json says"));
+  fs::remove(file);
+  CHECK(fault_of(path) == name + ": cannot be read: No such file or directory");
 }
 
 TEST_CASE("what is no checkpoint is refused") {

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <vector>
 
+#include "common/io/path.h"
 #include "common/io/safetensors.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
@@ -121,6 +122,47 @@ TEST_CASE("metrics and board of a resumed run go on where its checkpoint was mad
   folder.write("metrics", "In the beginning\n");
   CHECK_THROWS_WITH(OutputFiles(config, 2), StartsWith("--metrics "));
   CHECK_NOTHROW(OutputFiles(config));
+}
+
+TEST_CASE("a run that resumes nothing leaves curves alone that it has not begun") {
+  const TestFolder folder;
+  RunConfig config;
+  config.checkpoint.path = folder / "typo";
+  config.checkpoint.resume = true;
+  config.metrics = folder / "metrics";
+  config.tensorboard = folder / "board";
+  const Memory memory(DeviceType::cpu, "device", 0);
+  const auto write_step = [&](const std::set<std::string>& begun) {
+    OutputFiles files(config, 0, begun);
+    if (files.metrics) files.metrics->write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+    if (files.board) files.board->write({1, {}, 1, 1, std::nullopt, std::nullopt}, memory);
+  };
+  write_step({});  // there are none yet
+  const std::string metrics = lines_of(config.metrics).at(0);
+  const std::vector<std::string> board = folder.list("board");
+  const std::string why = concat(": has the curves of an earlier run, but --resume finds no ",
+                                 "checkpoint of it in --checkpoint ", folder / "typo",
+                                 "; name the folder that has it, or another place for the curves");
+  CHECK_THROWS_WITH(write_step({}), concat("--metrics ", config.metrics, why));
+  CHECK_THROWS_WITH(write_step({whole_path(config.metrics)}),
+                    concat("--tensorboard ", config.tensorboard, why));
+  CHECK_THROWS_AS(write_step({}), UserError);
+  CHECK(lines_of(config.metrics) == std::vector<std::string>{metrics});
+  CHECK(folder.list("board") == board);
+  write_step(curves_of(config));  // they are those of a run that was killed early
+  CHECK(folder.list("board").size() == 2);
+  config.checkpoint.resume = false;
+  config.tensorboard = "";
+  CHECK_NOTHROW(write_step({}));
+}
+
+TEST_CASE("an event file that is a link is not cut") {
+  const TestFolder folder;
+  folder.write("precious", "text");
+  fs::create_directory(folder / "board");
+  fs::create_symlink("../precious", folder / "board/events.out.tfevents.1.host.2.0");
+  CHECK_THROWS_WITH(Board(folder / "board", 3), ContainsSubstring("is a link, so this run"));
+  CHECK(lines_of(folder / "precious") == std::vector<std::string>{"text"});
 }
 
 TEST_CASE("dumps of a longer run do not stay among those of a shorter one") {

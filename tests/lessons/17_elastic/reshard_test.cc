@@ -89,7 +89,7 @@ Written write(const Split& split, const std::string& folder) {
     index.model = session.config.model;
     index.layout = session.grid;
     index.dtype = DType::fp64;
-    index.scalars["step"] = int64_t{1};
+    index.scalars = {{"step", int64_t{1}}, {"updates", int64_t{1}}};
     write_index(folder, index);
   }
   groups.all->barrier();
