@@ -7,7 +7,10 @@
 namespace ladder {
 
 // Throws a UserError that names both flags if an output of the run is also one of its inputs or
-// another output, under whatever name, or has a name that --dump will use.
+// another output, under whatever name, has a name that --dump or --tensorboard will use, or lies in
+// a checkpoint.
 void check_distinct(const RunConfig& config, const Corpus& corpus);
+// Does the same for a run of simulated ranks, which reads the file of --cluster.
+void check_distinct(const RunConfig& config, const std::string& cluster);
 
 }  // namespace ladder

@@ -254,6 +254,7 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   check_devices(cluster, num_ranks);
   RunConfig config = options.resolve(program.grid(num_ranks, 0));
   if (program.adjust) program.adjust(config);
+  check_distinct(config, flags.cluster);
   VirtualRun run(program, config, cluster, num_ranks, flags.breakdown);
   std::optional<PartialFile> trace, drawing;
   if (!config.trace.empty()) named_by("--trace", [&] { trace.emplace(config.trace); });

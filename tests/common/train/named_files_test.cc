@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "common/checkpoint/index.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 
@@ -118,6 +119,57 @@ TEST_CASE("every file of a folder of weights is an input") {
   config.tokenizer = folder.write("tokenizer.json", "");
   config.metrics = config.tokenizer;
   CHECK_THAT(fault(config), ContainsSubstring(" and --tokenizer "));
+}
+
+TEST_CASE("no output of simulated ranks is the description of their cluster") {
+  const TestFolder folder;
+  RunConfig config = outputs("", "", folder.write("cluster.json", "{}"));
+  const std::string cluster = folder / "./cluster.json";
+  CHECK_THROWS_WITH(check_distinct(config, cluster),
+                    "--trace " + config.trace + " and --cluster " + cluster +
+                        " are the same file; give the output a name of its own");
+  config.trace = folder / "trace";
+  CHECK_NOTHROW(check_distinct(config, cluster));
+}
+
+TEST_CASE("no output lies in a checkpoint") {
+  const TestFolder folder;
+  fs::create_directories(folder / "c/step_00000002");
+  fs::create_directories(folder / "other/mine/deep");
+  folder.write("other/mine/checkpoint.json", to_text(CheckpointIndex()).substr(0, 200));
+  fs::create_symlink("c/step_00000002", folder / "link");
+  RunConfig config;
+  config.checkpoint.path = folder / "c";
+  const auto check_refused = [&](const char* flag, std::string RunConfig::*path) {
+    for (const char* name : {"c/step_00000002", "c/step_00000002/rank_0000.safetensors",
+                             "c/../c/step_00000004/x", "link/x", "other/mine/deep/x"}) {
+      config.*path = folder / name;
+      CHECK_THAT(fault(config),
+                 StartsWith(concat(flag, " ", folder / name, " lies in the ") + "checkpoint ") &&
+                     EndsWith("for its own files alone; name another place"));
+      config.*path = "";
+    }
+    config.*path = folder / "c/x";  // beside the checkpoints
+    CHECK(fault(config) == "");
+    config.*path = "";
+  };
+  check_refused("--metrics", &RunConfig::metrics);
+  check_refused("--trace", &RunConfig::trace);
+  check_refused("--dump", &RunConfig::dump);
+  check_refused("--tensorboard", &RunConfig::tensorboard);
+  check_refused("--export", &RunConfig::export_to);
+  check_refused("--draw", &RunConfig::draw);
+}
+
+TEST_CASE("no output is an event file of the board") {
+  const TestFolder folder;
+  RunConfig config = outputs("", folder / "board/events.out.tfevents.1.host.2.0", "");
+  config.tensorboard = folder / "board";
+  CHECK(fault(config) == concat("--metrics ", config.metrics,
+                                " would be an event file of --tensorboard ", folder / "board",
+                                "; give it a name of its own"));
+  config.metrics = folder / "board/metrics";
+  CHECK(fault(config) == "");
 }
 
 TEST_CASE("the folder of --export is for the model alone") {
