@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "common/checkpoint/folder.h"
 #include "common/io/path.h"
 #include "common/io/safetensors.h"
 #include "common/model/published_config.h"
@@ -21,6 +22,16 @@ std::string generation_config(std::optional<int32_t> end) {
     json[token] = end ? nlohmann::ordered_json(*end) : nlohmann::ordered_json(nullptr);
   }
   return json.dump(2) + "\n";
+}
+
+// Throws UserError if transformers has no such model, or if its files would lie in a checkpoint.
+void require_exportable(const std::string& path, const Gpt2Config& config) {
+  if (config.experts.num_experts > 0) {
+    throw UserError(concat(path, ": the model has experts, and a GPT-2 of transformers has none"));
+  }
+  const std::string checkpoint = checkpoint_around(path);
+  if (checkpoint.empty()) return;
+  throw UserError(concat(path, ": lies in the checkpoint ", checkpoint, "; name another place"));
 }
 
 // Throws UserError unless the disk has room for the model beside this path.
@@ -47,7 +58,10 @@ std::vector<SafetensorsWriter::Tensor> exported_tensors(const Gpt2Config& config
 }  // namespace
 
 ExportFolder::ExportFolder(const std::string& path, const Gpt2Config& config)
-    : config_(config), folder_(named_by("--export", [&] { return PartialFolder(path); })) {
+    : config_(config), folder_(named_by("--export", [&] {
+        require_exportable(path, config);
+        return PartialFolder(path);
+      })) {
   named_by("--export", [&] { require_space(path, folder_ / "", config); });
 }
 

@@ -20,7 +20,8 @@ namespace ladder {
 class ExportFolder {
  public:
   // Makes the partial folder. Throws a UserError that names --export if the folder cannot be made,
-  // if it is there and not empty, or if the disk has too little room for the model.
+  // if it is there and not empty, if it lies in a checkpoint, if the model has experts, or if the
+  // disk has too little room for it.
   ExportFolder(const std::string& path, const Gpt2Config& config);
 
   // Writes everything. `visit` gives every parameter of the model to a sink, in the order of the

@@ -60,7 +60,6 @@ void ExpertFlags::adjust(RunConfig& run) const {
     refuse("--recompute", "the experts' activations come from other ranks");
   }
   if (run.offload_activations) refuse("--offload-activations", "it knows no experts");
-  if (!run.export_to.empty()) refuse("--export", "a GPT-2 of transformers has no experts");
 }
 
 }  // namespace ladder

@@ -90,7 +90,7 @@ TEST_CASE("15: flags that cannot be") {
   refused(1, {"--moe-every", "3"}, "the model has only 2 blocks");
   refused(1, {"--recompute", "block"}, "--recompute: not in this lesson");
   refused(1, {"--offload-activations"}, "--offload-activations: not in this lesson");
-  refused(1, {"--export", "out"}, "--export: not in this lesson");
+  refused(1, {"--export", "out"}, "--export out: the model has experts");
 }
 
 }  // namespace

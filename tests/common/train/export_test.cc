@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/checkpoint/index.h"
 #include "common/data/tokenizer.h"
 #include "common/io/safetensors.h"
 #include "common/model/published_config.h"
@@ -174,7 +175,17 @@ TEST_CASE("a folder that cannot be written is refused when it is opened") {
   CHECK_THAT(refusal("out", {1000, 1, 1'000'000, 256, 32}),
              StartsWith(concat("--export ", folder / "out", ": the model takes ")) &&
                  ContainsSubstring(", and the disk has "));
+  Gpt2Config mixture = kConfig;
+  mixture.experts = {.num_experts = 2, .per_token = 1, .every = 1};
+  CHECK(refusal("out", mixture) ==
+        concat("--export ", folder / "out",
+               ": the model has experts, and a GPT-2 of transformers has none"));
   CHECK(folder.list() == Names{"file"});
+  folder.write("checkpoint.json", to_text(CheckpointIndex()).substr(0, 200));
+  CHECK(refusal("out", kConfig) == concat("--export ", folder / "out", ": lies in the checkpoint ",
+                                          std::filesystem::canonical(folder.path()).string(),
+                                          "; name another place"));
+  CHECK(folder.list() == Names{"checkpoint.json", "file"});
 }
 
 }  // namespace

@@ -43,6 +43,15 @@ void write_two(const std::string& folder) {
   write_checkpoint(folder, parse_layout("data=2,pipeline=2,tensor=2"), 100);
 }
 
+constexpr Gpt2Config kMixture = {.num_layers = 2,
+                                 .num_heads = 4,
+                                 .hidden = 8,
+                                 .vocab_size = 11,
+                                 .sequence_length = 5,
+                                 .experts = {.num_experts = 2, .per_token = 1, .every = 2},
+                                 .ffn = 0,
+                                 .untied = false};
+
 // Changes the last byte of a file.
 void damage(const std::string& path) {
   std::string text = text_of(path);
@@ -199,6 +208,18 @@ TEST_CASE("mistakes are said in one line that names the flag or the path") {
              ContainsSubstring("tensor=3 does not divide the model's 4 heads"));
   CHECK_THAT(refusal({"reshard", c, c, "--layout", "data=3"}),
              ContainsSubstring("is there already"));
+  CHECK_THAT(refusal({"reshard", c, c + "/step_00000100", "--layout", "data=3"}),
+             ContainsSubstring("step_00000100: is a checkpoint or lies in one"));
+  CHECK_THAT(refusal({"reshard", c, out, "--layout", "data=1000000"}),
+             ContainsSubstring("--layout data=1000000: makes a file for each of 1000000 ranks"));
+  CHECK_THAT(refusal({"export", c, c + "/step_00000100/out"}),
+             ContainsSubstring("step_00000100/out: lies in the checkpoint "));
+  write_checkpoint(folder / "m", {}, 1, kMixture);
+  CHECK_THAT(refusal({"export", folder / "m", out}), ContainsSubstring("the model has experts"));
+  fs::rename(c + "/step_00000100", c + "/step_00000200");
+  CHECK_THAT(refusal({"verify", c + "/step_00000200"}), ContainsSubstring("is of step 100"));
+  CHECK_THAT(refusal({"show", c}), ContainsSubstring("is of step 100"));
+  fs::rename(c + "/step_00000200", c + "/step_00000100");
   CHECK_THAT(refusal({"reshard", c, folder / "file", "--layout", "data=3"}),
              ContainsSubstring("file: is a file, expected a folder"));
   CHECK_THAT(refusal({"export", c}), ContainsSubstring("OUT"));

@@ -99,6 +99,25 @@ TEST_CASE("what cannot be written anew leaves nothing") {
           source + ": is there already; name another folder");
     CheckpointReader(source).verify();
   }
+  SECTION("into itself") {
+    const std::string inside = GENERATE("", "/deeper");
+    CHECK(refusal(source, "data=3", source + inside) ==
+          source + inside + ": is a checkpoint or lies in one; name the folder that has the " +
+              "checkpoints, or a new one");
+    CHECK(folder.list("c/step_00000050").size() == 3);
+  }
+  SECTION("a layout of more files than anybody waits for") {
+    CHECK(refusal(source, "data=1000000", folder / "out") ==
+          "--layout data=1000000: makes a file for each of 1000000 ranks; this takes at most "
+          "16384");
+    CHECK_FALSE(fs::exists(folder / "out"));
+  }
+  SECTION("a checkpoint with the name of another step") {
+    const std::string renamed = folder / "step_00000060";
+    fs::copy(source, renamed);
+    CHECK(refusal(renamed, "data=3", folder / "out") ==
+          renamed + ": is of step 50, another one than its name says");
+  }
   SECTION("a damaged source") {
     const std::string file = source + "/rank_0001.safetensors";
     std::ofstream(file, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end)
@@ -124,8 +143,7 @@ TEST_CASE("what cannot be written anew leaves nothing") {
 TEST_CASE("kinds of tensors that this program does not know come along") {
   const TestFolder folder;
   CheckpointFolder checkpoints(folder.path());
-  checkpoints.begin(1);
-  const std::string partial = partial_checkpoint_path(folder.path(), 1);
+  const std::string partial = checkpoints.begin(1);
   const RankState state(kSmall, {}, DType::fp32);
   std::vector<NamedSlice> slices = state.slices;
   for (const NamedSlice& slice : state.slices) {
