@@ -36,7 +36,7 @@ bool is_index(const std::string& path) {
   constexpr size_t kBegin = 4096;
   try {
     return InputFile(path).text(0, kBegin).find(kCheckpointFormat) != std::string::npos;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return false;
   }
 }
@@ -160,6 +160,14 @@ std::string unfinished_path(const std::string& folder, const std::vector<uint64_
                 std::string_view(reinterpret_cast<const char*>(name.data()), kUnfinishedBytes));
 }
 
+std::string CheckpointFolder::left_over() const {
+  std::string lines;
+  for (const std::string& path : unfinished_.left_over()) {
+    lines += concat("  left     by a killed run, and stays: ", one_line(path), "\n");
+  }
+  return lines;
+}
+
 std::string CheckpointFolder::begin(int64_t step) {
   const std::string partial = checkpoint_path(unfinished_.partial_path(), step);
   if (mkdir(partial.c_str(), 0777) != 0) fail_at(partial, "mkdir");
@@ -185,7 +193,7 @@ bool CheckpointFolder::is_own(int64_t step) {
   try {
     const CheckpointReader reader(checkpoint_path(path_, step));
     return known->second = true;
-  } catch (const UserError&) {
+  } catch (const std::exception&) {
     return false;
   }
 }
@@ -205,7 +213,7 @@ std::vector<std::string> CheckpointFolder::remove_all_but(size_t keep) {
     for (size_t i = 0; i + keep < steps.size(); ++i) {
       say(checkpoint_path(path_, steps[i]), remove(name_of_step(steps[i])));
     }
-  } catch (const UserError& error) {
+  } catch (const std::exception& error) {
     say(path_, error.what());
   }
   return stay;

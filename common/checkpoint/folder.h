@@ -43,8 +43,8 @@ class CheckpointFolder {
 
   // The name of the hidden folder as numbers, so that rank 0 can tell it to the other ranks.
   std::vector<uint64_t> unfinished_name() const;
-  // What killed runs have left and cannot be removed: paths, each with why.
-  const std::vector<std::string>& left_over() const { return unfinished_.left_over(); }
+  // Returns a line for the header for what killed runs have left and cannot be removed, each.
+  std::string left_over() const;
 
   // Makes an empty folder for the files of a new checkpoint and returns its path, which is
   // checkpoint_path(unfinished_path(...), step). Throws Error if it cannot.

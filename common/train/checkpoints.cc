@@ -65,14 +65,9 @@ Checkpoints::Checkpoints(const RunConfig& config, const ProcessGrid& grid, Job& 
   named_by("--checkpoint", [&] {
     if (grid_.rank == 0) folder_.emplace(config_.checkpoint.path);
     find_newest(vocabulary);
-    const std::string& path = config_.checkpoint.path;
-    // Rank 0 tells the others the name.
-    unfinished_ = unfinished_path(
-        path, job_.all_gather(folder_ ? folder_->unfinished_name() : std::vector<uint64_t>(4)));
-    if (!folder_) return;
-    for (const std::string& stays : folder_->left_over()) {
-      notes_ += concat("  left     by a killed run, and stays: ", one_line(stays), "\n");
-    }
+    std::vector<uint64_t> name = folder_ ? folder_->unfinished_name() : std::vector<uint64_t>(4);
+    unfinished_ = unfinished_path(config_.checkpoint.path, job_.all_gather(name));  // of rank 0
+    if (folder_) notes_ += folder_->left_over();
   });
 }
 
@@ -181,7 +176,9 @@ void Checkpoints::restore(const TrainerCalls& calls) {
 
 void Checkpoints::prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls) {
   if (config_.checkpoint.path.empty()) return;
-  if (folder_ && resumed_step_ == 0) folder_->note_begun(curves_of(config_));
+  if (folder_ && resumed_step_ == 0) {
+    named_by("--checkpoint", [&] { folder_->note_begun(curves_of(config_)); });
+  }
   stream_ = &stream;
   buffer_ = checkpoint_buffer(host_memory, config_, calls.stored());
   // The system finds the pages when they are first written: better now than in the first copy.

@@ -448,7 +448,7 @@ TEST_CASE("a full disk ends the run, and the checkpoints before it stay") {
                     {.folder = folder.path(), .file_size_limit = size_t{100'000}});
     CAPTURE(full.out, full.err);
     CHECK(full.status == 1);
-    CHECK_THAT(full.err, StartsWith("error: --checkpoint c/.partial_step_") &&
+    CHECK_THAT(full.err, StartsWith("error: --checkpoint c/.unfinished.partial-") &&
                              ContainsSubstring("write failed"));
     CHECK(fs::exists(folder.path() / checkpoint(1)));
     CHECK_FALSE(fs::exists(folder.path() / checkpoint(2)));
