@@ -145,9 +145,8 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
   StepTime time{.seconds = begin.seconds, .device = begin.device};
   if (is_direct) return time;
   Candidate repeated = candidate;
-  // Up to ZeRO-1 replicas communicate only in the last micro-batch and after it, so the time of all
-  // others is that of one replica alone.
-  if (candidate.zero_stage < 2) repeated = replica_of(candidate);
+  // Replicas of lessons 04 to 06 communicate in each micro-batch. Of the others, one alone tells.
+  if (candidate.lesson < "04" || candidate.lesson > "07") repeated = replica_of(candidate);
   const double one = repeated.data == candidate.data
                          ? begin.seconds
                          : simulate_exactly(repeated, request, cluster, few).seconds;
