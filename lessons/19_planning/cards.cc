@@ -57,8 +57,7 @@ std::string card_text(const std::string& card, size_t count, double seconds) {
 }  // namespace
 
 std::string cards_text(double seconds) {
-  constexpr double kMost = 3;  // of a search
-  const double each = std::min(kMost, seconds / (kCards.size() * kCounts.size()));
+  const double each = std::min(3.0, seconds / (kCards.size() * kCounts.size()));
   std::string text = format(
       "\n  By card: the largest preset that fits without the host's memory.\n"
       "  %-10s %5s  %-12s %5s  %-15s %-9s %5s %9s %6s\n",

@@ -50,12 +50,10 @@ SimulatedStep simulate_exactly(const Candidate& candidate, PlanRequest request,
 
 // Returns the seconds of AdamW for parameters with these buffers, if memory is the limit. It reads
 // and writes moments, masters and parameters, and reads gradients.
-double update_seconds(const MemoryUse& use, const Cluster& cluster, size_t num_ranks) {
+double update_seconds(const MemoryUse& use, const Cluster& cluster) {
   const size_t bytes =
       2 * use[Category::optimizer] + 2 * use[Category::parameters] + use[Category::gradients];
-  // Each rank has a device's rate, but on a CPU the ranks of a node share it.
-  const double rate = cluster.memory_bandwidth * cluster.memory_efficiency / number_of(num_ranks);
-  return number_of(bytes) / (rate * cluster.num_peaks(num_ranks));
+  return number_of(bytes) / (cluster.memory_bandwidth * cluster.memory_efficiency);
 }
 
 }  // namespace
@@ -116,12 +114,19 @@ double block_bound(const Candidate& candidate, const PlanRequest& request,
     one.sequence_parallel = candidate.sequence_parallel;
   }
   // What a second block adds to what a second micro-batch adds.
-  const auto seconds = [&](size_t num_layers, size_t num_micro_batches) {
-    return simulate_exactly(one, request, request.cluster, num_micro_batches, num_layers).seconds;
+  const auto block = [&](const Cluster& cluster) {
+    const auto seconds = [&](size_t num_layers, size_t num_micro_batches) {
+      return simulate_exactly(one, request, cluster, num_micro_batches, num_layers).seconds;
+    };
+    return seconds(2, 2) - seconds(2, 1) - seconds(1, 2) + seconds(1, 1);
   };
-  const double block = seconds(2, 2) - seconds(2, 1) - seconds(1, 2) + seconds(1, 1);
-  const double rounds = number_of(num_micro_batches(candidate, request) + candidate.pipeline - 1);
-  return 0.98 * block * rounds * number_of(model.num_layers) / number_of(candidate.pipeline);
+  // While a stage waits in the bubble, its host queues kernels, so only their own time comes again.
+  Cluster queued = request.cluster;
+  queued.launch_seconds = 0;
+  const double m = number_of(num_micro_batches(candidate, request));
+  const double stages = number_of(candidate.pipeline);
+  const double all = std::max(block(request.cluster) * m, block(queued) * (m + stages - 1));
+  return 0.98 * all * number_of(model.num_layers) / stages;
 }
 
 double recomputed_part(const Candidate& candidate, const PlanRequest& request) {
@@ -144,9 +149,9 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
   const SimulatedStep begin = simulate_exactly(candidate, request, cluster, is_direct ? all : few);
   StepTime time{.seconds = begin.seconds, .device = begin.device};
   if (is_direct) return time;
-  Candidate repeated = candidate;
-  // Replicas of lessons 04 to 06 communicate in each micro-batch. Of the others, one alone tells.
-  if (candidate.lesson < "04" || candidate.lesson > "07") repeated = replica_of(candidate);
+  // Replicas of lessons 04 to 06 communicate in each micro-batch; on a CPU all share the cores.
+  const bool is_one = cluster.is_cpu || (candidate.lesson > "04" && candidate.lesson < "07");
+  const Candidate repeated = is_one ? candidate : replica_of(candidate);
   const double one = repeated.data == candidate.data
                          ? begin.seconds
                          : simulate_exactly(repeated, request, cluster, few).seconds;
@@ -158,12 +163,13 @@ StepTime simulate_step(const Candidate& candidate, const PlanRequest& request,
 
 StepTime simulate_replica(const Candidate& candidate, const PlanRequest& request,
                           const Cluster& cluster) {
+  if (cluster.is_cpu) return simulate_step(candidate, request, cluster);  // all share the cores
   PlanRequest share = request;
   share.global_batch_size = request.global_batch_size / candidate.data;
   StepTime time = simulate_step(replica_of(candidate), share, cluster);
   if (candidate.zero_stage > 0) {
     const double others = 1 - 1 / number_of(candidate.data);
-    time.seconds -= others * update_seconds(time.device, cluster, candidate.replica_size());
+    time.seconds -= others * update_seconds(time.device, cluster);
   }
   return time;
 }

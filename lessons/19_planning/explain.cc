@@ -114,8 +114,7 @@ std::string nodes_text(const PlanRequest& request) {
          "nothing\n     hides it. Pipelines cross nodes: a stage sends one activation to the "
          "next.\n"
          "  -> Take as few stages as fit. With 1F1B the bubble is (p - 1) / (m + p - 1) for p "
-         "stages and "
-         "m\n     micro-batches, so m should be several times p.\n"
+         "stages and m\n     micro-batches, so m should be several times p.\n"
          "  -> All other ranks are replicas, with ZeRO-1. The global batch limits their number.\n";
 }
 

@@ -22,8 +22,7 @@ std::string need_text(const MemoryNeed& need, const Cluster& cluster) {
                   " GiB (", largest_text(need.device), ")");
   }
   return concat("needs ", gib(need.host.total()),
-                " GiB of the host's memory for each rank, more than "
-                "it has");
+                " GiB of the host's memory for each rank, more than it has");
 }
 
 // Returns what takes most of a step beside computing.

@@ -12,8 +12,7 @@
 namespace ladder {
 namespace {
 
-// Ends a simulation for which there is no time.
-struct OutOfTime {};
+struct OutOfTime {};  // ends a simulation for which there is no time
 
 // How much is known of a candidate.
 enum class Known { products, blocks, replica };
@@ -57,7 +56,6 @@ class Search {
         free_(without_communication(request.cluster)),
         num_wanted_(num_wanted),
         seconds_(seconds) {
-    // To ask for the time takes longer than many of the calls are apart.
     watched_.watch = [this, calls = 0U]() mutable { ++calls % 256 == 0 ? check_time() : void(); };
   }
 
@@ -200,8 +198,8 @@ Plan Search::explained(const Entry& entry, const StepTime& time) const {
   const DType dtype = prepare(entry.candidate, request_).config.dtype;
   const double peak = request_.cluster.product_flops[static_cast<size_t>(dtype)] *
                       request_.cluster.num_peaks(request_.num_ranks);
-  const double tokens = tokens_per_step(request_, model_);
-  plan.model_utilization = describe(model_).flops_per_token() * tokens / (peak * time.seconds);
+  plan.model_utilization = describe(model_).flops_per_token() * tokens_per_step(request_, model_) /
+                           (peak * time.seconds);
   const StepTime free = simulate_replica(entry.candidate, request_, free_);
   plan.communication = std::max(0.0, 1 - free.seconds / time.seconds);
   plan.bubble = bubble_of(entry.candidate, request_) * (1 - plan.communication);

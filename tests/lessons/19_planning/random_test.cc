@@ -30,23 +30,25 @@ class Draw {
   std::mt19937 random_;
 };
 
-// A small model on up to eight devices in up to four nodes.
-PlanRequest draw_request(Draw& draw) {
+// A small model on up to eight devices in up to four nodes. In a deep one nearly all time goes to
+// transformer blocks.
+PlanRequest draw_request(Draw& draw, bool is_deep = false) {
   const size_t heads = draw.of<size_t>({1, 2, 3, 4, 6}), head_size = draw.of<size_t>({8, 16, 64});
   const std::string devices = draw.of<std::string>(
       {"x1", "x2", "x4", "x8", "x1x2", "x2x2", "x3x2", "x1x4", "x2x4", "x4x2"});
   PlanRequest request;
-  request.model_flags = {
-      "--layers",          concat(draw(1, 6)),        "--heads", concat(heads),
-      "--hidden",          concat(heads * head_size), "--vocab", concat(draw(123, 3000)),
-      "--sequence-length", concat(draw(8, 300))};
+  request.model_flags = {"--layers",          concat(is_deep ? 32 : draw(1, 6)),
+                         "--heads",           concat(heads),
+                         "--hidden",          concat(heads * head_size),
+                         "--vocab",           concat(is_deep ? 123 : draw(123, 3000)),
+                         "--sequence-length", concat(draw(8, 300))};
   if (draw(0, 3) == 0) request.model_flags.push_back("--untied");
   request.cluster_name =
       draw.of<std::string>({"h100", "a100-80", "rtx3090", "rtx3060", "v100", "laptop"}) + devices;
   if (draw(0, 2) == 0) request.cluster_name += draw.of<std::string>({"@eth-10g", "@ib-2x200g"});
   request.cluster = read_cluster(request.cluster_name);
   request.num_ranks = request.cluster.num_devices();
-  request.global_batch_size = request.num_ranks * draw.of<size_t>({1, 2, 4, 6});
+  request.global_batch_size = request.num_ranks * (is_deep ? 24 : draw.of<size_t>({1, 2, 4, 6}));
   request.dtype = draw(0, 1) == 0 ? "fp32" : default_dtype(request.cluster);
   return request;
 }
@@ -73,7 +75,7 @@ TEST_CASE("For random candidates bounds are below the step, and the memory is wh
   Draw draw(1);
   size_t num_checked = 0;
   for (size_t round = 0; round < 60; ++round) {
-    const PlanRequest request = draw_request(draw);
+    const PlanRequest request = draw_request(draw, round % 3 == 0);
     const Gpt2Config model = model_of(request);
     size_t num_taken = 0;
     for (const Candidate& one : draw_candidates(request, draw)) {
@@ -88,7 +90,7 @@ TEST_CASE("For random candidates bounds are below the step, and the memory is wh
       // Few micro-batches have room for fewer losses, and of a tensor group only the first is
       // asked.
       CHECK(static_cast<double>(need.device.total()) ==
-            Approx(static_cast<double>(step.device.total())).margin(2000));
+            Approx(static_cast<double>(step.device.total())).epsilon(0.005).margin(5000));
       CHECK(products_bound(one, request, model) <= step.seconds);
       if (one.lesson != "06_offload") {
         CHECK(block_bound(one, request, model) <= step.seconds);
