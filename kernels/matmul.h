@@ -30,7 +30,7 @@ struct MatmulOptions {
 // On a GPU cuBLAS computes products, in bf16 and fp16 with the tensor cores. It sums in fp32, also
 // when it splits a sum. The first product of a thread on a stream makes a handle of cuBLAS and 32
 // MiB of workspace, which no category of memory counts. The emulator computes products like the
-// CPU.
+// CPU, and rounds factors to TF32 where a GPU would.
 //
 // Tensor cores need rows that begin at multiples of 16 bytes, and extents that are multiples of 8.
 // With 50257 columns side by side, cuBLAS takes six times as long on an H100. If only an extent is

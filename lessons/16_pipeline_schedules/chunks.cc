@@ -1,7 +1,6 @@
 #include "lessons/16_pipeline_schedules/chunks.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "common/model/offload.h"
 #include "common/train/ranks.h"
@@ -167,9 +166,8 @@ const Activations& ChunkRunner::activations(size_t chunk, size_t slot) const {
 }
 
 bool ChunkRunner::needs_tokens(size_t chunk) const {
-  const Layout& layout = layouts_.chunks[chunk];
-  return has_classifier(chunk) || layout.has(OperationKind::token_embedding) ||
-         layout.has(OperationKind::position_embedding);
+  const OperationKind first = layouts_.chunks[chunk].operations()[0].kind;
+  return first < OperationKind::block || has_classifier(chunk);
 }
 
 bool ChunkRunner::has_classifier(size_t chunk) const {

@@ -43,7 +43,7 @@ class ChunkRunner {
               const GradientDirections& sends, const ModelRunner::Options& options);
   ~ChunkRunner();
 
-  // Returns whether the chunk embeds tokens or compares with targets, so that it has to load().
+  // Returns whether the chunk reads tokens, their positions or targets, so that it has to load().
   bool needs_tokens(size_t chunk) const;
   bool has_classifier(size_t chunk) const;
   // Returns the chunk's units, by the numbers that they have on the stage.
