@@ -1,5 +1,6 @@
 #include "common/io/svg.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -14,7 +15,7 @@ struct Shade {
 };
 
 // In the order of Colour.
-constexpr std::array<Shade, 10> kShades = {{{"parameters", "#4f8fcd", "#3f78b0"},
+constexpr std::array<Shade, 17> kShades = {{{"parameters", "#4f8fcd", "#2a62ad"},
                                             {"gradients", "#e8964a", "#b46f2e"},
                                             {"optimizer", "#7fb26f", "#56854a"},
                                             {"activations", "#b58cc9", "#8a62a0"},
@@ -23,7 +24,14 @@ constexpr std::array<Shade, 10> kShades = {{{"parameters", "#4f8fcd", "#3f78b0"}
                                             {"forward", "#8fc1e3", "#4d88b0"},
                                             {"backward", "#f5b26b", "#b87b36"},
                                             {"idle", "#e6e6e6", "#3a3f45"},
-                                            {"plain", "#dfe7ef", "#39424d"}}};
+                                            {"plain", "#dfe7ef", "#39424d"},
+                                            {"classifier", "#d8d13a", "#8f9a2e"},
+                                            {"recompute", "#a9754f", "#7a5235"},
+                                            {"tensor_group", "#46b5a8", "#2f857b"},
+                                            {"pipeline", "#c9418f", "#9c2f70"},
+                                            {"data_group", "#3d5a94", "#23396b"},
+                                            {"all_ranks", "#9c3d4a", "#7d1f3a"},
+                                            {"other", "#5d6670", "#9aa4ae"}}};
 
 const Shade& shade_of(Colour colour) { return kShades.at(static_cast<size_t>(colour)); }
 
@@ -54,10 +62,11 @@ std::string escaped(std::string_view text) {
 }
 
 // A picture brings its own page colour, so that it can be read on any page: what a picture in a
-// page takes for dark is the reader's setting, not the page's.
-std::string style() {
+// page takes for dark is the reader's setting, not the page's. It has the colours that `body` uses.
+std::string style(std::string_view body) {
   std::string light, dark;
   for (const Shade& shade : kShades) {
+    if (body.find(concat("class=\"", shade.name)) == body.npos) continue;
     light += concat(".", shade.name, "{fill:", shade.light, ";color:", shade.light, "}");
     dark += concat(".", shade.name, "{fill:", shade.dark, ";color:", shade.dark, "}");
   }
@@ -68,9 +77,26 @@ std::string style() {
                 ".head{fill:#ddd}rect{stroke:#0d1117}.page{fill:#0d1117}", dark, "}</style>\n");
 }
 
+bool is_narrow(double width, double height) { return std::min(width, height) < 3; }
+
 std::string rect_text(std::string_view classes, double x, double y, double width, double height) {
   return concat("<rect class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y),
                 "\" width=\"", number(width), "\" height=\"", number(height), "\"");
+}
+
+std::string coloured(Colour colour, double x, double y, double width, double height) {
+  return concat(rect_text(shade_of(colour).name, x, y, width, height),
+                is_narrow(width, height) ? " style=\"stroke:none\"" : "");
+}
+
+std::string tipped(std::string rect, std::string_view tip) {
+  return rect + (tip.empty() ? "/>\n" : concat("><title>", escaped(tip), "</title></rect>\n"));
+}
+
+std::string shade_text(Colour colour, double opacity, double x, double y, double width,
+                       double height) {
+  return concat(coloured(colour, x, y, width, height), " fill-opacity=\"", number(opacity),
+                "\"/>\n");
 }
 
 std::string line_text(std::string_view attributes, double x1, double y1, double x2, double y2) {
@@ -84,14 +110,19 @@ Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
 void Svg::rect(Colour colour, double x, double y, double width, double height,
                std::string_view tip) {
-  body_ += rect_text(shade_of(colour).name, x, y, width, height);
-  body_ +=
-      tip.empty() ? std::string("/>\n") : concat("><title>", escaped(tip), "</title></rect>\n");
+  body_ += tipped(coloured(colour, x, y, width, height), tip);
+}
+
+void Svg::box(Colour colour, double x, double y, double width, double height, std::string_view tip,
+              bool is_pale) {
+  width = std::max(width, 1.0);
+  std::string& layer = is_narrow(width, height) ? narrow_ : body_;
+  layer += tipped(coloured(colour, x, y, width, height), tip);
+  if (is_pale) layer += shade_text(Colour::idle, 0.5, x, y, width, height);
 }
 
 void Svg::shade(Colour colour, double opacity, double x, double y, double width, double height) {
-  body_ += concat(rect_text(shade_of(colour).name, x, y, width, height), " fill-opacity=\"",
-                  number(opacity), "\"/>\n");
+  body_ += shade_text(colour, opacity, x, y, width, height);
 }
 
 void Svg::frame(Colour colour, double x, double y, double width, double height) {
@@ -142,9 +173,10 @@ double Svg::legend(double x, double y, Colour colour, std::string_view name) {
 }
 
 std::string Svg::str() const {
+  const std::string body = body_ + narrow_;
   return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(width_), " ",
-                number(height_), "\" width=\"", number(width_), "\">\n", style(),
-                rect_text("page", 0, 0, width_, height_), "/>\n", body_, "</svg>\n");
+                number(height_), "\" width=\"", number(width_), "\">\n", style(body),
+                rect_text("page", 0, 0, width_, height_), "/>\n", body, "</svg>\n");
 }
 
 }  // namespace ladder

@@ -21,6 +21,13 @@ enum class Colour {
   backward,
   idle,
   plain,  // of boxes that stand for nothing in particular
+  classifier,
+  recompute,
+  tensor_group,
+  pipeline,
+  data_group,
+  all_ranks,
+  other,  // communication that is none of these
 };
 
 // A picture under construction. Lengths are in pixels, y grows downwards.
@@ -34,11 +41,16 @@ class Svg {
     int size = 12;  // pixels
     bool bold = false;
   };
-  // `tip` is shown where the pointer rests on the rectangle; empty = none.
+  // `tip` is shown where the pointer rests on the rectangle; empty = none. A border in the page's
+  // colour parts rectangles that touch; a narrow one, which the border would cover, has none.
   void rect(Colour colour, double x, double y, double width, double height,
             std::string_view tip = {});
   void text(double x, double y, std::string_view text, const TextStyle& style);
   void text(double x, double y, std::string_view what) { text(x, y, what, TextStyle()); }
+  // A rectangle in a row of them, which is never hidden: it is at least a pixel wide, and a narrow
+  // one lies over its neighbours and their borders.
+  void box(Colour colour, double x, double y, double width, double height,
+           std::string_view tip = {}, bool is_pale = false);
   // `opacity`: from 0, where nothing is seen of it, to 1.
   void shade(Colour colour, double opacity, double x, double y, double width, double height);
   // The border of a rectangle that does not cover what is inside.
@@ -57,7 +69,7 @@ class Svg {
 
  private:
   double width_, height_;
-  std::string body_;
+  std::string body_, narrow_;  // narrow boxes lie over all else
 };
 
 }  // namespace ladder

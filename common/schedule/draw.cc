@@ -147,8 +147,7 @@ std::string draw_svg(const std::string& name, const Schedule& schedule, const Ti
   }
   for (const Box& box : boxes_of(schedule, timeline)) {
     const double x = kLeft + box.begin * scale, width = (box.end - box.begin) * scale;
-    svg.rect(colour_of(box.kind), x, top_of(box.stage), width, kBox);
-    if (box.chunk > 0) svg.shade(Colour::idle, 0.5, x, top_of(box.stage), width, kBox);
+    svg.box(colour_of(box.kind), x, top_of(box.stage), width, kBox, {}, box.chunk > 0);
     if (width < kDigit * static_cast<double>(box.number.size()) + 2) continue;
     svg.text(x + width / 2, top_of(box.stage) + 19, box.number, {.anchor = Svg::Anchor::middle});
   }

@@ -17,20 +17,27 @@ namespace {
 constexpr double kLeft = 160, kTop = 52, kWidth = 860, kRow = 26, kBetweenRanks = 10;
 
 struct Span {
-  size_t lane = 0;          // 0 computes, the others communicate
+  size_t row = 0;  // of its rank
+  bool computes = false;
   std::string what, unit;   // "backward" of "h.3", "gradient all_reduce" of ""
   double from = 0, to = 0;  // microseconds
 };
 using Spans = std::vector<Span>;
 
-Span span_of(const nlohmann::json& event) {
-  Span span;
-  span.lane = event.at("tid");
-  span.what = event.at("name");
+struct Rank {
+  std::vector<std::string> rows;  // their names in the trace, those that compute first
+  Spans spans;                    // in the order in which they begin
+};
+using Ranks = std::map<size_t, Rank>;
+
+bool computes(std::string_view row) { return row.starts_with("compute"); }
+
+Span span_of(const nlohmann::json& event, size_t row, const std::string& row_name) {
+  Span span = {.row = row, .computes = computes(row_name), .what = event.at("name"), .unit = {}};
   span.from = event.at("ts");
   span.to = span.from + event.at("dur").get<double>();
   const size_t blank = span.what.rfind(' ');
-  if (span.lane == 0 && blank != std::string::npos) {
+  if (span.computes && blank != std::string::npos) {
     span.unit = span.what.substr(0, blank);
     span.what = span.what.substr(blank + 1);
   }
@@ -41,32 +48,54 @@ Span span_of(const nlohmann::json& event) {
 // REQUIRES: the spans are in the order in which they begin, and enclosing ones come first.
 void erase_enclosed(Spans& spans) {
   constexpr double kRounding = 1e-3;  // microseconds
-  double end = -std::numeric_limits<double>::infinity();
+  std::map<size_t, double> ends;      // by row
   std::erase_if(spans, [&](const Span& span) {
-    if (span.lane != 0) return false;
-    if (span.to <= end + kRounding) return true;
-    end = span.to;
+    if (!span.computes) return false;
+    const auto [end, is_first] = ends.try_emplace(span.row, span.to);
+    if (!is_first && span.to <= end->second + kRounding) return true;
+    end->second = span.to;
     return false;
   });
 }
 
-// The spans of each rank, in the order in which they begin.
-std::map<size_t, Spans> spans_of(const std::string& trace) {
-  std::map<size_t, Spans> ranks;
+// The rows of all ranks, and the thread that each has in the trace.
+std::map<std::pair<size_t, size_t>, size_t> rows_of(const nlohmann::json& events, Ranks& ranks) {
+  std::map<std::pair<size_t, size_t>, size_t> rows;
+  for (const bool wanted : {true, false}) {
+    for (const nlohmann::json& event : events) {
+      if (event.at("ph") != "M" || event.at("name") != "thread_name") continue;
+      const std::string name = event.at("args").at("name");
+      if (computes(name) != wanted) continue;
+      std::vector<std::string>& names = ranks[event.at("pid")].rows;
+      rows[{event.at("pid"), event.at("tid")}] = names.size();
+      names.push_back(name);
+    }
+  }
+  return rows;
+}
+
+Ranks ranks_of(const std::string& trace) {
+  Ranks ranks;
   try {
     const nlohmann::json document = nlohmann::json::parse(trace);
-    for (const nlohmann::json& event : document.at("traceEvents")) {
+    const nlohmann::json& events = document.at("traceEvents");
+    const auto rows = rows_of(events, ranks);
+    for (const nlohmann::json& event : events) {
       if (event.at("ph") != "X") continue;
-      Span span = span_of(event);
+      const auto row = rows.find({event.at("pid"), event.at("tid")});
+      if (row == rows.end()) throw UserError("no trace of a run: a thread has no name");
+      Rank& rank = ranks[event.at("pid")];
+      Span span = span_of(event, row->second, rank.rows[row->second]);
       if (span.what.find("control ") != std::string::npos) continue;
-      ranks[event.at("pid")].push_back(std::move(span));
+      rank.spans.push_back(std::move(span));
     }
   } catch (const nlohmann::json::exception& error) {
     throw UserError(concat("no trace of a run: ", error.what()));
   }
-  for (auto& [rank, spans] : ranks) {
-    std::ranges::stable_sort(spans, {}, &Span::from);
-    erase_enclosed(spans);
+  std::erase_if(ranks, [](const auto& rank) { return rank.second.spans.empty(); });
+  for (auto& [number, rank] : ranks) {
+    std::ranges::stable_sort(rank.spans, {}, &Span::from);
+    erase_enclosed(rank.spans);
   }
   return ranks;
 }
@@ -76,7 +105,7 @@ std::vector<double> ends_of_steps(const Spans& spans) {
   std::vector<double> ends;
   bool updates = false;
   for (const Span& span : spans) {
-    if (span.lane != 0) continue;
+    if (!span.computes) continue;
     if (span.what != "AdamW") {
       updates = false;
     } else if (updates) {
@@ -111,20 +140,21 @@ struct Kind {
 
 Kind kind_of(const Span& span) {
   if (span.what == "forward") return {Colour::forward, "forward"};
-  if (span.what == "classifier") return {Colour::activations, "classifier"};
-  if (span.what == "recompute") return {Colour::gradients, "recompute"};
+  if (span.what == "classifier") return {Colour::classifier, "classifier"};
+  if (span.what == "recompute") return {Colour::recompute, "recompute"};
   if (span.what.starts_with("backward")) return {Colour::backward, "backward"};
   if (span.what == "AdamW") return {Colour::optimizer, "update"};
-  if (span.lane == 0) return {Colour::workspace, "other work"};
-  if (span.what.find("gradient ") != std::string::npos) return {Colour::communication, span.what};
-  if (span.what.find("parameter ") != std::string::npos) return {Colour::parameters, span.what};
+  if (span.computes) return {Colour::workspace, "other work"};
+  const auto has = [&](std::string_view word) { return span.what.find(word) != std::string::npos; };
+  if (has("gradient ")) return {Colour::communication, "gradients"};
+  if (has("parameter ")) return {Colour::parameters, "parameters"};
   // A simulated run names the groups, but for that of all ranks.
-  if (span.what.starts_with("tensor ")) return {Colour::gradients, "tensor group"};
-  if (span.what.starts_with("pipeline ")) return {Colour::activations, "pipeline"};
-  if (span.what.starts_with("data ")) return {Colour::communication, "data group"};
-  const bool has_group = span.what.find(' ') != std::string::npos;
-  if (!has_group && span.what != "copy") return {Colour::communication, "all ranks"};
-  return {Colour::workspace, "other communication"};
+  if (span.what.starts_with("tensor ")) return {Colour::tensor_group, "tensor group"};
+  if (span.what.starts_with("pipeline ")) return {Colour::pipeline, "pipeline"};
+  if (span.what.starts_with("data ")) return {Colour::data_group, "data group"};
+  if (has("activation ")) return {Colour::activations, "activations"};
+  if (!has(" ") && span.what != "copy") return {Colour::all_ranks, "all ranks"};
+  return {Colour::other, "other communication"};
 }
 
 // 1, 2 or 5 times a power of ten, so that `length` has 5 to 12 of it.
@@ -138,15 +168,21 @@ std::string milliseconds(double microseconds) {
   return concat(std::round(microseconds / 10) / 100, " ms");
 }
 
+// As above, but "1.5 us" of what would be 0.00 ms.
+std::string length_text(const Span& span) {
+  const double length = span.to - span.from;
+  return length < 10 ? concat(length, " us") : milliseconds(length);
+}
+
 // From the first begin to the last end.
 struct Extent {
   double from = std::numeric_limits<double>::infinity(), to = -from;
 };
 
-Extent extent_of(const std::map<size_t, Spans>& ranks) {
+Extent extent_of(const Ranks& ranks) {
   Extent extent;
-  for (const auto& [rank, spans] : ranks) {
-    for (const Span& span : spans) {
+  for (const auto& [number, rank] : ranks) {
+    for (const Span& span : rank.spans) {
       extent.from = std::min(extent.from, span.from);
       extent.to = std::max(extent.to, span.to);
     }
@@ -154,7 +190,18 @@ Extent extent_of(const std::map<size_t, Spans>& ranks) {
   return extent;
 }
 
-size_t num_lanes(const Spans& spans) { return std::ranges::max(spans, {}, &Span::lane).lane + 1; }
+// The rows that have a span, from the top; the row of each span becomes its place there.
+std::vector<std::string> used_rows(Rank& rank) {
+  std::map<size_t, size_t> places;
+  for (const Span& span : rank.spans) places[span.row];
+  std::vector<std::string> names;
+  for (auto& [row, place] : places) {
+    place = names.size();
+    names.push_back(rank.rows[row]);
+  }
+  for (Span& span : rank.spans) span.row = places[span.row];
+  return names;
+}
 
 void draw_axis(Svg& svg, double length, double y) {
   svg.line(kLeft, y, kLeft + kWidth, y);
@@ -166,19 +213,27 @@ void draw_axis(Svg& svg, double length, double y) {
   }
 }
 
-void draw_rank(Svg& svg, const Spans& spans, const Extent& extent, double top) {
+// Returns "computes", or "communicates 2" of a row with that number.
+std::string label_of(std::string_view row) {
+  const size_t blank = std::min(row.find(' '), row.size());
+  return concat(computes(row) ? "computes" : "communicates", row.substr(blank));
+}
+
+void draw_rank(Svg& svg, const std::string& name, const Rank& rank, const Extent& extent,
+               double top) {
   constexpr double kLetter = 7;
   const double scale = kWidth / (extent.to - extent.from);
-  for (size_t lane = 0; lane < num_lanes(spans); ++lane) {
-    svg.rect(Colour::idle, kLeft, top + kRow * static_cast<double>(lane), kWidth, kRow - 4);
+  for (size_t row = 0; row < rank.rows.size(); ++row) {
+    const double y = top + kRow * static_cast<double>(row);
+    svg.rect(Colour::idle, kLeft, y, kWidth, kRow - 4);
+    svg.text(10, y + 15, concat(row == 0 ? name + " " : "", label_of(rank.rows[row])));
   }
-  for (const Span& span : spans) {
+  for (const Span& span : rank.spans) {
     const double x = kLeft + scale * (span.from - extent.from);
-    const double y = top + kRow * static_cast<double>(span.lane);
+    const double y = top + kRow * static_cast<double>(span.row);
     const double width = scale * (span.to - span.from);
-    svg.rect(kind_of(span).colour, x, y, width, kRow - 4,
-             concat(span.unit, span.unit.empty() ? "" : " ", span.what, ": ",
-                    milliseconds(span.to - span.from)));
+    svg.box(kind_of(span).colour, x, y, width, kRow - 4,
+            concat(span.unit, span.unit.empty() ? "" : " ", span.what, ": ", length_text(span)));
     if (width < kLetter * static_cast<double>(span.unit.size()) + 2) continue;
     svg.text(x + width / 2, y + 15, span.unit, {.anchor = Svg::Anchor::middle});
   }
@@ -187,15 +242,16 @@ void draw_rank(Svg& svg, const Spans& spans, const Extent& extent, double top) {
 }  // namespace
 
 std::string timeline(const std::string& trace, size_t step) {
-  std::map<size_t, Spans> ranks = spans_of(trace);
+  Ranks ranks = ranks_of(trace);
   if (ranks.empty()) throw UserError("no trace of a run: it has no spans");
-  if (step == 0) step = ends_of_steps(ranks.begin()->second).size();
+  if (step == 0) step = ends_of_steps(ranks.begin()->second.spans).size();
   size_t num_rows = 0;
   std::vector<Kind> kinds;
-  for (auto& [rank, spans] : ranks) {
-    spans = spans_of_step(spans, rank, step);
-    num_rows += num_lanes(spans);
-    for (const Span& span : spans) {
+  for (auto& [number, rank] : ranks) {
+    rank.spans = spans_of_step(rank.spans, number, step);
+    rank.rows = used_rows(rank);
+    num_rows += rank.rows.size();
+    for (const Span& span : rank.spans) {
       const Kind kind = kind_of(span);
       if (!std::ranges::count(kinds, kind.name, &Kind::name)) kinds.push_back(kind);
     }
@@ -209,11 +265,9 @@ std::string timeline(const std::string& trace, size_t step) {
                   milliseconds(extent.to - extent.from)),
            {.size = 16, .bold = true});
   double top = kTop;
-  for (const auto& [rank, spans] : ranks) {
-    svg.text(10, top + 15, concat("rank ", rank, " computes"));
-    if (num_lanes(spans) > 1) svg.text(10, top + kRow + 15, "communicates");
-    draw_rank(svg, spans, extent, top);
-    top += kRow * static_cast<double>(num_lanes(spans)) + kBetweenRanks;
+  for (const auto& [number, rank] : ranks) {
+    draw_rank(svg, concat("rank ", number), rank, extent, top);
+    top += kRow * static_cast<double>(rank.rows.size()) + kBetweenRanks;
   }
   draw_axis(svg, extent.to - extent.from, bottom);
   double x = kLeft;

@@ -1,6 +1,7 @@
 #include "common/train/trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -40,6 +41,20 @@ void for_text_of_each(std::string text, Communicator& world, Take take) {
   }
 }
 
+std::string name_of(Trace::Lane lane) {
+  return lane == Trace::Lane::compute ? "compute" : "communication";
+}
+
+// Perfetto multiplies by 1000 and cuts off what is after the point. That must give the nanoseconds
+// again, or spans that meet would overlap by one.
+double microseconds(Time::duration time) {
+  const auto count = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  const auto nanoseconds = static_cast<double>(count);
+  const double result = nanoseconds / 1000;
+  if (std::trunc(result * 1000) == nanoseconds) return result;
+  return std::nextafter(result, std::copysign(INFINITY, nanoseconds));
+}
+
 }  // namespace
 
 void Trace::add(Lane lane, std::string name, Time from, Time to) {
@@ -66,27 +81,26 @@ void Trace::observe(Communicator& communicator) {
   });
 }
 
-std::vector<size_t> Trace::lanes_of(const std::vector<Span>& spans) {
-  std::vector<size_t> lanes;
-  std::vector<Time> free_from(1);  // of each lane for communication
+std::vector<size_t> Trace::rows_of(const std::vector<Span>& spans, std::vector<Row>& rows) {
+  std::vector<size_t> row_of;
   for (const Span& span : spans) {
-    if (span.lane == Lane::compute) {
-      lanes.push_back(0);
-      continue;
+    const auto takes = [&](Row& row) {
+      if (row.lane != span.lane) return false;
+      while (!row.open.empty() && row.open.back() <= span.from) row.open.pop_back();
+      return row.open.empty() || (row.lane == Lane::compute && span.to <= row.open.back());
+    };
+    auto row = std::ranges::find_if(rows, takes);
+    if (row == rows.end()) {
+      const auto number = 1 + std::ranges::count(rows, span.lane, &Row::lane);
+      row = rows.insert(row, {span.lane, concat(name_of(span.lane), " ", number)});
     }
-    size_t lane = 0;
-    while (lane < free_from.size() && free_from[lane] > span.from) ++lane;
-    free_from.resize(std::max(free_from.size(), lane + 1));
-    free_from[lane] = span.to;
-    lanes.push_back(1 + lane);
+    row->open.push_back(span.to);
+    row_of.push_back(static_cast<size_t>(row - rows.begin()));
   }
-  return lanes;
+  return row_of;
 }
 
-std::string Trace::json(size_t rank) const {
-  const auto microseconds = [&](Time time) {
-    return std::chrono::duration<double, std::micro>(time - begin_).count();
-  };
+std::string Trace::json(size_t rank, size_t num_ranks) const {
   using Json = nlohmann::ordered_json;
   std::string text;
   const auto append = [&](const Json& event) {
@@ -113,23 +127,27 @@ std::string Trace::json(size_t rank) const {
   std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {
     return a.from != b.from ? a.from < b.from : a.to > b.to;
   });
-  const std::vector<size_t> lanes = lanes_of(spans);
-  const size_t last = lanes.empty() ? 1 : std::max<size_t>(1, std::ranges::max(lanes));
-  for (size_t lane = 0; lane <= last; ++lane) {
+  std::vector<Row> rows;
+  for (const Lane lane : {Lane::compute, Lane::communication})
+    rows.push_back({lane, name_of(lane)});
+  const std::vector<size_t> row_of = rows_of(spans, rows);
+  // No number is 0 or a rank's, and none comes twice.
+  const auto thread = [&](size_t row) { return (1 + row) * num_ranks + rank; };
+  for (size_t row = 0; row < rows.size(); ++row) {
     append({{"name", "thread_name"},
             {"ph", "M"},
             {"pid", rank},
-            {"tid", lane},
-            {"args", {{"name", lane == 0 ? "compute" : "communication"}}}});
+            {"tid", thread(row)},
+            {"args", {{"name", rows[row].name}}}});
   }
   for (size_t i = 0; i < spans.size(); ++i) {
     const Span& span = spans[i];
     append({{"name", span.name},
             {"ph", "X"},
             {"pid", rank},
-            {"tid", lanes[i]},
-            {"ts", microseconds(span.from)},
-            {"dur", microseconds(span.to) - microseconds(span.from)}});
+            {"tid", thread(row_of[i])},
+            {"ts", microseconds(span.from - begin_)},
+            {"dur", microseconds(span.to - span.from)}});
   }
   return text;
 }
@@ -148,7 +166,7 @@ size_t write_trace(const Trace& trace, PartialFile* file, Communicator& world) {
   const std::vector<double> left_out = gather(static_cast<double>(trace.num_left_out()), world);
   std::optional<TraceWriter> writer;
   if (file != nullptr) writer.emplace(*file);
-  for_text_of_each(trace.json(world.rank()), world,
+  for_text_of_each(trace.json(world.rank(), world.size()), world,
                    [&](const std::string& events) { writer->add(events); });
   if (writer) writer->finish();
   return static_cast<size_t>(std::accumulate(left_out.begin(), left_out.end(), 0.0));

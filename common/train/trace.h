@@ -33,10 +33,12 @@ class Trace final : public StreamObserver {
   void observe(Communicator& communicator);
 
   // Returns the spans as elements of a Chrome trace, joined by commas. A process is a rank, a
-  // thread is a lane, times are in microseconds. Operations of several communicators that ran at
-  // the same time get a lane each. If spans were left out, the process has a label that says so.
-  // [Trace Event Format]
-  std::string json(size_t rank) const;
+  // thread is a row of spans, times are in microseconds. In a row of computation spans nest, in one
+  // of communication they follow each other; what ran at the same time gets another row. Perfetto
+  // drops spans that overlap otherwise, and takes a thread of number 0, or of a process's number,
+  // for a process's main thread: threads have numbers of their own in the whole file. If spans were
+  // left out, the process has a label that says so. [Trace Event Format]
+  std::string json(size_t rank, size_t num_ranks) const;
   // Returns how many spans were left out because they came after the first max_spans.
   size_t num_left_out() const;
 
@@ -46,10 +48,15 @@ class Trace final : public StreamObserver {
     std::string name;
     Time from, to;
   };
-  // Returns the lane of each span. Lane 0 is computation. A span of communication gets the first
-  // lane from 1 on whose last span has ended. REQUIRES: the spans are in the order of their
-  // beginnings.
-  static std::vector<size_t> lanes_of(const std::vector<Span>& spans);
+  // A row of spans that readers show as one line.
+  struct Row {
+    Lane lane;
+    std::string name;
+    std::vector<Time> open = {};  // the ends of the spans that the next one may lie in
+  };
+  // Returns the row of each span, and appends to `rows` where they do not do. REQUIRES: the spans
+  // are in the order of their beginnings, enclosing ones first.
+  static std::vector<size_t> rows_of(const std::vector<Span>& spans, std::vector<Row>& rows);
 
   size_t max_spans_;
   Time begin_;

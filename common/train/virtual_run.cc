@@ -231,14 +231,16 @@ std::string VirtualRun::drawing() const {
   std::string events;
   for (const auto& rank : s.ranks) {
     if (!s.is_drawn(*rank)) continue;
-    events += concat(events.empty() ? "" : ",\n", rank->trace->json(rank->grid.rank));
+    const std::string own = rank->trace->json(rank->grid.rank, s.ranks.size());
+    events += concat(events.empty() ? "" : ",\n", own);
   }
   return timeline(concat("{\"traceEvents\": [", events, "]}"), 1);
 }
 
 void VirtualRun::write_trace(PartialFile& file) const {
   TraceWriter writer(file);
-  for (const auto& rank : state_->ranks) writer.add(rank->trace->json(rank->grid.rank));
+  const auto& ranks = state_->ranks;
+  for (const auto& rank : ranks) writer.add(rank->trace->json(rank->grid.rank, ranks.size()));
   writer.finish();
 }
 

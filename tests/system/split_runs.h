@@ -29,8 +29,8 @@ using StepTraffic = std::map<std::string, std::pair<size_t, size_t>>;
 StepTraffic traffic_of_run_from_files(size_t num_ranks, const std::string& program,
                                       const std::map<std::string, std::string>& more);
 
-// The spans' names of each rank in a trace. Fails the test unless the file is JSON, and spans of
-// one lane follow each other.
+// The spans' names of each rank in a trace. Fails the test unless the file is JSON of which
+// Perfetto takes all (tests/common/train/perfetto.h).
 std::vector<std::multiset<std::string>> spans_of_trace(const std::string& file, size_t num_ranks);
 
 // Fails the test unless `text` is XML as far as its tags go.

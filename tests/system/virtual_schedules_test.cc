@@ -70,7 +70,7 @@ Recorded recorded_in(const std::string& trace) {
     const double begin = event.at("ts"), length = event.at("dur");
     if (name == "pipeline send") recorded.message = std::min(recorded.message, length);
     const size_t blank = name.find(' ');
-    if (event.at("tid") != 0 || blank == name.npos) continue;
+    if (blank == name.npos) continue;
     const UnitEvent unit = {name.substr(0, blank), name.substr(blank + 1), begin, begin + length};
     if (passes.contains(unit.pass)) recorded.work[event.at("pid")].push_back(unit);
   }

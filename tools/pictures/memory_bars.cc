@@ -68,8 +68,8 @@ std::string draw_memory_bars(const std::string& title, const std::vector<MemoryB
       const double width =
           kWidth * static_cast<double>(bar.use[category]) / static_cast<double>(largest);
       if (width == 0) continue;
-      svg.rect(colour_of(category), x, y, width, kBar,
-               concat(name_of(category), ": ", human_bytes(bar.use[category])));
+      svg.box(colour_of(category), x, y, width, kBar,
+              concat(name_of(category), ": ", human_bytes(bar.use[category])));
       x += width;
     }
     svg.text(x + 8, y + 17, human_bytes(bar.use.total()));

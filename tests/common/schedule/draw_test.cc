@@ -98,5 +98,13 @@ TEST_CASE("the SVG leaves out numbers that do not fit") {
   CHECK(count_of(svg, "text-anchor=\"middle\"") == 4);
 }
 
+TEST_CASE("no box of the SVG is hidden by a border, however many there are") {
+  std::string actions;
+  for (size_t k = 0; k < 2000; ++k) actions += concat("F", k, " B", k, " ");
+  const Schedule schedule = schedule_of({actions});
+  const std::string svg = draw_svg("1f1b", schedule, simulate(schedule, uniform_costs(1, 2)));
+  CHECK(count_of(svg, "width=\"1\" height=\"28\" style=\"stroke:none\"/>") == 4000);
+}
+
 }  // namespace
 }  // namespace ladder

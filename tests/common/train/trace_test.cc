@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "common/model/layout.h"
@@ -17,6 +18,7 @@
 #include "kernels/runtime/range.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
+#include "tests/common/train/perfetto.h"
 #include "tests/mpi_main.h"
 
 namespace ladder {
@@ -45,13 +47,22 @@ class TraceFile {
   std::string path_;
 };
 
-// Events with a duration of one rank's lane, as they are in the file.
-std::vector<Json> spans(const Json& events, size_t rank, int lane) {
+// The names of a trace's rows, by thread.
+std::map<int, std::string> rows_of(const Json& events) {
+  std::map<int, std::string> rows;
+  for (const Json& event : events) {
+    if (event.at("name") == "thread_name") rows[event.at("tid")] = event.at("args").at("name");
+  }
+  return rows;
+}
+
+// Events with a duration in one of a rank's rows, as they are in the file.
+std::vector<Json> spans(const Json& events, size_t rank, const std::string& row) {
+  const std::map<int, std::string> rows = rows_of(events);
   std::vector<Json> found;
   for (const Json& event : events) {
-    if (event.at("ph") == "X" && event.at("pid") == rank && event.at("tid") == lane) {
-      found.push_back(event);
-    }
+    if (event.at("ph") != "X" || event.at("pid") != rank) continue;
+    if (rows.at(event.at("tid")) == row) found.push_back(event);
   }
   return found;
 }
@@ -121,9 +132,10 @@ TEST_CASE("a trace has every computation and every collective of both ranks, onc
   for (size_t rank = 0; rank < ranks->size(); ++rank) {
     INFO("rank " << rank);
     std::vector<std::string> computed, communicated;
-    const std::vector<Json> compute = spans(events, rank, 0);
+    const std::vector<Json> compute = spans(events, rank, "compute");
     for (const Json& span : compute) computed.push_back(span.at("name"));
-    for (const Json& span : spans(events, rank, 1)) communicated.push_back(span.at("name"));
+    for (const Json& span : spans(events, rank, "communication"))
+      communicated.push_back(span.at("name"));
     std::vector<std::string> units, operations;
     for (int step = 0; step < kSteps; ++step) {
       for (size_t unit = layout.units().size(); unit-- > 0;) {
@@ -136,18 +148,29 @@ TEST_CASE("a trace has every computation and every collective of both ranks, onc
     CHECK(computed == units);
     CHECK(communicated == operations);
     check_order(compute);
-    check_order(spans(events, rank, 1));
+    check_order(spans(events, rank, "communication"));
     for (const Json& span : compute) CHECK(span.at("dur") >= 100);  // as long as it computed
     CHECK(std::ranges::count_if(events, [&](const Json& event) {
             return event.at("name") == "process_name" && event.at("pid") == rank &&
                    event.at("args").at("name") == concat("rank ", rank);
           }) == 1);
   }
+  CHECK(testing::perfetto_faults(events) == std::vector<std::string>());
   const size_t spans_of_both = 2 * kSteps * 2 * (layout.units().size() + 1);
   CHECK(events.size() == spans_of_both + 2 * 3);  // a name for each rank and lane
 }
 
-TEST_CASE("operations at the same time have a lane each, however they were recorded") {
+// The row of each span that trace.json() has.
+std::map<std::string, std::string> rows_by_span(const Json& events) {
+  const std::map<int, std::string> rows = rows_of(events);
+  std::map<std::string, std::string> found;
+  for (const Json& event : events) {
+    if (event.at("ph") == "X") found[event.at("name")] = rows.at(event.at("tid"));
+  }
+  return found;
+}
+
+TEST_CASE("what ran at the same time has a row each, however it was recorded") {
   Trace trace;
   const auto begin = Clock::now();
   const auto add = [&](Trace::Lane lane, const std::string& name, int from, int to) {
@@ -155,20 +178,93 @@ TEST_CASE("operations at the same time have a lane each, however they were recor
     trace.add(lane, name, at(from), at(to));
   };
   using enum Trace::Lane;
+  add(compute, "kernel", 1, 3);
   add(compute, "forward", 0, 9);
+  add(compute, "on another stream", 8, 12);  // a device that copies while it computes
+  add(compute, "kernel there", 9, 11);
+  add(compute, "backward", 9, 20);
   add(communication, "inside", 2, 3);  // operations are recorded as they end
   add(communication, "first", 1, 4);
   add(communication, "behind", 4, 8);
   add(communication, "beside both", 3, 6);
-  const Json events = Json::parse(concat("[", trace.json(3), "]"));
-  std::map<std::string, int> lanes;
-  for (const Json& event : events) {
-    if (event.at("ph") == "X") lanes[event.at("name")] = event.at("tid");
+  const Json events = Json::parse(concat("[", trace.json(3, 5), "]"));
+  CHECK(rows_by_span(events) ==
+        std::map<std::string, std::string>{{"forward", "compute"},
+                                           {"kernel", "compute"},
+                                           {"on another stream", "compute 2"},
+                                           {"backward", "compute"},
+                                           {"kernel there", "compute"},
+                                           {"first", "communication"},
+                                           {"inside", "communication 2"},
+                                           {"behind", "communication"},
+                                           {"beside both", "communication 2"}});
+  CHECK(testing::perfetto_faults(events) == std::vector<std::string>());
+  CHECK(events.size() == 9 + 1 + 4);  // names of the rank and of four rows
+}
+
+// Times in nanoseconds as clocks have them: many meet, nest by a hair or overlap by one.
+TEST_CASE("Perfetto reads every span of any trace, on as many ranks as there are") {
+  std::mt19937_64 random(7);
+  const auto number = [&](int64_t below) {
+    return static_cast<int64_t>(random() % static_cast<uint64_t>(below));
+  };
+  const size_t num_ranks = 9;
+  std::string text;
+  std::map<std::pair<size_t, std::string>, std::pair<int64_t, int64_t>> expected;
+  for (size_t rank = 0; rank < num_ranks; ++rank) {
+    const auto origin = Clock::now();
+    Trace trace;
+    const auto first = Clock::now() - origin;  // where Trace put time 0, or later by a few ns
+    std::vector<int64_t> times = {number(1'000'000'000'000)};
+    for (int i = 0; i < 300; ++i) {
+      const int64_t from = times[random() % times.size()] + number(3) * number(2000);
+      const int64_t to =
+          number(2) == 0 ? from + number(3000) : std::max(from, times[random() % times.size()]);
+      times.push_back(to);
+      const std::string name = concat("span ", i);
+      trace.add(number(2) == 0 ? Trace::Lane::compute : Trace::Lane::communication, name,
+                origin + first + std::chrono::nanoseconds(from),
+                origin + first + std::chrono::nanoseconds(to));
+      expected[{rank, name}] = {from, to - from};
+    }
+    text += concat(text.empty() ? "" : ",", trace.json(rank, num_ranks));
   }
-  CHECK(lanes ==
-        std::map<std::string, int>{
-            {"forward", 0}, {"first", 1}, {"inside", 2}, {"behind", 1}, {"beside both", 2}});
-  CHECK(events.size() == 5 + 1 + 3);  // names of the rank and of three lanes
+  const Json events = Json::parse(concat("[", text, "]"));
+  const std::vector<std::string> faults = testing::perfetto_faults(events);
+  CHECK(faults.size() == 0);
+  CHECK(faults == std::vector<std::string>());
+  for (const Json& event : events) {
+    if (event.at("ph") != "X") continue;
+    const auto [from, length] = expected.at({event.at("pid"), event.at("name")});
+    CAPTURE(event.dump());
+    CHECK(testing::multiplied(event.at("dur")) == length);
+    CHECK(std::abs(testing::multiplied(event.at("ts")) - from) < 1'000'000'000);
+    expected.erase({event.at("pid"), event.at("name")});
+  }
+  CHECK(expected.empty());
+}
+
+TEST_CASE("what Perfetto would drop is found") {
+  const auto faults = [](const std::string& threads, const std::string& spans) {
+    return testing::perfetto_faults(Json::parse(concat("[", threads, spans, "]"))).size();
+  };
+  const auto thread = [](int process, int number) {
+    return concat(R"({"ph": "M", "name": "thread_name", "pid": )", process, R"(, "tid": )", number,
+                  R"(, "args": {"name": "compute"}})");
+  };
+  const auto span = [](const std::string& from, const std::string& length) {
+    return concat(R"(, {"ph": "X", "name": "x", "pid": 0, "tid": 2, "ts": )", from, R"(, "dur": )",
+                  length, "}");
+  };
+  CHECK(faults(thread(0, 2), span("0", "2") + span("0", "1") + span("1", "1")) == 0);
+  CHECK(faults(thread(0, 2) + "," + thread(1, 2), "") == 1);
+  CHECK(faults(thread(1, 0), "") == 1);
+  CHECK(faults(thread(0, 2) + "," + thread(2, 3), "") == 1);
+  CHECK(faults(thread(0, 3), span("0", "2")) == 1);
+  CHECK(faults(thread(0, 2), span("0", "2") + span("1", "1.5")) == 2);  // both readers
+  // 1.001 times 1000 is less than 1001 in floating point.
+  CHECK(faults(thread(0, 2), span("0", "1.001") + span("1.001", "0.5")) == 0);
+  CHECK(faults(thread(0, 2), span("0.5", "0.501") + span("1.001", "0.5")) == 1);
 }
 
 TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell, and any name") {
@@ -184,8 +280,8 @@ TEST_CASE("a trace is as long as it is: ranks with nothing and with much to tell
   write_trace(trace, out ? &*out : nullptr, *ranks);
   if (ranks->rank() != 0) return;
   const Json events = file.parse();
-  CHECK(spans(events, 0, 0).empty());
-  const std::vector<Json> theirs = spans(events, 1, 0);
+  CHECK(spans(events, 0, "compute").empty());
+  const std::vector<Json> theirs = spans(events, 1, "compute");
   REQUIRE(theirs.size() == 20000);
   CHECK(std::ranges::all_of(theirs, [&](const Json& span) { return span.at("name") == name; }));
 }
@@ -206,7 +302,7 @@ TEST_CASE("what encloses a span comes before it, also a unit that consists of on
   write_trace(trace, out ? &*out : nullptr, *ranks);
   if (ranks->rank() != 0) return;
   std::vector<std::string> names;
-  for (const Json& span : spans(file.parse(), 0, 0)) names.push_back(span.at("name"));
+  for (const Json& span : spans(file.parse(), 0, "compute")) names.push_back(span.at("name"));
   CHECK(names ==
         std::vector<std::string>{"two kernels", "kernel", "kernel", "one kernel", "kernel"});
 }
@@ -229,7 +325,7 @@ TEST_CASE("a trace has the first spans, and says how many are left out") {
   const Json events = file.parse();
   std::vector<std::string> labels;
   for (size_t rank = 0; rank < 2; ++rank) {
-    const std::vector<Json> kept = spans(events, rank, 0);
+    const std::vector<Json> kept = spans(events, rank, "compute");
     REQUIRE(kept.size() == 3);
     for (size_t i = 0; i < 3; ++i) CHECK(kept[i].at("name") == concat("span ", i));
   }
