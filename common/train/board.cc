@@ -17,6 +17,19 @@
 
 namespace ladder {
 
+namespace {
+
+// Lines that are indented by four spaces are code in Markdown, which is shown as it is.
+EventSummary code(const char* tag, std::string_view text) {
+  std::string indented = "    ";
+  for (const char c : text) indented += c == '\n' ? "\n    " : std::string(1, c);
+  EventSummary summary;
+  summary.add_text(tag, indented);
+  return summary;
+}
+
+}  // namespace
+
 Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
     : folder_(folder, "--tensorboard"), resumed_step_(resumed_step.value_or(0)) {
   for (const std::string& name : folder_.names()) {
@@ -47,6 +60,7 @@ void Board::begin() {
     throw FileError(concat(path, ": cannot be cut: ", std::strerror(errno)));
   }
   file_.emplace(folder_.path() + "/" + event_file_name(others), resumed_step_ + 1);
+  if (!run_.empty()) file_->write(resumed_step_ + 1, code("run", run_));
 }
 
 void Board::write(int64_t step, const EventSummary& summary) {
@@ -61,30 +75,26 @@ void Board::write(const MetricsFile::Step& step, const Memory& device_memory) {
   const auto add = [&](const std::string& tag, std::optional<double> value) {
     if (value) summary.add_scalar(tag, *value);
   };
-  add("train/loss", step.result.loss);
-  add("train/grad_norm", step.result.grad_norm);
-  add("train/learning_rate", step.result.learning_rate);
-  add("train/loss_scale", step.result.loss_scale);
-  add("validation/loss", step.validation_loss);
+  add("loss/train", step.result.loss);
+  add("loss/validation", step.validation_loss);
+  add("optimizer/grad_norm", step.result.grad_norm);
+  add("optimizer/learning_rate", step.result.learning_rate);
+  add("optimizer/loss_scale", step.result.loss_scale);
   add("speed/tokens_per_second", step.tokens_per_second);
   add("speed/samples_per_second", step.sequences_per_second);
   add("speed/mfu", step.mfu);
   // On a GPU the two times come from two clocks, so that the waiting may seem the longer one.
   add("speed/device_busy", std::max(0.0, 1 - step.exposed_ms / step.step_ms));
-  add("communication/exposed_ms", step.exposed_ms);
+  add("speed/exposed_ms", step.exposed_ms);
   for (Category category : kCategories) {
-    add(concat("memory/", name_of(category)), static_cast<double>(device_memory.peak()[category]));
+    add(concat("memory_MiB/", name_of(category)),
+        static_cast<double>(device_memory.peak()[category]) * 0x1p-20);
   }
   write(step.step, summary);
 }
 
 void Board::write_sample(int64_t step, const std::string& text) {
-  // Lines that are indented by four spaces are code in Markdown, which is shown as it is.
-  std::string code = "    ";
-  for (const char c : text) code += c == '\n' ? "\n    " : std::string(1, c);
-  EventSummary summary;
-  summary.add_text("sample", code);
-  write(step, summary);
+  write(step, code("sample", text));
 }
 
 void Board::finish() {

@@ -23,8 +23,11 @@ class Board {
   // --tensorboard if LockedFolder does, or if the folder's event files do not allow that.
   explicit Board(const std::string& folder, std::optional<int64_t> resumed_step = {});
 
-  // Writes one step's numbers. Memory is the peak so far, in bytes. Throws Error if the disk is
-  // full.
+  // Gives the text about the run, its flags for one, which comes before the first step's numbers.
+  void describe(std::string run) { run_ = std::move(run); }
+  // Writes one step's numbers. TensorBoard sorts groups of them by name, and shows the first ones
+  // open: the loss, which people look for. Memory is the peak so far, in MiB. Throws Error if the
+  // disk is full.
   void write(const MetricsFile::Step& step, const Memory& device_memory);
   // Writes a text that the model of this step has drawn.
   void write_sample(int64_t step, const std::string& text);
@@ -35,6 +38,7 @@ class Board {
   void write(int64_t step, const EventSummary& summary);
   void begin();
 
+  std::string run_;
   LockedFolder folder_;
   int64_t resumed_step_;                      // 0 = from the beginning
   std::map<std::string, size_t> kept_bytes_;  // of the event files that were there, by path

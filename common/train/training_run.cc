@@ -82,6 +82,19 @@ struct TrainingRun::State {
   Time begin;
 };
 
+namespace {
+
+// Every flag in a line, such as "--steps 3" or "--seed 1 (default)".
+std::string flags_text(const RunConfig& config) {
+  std::string text;
+  for (const auto& [name, flag] : config.flags) {
+    text += concat(name, " ", flag.value, flag.is_default ? " (default)\n" : "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
 TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
                          Job& job, const Prediction& prediction) {
   if (config.device_memory == 0) {
@@ -108,8 +121,11 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   if (grid.rank != 0) return;
   check_distinct(s.config, s.corpus);
   s.files.emplace(s.config, s.checkpoints->resumed_step(), s.checkpoints->begun());
-  print(header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
-        s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : ""));
+  const std::string header =
+      header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
+      s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : "");
+  if (s.files->board) s.files->board->describe(printable(header + "\n" + flags_text(s.config)));
+  print(header);
 }
 
 TrainingRun::~TrainingRun() { state_->job.communicator().use_staging({}); }

@@ -27,9 +27,10 @@ MetricsFile::Step step_of(int64_t step, double loss) {
 TEST_CASE("a board has every number of a step under its tag") {
   const TestFolder folder;
   Memory memory(DeviceType::cpu, "device", 0);
-  { const Tensor gone(memory, Category::activations, DType::fp32, {100}); }
-  const Tensor kept(memory, Category::parameters, DType::fp64, {10});
+  { const Tensor gone(memory, Category::activations, DType::fp32, {3 << 18}); }
+  const Tensor kept(memory, Category::parameters, DType::fp64, {5 << 15});
   Board board(folder / "board");
+  board.describe("  model  nano\n--steps 2\n");
   CHECK(folder.list("board").empty());
   board.write({.step = 1,
                .result = {.loss = 5.5, .grad_norm = 2, .learning_rate = 1e-3},
@@ -41,7 +42,7 @@ TEST_CASE("a board has every number of a step under its tag") {
                .exposed_ms = 2},
               memory);
   CHECK(folder.list("board").size() == 1);
-  CHECK(events_in(folder, "board").size() == 3);  // each is there as soon as it is written
+  CHECK(events_in(folder, "board").size() == 4);  // each is there as soon as it is written
   board.write({.step = 2,
                .result = {.loss = 5, .grad_norm = 1, .learning_rate = 2e-3, .loss_scale = 1024},
                .step_ms = 2,
@@ -55,32 +56,37 @@ TEST_CASE("a board has every number of a step under its tag") {
   board.finish();
 
   const std::vector<ReadEvent> events = events_in(folder, "board");
-  REQUIRE(events.size() == 5);
+  REQUIRE(events.size() == 6);
   CHECK(events[0].version == "brain.Event:2");
   CHECK(events[1].session == 1);
   CHECK(events[1].step == 1);
   CHECK(events[2].step == 1);
-  CHECK(events[2].scalars == std::map<std::string, float>{{"train/loss", 5.5f},
-                                                          {"train/grad_norm", 2},
-                                                          {"train/learning_rate", 1e-3f},
+  CHECK(events[2].texts ==
+        std::map<std::string, std::string>{{"run", "      model  nano\n    --steps 2\n    "}});
+  CHECK(events[3].step == 1);
+  CHECK(events[3].scalars == std::map<std::string, float>{{"loss/train", 5.5f},
+                                                          {"optimizer/grad_norm", 2},
+                                                          {"optimizer/learning_rate", 1e-3f},
                                                           {"speed/tokens_per_second", 4096},
                                                           {"speed/samples_per_second", 64},
                                                           {"speed/device_busy", 0.75f},
-                                                          {"communication/exposed_ms", 2},
-                                                          {"memory/parameters", 80},
-                                                          {"memory/gradients", 0},
-                                                          {"memory/optimizer", 0},
-                                                          {"memory/activations", 400},
-                                                          {"memory/communication", 0},
-                                                          {"memory/workspace", 0}});
-  CHECK(events[3].step == 2);
-  CHECK(events[3].scalars.size() == 16);
-  CHECK(events[3].scalars.at("train/loss_scale") == 1024);
-  CHECK(events[3].scalars.at("speed/mfu") == 0.25);
-  CHECK(events[3].scalars.at("validation/loss") == 4.5);
-  CHECK(events[3].scalars.at("speed/device_busy") == 0);  // by two clocks it waited too long
+                                                          {"speed/exposed_ms", 2},
+                                                          {"memory_MiB/parameters", 1.25},
+                                                          {"memory_MiB/gradients", 0},
+                                                          {"memory_MiB/optimizer", 0},
+                                                          {"memory_MiB/activations", 3},
+                                                          {"memory_MiB/communication", 0},
+                                                          {"memory_MiB/workspace", 0}});
   CHECK(events[4].step == 2);
-  CHECK(events[4].texts ==
+  CHECK(events[4].scalars.size() == 16);
+  CHECK(events[4].scalars.at("optimizer/loss_scale") == 1024);
+  CHECK(events[4].scalars.at("speed/mfu") == 0.25);
+  CHECK(events[4].scalars.at("loss/validation") == 4.5);
+  CHECK(events[4].scalars.at("speed/device_busy") == 0);  // by two clocks it waited too long
+  // TensorBoard sorts groups by name: it opens on the loss.
+  CHECK(events[4].scalars.begin()->first == "loss/train");
+  CHECK(events[5].step == 2);
+  CHECK(events[5].texts ==
         std::map<std::string, std::string>{{"sample", "    In the beginning\n      God"}});
 }
 
@@ -89,6 +95,7 @@ void write_steps(const std::string& path, int64_t resumed_step, int64_t first, i
                  double loss) {
   const Memory memory(DeviceType::cpu, "device", 0);
   Board board(path, resumed_step);
+  board.describe(concat("from ", resumed_step));
   for (int64_t step = first; step <= last; ++step) board.write(step_of(step, loss), memory);
   board.finish();
 }
@@ -99,9 +106,18 @@ std::vector<std::string> points_in(const TestFolder& folder, const std::string& 
   for (const ReadEvent& event : events_in(folder, name)) {
     if (event.session == 1) points.push_back(concat("START ", event.step));
     if (event.scalars.empty()) continue;
-    points.push_back(concat(event.step, ":", event.scalars.at("train/loss")));
+    points.push_back(concat(event.step, ":", event.scalars.at("loss/train")));
   }
   return points;
+}
+
+// The texts about runs, by the step before which they come.
+std::map<uint64_t, std::string> runs_in(const TestFolder& folder, const std::string& name) {
+  std::map<uint64_t, std::string> runs;
+  for (const ReadEvent& event : events_in(folder, name)) {
+    if (event.texts.contains("run")) runs[event.step] = event.texts.at("run");
+  }
+  return runs;
 }
 
 TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is there twice") {
@@ -114,9 +130,13 @@ TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is
   CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "3:0.5",
                                                                "START 4", "4:0.25", "5:0.25",
                                                                "6:0.25"});
+  CHECK(runs_in(folder, "board") ==
+        std::map<uint64_t, std::string>{{1, "    from 0"}, {4, "    from 3"}});
   write_steps(path, 2, 3, 3, 0.125);  // once more, from an earlier checkpoint
   CHECK(points_in(folder, "board") ==
         std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 3", "3:0.125"});
+  CHECK(runs_in(folder, "board") ==
+        std::map<uint64_t, std::string>{{1, "    from 0"}, {3, "    from 2"}});
   write_steps(path, 0, 1, 1, 0.75);  // it resumes, but there is no checkpoint yet
   CHECK(points_in(folder, "board") == std::vector<std::string>{"START 1", "1:0.75"});
   write_steps(folder / "other", 2, 3, 3, 0.5);  // the curve begins with the resumed run
