@@ -1,5 +1,7 @@
 // Lesson 00 as a user runs it.
 
+#include <regex>
+
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
@@ -89,6 +91,12 @@ TEST_CASE("00: --check-network names the slowest link, and refuses one that is t
   require_success(good);
   CHECK_THAT(good.out, ContainsSubstring("6 links of 3 ranks") && ContainsSubstring("slowest") &&
                            ContainsSubstring("GB/s  rank "));
+  const auto speed = [&](const std::string& which) {
+    std::smatch found;
+    REQUIRE(std::regex_search(good.out, found, std::regex(which + " +(\\S+) GB/s")));
+    return std::stod(found[1]);
+  };
+  CHECK(speed("slowest") <= speed("fastest"));
   const ProcessResult slow =
       run_ranks(2, command({"--check-network", "--minimum-bandwidth", "100000"}));
   CAPTURE(slow.out, slow.err);

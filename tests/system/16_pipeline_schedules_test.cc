@@ -1,6 +1,9 @@
 // Lesson 16 as a user runs it: flags that cannot be, every way to communicate, drawings, memory.
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // for traffic
 
+#include <algorithm>
+#include <regex>
+
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/system/failures.h"
@@ -9,6 +12,8 @@
 
 namespace ladder {
 namespace {
+
+using Json = nlohmann::json;
 
 const std::string kProgram = "16_pipeline_schedules";
 
@@ -138,6 +143,107 @@ TEST_CASE("16: the schedule drawn, and a trace of what every stage did") {
   }
   CHECK(spans[0].count("wte classifier") >= 16);
   CHECK(spans[0].count("embedding gradient all_reduce") == 0);
+}
+
+// What a rank did in the second of two steps, in microseconds.
+struct RecordedStep {
+  double work = 0;            // forward and backward, together
+  double begin = 0, end = 0;  // of the work
+  double longest = 0;         // from the first update's end to the second's begin
+  double shortest_message = 1e9;
+};
+
+std::vector<RecordedStep> second_step_of(const std::string& trace, size_t num_ranks) {
+  static const std::regex kWork(".* (forward|classifier|backward(_input|_weight)?)");
+  std::vector<RecordedStep> steps(num_ranks);
+  const Json events = Json::parse(trace).at("traceEvents");
+  for (size_t rank = 0; rank < num_ranks; ++rank) {
+    RecordedStep& step = steps[rank];
+    std::vector<Json> updates;
+    const auto own = [&](const Json& event) {
+      return event.at("ph") == "X" && event.at("pid") == rank;
+    };
+    const auto begin_of = [](const Json& span) { return span.at("ts").get<double>(); };
+    const auto end_of = [&](const Json& span) {
+      return begin_of(span) + span.at("dur").get<double>();
+    };
+    for (const Json& event : events) {
+      if (own(event) && std::string(event.at("name")).ends_with("AdamW")) updates.push_back(event);
+    }
+    const double from = end_of(updates.at(updates.size() / 2 - 1));
+    step.longest = begin_of(updates.at(updates.size() / 2)) - from;
+    for (const Json& event : events) {
+      if (!own(event) || begin_of(event) < from) continue;
+      const std::string name = event.at("name");
+      if (name == "pipeline activation recv") {
+        step.shortest_message = std::min<double>(step.shortest_message, event.at("dur"));
+      }
+      if (!std::regex_match(name, kWork)) continue;
+      step.work += event.at("dur").get<double>();
+      if (step.begin == 0) step.begin = begin_of(event);
+      step.end = end_of(event);
+    }
+  }
+  return steps;
+}
+
+// The second stage has little to do and always waits for the first one.
+TEST_CASE("16: what is reported of all stages is what their trace has") {
+  constexpr double kMicroBatches = 8;
+  const size_t num_ranks = 2;
+  const Scratch folder;
+  const Flags run = {lesson_path(kProgram),
+                     "--schedule",
+                     "1f1b",
+                     "--stage-layers",
+                     "7,1",
+                     "--model",
+                     "nano",
+                     "--layers",
+                     "8",
+                     "--global-batch-size",
+                     "8",
+                     "--micro-batch-size",
+                     "1",
+                     "--steps",
+                     "2",
+                     "--evaluate-every",
+                     "0",
+                     "--sample",
+                     "0",
+                     "--threads",
+                     "1",
+                     "--trace",
+                     "t"};
+  const ProcessResult result = run_ranks(num_ranks, run, {.folder = folder.path()});
+  require_success(result);
+  std::smatch bubble, times;
+  const std::regex times_said("--times ([^,]+),([^,]+),([^,]+),([^,]+),(\\S+)");
+  REQUIRE(
+      std::regex_search(result.out, bubble, std::regex("bubble of 1f1b: (\\S+) % of the wall")));
+  REQUIRE(std::regex_search(result.out, times, times_said));
+  CAPTURE(bubble[0], times[0]);
+  double work = 0;  // of both stages, by the times that are printed, in microseconds
+  for (size_t i = 1; i <= 4; ++i) work += 1000 * kMicroBatches * std::stod(times[i]);
+  const double stage_time =
+      work / static_cast<double>(num_ranks) / (1 - std::stod(bubble[1]) / 100);
+  const double message = 1000 * std::stod(times[5]);
+
+  RecordedStep all;
+  for (const RecordedStep& step : second_step_of(read_text(folder.path() / "t"), num_ranks)) {
+    all.work += step.work;
+    all.end = std::max(all.end, step.end - step.begin);
+    all.longest = std::max(all.longest, step.longest);
+    all.shortest_message = std::min(all.shortest_message, step.shortest_message);
+  }
+  // Three digits are printed, of messages two. A unit's time is part of its action's.
+  CHECK(work >= 0.99 * all.work);
+  CHECK(work <= 1.01 * static_cast<double>(num_ranks) * all.longest);
+  CHECK(stage_time >= 0.99 * all.end);
+  CHECK(stage_time <= 1.01 * all.longest);
+  CHECK(message >= 0.95 * all.shortest_message);
+  // The time of the call, some microseconds, is added to that of the message.
+  CHECK(message <= 1.05 * all.shortest_message + 50);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // What whole runs write for TensorBoard.
+#include <algorithm>
 #include <cmath>
+#include <regex>
 #include <sstream>
 
 #include "kernels/runtime/check.h"
@@ -25,8 +27,13 @@ std::vector<ReadEvent> events_of_run(const Scratch& folder) {
   }
   REQUIRE(files.size() == 1);
   std::vector<ReadEvent> events = events_of(folder.path() / files[0]);
-  REQUIRE(events.size() == 2 + 6);  // of four steps and of two samples
-  events.erase(events.begin(), events.begin() + 2);
+  REQUIRE(events.size() == 3 + 6);  // of four steps and of two samples
+  const std::string about = events[2].texts.at("run");
+  for (const std::string line : {"  model    nano: 2 layers", "--steps 4", "--sample 8"}) {
+    CHECK_THAT(about, ContainsSubstring("\n    " + line));
+  }
+  CHECK_THAT(about, !ContainsSubstring("not given"));
+  events.erase(events.begin(), events.begin() + 3);
   return events;
 }
 
@@ -49,17 +56,18 @@ void check_scalars(const Scratch& folder, const std::vector<ReadEvent>& events, 
       CAPTURE(event.step, tag);
       CHECK(event.scalars.at(tag) == static_cast<float>(value.get<double>()));
     };
-    check("train/loss", line.at("loss"));
-    check("train/grad_norm", line.at("grad_norm"));
-    check("train/learning_rate", line.at("learning_rate"));
+    check("loss/train", line.at("loss"));
+    check("optimizer/grad_norm", line.at("grad_norm"));
+    check("optimizer/learning_rate", line.at("learning_rate"));
     check("speed/tokens_per_second", line.at("tokens_per_second"));
     // nano has 32 tokens in a sequence.
     check("speed/samples_per_second", line.at("tokens_per_second").get<double>() / 32);
     for (const auto& [category, bytes] : line.at("peak_device_bytes").items()) {
-      check("memory/" + category, bytes);
+      check("memory_MiB/" + category, bytes.template get<double>() / (1 << 20));
     }
-    CHECK(event.scalars.contains("validation/loss") == line.contains("validation_loss"));
-    if (line.contains("validation_loss")) check("validation/loss", line["validation_loss"]);
+    CHECK(event.scalars.contains("loss/validation") == line.contains("validation_loss"));
+    if (line.contains("validation_loss")) check("loss/validation", line["validation_loss"]);
+    CHECK(event.scalars.begin()->first == "loss/train");  // on which TensorBoard opens
     visit(event.scalars, line);
   }
 }
@@ -92,7 +100,7 @@ TEST_CASE("01: a board has the metrics of every step and the samples, and change
   const std::vector<ReadEvent> events = events_of_run(folder);
   check_samples(events, result.out);
   check_scalars(folder, events, [](const auto& scalars, const Json&) {
-    CHECK(scalars.at("communication/exposed_ms") == 0);
+    CHECK(scalars.at("speed/exposed_ms") == 0);
     CHECK(scalars.at("speed/device_busy") == 1);
   });
   const std::vector<std::string> files = folder.files();
@@ -110,7 +118,7 @@ TEST_CASE("05: a board of rank 0, which waits for its peer, while ranks gather f
   const std::vector<ReadEvent> events = events_of_run(folder);
   check_samples(events, result.out);
   check_scalars(folder, events, [](const auto& scalars, const Json& line) {
-    const double exposed = scalars.at("communication/exposed_ms");
+    const double exposed = scalars.at("speed/exposed_ms");
     CHECK(exposed > 0);
     // fp32 rounds at 2^-24.
     const double busy = 1 - exposed / line.at("step_ms").get<double>();
@@ -122,6 +130,23 @@ TEST_CASE("05: a board of rank 0, which waits for its peer, while ranks gather f
     }
     CHECK(exposed < all);
   });
+  // The table at the end has the mean of the steps: what was waited for, and the rest.
+  const std::vector<Json> metrics = metrics_of(folder);
+  for (const std::string name : {"gradient reduce_scatter", "parameter all_gather"}) {
+    double busy = 0, exposed = 0;
+    for (const Json& line : metrics) {
+      const Json& traffic =
+          line.at("collectives").at(std::regex_replace(name, std::regex(" "), "."));
+      busy += traffic.at("busy_ms").get<double>() / static_cast<double>(metrics.size());
+      exposed += traffic.at("exposed_ms").get<double>() / static_cast<double>(metrics.size());
+    }
+    const std::regex row(name + R"( +[0-9,]+ +[0-9,]+ +([0-9.]+) +([0-9.]+)\n)");
+    std::smatch found;
+    REQUIRE(std::regex_search(result.out, found, row));
+    CAPTURE(name, busy, exposed, found[0]);
+    CHECK(std::abs(std::stod(found[1]) - exposed) <= 0.006);
+    CHECK(std::abs(std::stod(found[2]) - std::max(0.0, busy - exposed)) <= 0.006);
+  }
 }
 
 }  // namespace
