@@ -41,6 +41,7 @@ Span span_of(const nlohmann::json& event, size_t row, const std::string& row_nam
     span.unit = span.what.substr(0, blank);
     span.what = span.what.substr(blank + 1);
   }
+  if (span.computes && span.what == "adamw") span.what = "AdamW";  // on a simulated host
   return span;
 }
 

@@ -157,7 +157,8 @@ void VirtualRun::State::observe(const DeviceSpan& span) {
   if (rank.units && span.port == Port::compute) rank.units->add(span);
   if (!rank.trace) return;
   const bool computes = span.port == Port::compute || span.port == Port::host;
-  if (computes && config.trace.empty()) return;  // a drawing has no room for kernels
+  // A drawing has no room for a device's kernels. The host has no units, and little to do.
+  if (span.port == Port::compute && config.trace.empty()) return;
   rank.trace->add(computes ? Trace::Lane::compute : Trace::Lane::communication, span.name,
                   time_of(span.begin), time_of(span.end));
 }

@@ -1,9 +1,15 @@
 // Lessons on the virtual device, as a user runs them: a cluster that is not there.
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
+#include <sstream>
 
 #include "tests/catch.h"
+#include "tests/common/train/perfetto.h"
 #include "tests/system/mpirun.h"
 #include "tools/process/scratch.h"
 
@@ -54,20 +60,76 @@ TEST_CASE("A model that does not fit ends with the table of what is needed") {
              ContainsSubstring("rank 0: out of device memory") && ContainsSubstring("no room"));
 }
 
-TEST_CASE("A trace has the units, kernels and messages of all ranks") {
+// A row of the table "by operation (mean of ranks)": milliseconds and calls.
+struct Row {
+  double ms = 0, calls = 0;
+};
+
+std::map<std::string, Row> operations_of(const std::string& out) {
+  std::map<std::string, Row> rows;
+  const std::regex row(R"(  (\S.{33}) +([0-9.]+) +[0-9.]+ +[0-9.]+ +([0-9.]+))");
+  std::istringstream lines(out.substr(out.find("by operation")));
+  std::smatch found;
+  for (std::string line; std::getline(lines, line);) {
+    if (!std::regex_match(line, found, row)) continue;
+    const std::string name = found[1];
+    rows[name.substr(0, name.find_last_not_of(' ') + 1)] = {std::stod(found[2]),
+                                                            std::stod(found[3])};
+  }
+  return rows;
+}
+
+TEST_CASE("A trace has the units, kernels and messages of all ranks, and tables add them up") {
   const Scratch folder;
-  const ProcessResult result =
-      run_process(Flags{lesson_path("02_ddp"), "--device", "virtual", "--cluster", "h100x2",
-                        "--trace", "t.json", "--breakdown"},
-                  {.folder = folder.path()});
-  CAPTURE(result.out, result.err);
+  const auto& [lesson, flags] =
+      GENERATE(Case{"02_ddp", {"--cluster", "h100x2"}},
+               Case{"08_pipeline_parallel", {"--cluster", "h100x4"}},  // its stages differ
+               Case{"06_offload",
+                    {"--cluster", "rtx3090x2", "--offload", "optimizer", "--zero-stage", "3"}});
+  const ProcessResult result = run_process(
+      Flags{lesson_path(lesson), "--device", "virtual", "--trace", "t.json", "--breakdown"} + flags,
+      {.folder = folder.path()});
+  CAPTURE(lesson, result.out, result.err);
   REQUIRE(result.status == 0);
   CHECK_THAT(result.out,
              ContainsSubstring("attention_backward") && ContainsSubstring("h.* backward"));
-  const std::string trace = read_text(folder.path() / "t.json");
-  CHECK_THAT(trace, ContainsSubstring("rank 1") && ContainsSubstring("attention_forward") &&
-                        ContainsSubstring("all_reduce"));
-  CHECK_THAT(trace, ContainsSubstring("h.0 backward") && ContainsSubstring("AdamW"));
+  const auto events = nlohmann::json::parse(read_text(folder.path() / "t.json")).at("traceEvents");
+  CHECK(testing::perfetto_faults(events) == std::vector<std::string>());
+  std::map<std::string, Row> recorded;
+  double begin = 1e30, end = 0;
+  std::set<size_t> ranks;
+  for (const auto& event : events) {
+    if (event.at("ph") != "X") continue;
+    const double from = event.at("ts"), length = event.at("dur");
+    Row& row = recorded[event.at("name")];
+    row.ms += 1e-3 * length;
+    row.calls += 1;
+    begin = std::min(begin, from);
+    end = std::max(end, from + length);
+    ranks.insert(event.at("pid").get<size_t>());
+  }
+  const auto num_ranks = static_cast<double>(ranks.size());
+  CHECK(num_ranks == (lesson == "08_pipeline_parallel" ? 4 : 2));
+  for (const char* unit : {"h.0 backward", "adamw"}) CHECK(recorded.contains(unit));
+  const std::map<std::string, Row> operations = operations_of(result.out);
+  CHECK(operations.size() > 10);
+  for (const auto& [name, row] : operations) {
+    CAPTURE(name);
+    // Three digits and one are printed; a span loses less than two nanoseconds.
+    CHECK(std::abs(row.ms - recorded[name].ms / num_ranks) <= 0.0005 + 2e-6 * row.calls);
+    CHECK(std::abs(row.calls - recorded[name].calls / num_ranks) <= 0.05);
+  }
+  const std::regex said(R"(simulated step ([0-9.]+) ms, ([0-9,]+) tokens/s)");
+  const std::regex batch(R"(([0-9,]+) tokens a step)");
+  std::smatch step, tokens;
+  REQUIRE(std::regex_search(result.out, step, said));
+  REQUIRE(std::regex_search(result.out, tokens, batch));
+  const auto number = [](std::string text) {
+    std::erase(text, ',');
+    return std::stod(text);
+  };
+  CHECK(number(step[1]) >= 1e-3 * (end - begin) - 0.0005);
+  CHECK(number(step[2]) * number(step[1]) == Approx(1e3 * number(tokens[1])).epsilon(1e-3));
 }
 
 TEST_CASE("--draw shows the simulated step: all of few ranks, or one in each stage of many") {
@@ -84,6 +146,9 @@ TEST_CASE("--draw shows the simulated step: all of few ranks, or one in each sta
   // A trace has kernels, too. The update is one of them and a unit of its own.
   const std::string trace = folder.path() / "t.json";
   CHECK_THAT(drawing("02_ddp", {"--cluster", "h100x2", "--trace", trace}),
+             ContainsSubstring("Step 1 on 2 ranks") && ContainsSubstring(">update<"));
+  // The host's updates are no units, but end the step.
+  CHECK_THAT(drawing("06_offload", {"--cluster", "rtx3090x2", "--offload", "optimizer"}),
              ContainsSubstring("Step 1 on 2 ranks") && ContainsSubstring(">update<"));
   const std::string many =
       drawing("09_3d_parallel", {"--cluster", "h100x8x4", "--tensor-parallel-size", "4",

@@ -2,15 +2,21 @@
 #include "common/train/training_run.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <iostream>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "common/train/report.h"
+#include "kernels/runtime/clock.h"
 #include "tests/catch.h"
 #include "tests/common/io/event_records.h"
 
@@ -65,12 +71,19 @@ struct Recorder {
     };
     TrainerCalls calls;
     calls.initialize = [&] { asked += "i"; };
-    calls.stored = [] { return std::vector<NamedSlice>(); };
-    calls.scalars = [] { return std::vector<Scalar>(); };
+    const Layout layout(config.model, 1);
+    std::vector<float> state(layout.num_elements());
+    const TensorView view(state.data(), DType::fp32, DeviceType::cpu, {state.size()});
+    calls.stored = [&] {
+      return stored_slices([&](std::string_view) { return owned_slices(layout, 0, view); });
+    };
+    calls.scalars = [&] { return std::vector<Scalar>{{"step", &done}, {"updates", &done}}; };
+    calls.restore = [](CheckpointReader&) {};
     calls.step = [&] {
       communicate();
       if (before_step_ends) before_step_ends();
       asked += "s";
+      ++done;
       return results.empty() ? StepResult{.loss = 5, .grad_norm = 2} : results.at(step++);
     };
     calls.evaluate = [&](size_t num_batches) {
@@ -127,6 +140,7 @@ struct Recorder {
 
   std::string asked;
   size_t step = 0;
+  int64_t done = 0;
   TrafficEntries communicated;
 };
 
@@ -154,18 +168,64 @@ TEST_CASE("a board shows what the step itself waited for, without its evaluation
   const TestFolder folder;
   Recorder run(3);
   run.config.tensorboard = folder.path();
+  run.config.flags = {{"--steps", {"3", false}}, {"--seed", {"1", true}}};
   run.calls_of_evaluation = 10'000;  // which take far longer than the one of a step
   run.train();
   const std::vector<ReadEvent> events = events_of(folder / folder.list().at(0));
-  REQUIRE(events.size() == 2 + 3);
+  REQUIRE(events.size() == 3 + 3);
+  CHECK_THAT(events[2].texts.at("run"), ContainsSubstring("\n      model    tiny: 2 layers") &&
+                                            ContainsSubstring("\n    --steps 3\n") &&
+                                            ContainsSubstring("\n    --seed 1 (default)\n"));
   for (size_t step = 1; step <= 3; ++step) {
     CAPTURE(step);
-    const std::map<std::string, float>& scalars = events[1 + step].scalars;
-    CHECK(scalars.at("communication/exposed_ms") > 0);
+    const std::map<std::string, float>& scalars = events[2 + step].scalars;
+    CHECK(scalars.at("speed/exposed_ms") > 0);
     CHECK(scalars.at("speed/device_busy") > 0);  // it waited for less time than the step took
     CHECK(scalars.at("speed/device_busy") < 1);
-    CHECK(scalars.contains("validation/loss") == (step > 1));
+    CHECK(scalars.contains("loss/validation") == (step > 1));
   }
+}
+
+// nano has 32 tokens in a sequence; a step has 16 of them.
+TEST_CASE("a resumed run says how fast it goes and how long the steps left will take") {
+  const TestFolder folder;
+  Recorder first(99);
+  first.config.evaluate_every = 0;
+  first.config.checkpoint.path = folder / "c";
+  {
+    const Output out;
+    first.train();
+  }
+  Recorder run(2000);
+  run.config.evaluate_every = 0;
+  run.config.checkpoint = first.config.checkpoint;
+  run.config.checkpoint.resume = true;
+  run.config.metrics = folder / "metrics";
+  run.config.peak_flops = 1e9;
+  run.before_step_ends = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  run.results = {{.loss = 5, .grad_norm = 2}, {.loss = std::nan("")}};
+  const Output out;
+  const Time begin = Clock::now();
+  CHECK_THROWS_WITH(run.train(), ContainsSubstring("step 101: "));
+  const double most = seconds_since(begin);
+  const auto line = nlohmann::json::parse(text_of(folder / "metrics"));  // of step 100
+  CHECK(line.at("step") == 100);
+  CHECK(line.at("step_ms") >= 20);
+  CHECK(line.at("step_ms") <= 1e3 * most);
+  const double rate = line.at("tokens_per_second");
+  CHECK(rate * line.at("step_ms").get<double>() == Approx(1e3 * 16 * 32));
+  CHECK(line.at("mfu").get<double>() ==
+        Approx(rate * describe(run.config.model).flops_per_token() / 1e9));
+  const std::regex said(
+      R"(step  100/2000 .*  ([0-9,]+) tokens/s  ([0-9]+):([0-9]+):?([0-9]*) left)");
+  const std::string text = out.text();
+  std::smatch found;
+  REQUIRE(std::regex_search(text, found, said));
+  CHECK(found[1] == with_commas(static_cast<uint64_t>(rate)));
+  double seconds = 60 * std::stod(found[2]) + std::stod(found[3]);
+  if (found[4].length() > 0) seconds = 60 * seconds + std::stod(found[4]);
+  CHECK(seconds >= 1900 * 0.02 - 1);
+  CHECK(seconds <= 1900 * most + 1);
 }
 
 TEST_CASE("without evaluations there is none after the last step either") {
