@@ -83,7 +83,9 @@ TEST_CASE("A trace has the units, kernels and messages of all ranks, and tables 
   const Scratch folder;
   const auto& [lesson, flags] =
       GENERATE(Case{"02_ddp", {"--cluster", "h100x2"}},
-               Case{"08_pipeline_parallel", {"--cluster", "h100x4"}},  // its stages differ
+               Case{"08_pipeline_parallel",  // the first stage ends last
+                    {"--cluster", "h100x4", "--layers", "6", "--stage-layers", "4,1,1,0",
+                     "--hidden", "1024"}},
                Case{"06_offload",
                     {"--cluster", "rtx3090x2", "--offload", "optimizer", "--zero-stage", "3"}});
   const ProcessResult result = run_process(
