@@ -1,5 +1,9 @@
 #include "tools/process/process.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include "kernels/runtime/check.h"
@@ -53,7 +57,52 @@ TEST_CASE("the time limit ends a process with all its children") {
   const ProcessResult result = run_shell("echo begun; sleep 3600 & sleep 3600",
                                          {.time_limit = std::chrono::milliseconds(300)});
   CHECK(result.timed_out);
+  CHECK(result.status == 128 + 15);
+}
+
+TEST_CASE("a process past its limit may end what it has started elsewhere, and remove its files") {
+  const Scratch scratch;
+  // The child leaves the process group, as the ranks of an mpirun do.
+  const ProcessResult result = run_shell(
+      "trap 'kill $child; wait $child; rm file; exit 7' TERM; touch file; setsid sleep 3600 & "
+      "child=$!; "
+      "echo $child; wait",
+      {.folder = scratch.path(), .time_limit = std::chrono::milliseconds(300)});
+  CHECK(result.timed_out);
+  CHECK(result.status == 7);
+  CHECK(scratch.files().empty());
+  CHECK(kill(std::stoi(result.out), 0) != 0);
+}
+
+TEST_CASE("a process that does not end when it is asked to is killed") {
+  const ProcessResult result = run_shell(
+      "trap '' TERM; sleep 3600 & sleep 3600",
+      {.time_limit = std::chrono::milliseconds(300), .grace = std::chrono::milliseconds(200)});
+  CHECK(result.timed_out);
   CHECK(result.status == 128 + 9);
+}
+
+TEST_CASE("a caller that is told to end ends what it runs") {
+  const volatile std::sig_atomic_t stop = 1;
+  CHECK(run_shell("sleep 3600", {.stop = &stop}).timed_out);
+}
+
+TEST_CASE("a process ends with a caller that is killed") {
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const pid_t caller = fork();
+  if (caller == 0) {
+    // What has the pipe open is the caller, and then the process.
+    run_shell(concat("echo >&", ends[1], "; exec sleep 3600"));
+    _exit(0);
+  }
+  close(ends[1]);
+  char begun = 0;
+  REQUIRE(read(ends[0], &begun, 1) == 1);
+  kill(caller, SIGKILL);
+  CHECK(waitpid(caller, nullptr, 0) == caller);
+  CHECK(read(ends[0], &begun, 1) == 0);
+  close(ends[0]);
 }
 
 TEST_CASE("the file size limit makes writing fail as a full disk does") {

@@ -1,10 +1,10 @@
 #include "tools/grader/grading.h"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
 
-#include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "tools/process/process.h"
 
@@ -49,6 +49,26 @@ std::string complaint_about(const ProcessResult& result) {
   return concat("crashed (", signal, ")", line.empty() ? "" : ": ", line);
 }
 
+// Returns what a run with status 0 lacks of what its flags ask for; empty = nothing. `words` has
+// the flags, and `out` what the program printed.
+std::string missing_in(const std::string& folder, const std::vector<std::string>& words,
+                       const std::string& out) {
+  namespace fs = std::filesystem;
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& flag = words[i];
+    if (flag != "--dump" && flag != "--metrics" && flag != "--trace") continue;
+    const fs::path path = fs::path(folder) / words[i + 1];
+    if (fs::exists(path) && !fs::is_empty(path)) continue;
+    return concat("ended with status 0, but without ", flag, " ", words[i + 1]);
+  }
+  // Trainers print this table when all copies of the parameters have been compared.
+  const bool is_training = std::ranges::count(words, "--metrics") > 0;
+  if (is_training && out.find("peak memory, bytes") == out.npos) {
+    return "ended with status 0 before the tables at the end";
+  }
+  return {};
+}
+
 }  // namespace
 
 const Outcome& Grading::run(Whose whose, size_t num_ranks, const std::string& flags,
@@ -88,20 +108,28 @@ Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,
   command.push_back(whose == Whose::learner  ? programs_.learner
                     : whose == Whose::lesson ? programs_.lesson
                                              : programs_.first);
-  for (const std::string& word : words_of(flags)) command.push_back(word);
+  const std::vector<std::string> words = words_of(flags);
+  command.insert(command.end(), words.begin(), words.end());
   const auto begin = Clock::now();
-  const ProcessResult result =
-      run_process(command, {.folder = folder,
-                            .environment = {{"OMP_NUM_THREADS", "1"}, {"TMPDIR", "/tmp"}},
-                            .time_limit = kRunLimit});
+  ProcessResult result;
+  try {
+    result = run_process(command, {.folder = folder,
+                                   .environment = {{"OMP_NUM_THREADS", "1"}},
+                                   .time_limit = kRunLimit,
+                                   .stop = stop_});
+  } catch (const Error& error) {
+    throw GradingError(error.what());  // the program is not there, or no process can be made
+  }
+  if (stop_ != nullptr && *stop_ != 0) throw GradingError(concat("ended by signal ", int{*stop_}));
   if (whose == Whose::learner) {
     learners_time_ += Clock::now() - begin;
     has_hung_ = has_hung_ || result.timed_out;
   }
   outcome.complaint = complaint_about(result);
   outcome.out = result.out;
+  if (outcome.ended_well()) outcome.complaint = missing_in(folder, words, result.out);
   if (whose != Whose::learner && !outcome.ended_well()) {
-    fail(concat("the lesson's own program failed: ", outcome.complaint));
+    throw GradingError(concat("the lesson's own program failed: ", outcome.complaint));
   }
   return outcome;
 }

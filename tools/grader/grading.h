@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "kernels/runtime/check.h"
 #include "tools/process/scratch.h"
 
 namespace ladder {
@@ -17,6 +19,12 @@ struct Programs {
   std::string learner;  // the lesson's program with the learner's files in it
   std::string lesson;   // the same program as the lesson has it
   std::string first;    // lesson 01, which every trainer has to agree with
+};
+
+// Grading cannot go on, and not because of the learner's program.
+class GradingError : public Error {
+ public:
+  using Error::Error;
 };
 
 // Whose program a run is of.
@@ -30,14 +38,16 @@ struct Outcome {
   bool ended_well() const { return complaint.empty(); }
 };
 
-// Runs programs, each with the same flags once only, in a temporary folder of its own.
+// Runs programs, each with the same flags once only, in a temporary folder of its own. `stop` is
+// not 0 when grading shall end: a run that is under way is then ended, and a GradingError thrown.
 class Grading {
  public:
-  explicit Grading(const Programs& programs) : programs_(programs) {}
+  explicit Grading(const Programs& programs, const volatile std::sig_atomic_t* stop = nullptr)
+      : programs_(programs), stop_(stop) {}
 
   // Runs the program on so many ranks. `flags`: separated by spaces. A learner's run that does not
   // end is stopped after kRunLimit, and no further one is tried; nor is one when all together have
-  // taken kLimit.
+  // taken kLimit. Status 0 alone is no good end: what the flags ask for must be there, too.
   // `checkpoint`: the path of one that is copied to c/ in the run's folder beforehand; empty: none.
   const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags,
                      const std::string& checkpoint = {});
@@ -51,6 +61,7 @@ class Grading {
   Outcome start(Whose whose, size_t num_ranks, const std::string& flags, const std::string& folder);
 
   Programs programs_;
+  const volatile std::sig_atomic_t* stop_;
   Scratch scratch_;
   std::map<std::string, Outcome> outcomes_;  // by what was run
   std::chrono::duration<double> learners_time_{};

@@ -1,9 +1,11 @@
 // grader EXERCISE --mpirun P --learner P --lesson P --first P: points for a learner's program.
 // Exit status: 0 full marks, 1 fewer, 2 wrong usage. tools/grade builds the programs and starts it.
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 
+#include "common/io/printable.h"
 #include "kernels/runtime/check.h"
 #include "tools/grader/exercises.h"
 #include "tools/small_program/small_program.h"
@@ -12,9 +14,25 @@ namespace {
 
 using namespace ladder;
 
+volatile std::sig_atomic_t ended_by = 0;
+
+void note(int signal) { ended_by = signal; }
+
+// Returns what is wrong, in a line; empty: nothing. Files that the learner's program has left may
+// be of any kind, so whatever fails while they are read is a fault of that program.
+std::string look(const Check& check, Grading& grading) {
+  try {
+    return check.look(grading);
+  } catch (const GradingError&) {
+    throw;
+  } catch (const std::exception& error) {
+    return concat("what the program has left cannot be read: ", one_line(error.what()));
+  }
+}
+
 // Prints one check and returns its points.
 int grade(const Check& check, Grading& grading) {
-  const std::string wrong = check.look(grading);
+  const std::string wrong = look(check, grading);
   const int points = wrong.empty() ? check.points : 0;
   std::cout << "  " << points << " of " << check.points << "  " << check.name << "\n";
   if (!wrong.empty()) {
@@ -33,7 +51,7 @@ int grade_all(const std::string& lesson, Programs programs) {
        {&programs.mpirun, &programs.learner, &programs.lesson, &programs.first}) {
     *path = std::filesystem::absolute(*path);
   }
-  Grading grading(programs);
+  Grading grading(programs, &ended_by);
   int points = 0, most = 0;
   std::string by_check;
   for (const Check& check : exercise(lesson)) {
@@ -57,5 +75,9 @@ int main(int argc, char** argv) {
   app.add_option("--learner", programs.learner)->required();
   app.add_option("--lesson", programs.lesson)->required();
   app.add_option("--first", programs.first)->required();
-  return run_small_program(app, argc, argv, [&] { return grade_all(lesson, programs); });
+  // Runs have process groups of their own, which a Ctrl-C does not reach, and they leave files.
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, note);
+  const int status =
+      run_small_program(app, argc, argv, [&] { return grade_all(lesson, programs); });
+  return ended_by == 0 ? status : 128 + ended_by;
 }

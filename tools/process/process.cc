@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
@@ -47,6 +49,7 @@ struct Pipe {
 void become(const std::vector<std::string>& argv, const ProcessOptions& options, const Pipe& out,
             const Pipe& err) {
   setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // so that it does not outlive a caller that is killed
   const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (nothing < 0 || dup2(nothing, 0) < 0) return;
   if (dup2(out.write_end, 1) < 0 || dup2(err.write_end, 2) < 0) return;
@@ -64,17 +67,22 @@ void become(const std::vector<std::string>& argv, const ProcessOptions& options,
   execvp(arguments[0], arguments.data());
 }
 
-// Reads both streams, whichever has something, until both are closed. False when `deadline` came
-// first: a pipe that nobody reads fills up and stops its writer, so neither may wait for the other.
-bool drain(const Pipe& out, const Pipe& err, Time deadline, ProcessResult& result) {
+// Reads both streams, whichever has something, until both are closed. Returns false if `deadline`
+// came first, or if `is_over` said so. A pipe that nobody reads fills up and stops its writer, so
+// neither may wait for the other.
+bool drain(const Pipe& out, const Pipe& err, Time deadline, const std::function<bool()>& is_over,
+           ProcessResult& result) {
+  constexpr int64_t kPause = 20;  // ms, after which is_over() is asked again
   std::array<pollfd, 2> streams = {pollfd{out.read_end, POLLIN, 0},
                                    pollfd{err.read_end, POLLIN, 0}};
   const std::array<std::string*, 2> texts = {&result.out, &result.err};
   std::vector<char> buffer(1 << 16);
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    if (poll(streams.data(), streams.size(), static_cast<int>(left)) < 0 && errno != EINTR) {
+    if (left <= 0 || is_over()) return false;
+    const auto pause = static_cast<int>(std::min<int64_t>(left, kPause));
+    if (poll(streams.data(), streams.size(), pause) < 0) {
+      if (errno == EINTR) continue;
       fail(concat("poll: ", std::strerror(errno)));
     }
     for (size_t i = 0; i < streams.size(); ++i) {
@@ -85,6 +93,13 @@ bool drain(const Pipe& out, const Pipe& err, Time deadline, ProcessResult& resul
     }
   }
   return true;
+}
+
+// Returns whether the child has ended. Its number stays taken until exit_status() is called.
+bool has_ended(pid_t child) {
+  siginfo_t info = {};
+  const int failed = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
+  return failed == 0 && info.si_pid == child;
 }
 
 int exit_status(pid_t child) {
@@ -122,8 +137,12 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
   err.close_write_end();
   const int error = start_error(started);
   ProcessResult result;
-  if (error == 0 && !drain(out, err, deadline, result)) {
+  const auto is_stopped = [&] { return options.stop != nullptr && *options.stop != 0; };
+  if (error == 0 && !drain(out, err, deadline, is_stopped, result)) {
     result.timed_out = true;
+    kill(child, SIGTERM);
+    drain(
+        out, err, Clock::now() + options.grace, [&] { return has_ended(child); }, result);
     kill(-child, SIGKILL);
   }
   result.status = exit_status(child);
