@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "common/train/metrics_file.h"
 #include "common/train/trainer.h"
 
 namespace ladder {
@@ -17,6 +18,10 @@ double tokens_per_second(const RunConfig& config, double step_ms);
 // --peak-flops is not given. [Chowdhery22 PaLM, appendix B]
 std::optional<double> flops_utilization(const RunConfig& config, size_t num_ranks,
                                         double tokens_per_second);
+
+// Returns what is known of a step that took `step_ms`, on so many ranks.
+MetricsFile::Step measure(const RunConfig& config, size_t num_ranks, int64_t step,
+                          const StepResult& result, double step_ms);
 
 // Returns the seconds that the steps after `step` will take, if each takes as long as the average
 // so far, evaluations and dumps included. `seconds` have passed since the first step began.
@@ -31,6 +36,30 @@ bool is_reported(int64_t step, int64_t num_steps);
 // left". A step that was skipped because its gradients overflowed has "grad norm overflow".
 std::string progress_text(int64_t step, int64_t num_steps, const StepResult& result,
                           double tokens_per_second, double seconds_left);
+
+// Makes the lines of a run's steps. On a terminal a line takes the place of the one before, and one
+// every 30 seconds stays. Elsewhere the lines of is_reported() and one every 30 seconds are made.
+class Progress {
+ public:
+  // The run goes on after `resumed_step`. `config` outlives this object.
+  Progress(const RunConfig& config, int64_t resumed_step)
+      : config_(config), resumed_step_(resumed_step) {}
+
+  // Returns what to print after a step, which took `step_ms`, `seconds` after the first one began.
+  // `width`: the columns of the terminal; 0 = no terminal. Tokens per second are the mean over the
+  // steps since the last line that stayed.
+  std::string after_step(int64_t step, const StepResult& result, double step_ms, double seconds,
+                         size_t width);
+  // Returns what to print before anything else is: a line's end, if one is missing.
+  std::string end();
+
+ private:
+  const RunConfig& config_;
+  int64_t resumed_step_;
+  int64_t steps_ = 0;                  // since the last line that stayed
+  double step_ms_ = 0, shown_at_ = 0;  // of these steps in all; seconds at that line
+  size_t open_ = 0;                    // characters of the line that the next one replaces
+};
 
 // Throws an Error that names the step if training has diverged: if the loss or the gradient's norm
 // is infinite or NaN. A step that was skipped may have such a norm, because a loss scale that is

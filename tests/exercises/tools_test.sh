@@ -50,3 +50,10 @@ expect 1 "grader 08_pipeline_parallel" tools/grade 08
 touch path/bazel.fails
 expect 1 "schedules.cc:7:1: error: no semicolon" tools/grade 08
 expect 1 "0 of 10 points: the lesson does not build with your files" tools/grade 08
+
+# Without a terminal a build says what it does, unless that is done within a moment.
+rm path/bazel.fails
+printf '#!/bin/sh\n' >path/bazel
+[[ -z $(tools/build //a //b 2>&1) ]]
+printf '#!/bin/sh\nsleep 3\n' >path/bazel
+expect 0 "build: //a //b (the first time takes minutes)" tools/build //a //b

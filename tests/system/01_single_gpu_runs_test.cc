@@ -240,11 +240,32 @@ TEST_CASE("01: relative paths are the user's under bazel run") {
   CHECK(started.files().empty());
 }
 
+TEST_CASE("01: on a terminal the line of a step is not wider than the terminal") {
+  const std::string program = lesson_path("01_single_gpu");
+  const ProcessResult result =
+      run_process({"script", "-qec",
+                   "stty cols 40; " + program + " --model nano --steps 30 --sample 0 --threads 1",
+                   "/dev/null"});
+  CAPTURE(result.out);
+  REQUIRE(result.status == 0);
+  size_t num_lines = 0;
+  for (size_t at = 0; (at = result.out.find("\rstep ", at)) != std::string::npos; ++at) {
+    const size_t end = result.out.find_first_of("\r\n", at + 1);
+    const bool stays = result.out.compare(end, 2, "\r\n") == 0;
+    if (!stays) CHECK(end - at - 1 < 40);
+    ++num_lines;
+  }
+  CHECK(num_lines == 30);
+  CHECK_THAT(result.out, ContainsSubstring("\nstep 30  validation loss "));
+}
+
 TEST_CASE("01: --help lists every flag, in groups") {
   const ProcessResult result = run_single_gpu({"--help"});
   CHECK(result.status == 0);
   CHECK(result.err.empty());
-  for (const std::string text : {"Model",
+  for (const std::string text : {"Example: tools/run 01_single_gpu --config lessons/",
+                                 "Page: lessons/01_single_gpu/README.md",
+                                 "Model",
                                  "Training",
                                  "Output",
                                  "Machine",

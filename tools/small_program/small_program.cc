@@ -7,6 +7,7 @@
 #include <iostream>
 
 #include "common/io/printable.h"
+#include "common/io/terminal.h"
 #include "common/io/unexpected.h"
 #include "common/io/version.h"
 #include "kernels/runtime/check.h"
@@ -25,6 +26,9 @@ int run(CLI::App& app, int argc, char** argv, const std::function<int()>& body) 
   add_version_flag(app);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << help_text(app);
+    return 0;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     if (!app.remaining(true).empty()) throw UserError(unexpected_text(app));

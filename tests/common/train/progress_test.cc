@@ -1,6 +1,7 @@
 // Rates, estimates and divergence, on plain numbers.
 #include "common/train/progress.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -77,6 +78,83 @@ TEST_CASE("a line of progress says how far, how good, how fast, how long") {
     CHECK(progress_text(7, 200, skipped, 12'345.9, 62) ==
           "step   7/200  loss 5.0000  grad norm overflow  12,345 tokens/s  1:02 left");
   }
+}
+
+// What a terminal shows at the end, in lines: "\r" goes back to the beginning of a line, and a line
+// that is wider than the terminal goes on in the next one.
+std::vector<std::string> screen(const std::string& printed, size_t width) {
+  std::vector<std::string> lines(1);
+  size_t column = 0;
+  for (const char c : printed) {
+    if (c == '\r') {
+      column = 0;
+    } else if (c == '\n' || column == width) {
+      lines.emplace_back();
+      column = 0;
+    }
+    if (c == '\r' || c == '\n') continue;
+    lines.back().resize(std::max(lines.back().size(), column + 1), ' ');
+    lines.back()[column++] = c;
+  }
+  for (std::string& line : lines) line.erase(line.find_last_not_of(' ') + 1);
+  return lines;
+}
+
+// What a run of 4 seconds a step prints, with an evaluation after step 5, on a terminal of this
+// width.
+std::string printed_by(int64_t num_steps, size_t width, double step_ms = 4000) {
+  RunConfig config = run_of(16);
+  config.optimizer.num_steps = num_steps;
+  Progress progress(config, 0);
+  std::string printed;
+  for (int64_t step = 1; step <= num_steps; ++step) {
+    const StepResult result = {.loss = 5 - static_cast<double>(step) / 100, .grad_norm = 2};
+    const double seconds = static_cast<double>(step) * step_ms / 1000;
+    printed += progress.after_step(step, result, step_ms, seconds, width);
+    if (step == 5) printed += progress.end() + "step 5  validation loss 3\n";
+  }
+  return printed + progress.end();
+}
+
+TEST_CASE("on a terminal of any width a step takes one line, and lines of every 30 seconds stay") {
+  const size_t width = GENERATE(20, 40, 80, 200);
+  CAPTURE(width);
+  std::vector<std::string> starts;
+  for (const std::string& line : screen(printed_by(20, width), 200)) {
+    starts.push_back(line.substr(0, line.find("  loss")));
+  }
+  // Those that stay are not cut: a terminal shows them in as many lines as it needs.
+  CHECK(starts == std::vector<std::string>{"step  5/20", "step 5  validation loss 3", "step  8/20",
+                                           "step 16/20", "step 20/20", ""});
+  const std::string all = printed_by(7, width);
+  for (size_t at = 0, next; at < all.size(); at = next + 1) {
+    next = std::min(all.find_first_of("\r\n", at), all.size());
+    const bool stays = next < all.size() && all[next] == '\n';
+    if (!stays) CHECK(next - at < width);
+  }
+}
+
+TEST_CASE("elsewhere there are about 20 lines, and one every 30 seconds, each at its end") {
+  const auto count = [](const std::string& text) { return std::ranges::count(text, '\n'); };
+  CHECK(count(printed_by(400, 0, 1)) == 21 + 1);  // with that of the evaluation
+  CHECK(count(printed_by(40, 0, 30'000)) == 40 + 1);
+  CHECK(printed_by(400, 0).find('\r') == std::string::npos);
+}
+
+TEST_CASE("the rate of a line is the mean over the steps since the last line that stayed") {
+  RunConfig config = run_of(16);  // 512 tokens a step
+  config.optimizer.num_steps = 1000;
+  Progress progress(config, 0);
+  const StepResult result = {.loss = 5, .grad_norm = 2};
+  const auto rate = [&](int64_t step, double step_ms, double seconds) {
+    const std::string text = progress.after_step(step, result, step_ms, seconds, 80);
+    const size_t end = text.find(" tokens/s"), begin = text.rfind("  ", end) + 2;
+    return text.substr(begin, end - begin);
+  };
+  CHECK(rate(1, 1000, 1) == "512");
+  CHECK(rate(2, 3000, 4) == "256");
+  CHECK(rate(3, 32'000, 36) == "42");  // 3 steps in 36 s; it stays
+  CHECK(rate(4, 500, 36.5) == "1,024");
 }
 
 bool diverged(const StepResult& result) {
