@@ -83,6 +83,9 @@ void Checkpoints::find_newest(Vocabulary& vocabulary) {
   const auto newest = static_cast<uint64_t>(steps.empty() ? 0 : steps.back());
   resumed_step_ = static_cast<int64_t>(job_.all_gather({newest}).front());
   if (resumed_step_ == 0) {
+    if (config_.checkpoint.resume && config_.optimizer.num_steps == 0) {
+      throw UserError(concat(path, ": has no checkpoint, and with --steps 0 none is made"));
+    }
     if (config_.checkpoint.resume)
       notes_ = "  resumed  nothing: the folder has no checkpoint yet\n";
     return;
@@ -106,13 +109,13 @@ void Checkpoints::compare(const CheckpointIndex& index) {
     throw UserError(concat(path, ": is of another model (", text_of(index.model),
                            ") than this run's (", text_of(config_.model), ")"));
   }
-  if (resumed_step_ > last) {
+  if (resumed_step_ > last && last > 0) {
     throw UserError(concat(path, ": is beyond --steps ", last, "; take --steps ", resumed_step_,
                            " or more, or another folder"));
   }
   notes_ = concat("  resumed  after step ", resumed_step_, " from ", one_line(path),
                   ", written by ", one_line(index.lesson), " (", layout_text(index.layout), ")\n");
-  if (resumed_step_ == last) notes_ += "  resumed  nothing is left to train\n";
+  if (resumed_step_ >= last) notes_ += "  resumed  nothing is left to train\n";
   note_changed_settings(index);
   if (layout_text(index.layout) != layout_text(grid_)) {
     note_changed("layout", layout_text(grid_), layout_text(index.layout),
@@ -137,6 +140,8 @@ void Checkpoints::note_changed_settings(const CheckpointIndex& index) {
   for (const auto& [name, value] : either) {
     const auto now = value_in(settings_, name), then = value_in(index.settings, name);
     if (now == then || (!now && !name.starts_with("--"))) continue;  // only flags have defaults
+    if (config_.optimizer.num_steps == 0 && name.ends_with("-steps"))
+      continue;  // it trains nothing
     const auto flag = config_.flags.find(name);
     const bool is_known = flag != config_.flags.end();
     // An index of an older version has fewer settings. What has its default is not worth a line.

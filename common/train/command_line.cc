@@ -1,9 +1,13 @@
 #include "common/train/command_line.h"
 
+#include <algorithm>
+#include <fstream>
 #include <limits>
 
 #include "common/io/file.h"
 #include "common/io/path.h"
+#include "common/io/printable.h"
+#include "common/io/terminal.h"
 #include "common/io/unexpected.h"
 #include "common/io/version.h"
 #include "common/train/validators.h"
@@ -59,17 +63,46 @@ std::string config_fault(const CLI::App& app, const std::string& path, const std
 
 }  // namespace
 
-std::string parse_command_line(CLI::App& app, int argc, const char* const* argv) {
+std::string help_footer(const std::string& lesson, size_t ranks) {
+  const std::string folder = concat("lessons/", lesson, "/");
+  return concat("Example: tools/run ", lesson, ranks > 0 ? concat(" -n ", ranks) : "", " --config ",
+                folder, "example.toml\nPage: ", folder, "README.md");
+}
+
+namespace {
+
+// Says which flags the file gives, and which of them the command line gives, too.
+std::string note_of(const CLI::App& app, const std::string& path, int argc,
+                    const char* const* argv) {
+  std::ifstream in(path);
+  std::string used, overruled;
+  for (const CLI::ConfigItem& item : app.get_config_formatter()->from_config(in)) {
+    const std::string flag = "--" + item.name;
+    const bool is_given = std::any_of(argv, argv + argc, [&](const std::string& word) {
+      return word == flag || word.starts_with(flag + "=");
+    });
+    std::string& list = is_given ? overruled : used;
+    list += concat(list.empty() ? "" : ", ", item.name);
+  }
+  return concat("  flags    from ", one_line(path), ": ", used.empty() ? "none" : one_line(used),
+                overruled.empty() ? "" : "; the command line overrules ", one_line(overruled),
+                "\n");
+}
+
+}  // namespace
+
+FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
   CLI::Option* const config =
       app.set_config("--config", "", "Read flags from this file: lines such as `steps = 100`")
           ->check(CLI::Validator(flags_file_fault, ""));
+  app.add_option(kSaveFlag, "Write the flags of this run to a file for --config")->check(path());
   app.allow_config_extras(CLI::config_extras_mode::error);
   add_version_flag(app);
   require_decimal(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    throw CLI::Success(app.help(), CLI::ExitCodes::Success);
+    throw CLI::Success(help_text(app), CLI::ExitCodes::Success);
   } catch (const CLI::CallForVersion& version) {
     throw CLI::Success(concat(version.what(), "\n"), CLI::ExitCodes::Success);
   } catch (const CLI::ConfigError& error) {
@@ -80,7 +113,14 @@ std::string parse_command_line(CLI::App& app, int argc, const char* const* argv)
       throw UserError(unexpected_text(app));
     throw UserError(flag_fault(error.what()) + "; see --help");
   }
-  return config->empty() ? "" : config->as<std::string>();
+  if (config->empty()) return {};
+  const std::string path = config->as<std::string>();
+  return {path, note_of(app, path, argc, argv)};
+}
+
+std::string saved_path(const CLI::App& app) {
+  const CLI::Option& option = *app.get_option(kSaveFlag);
+  return option.empty() ? "" : option.as<std::string>();
 }
 
 }  // namespace ladder

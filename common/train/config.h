@@ -34,6 +34,8 @@ struct RunConfig {
   Gpt2Config model;
   std::string data;        // paths and patterns (data_files.h); empty = the built-in text
   std::string flags_file;  // path of the file of --config; empty = none
+  std::string flags_note;  // what was read from it, a line of the header
+  std::string save_flags;  // path of the file of --save-config; empty = none
   std::string init;        // a safetensors file, or a folder of them; empty = from the seed
 
   size_t global_batch_size = 16;  // sequences in one optimizer step, over all ranks
@@ -44,6 +46,7 @@ struct RunConfig {
   int64_t evaluate_every = 50;  // steps; 0 = never
   size_t evaluate_batches = 4;  // global batches in one evaluation
   size_t sample_tokens = 0;     // 0 = none
+  std::string prompt;           // that samples continue; empty = none
   double temperature = 0.8;
   size_t top_k = 40;  // a sample draws from so many tokens; 0 = all
 
@@ -58,7 +61,7 @@ struct RunConfig {
 
   std::string dump, metrics, tensorboard, trace, draw;  // paths; empty = none
   std::string export_to;  // path of the folder for the trained model; empty = none
-  std::string tokenizer;  // path of a tokenizer.json for samples; empty = none
+  std::string tokenizer;  // path of a tokenizer.json for samples and prompts; empty = none
   CheckpointConfig checkpoint;
   std::map<std::string, FlagValue> flags;  // all of the program, by name, as they were given
   double peak_flops = 0;  // FLOP/s of one rank's device, for the metric mfu; 0 = unknown

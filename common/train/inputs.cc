@@ -14,20 +14,12 @@ namespace ladder {
 
 Corpus open_corpus(const RunConfig& config) {
   Corpus corpus = config.data.empty() ? Corpus::king_james() : Corpus::open(config.data);
-  corpus.require(config.model.vocab_size, config.model.sequence_length);
+  if (config.optimizer.num_steps > 0)
+    corpus.require(config.model.vocab_size, config.model.sequence_length);
   return corpus;
 }
 
 namespace {
-
-// Returns the path of the config.json in the folder of --init. It is empty if there is none.
-std::string published_config_of(const RunConfig& config) {
-  std::error_code error;
-  const std::string path = std::filesystem::path(config.init) / "config.json";
-  return std::filesystem::is_directory(config.init, error) && std::filesystem::exists(path, error)
-             ? path
-             : std::string();
-}
 
 // Opens the tokenizer of --tokenizer.
 Tokenizer open_tokenizer(const RunConfig& config, const Corpus& corpus) {
@@ -36,7 +28,7 @@ Tokenizer open_tokenizer(const RunConfig& config, const Corpus& corpus) {
     throw UserError(concat("--tokenizer ", path, ": ", why));
   };
   const Tokenizer tokenizer = named_by("--tokenizer", [&] { return Tokenizer(path); });
-  if (corpus.is_text()) {
+  if (corpus.is_text() && config.optimizer.num_steps > 0) {
     refuse("tokens are the bytes of a text here; tools/tokenize makes token shards of it");
   }
   if (tokenizer.size() > config.model.vocab_size) {
@@ -54,7 +46,7 @@ constexpr const char *kVocabulary = "vocabulary", *kEndOfText = "end of text", *
 
 Vocabulary open_vocabulary(const RunConfig& config, const Corpus& corpus) {
   Vocabulary vocabulary;
-  vocabulary.is_text = corpus.is_text();
+  vocabulary.is_text = corpus.is_text() && config.tokenizer.empty();
   if (!config.tokenizer.empty()) {
     vocabulary.tokenizer = open_tokenizer(config, corpus);
     vocabulary.end_of_text = vocabulary.tokenizer->end_of_text();
@@ -97,6 +89,14 @@ int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t v
   int32_t token;
   corpus.read(0, std::span(&token, 1));
   return token;
+}
+
+std::string published_config_of(const RunConfig& config) {
+  std::error_code error;
+  const std::string path = std::filesystem::path(config.init) / "config.json";
+  return std::filesystem::is_directory(config.init, error) && std::filesystem::exists(path, error)
+             ? path
+             : std::string();
 }
 
 std::vector<std::string> init_files(const RunConfig& config) {

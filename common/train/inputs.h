@@ -13,7 +13,8 @@
 
 namespace ladder {
 
-// Opens the tokens that --data names. Throws UserError if the model cannot be trained on them.
+// Opens the tokens that --data names. Throws UserError if the model is trained and cannot be
+// trained on them.
 Corpus open_corpus(const RunConfig& config);
 
 // Returns what is known of the tokens of a run. The tokenizer is that of --tokenizer. It knows the
@@ -31,6 +32,9 @@ Vocabulary vocabulary_of(const CheckpointIndex& index, const std::string& path);
 // Returns the token that a sample continues. Text begins after a line break, other tokens after the
 // end of the text before. Where there is no such token, it is the first token of the data.
 int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t vocab_size);
+
+// Returns the path of the config.json in the folder of --init. It is empty if there is none.
+std::string published_config_of(const RunConfig& config);
 
 // Returns every file that --init names: the safetensors file, or what counts in the folder, with
 // its index and its config.json. There are none without --init. Throws UserError if the folder has

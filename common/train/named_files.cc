@@ -72,7 +72,8 @@ void check_outputs(const RunConfig& config, const std::vector<NamedFile>& inputs
                                           {"--checkpoint", config.checkpoint.path},
                                           {"--trace", config.trace},
                                           {"--export", config.export_to},
-                                          {"--draw", config.draw}};
+                                          {"--draw", config.draw},
+                                          {"--save-config", config.save_flags}};
   std::vector<NamedFile> others;  // that an output must not be: those before it, and all inputs
   for (const NamedFile& file : inputs) {
     if (!file.path.empty()) others.push_back(file);

@@ -8,6 +8,9 @@
 #include "common/train/alike.h"
 #include "common/train/command_line.h"
 #include "common/train/memory_flags.h"
+#include "common/train/model_flags.h"
+#include "common/train/sampling_flags.h"
+#include "common/train/saved_flags.h"
 #include "common/train/validators.h"
 #include "common/virtual/cluster_times.h"
 #include "kernels/runtime/threads.h"
@@ -20,42 +23,18 @@ struct Options::Raw {
   ConnectionFlags connection;
   VirtualFlags virtual_flags;
   std::string dtype = "fp32", device = "auto";
-  std::optional<size_t> layers, heads, hidden, vocab, sequence_length, micro_batch_size, sample;
-  size_t ffn = 0;
-  bool untied = false;
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::optional<size_t> micro_batch_size;
   std::optional<double> learning_rate, min_learning_rate;
   std::optional<int64_t> warmup_steps;
   std::optional<int> threads;
 
-  void add_model_flags(CLI::App& app);
   void add_training_flags(CLI::App& app);
   void add_output_flags(CLI::App& app);
   void add_checkpoint_flags(CLI::App& app);
   void add_machine_flags(CLI::App& app);
 };
-
-void Options::Raw::add_model_flags(CLI::App& app) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("Model");
-  };
-  add("--model", config.model_name,
-      "Preset: nano, tiny, gpt2, gpt2-medium, gpt2-large, gpt2-xl, 70b, gpt3-175b [tiny]");
-  add("--layers", layers, "Transformer blocks [preset]")->check(whole(1, 10'000));
-  add("--heads", heads, "Attention heads [preset]")->check(whole(1, 10'000));
-  add("--hidden", hidden, "Hidden size, a multiple of the heads [preset]")
-      ->check(whole(1, 1'000'000));
-  add("--ffn", ffn, "Elements of an MLP's inner layer [4 times the hidden size]")
-      ->check(whole(1, 10'000'000));
-  app.add_flag("--untied", untied,
-               "The classifier has a weight of its own, not the token embedding's")
-      ->group("Model");
-  add("--vocab", vocab, "Vocabulary size [preset]")->check(whole(1, 100'000'000));
-  add("--sequence-length", sequence_length, "Tokens in a sequence [preset]")
-      ->check(whole(1, 10'000'000));
-  add("--init", config.init,
-      "Start from the weights in this safetensors file, dump, or folder of transformers")
-      ->check(path());
-}
 
 void Options::Raw::add_training_flags(CLI::App& app) {
   OptimizerConfig& optimizer = config.optimizer;
@@ -73,7 +52,8 @@ void Options::Raw::add_training_flags(CLI::App& app) {
   add("--micro-batch-size", micro_batch_size,
       "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
       ->check(whole(1, 100'000'000));
-  add("--steps", optimizer.num_steps, "Optimizer steps [200]")->check(whole(1, 1'000'000'000));
+  add("--steps", optimizer.num_steps, "Optimizer steps; 0 = none, only a sample or an export [200]")
+      ->check(whole(0, 1'000'000'000));
   add("--seed", config.seed, "Of initial weights and data order [1]")
       ->check(whole(0, std::numeric_limits<int64_t>::max()));
   add("--learning-rate", learning_rate, "Highest learning rate [preset]")
@@ -98,15 +78,6 @@ void Options::Raw::add_output_flags(CLI::App& app) {
       ->check(whole(0, 1'000'000'000));
   add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]")
       ->check(whole(1, 1'000'000));
-  add("--sample", sample, "Tokens to sample at the end; 0 = none [preset]")
-      ->check(whole(0, 1'000'000));
-  add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]")
-      ->check(real(0, 100));
-  add("--top-k", config.top_k, "Sample among the k likeliest; 0 = all [40]")
-      ->check(whole(0, 100'000'000));
-  add("--tokenizer", config.tokenizer,
-      "A byte-level BPE's tokenizer.json: print samples from token shards as text [numbers]")
-      ->check(path());
   add("--dump", config.dump,
       "Folder: after every step loss, gradients, parameters and moments as safetensors")
       ->check(path());
@@ -211,15 +182,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   raw.virtual_flags.check(is_virtual());
   RunConfig config = raw.config;
   const size_t data_size = grid.data_size, num_ranks = grid.world_size();
-  const Gpt2Preset& preset = find_preset(config.model_name);
-  config.model = {.num_layers = raw.layers.value_or(preset.config.num_layers),
-                  .num_heads = raw.heads.value_or(preset.config.num_heads),
-                  .hidden = raw.hidden.value_or(preset.config.hidden),
-                  .vocab_size = raw.vocab.value_or(preset.config.vocab_size),
-                  .sequence_length = raw.sequence_length.value_or(preset.config.sequence_length),
-                  .ffn = raw.ffn,
-                  .untied = raw.untied};
-  check_config(config.model);
+  const Gpt2Preset& preset = raw.model.resolve(config);
   config.dtype = parse_dtype(raw.dtype, lesson_);
   check_rounding(config, grid);
   config.device =
@@ -230,8 +193,11 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
     throw UserError(concat("--draw: ", lesson_.name,
                            " has no schedule; with --device virtual it draws the simulated step"));
   }
-  if (is_virtual()) VirtualFlags::refuse_values(config, raw.sample.value_or(0) > 0);
-  config.sample_tokens = raw.sample.value_or(preset.sample_tokens);
+  if (is_virtual()) {
+    VirtualFlags::refuse_values(config, raw.sampling.ask(config));
+  } else {
+    raw.sampling.resolve(config, preset.sample_tokens);
+  }
 
   const size_t global = config.global_batch_size;
   if (global % data_size != 0) {
@@ -270,8 +236,9 @@ Options::Options(const LessonInfo& lesson, bool distributed,
     : lesson_(lesson),
       app_(std::make_unique<CLI::App>(lesson.description, lesson.name)),
       raw_(std::make_unique<Raw>()) {
-  raw_->add_model_flags(*app_);
+  raw_->model.add_to(*app_, raw_->config);
   raw_->add_training_flags(*app_);
+  raw_->sampling.add_to(*app_, raw_->config);
   raw_->add_output_flags(*app_);
   raw_->add_checkpoint_flags(*app_);
   raw_->add_machine_flags(*app_);
@@ -279,19 +246,29 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   if (distributed) raw_->connection.add_to(*app_);
   raw_->virtual_flags.add_to(*app_, distributed);
   add_flags(*app_);
+  app_->footer(help_footer(lesson.name, distributed ? 4 : 0));
 }
 Options::~Options() = default;
 
 std::string Options::parse(int argc, const char* const* argv) {
   const std::vector<Setting> defaults = settings_of_flags(*app_);
   try {
-    raw_->config.flags_file = parse_command_line(*app_, argc, argv);
+    FlagsFile file = parse_command_line(*app_, argc, argv);
+    raw_->config.flags_file = std::move(file.path);
+    raw_->config.flags_note = std::move(file.note);
+    raw_->config.save_flags = saved_path(*app_);
   } catch (const CLI::Success& asked) {
     return asked.what();
   }
   raw_->config.flags = flag_values(*app_, defaults);
   return "";
 }
+
+void Options::save(const RunConfig& config) {
+  save_flags(*app_, is_virtual() ? resolved_sizes(config) : resolved_flags(config));
+}
+
+void Options::save_as_given() { save_flags(*app_); }
 
 bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice; }
 const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }

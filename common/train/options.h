@@ -32,6 +32,11 @@ class Options {
   // the grid of ranks, and on `node_size`, the number of ranks that share this machine's cores.
   // Throws a UserError of one line if choices do not go together. REQUIRES: parse().
   RunConfig resolve(const ProcessGrid& grid, size_t node_size = 1) const;
+  // Writes the flags with their values in this run to the file of --save-config, if it is given.
+  // Throws UserError if that is not possible. REQUIRES: parse().
+  void save(const RunConfig& config);
+  // Does the same without the values that only a run has.
+  void save_as_given();
   // Returns how ranks communicate. REQUIRES: parse().
   const ConnectionFlags& connection() const;
   // Return whether the device is virtual, and what is simulated then. REQUIRES: parse().

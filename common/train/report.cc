@@ -60,7 +60,7 @@ std::string header_text(const LessonInfo& lesson, const RunConfig& config, const
                         const std::string& communication) {
   const Gpt2Config& model = config.model;
   const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  std::string text = concat(lesson.name, ": ", lesson.description, "\n");
+  std::string text = concat(lesson.name, ": ", lesson.description, "\n", config.flags_note);
   text += concat("  model    ", config.model_name, ": ", counted(model.num_layers, "layer"), ", ",
                  counted(model.num_heads, "head"), ", hidden ", model.hidden,
                  model.ffn == 0 ? "" : concat(", inner layer ", model.ffn), ", vocabulary ",

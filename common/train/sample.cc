@@ -82,15 +82,17 @@ std::string text_of(std::span<const int32_t> tokens, const Vocabulary& vocabular
 
 std::string sample_text(const RunConfig& config, const Vocabulary& vocabulary, int32_t first,
                         Memory& memory, const std::function<void(const TensorSink&)>& visit,
-                        const MixtureMaker& mixture) {
+                        const MixtureMaker& mixture, std::span<const int32_t> prompt) {
   const Layout layout(config.model, 1);
   Stream stream(memory.device());
   const Tensor parameters = collected_parameters(layout, config.dtype, memory, stream, visit);
-  const size_t context = std::min(config.model.sequence_length, config.sample_tokens);
+  std::vector<int32_t> tokens(prompt.begin(), prompt.end());
+  if (prompt.empty()) tokens.push_back(first);
+  const size_t context =
+      std::min(config.model.sequence_length, tokens.size() - 1 + config.sample_tokens);
   const auto experts = mixture ? mixture(layout, memory, context) : nullptr;
   const Gpt2 model(layout, parameters, TensorView(), {}, {}, {}, experts.get());
 
-  std::vector<int32_t> tokens = {first};
   Activations activations(memory, layout, config.dtype, 1, context);
   const ModelWorkspace workspace(memory, layout, config.dtype, 1, context);
   const size_t vocab = config.model.vocab_size;
@@ -110,7 +112,7 @@ std::string sample_text(const RunConfig& config, const Vocabulary& vocabulary, i
     tokens.push_back(draw_token(host, config.temperature, config.top_k, word));
   }
 
-  return text_of(std::span(tokens).subspan(1), vocabulary);
+  return text_of(std::span(tokens).subspan(prompt.empty() ? 1 : 0), vocabulary);
 }
 
 }  // namespace ladder

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <optional>
+#include <tuple>
 
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
+#include "common/io/terminal.h"
 #include "common/train/alike.h"
 #include "common/train/checkpoints.h"
 #include "common/train/full_tensors.h"
@@ -18,6 +20,7 @@
 #include "common/train/ranks.h"
 #include "common/train/report.h"
 #include "common/train/sample.h"
+#include "common/train/sampling_flags.h"
 #include "common/train/trace.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/threads.h"
@@ -47,10 +50,15 @@ struct TrainingRun::State {
     return job.size() > 1 && config.device == DeviceType::cpu && !job.shares_memory();
   }
 
-  void say(const std::string& text) const {
-    if (grid.rank == 0) print(text);
+  void say(const std::string& text) {
+    if (grid.rank == 0) print(progress->end() + text);
   }
-  void print_progress(const MetricsFile::Step& line) const;
+  // Ends a line of progress, so that an error does not go on in it.
+  void end_line() {
+    const std::string text = progress->end();
+    if (grid.rank == 0) std::ignore = ::write(STDOUT_FILENO, text.data(), text.size());
+  }
+  void print_progress(const MetricsFile::Step& line);
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
   void write_trace();
   void write(const MetricsFile::Step& line);
@@ -58,7 +66,6 @@ struct TrainingRun::State {
   void export_model(const TrainerCalls& calls);
   void sample(int64_t step, const TrainerCalls& calls);
   double exposed_so_far() const;
-  MetricsFile::Step measure(int64_t step, const StepResult& result, double step_ms) const;
 
   const Program& program;
   RunConfig config;
@@ -71,6 +78,7 @@ struct TrainingRun::State {
   size_t staging_elements;  // of the areas for sums of messages, of all axes
   Tensor staging;
   Vocabulary vocabulary;                      // on rank 0
+  std::vector<int32_t> prompt;                // on rank 0
   std::optional<OutputFiles> files;           // on rank 0
   std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
   std::optional<Trace> trace;
@@ -78,6 +86,7 @@ struct TrainingRun::State {
   std::optional<RankContext> ranks;
   std::optional<FullTensors> full_tensors;
   std::optional<Checkpoints> checkpoints;
+  std::optional<Progress> progress;
   bool on_terminal;
   Time begin;
 };
@@ -109,6 +118,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   require_same_inputs(job, s.config, s.corpus);
   if (grid.rank == 0) s.vocabulary = open_vocabulary(s.config, s.corpus);
   s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus, s.vocabulary);
+  s.progress.emplace(s.config, s.checkpoints->resumed_step());
   if (!s.config.trace.empty()) {
     s.trace_ranks = job.communicator().split(0);
     s.trace_ranks->barrier();  // so that all ranks' times begin together
@@ -119,6 +129,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   const NeededMemory memory =
       largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
   if (grid.rank != 0) return;
+  s.prompt = prompt_tokens(s.config, s.vocabulary.is_text);
   check_distinct(s.config, s.corpus);
   s.files.emplace(s.config, s.checkpoints->resumed_step(), s.checkpoints->begun());
   const std::string header =
@@ -150,32 +161,17 @@ TrainerContext TrainingRun::context() {
           .ranks = &*s.ranks};
 }
 
-void TrainingRun::State::print_progress(const MetricsFile::Step& line) const {
-  const int64_t num_steps = config.optimizer.num_steps;
-  if (!on_terminal && !is_reported(line.step, num_steps)) return;
-  const int64_t first = checkpoints->resumed_step();
-  const double left = seconds_left(seconds_since(begin), line.step - first, num_steps - first);
+void TrainingRun::State::print_progress(const MetricsFile::Step& line) {
   const std::string text =
-      progress_text(line.step, num_steps, line.result, line.tokens_per_second, left);
-  say(on_terminal ? "\r" + text + "   " : text + "\n");
+      progress->after_step(line.step, line.result, line.step_ms, seconds_since(begin),
+                           on_terminal ? terminal_width(STDOUT_FILENO) : 0);
+  if (grid.rank == 0 && !text.empty()) print(text);
 }
 
 // Returns how long this rank has waited for communication, in ms, if anything shows it. On a device
 // asking waits for what is in flight.
 double TrainingRun::State::exposed_so_far() const {
   return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
-}
-
-MetricsFile::Step TrainingRun::State::measure(int64_t step, const StepResult& result,
-                                              double step_ms) const {
-  const double rate = tokens_per_second(config, step_ms);
-  return {.step = step,
-          .result = result,
-          .step_ms = step_ms,
-          .tokens_per_second = rate,
-          .mfu = flops_utilization(config, grid.world_size(), rate),
-          .validation_loss = {},
-          .sequences_per_second = rate / static_cast<double>(config.model.sequence_length)};
 }
 
 void TrainingRun::State::write(const MetricsFile::Step& line) {
@@ -193,9 +189,11 @@ void TrainingRun::train() {
   try {
     make_and_train(calls);
   } catch (const UserError&) {
+    state_->end_line();
     state_->job.communicator().give_up();
     throw;
   } catch (const std::exception& error) {
+    state_->end_line();
     end_ranks(state_->job, error, [this] {
       state_->checkpoints.reset();
       state_->files.reset();
@@ -233,7 +231,8 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
     const StepResult result = calls.step();
     after.record(s.stream);
     after.synchronize();
-    MetricsFile::Step line = s.measure(step, result, Event::elapsed_ms(before, after));
+    MetricsFile::Step line =
+        measure(config, s.grid.world_size(), step, result, Event::elapsed_ms(before, after));
     line.exposed_ms = s.exposed_so_far() - exposed_before;
     s.print_progress(line);
     check_not_diverged(step, result);
@@ -242,9 +241,8 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
       s.job.communicator().count_as_control(true);
       line.validation_loss = calls.evaluate(config.evaluate_batches);
       s.job.communicator().count_as_control(false);
-      s.say((s.on_terminal ? "\n" : "") + format("step %lld  validation loss %.4f\n",
-                                                 static_cast<long long>(step),
-                                                 *line.validation_loss));
+      s.say(format("step %lld  validation loss %.4f\n", static_cast<long long>(step),
+                   *line.validation_loss));
       check_not_diverged(step, *line.validation_loss);
       // A board shows how samples get better. The last one comes after the tables.
       const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
@@ -260,10 +258,10 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) s.write_trace();
   const std::string report = calls.report ? calls.report() : std::string();
+  const int64_t trained = std::max<int64_t>(0, num_steps - s.checkpoints->resumed_step());
   const TrafficEntries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
-        communication_table(s.prediction, communicated, s.grid,
-                            num_steps - s.checkpoints->resumed_step(), config.threads,
+        communication_table(s.prediction, communicated, s.grid, trained, config.threads,
                             {s.job.node_size(), s.job.machines_that_sum()}) +
         report);
   if (config.sample_tokens > 0) s.sample(num_steps, calls);
@@ -308,7 +306,7 @@ void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
   const std::string text = sample_text(
       config, vocabulary, first_token(corpus, vocabulary, config.model.vocab_size), memory,
       [&](const TensorSink& sink) { visit_parameters(calls, sink); },
-      program.mixture ? program.mixture(config) : nullptr);
+      program.mixture ? program.mixture(config) : nullptr, prompt);
   if (files->board) files->board->write_sample(step, text);
   if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }

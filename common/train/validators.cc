@@ -70,9 +70,9 @@ CLI::Validator real(double least, double most, bool exclusive) {
       "");
 }
 
-CLI::Validator path() {
-  return CLI::Validator(
-      [](std::string& text) { return text.empty() ? "the path is empty" : std::string(); }, "");
+CLI::Validator path(const char* fault) {
+  return CLI::Validator([fault](std::string& text) { return text.empty() ? fault : std::string(); },
+                        "");
 }
 
 CLI::Validator byte_size() {

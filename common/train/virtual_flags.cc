@@ -43,7 +43,7 @@ void VirtualFlags::refuse_values(const RunConfig& config, bool samples) {
       {"--metrics", !config.metrics.empty()},
       {"--tensorboard", !config.tensorboard.empty()},
       {"--tokenizer", !config.tokenizer.empty()},
-      {"--sample", samples},
+      {"--sample or --prompt", samples},
   }};
   for (const auto& [flag, is_given] : asked) {
     if (!is_given) continue;

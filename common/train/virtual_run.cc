@@ -245,7 +245,7 @@ void VirtualRun::write_trace(PartialFile& file) const {
   writer.finish();
 }
 
-void run_virtual(const Program& program, const Options& options, const Job& job) {
+void run_virtual(const Program& program, Options& options, const Job& job) {
   if (job.size() > 1) {
     throw UserError("--device virtual: one process runs all ranks; give --ranks, not mpirun -n");
   }
@@ -262,6 +262,7 @@ void run_virtual(const Program& program, const Options& options, const Job& job)
   std::optional<PartialFile> trace, drawing;
   if (!config.trace.empty()) named_by("--trace", [&] { trace.emplace(config.trace); });
   if (!config.draw.empty()) named_by("--draw", [&] { drawing.emplace(config.draw); });
+  options.save(config);
   print(run.header());
   run.run();
   if (trace) named_by("--trace", [&] { run.write_trace(*trace); });

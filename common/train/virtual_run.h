@@ -58,6 +58,6 @@ class VirtualRun {
 
 // Runs what the flags say, and prints the header and the report. Throws UserError if flags do not
 // go together.
-void run_virtual(const Program& program, const Options& options, const Job& job);
+void run_virtual(const Program& program, Options& options, const Job& job);
 
 }  // namespace ladder

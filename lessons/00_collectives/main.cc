@@ -4,6 +4,7 @@
 #include "common/train/alike.h"
 #include "common/train/command_line.h"
 #include "common/train/guarded.h"
+#include "common/train/saved_flags.h"
 #include "lessons/00_collectives/program.h"
 
 namespace ladder {
@@ -16,13 +17,19 @@ int run_collectives(int argc, const char* const* argv) {
     CLI::App app(kCollectivesLesson.description, kCollectivesLesson.name);
     CollectiveFlags flags;
     flags.add_to(app);
+    app.footer(help_footer(kCollectivesLesson.name, 4));
+    FlagsFile file;
     try {
-      parse_command_line(app, argc, argv);
+      file = parse_command_line(app, argc, argv);
     } catch (const CLI::Success& asked) {
       if (job.rank() == 0) print(asked.what());
       return;
     }
     require_same_flags(job, app);
+    if (job.rank() == 0) {
+      save_flags(app);
+      print(file.note);
+    }
     if (!flags.show.empty()) return show(job, flags);
     job.connect({});
     is_good = flags.check_network ? check_network(job, flags) : measure(job, flags);

@@ -25,10 +25,11 @@ namespace fs = std::filesystem;
 
 // What the supervisor decides for the ranks, whatever the user has said. The flags in the file of
 // --config are passed on as they were read.
-constexpr std::array<std::string_view, 12> kNotPassedOn = {
-    "--ranks",  "--spares", "--max-restarts",         "--mpirun",
-    "--fail",   "--resume", "--tensor-parallel-size", "--pipeline-parallel-size",
-    "--config", "--keep",   "--checkpoint",           "--checkpoint-every"};
+constexpr std::array<std::string_view, 13> kNotPassedOn = {
+    "--ranks",      "--spares", "--max-restarts",         "--mpirun",
+    "--fail",       "--resume", "--tensor-parallel-size", "--pipeline-parallel-size",
+    "--config",     "--keep",   "--checkpoint",           "--checkpoint-every",
+    "--save-config"};
 
 void say(const std::string& text) { print("supervisor: " + text + "\n"); }
 
@@ -68,7 +69,7 @@ void SupervisorFlags::add_to(CLI::App& app) {
       ->group(group);
 }
 
-Supervisor::Supervisor(const Options& options, const SupervisorFlags& flags,
+Supervisor::Supervisor(Options& options, const SupervisorFlags& flags,
                        const ElasticTrainer::Flags& trainer, const CLI::App& app)
     : flags_(flags),
       app_(app),
@@ -90,6 +91,7 @@ Supervisor::Supervisor(const Options& options, const SupervisorFlags& flags,
   }
   if (app.count("--micro-batch-size") == 0) config_.micro_batch_size = 0;
   check_failures(failures_, layout().world_size(), config_.optimizer.num_steps);
+  options.save_as_given();
   std::string name = fs::temp_directory_path() / "17_elastic.XXXXXX";
   if (mkdtemp(name.data()) == nullptr) fail(name + ": this folder cannot be made");
   scratch_ = name;
@@ -102,16 +104,13 @@ Supervisor::Supervisor(const Options& options, const SupervisorFlags& flags,
 Supervisor::~Supervisor() {
   std::error_code ignored;
   fs::remove(scratch_ / "steps", ignored);
-  if (needs_checkpoints_) {
-    fs::remove(scratch_, ignored);  // only if they are somewhere else, so that it is empty
-  } else {
-    fs::remove_all(scratch_, ignored);
-  }
+  if (!needs_checkpoints_) fs::remove_all(scratch_, ignored);
+  fs::remove(scratch_, ignored);  // only if no checkpoint is in it
 }
 
 int Supervisor::run() {
-  const ProcessGrid first = layout();
-  say(concat(counted(slots_, "rank"), ": ", layout_note(first), "; a checkpoint ",
+  print(config_.flags_note);
+  say(concat(counted(slots_, "rank"), ": ", layout_note(layout()), "; a checkpoint ",
              config_.checkpoint.every == 0 ? "after the last step"
                                            : concat("every ", config_.checkpoint.every, " steps"),
              ", in ", one_line(config_.checkpoint.path)));
@@ -151,9 +150,11 @@ std::vector<std::string> Supervisor::command(const ProcessGrid& layout) const {
   }
   add("tensor-parallel-size", layout.tensor_size);
   add("pipeline-parallel-size", layout.pipeline_size);
-  add("checkpoint", config_.checkpoint.path);
-  add("checkpoint-every", config_.checkpoint.every);
-  add("keep", config_.checkpoint.keep);
+  if (config_.optimizer.num_steps > 0 || resumes_) {
+    add("checkpoint", config_.checkpoint.path);
+    add("checkpoint-every", config_.checkpoint.every);
+    add("keep", config_.checkpoint.keep);
+  }
   add("step-file", (scratch_ / "steps").string());
   if (resumes_) words.push_back("--resume");
   std::vector<Failure> possible = failures_;
@@ -196,10 +197,9 @@ void Supervisor::recover(const RanksEnd& end) {
   resumes_ = true;
   std::erase_if(failures_, [&](const Failure& failure) { return failure.step <= end.step; });
   const std::vector<int64_t> steps = checkpoints_in(config_.checkpoint.path);
-  const ProcessGrid next = layout();
   say(concat(text_of(end), "; ",
              steps.empty() ? "beginning again" : concat("going on after step ", steps.back()),
-             " with ", counted(slots_, "rank"), ": ", layout_note(next)));
+             " with ", counted(slots_, "rank"), ": ", layout_note(layout())));
 }
 
 std::string Supervisor::checkpoint_note() {

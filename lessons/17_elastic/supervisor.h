@@ -34,10 +34,10 @@ struct RanksEnd {
 // for the file of steps, and for checkpoints if the user names no folder.
 class Supervisor {
  public:
-  // Throws UserError if the flags do not go together. `options` has been parsed; all arguments
-  // outlive this object.
-  Supervisor(const Options& options, const SupervisorFlags& flags,
-             const ElasticTrainer::Flags& trainer, const CLI::App& app);
+  // Throws UserError if the flags do not go together, and saves them if that is asked for.
+  // `options` has been parsed; all arguments outlive this object.
+  Supervisor(Options& options, const SupervisorFlags& flags, const ElasticTrainer::Flags& trainer,
+             const CLI::App& app);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;

@@ -3,6 +3,7 @@
 #include "common/io/standard_streams.h"
 #include "common/train/command_line.h"
 #include "common/train/guarded.h"
+#include "common/train/saved_flags.h"
 #include "lessons/19_planning/program.h"
 
 namespace ladder {
@@ -13,11 +14,15 @@ int run_planning(int argc, const char* const* argv) {
     CLI::App app(kPlanningLesson.description, kPlanningLesson.name);
     PlanFlags flags;
     flags.add_to(app);
+    app.footer(help_footer(kPlanningLesson.name, 0));
+    FlagsFile file;
     try {
-      parse_command_line(app, argc, argv);
+      file = parse_command_line(app, argc, argv);
     } catch (const CLI::Success& asked) {
       return print(asked.what());
     }
+    save_flags(app);
+    print(file.note);
     plan(flags);
   });
 }

@@ -98,8 +98,8 @@ TEST_CASE("01: numbers that C would read otherwise") {
 TEST_CASE("01: zero where there must be something") {
   const std::string flag = GENERATE(
       "--layers", "--heads", "--hidden", "--vocab", "--sequence-length", "--global-batch-size",
-      "--micro-batch-size", "--steps", "--learning-rate", "--epsilon", "--evaluate-batches",
-      "--threads", "--device-memory", "--host-memory", "--peak-flops");
+      "--micro-batch-size", "--learning-rate", "--epsilon", "--evaluate-batches", "--threads",
+      "--device-memory", "--host-memory", "--peak-flops");
   check_bad_flags({"--model", "nano", flag, "0"}, {flag, "0"});
 }
 

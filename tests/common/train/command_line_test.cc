@@ -25,7 +25,7 @@ struct Flags {
   size_t bytes = 0;
   std::vector<size_t> list;
   bool on = false;
-  std::string flags_file;
+  FlagsFile file;
 };
 
 Flags parse(const std::string& line) {
@@ -45,7 +45,7 @@ Flags parse(const std::string& line) {
   for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
-  flags.flags_file = parse_command_line(app, static_cast<int>(argv.size()), argv.data());
+  flags.file = parse_command_line(app, static_cast<int>(argv.size()), argv.data());
   return flags;
 }
 
@@ -83,11 +83,17 @@ TEST_CASE("flags arrive, from the command line before the file") {
   CHECK(flags.bytes == 2048);
   CHECK(flags.list == std::vector<size_t>{5, 3});
   CHECK(flags.on);
-  CHECK(flags.flags_file == path);
+  CHECK(flags.file.path == path);
+  CHECK(flags.file.note == "  flags    from " + path +
+                               ": signed, real, text, bytes, list, on; the command line overrules "
+                               "size\n");
   CHECK(parse("--list 1,0,2").list == std::vector<size_t>{1, 0, 2});
   CHECK(parse("--text 010 --real 010.5").text == "010");
   CHECK(parse("--text 010 --real 010.5").real == 10.5);
-  CHECK(parse("").flags_file == "");
+  CHECK(parse("").file.path == "");
+  CHECK(parse("").file.note == "");
+  CHECK(parse("--config " + folder.write("empty", "# nothing\n")).file.note ==
+        "  flags    from " + folder / "empty: none\n");
 }
 
 TEST_CASE("--help and --version end the reading with what they print; a file cannot ask for it") {

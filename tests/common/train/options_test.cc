@@ -266,7 +266,6 @@ TEST_CASE("a bad value is named with its flag") {
                                                 {"--sequence-length", "0x10"},
                                                 {"--global-batch-size", "0"},
                                                 {"--micro-batch-size", "-4"},
-                                                {"--steps", "0"},
                                                 {"--steps", "99999999999999999999"},
                                                 {"--seed", "-1"},
                                                 {"--learning-rate", "0"},
