@@ -17,8 +17,9 @@ constexpr std::array kFolders = {"kernels", "common", "lessons", "tests",
                                  "notes",   "tools",  "zoo",     ".ci"};
 
 bool is_text(const fs::path& path) {
-  static constexpr std::array kExtensions = {"",    ".h",    ".cc",   ".cu", ".bzl", ".md",
-                                             ".py", ".yaml", ".json", ".sh", ".txt", ".sbatch"};
+  static constexpr std::array kExtensions = {"",     ".h",      ".cc",   ".cu",   ".bzl",
+                                             ".md",  ".py",     ".yaml", ".json", ".sh",
+                                             ".txt", ".sbatch", ".toml"};
   return std::ranges::count(kExtensions, path.extension().string()) > 0;
 }
 

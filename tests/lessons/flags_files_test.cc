@@ -1,0 +1,217 @@
+// The flags of all lessons in files: the examples that the pages run, what --save-config writes,
+// and the table of other programs' flags.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "common/train/command_line.h"
+#include "common/train/options.h"
+#include "common/train/program.h"
+#include "common/train/saved_flags.h"
+#include "lessons/00_collectives/program.h"
+#include "lessons/01_single_gpu/trainer.h"
+#include "lessons/02_ddp/trainer.h"
+#include "lessons/03_zero1/trainer.h"
+#include "lessons/04_zero2/trainer.h"
+#include "lessons/05_zero3/trainer.h"
+#include "lessons/06_offload/trainer.h"
+#include "lessons/07_tensor_parallel/trainer.h"
+#include "lessons/08_pipeline_parallel/trainer.h"
+#include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/10_mixed_precision/trainer.h"
+#include "lessons/11_activation_checkpointing/trainer.h"
+#include "lessons/12_gradient_compression/trainer.h"
+#include "lessons/13_sequence_parallel/trainer.h"
+#include "lessons/14_context_parallel/trainer.h"
+#include "lessons/15_expert_parallel/trainer.h"
+#include "lessons/16_pipeline_schedules/trainer.h"
+#include "lessons/17_elastic/trainer.h"
+#include "lessons/19_planning/program.h"
+#include "tests/catch.h"
+#include "tests/common/io/test_files.h"
+
+namespace ladder {
+namespace {
+
+using Flags = std::vector<std::string>;
+
+// What a lesson's program knows of its flags after it has read them.
+struct Read {
+  std::string name;
+  std::string saved;          // what --save-config would write
+  std::set<std::string> all;  // names
+};
+
+std::set<std::string> names_of(const CLI::App& app) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : app.get_options()) names.insert(option->get_name());
+  return names;
+}
+
+std::vector<const char*> pointers(const Flags& flags) {
+  std::vector<const char*> argv = {"program"};
+  for (const std::string& flag : flags) argv.push_back(flag.c_str());
+  return argv;
+}
+
+template <class T>
+Read read_trainer(const Flags& flags, size_t num_ranks) {
+  const Program program = make_program<T>();
+  Options options(program.lesson, program.is_distributed, program.add_flags);
+  const std::vector<const char*> argv = pointers(flags);
+  CHECK(options.parse(static_cast<int>(argv.size()), argv.data()) == "");
+  RunConfig config = options.resolve(program.grid(num_ranks, 0));
+  if (program.adjust) program.adjust(config);
+  return {program.lesson.name, saved_flags(options.app(), resolved_flags(config)),
+          names_of(options.app())};
+}
+
+template <class F>
+Read read_other(const LessonInfo& lesson, const Flags& flags) {
+  CLI::App app("", lesson.name);
+  F of_lesson;
+  of_lesson.add_to(app);
+  const std::vector<const char*> argv = pointers(flags);
+  parse_command_line(app, static_cast<int>(argv.size()), argv.data());
+  return {lesson.name, saved_flags(app, {}), names_of(app)};
+}
+
+using Reader = std::function<Read(const Flags&, size_t num_ranks)>;
+
+std::vector<Reader> readers() {
+  return {
+      [](const Flags& flags, size_t) {
+        return read_other<CollectiveFlags>(kCollectivesLesson, flags);
+      },
+      read_trainer<SingleGpuTrainer>,
+      read_trainer<DdpTrainer>,
+      read_trainer<Zero1Trainer>,
+      read_trainer<Zero2Trainer>,
+      read_trainer<Zero3Trainer>,
+      read_trainer<OffloadTrainer>,
+      read_trainer<TensorParallelTrainer>,
+      read_trainer<PipelineTrainer>,
+      read_trainer<ThreeDTrainer>,
+      read_trainer<MixedPrecisionTrainer>,
+      read_trainer<CheckpointingTrainer>,
+      read_trainer<CompressionTrainer>,
+      read_trainer<SequenceParallelTrainer>,
+      read_trainer<ContextParallelTrainer>,
+      read_trainer<ExpertParallelTrainer>,
+      read_trainer<ScheduleTrainer>,
+      read_trainer<ElasticTrainer>,
+      [](const Flags& flags, size_t) { return read_other<PlanFlags>(kPlanningLesson, flags); },
+  };
+}
+
+std::filesystem::path root() {
+  const char* const runfiles = std::getenv("TEST_SRCDIR");
+  const char* const workspace = std::getenv("TEST_WORKSPACE");
+  REQUIRE((runfiles != nullptr && workspace != nullptr));
+  return std::filesystem::path(runfiles) / workspace;
+}
+
+// The ranks of the command in the first lines of an example, which the lesson's page has, too.
+size_t ranks_of_example(const std::string& folder) {
+  const std::string example = text_of(root() / folder / "example.toml");
+  static const std::regex kCommand(
+      R"(#   (tools/run [0-9a-z_]+( -n (\d+))? --config [0-9a-z_/]+/example\.toml)\n)");
+  std::smatch match;
+  REQUIRE(std::regex_search(example, match, kCommand));
+  const std::string page = text_of(root() / folder / "README.md"), command = match[1];
+  CHECK_THAT(page, ContainsSubstring("`" + command + "`"));
+  CHECK_THAT(command, ContainsSubstring(folder));
+  return match[3].matched ? std::stoul(match[3]) : 1;
+}
+
+TEST_CASE("every lesson has an example that its page runs, and all of its flags exist") {
+  for (const Reader& read : readers()) {
+    const std::string folder = "lessons/" + read({}, 4).name;
+    CAPTURE(folder);
+    const size_t num_ranks = ranks_of_example(folder);
+    const Flags example = {"--config", root() / folder / "example.toml"};
+    CHECK(read(example, num_ranks).saved != read({}, num_ranks).saved);
+  }
+}
+
+TEST_CASE("a run with the flags that another one has saved saves the same") {
+  const TestFolder folder;
+  for (const Reader& read : readers()) {
+    const std::string lesson = read({}, 4).name;
+    CAPTURE(lesson);
+    const std::string example = root() / "lessons" / lesson / "example.toml";
+    const size_t num_ranks = ranks_of_example("lessons/" + lesson);
+    for (const Flags& flags : {Flags{}, Flags{"--config", example}}) {
+      const Read first = read(flags, num_ranks);
+      CAPTURE(first.saved);
+      const std::string file = folder.write("saved", first.saved);
+      CHECK(read({"--config", file}, num_ranks).saved == first.saved);
+    }
+  }
+}
+
+TEST_CASE("flags of every kind are saved as they are read: the given, the resolved, the defaults") {
+  const TestFolder folder;
+  const Flags flags = {"--model",
+                       "nano",
+                       "--learning-rate",
+                       "0.00123456789012",
+                       "--prompt",
+                       "a, 'b' c",
+                       "--no-reshard-after-forward",
+                       "--keep-embedding",
+                       "--device-memory",
+                       "64MiB",
+                       "--data",
+                       "x.bin,y z.bin",
+                       "--checkpoint",
+                       "c",
+                       "--resume"};
+  const Read first = read_trainer<Zero3Trainer>(flags, 2);
+  for (const std::string line :
+       {"layers = 2", "learning-rate = 0.00123456789012", "min-learning-rate = 0.000123456789012",
+        "warmup-steps = 10", "micro-batch-size = 8", "prompt = \"a, 'b' c\"",
+        "no-reshard-after-forward = true", "keep-embedding = true", "device-memory = 67108864",
+        "data = \"x.bin,y z.bin\"", "resume = true", "steps = 200", "beta2 = 0.95"}) {
+    CHECK_THAT(first.saved, ContainsSubstring("\n" + line + "\n"));
+  }
+  // "None" is no value, and a flag that needs another one has no default without it.
+  for (const std::string name :
+       {"\ncheckpoint-every", "\nhost-memory", "\nconfig", "\nsave-config"}) {
+    CHECK(first.saved.find(name) == std::string::npos);
+  }
+  const Flags again = {"--config", folder.write("saved", first.saved)};
+  CHECK(read_trainer<Zero3Trainer>(again, 2).saved == first.saved);
+  for (const std::string prompt : {"a # b", "a\nb", "\"'"}) {
+    CHECK_THROWS_WITH(read_trainer<Zero3Trainer>({"--prompt", prompt}, 2),
+                      StartsWith("--save-config: the value of --prompt cannot stand"));
+  }
+}
+
+// Of the rows of tables the last cell, which has our flags.
+TEST_CASE("each of our flags that the table of other programs' flags names exists") {
+  std::set<std::string> all;
+  for (const Reader& read : readers()) all.merge(read({}, 4).all);
+  std::istringstream page(text_of(root() / "notes/flags.md"));
+  const std::regex flag(R"(--[a-z][a-z0-9-]*)");
+  size_t num_named = 0;
+  for (std::string line; std::getline(page, line);) {
+    for (auto i = std::sregex_iterator(line.begin(), line.end(), flag); i != std::sregex_iterator();
+         ++i) {
+      INFO(i->str() << " in: " << line);
+      CHECK(all.contains(i->str()));
+      ++num_named;
+    }
+    if (line.starts_with("| `") || line.starts_with("| |")) {
+      CHECK(std::ranges::count(line, '|') == 7);
+    }
+  }
+  CHECK(num_named > 60);
+}
+
+}  // namespace
+}  // namespace ladder
