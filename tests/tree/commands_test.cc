@@ -136,6 +136,76 @@ std::vector<std::string> wrong_commands(const SourceFile& page, const Texts& tex
   return findings;
 }
 
+// What is wrong with commands that are pasted one after another: one has no time, writes elsewhere
+// than to out/, writes what is there, or reads what no command before it has written.
+std::vector<std::string> wrong_sequence(const std::vector<std::string>& lines) {
+  static const std::set<std::string> kOutputs = {"--dump",  "--metrics",    "--tensorboard",
+                                                 "--trace", "--draw",       "--export",
+                                                 "--out",   "--checkpoint", "--save-config"};
+  static const std::regex kTime(R"( +# \d+ (s|min|h)(: .+)?$)"), kWord(R"([^\s'"=;&]+)");
+  std::vector<std::string> findings;
+  std::set<std::string> written;
+  for (const std::string& line : lines) {
+    std::smatch time;
+    if (!std::regex_search(line, time, kTime)) findings.push_back("no time: " + line);
+    const std::string command = line.substr(0, line.find(" #"));
+    const bool resumes = command.find("--resume") != command.npos;
+    const bool trains_tokenizer = command.find("--train ") != command.npos;
+    // Of these programs an output is an argument without a flag: the last one.
+    const bool has_last = command.find(":timeline ") != command.npos;
+    std::string before;
+    std::vector<std::pair<std::string, bool>> paths;  // and whether they are outputs
+    for (auto i = std::sregex_iterator(command.begin(), command.end(), kWord);
+         i != std::sregex_iterator(); ++i) {
+      const std::string word = i->str();
+      const bool is_output = kOutputs.contains(before) || before == "venv" ||
+                             (trains_tokenizer && before == "--tokenizer");
+      if (is_output || word.starts_with("out/")) paths.emplace_back(word, is_output && !resumes);
+      before = word;
+    }
+    if (has_last && !paths.empty()) paths.back().second = true;
+    for (const auto& [path, is_output] : paths) {
+      const bool is_there = std::ranges::any_of(written, [&](const std::string& other) {
+        return path.starts_with(other) || other.starts_with(path.substr(0, path.find('*')));
+      });
+      if (!path.starts_with("out/")) findings.push_back("written elsewhere: " + line);
+      if (is_output == is_there) {
+        findings.push_back(concat(path, is_output ? " is there: " : " is not there: ", line));
+      }
+      written.insert(path);
+    }
+  }
+  return findings;
+}
+
+TEST_CASE("the front page's commands can be pasted one after another, each with its time") {
+  const Texts texts = texts_of(read_tree(source_root()));
+  const std::vector<std::string> lines = read_markdown(texts.at("README.md")).lines;
+  const std::vector<std::string> findings = wrong_sequence(lines);
+  INFO(report(findings));
+  CHECK(findings.empty());
+  CHECK(lines.size() > 40);
+  CHECK_THAT(texts.at(".gitignore"), ContainsSubstring("\n/out/\n"));
+}
+
+TEST_CASE("a command that cannot follow those before it is found") {
+  const auto first = [](const std::vector<std::string>& lines) {
+    const std::vector<std::string> findings = wrong_sequence(lines);
+    return findings.empty() ? "" : findings[0];
+  };
+  CHECK(first({"a --dump out/a  # 5 s: dumps", "b out/a/x out/a # 1 min"}) == "");
+  CHECK(first({"a --out out/s/x  # 5 s", "b --data 'out/s/*.bin'  # 1 s"}) == "");
+  CHECK(first({"a --checkpoint out/c # 1 s", "b --checkpoint out/c --resume # 1 s"}) == "");
+  CHECK(first({"a --trace out/t # 1 s", "bazel run //x:timeline -- out/t out/step.svg # 1 s"}) ==
+        "");
+  CHECK(first({"a --dump out/a # dumps"}) == "no time: a --dump out/a # dumps");
+  CHECK(first({"a --dump out/a"}) == "no time: a --dump out/a");
+  CHECK(first({"a --dump a # 1 s"}) == "written elsewhere: a --dump a # 1 s");
+  CHECK(first({"b out/a # 1 s"}) == "out/a is not there: b out/a # 1 s");
+  CHECK(first({"a --dump out/a # 1 s", "b --export out/a # 1 s"}) ==
+        "out/a is there: b --export out/a # 1 s");
+}
+
 TEST_CASE("commands of Markdown files name scripts, targets, lessons and flags that exist") {
   const std::vector<SourceFile> tree = read_tree(source_root());
   const Texts texts = texts_of(tree);
