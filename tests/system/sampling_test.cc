@@ -1,7 +1,6 @@
 // Samples without training: from a folder of transformers and from a checkpoint, with a prompt.
 #include <nlohmann/json.hpp>
 
-#include "common/io/json_file.h"
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"

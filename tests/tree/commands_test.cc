@@ -166,7 +166,9 @@ std::vector<std::string> wrong_sequence(const std::vector<std::string>& lines) {
     if (has_last && !paths.empty()) paths.back().second = true;
     for (const auto& [path, is_output] : paths) {
       const bool is_there = std::ranges::any_of(written, [&](const std::string& other) {
-        return path.starts_with(other) || other.starts_with(path.substr(0, path.find('*')));
+        const size_t star = path.find('*');
+        return path == other || path.starts_with(other + "/") ||
+               other.starts_with(star == path.npos ? path + "/" : path.substr(0, star));
       });
       if (!path.starts_with("out/")) findings.push_back("written elsewhere: " + line);
       if (is_output == is_there) {
