@@ -139,9 +139,9 @@ std::vector<std::string> wrong_commands(const SourceFile& page, const Texts& tex
 // What is wrong with commands that are pasted one after another: one has no time, writes elsewhere
 // than to out/, writes what is there, or reads what no command before it has written.
 std::vector<std::string> wrong_sequence(const std::vector<std::string>& lines) {
-  static const std::set<std::string> kOutputs = {"--dump",  "--metrics",    "--tensorboard",
-                                                 "--trace", "--draw",       "--export",
-                                                 "--out",   "--checkpoint", "--save-config"};
+  static const std::set<std::string> kOutputs = {
+      "--dump",   "--metrics", "--tensorboard", "--trace",       "--draw",
+      "--export", "--out",     "--checkpoint",  "--save-config", "--folder"};
   static const std::regex kTime(R"( +# \d+ (s|min|h)(: .+)?$)"), kWord(R"([^\s'"=;&]+)");
   std::vector<std::string> findings;
   std::set<std::string> written;

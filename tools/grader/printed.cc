@@ -229,6 +229,7 @@ Check chosen(int points, const std::string& name, const std::vector<std::string>
     for (const std::string& flags : cases) {
       const Outcome& learner = grading.run(Whose::learner, 1, flags);
       if (!learner.ended_well()) return concat(flags, ": ", learner.complaint);
+      if (learner.out.empty()) return concat(flags, ": nothing is printed");
       const std::string other = other_line(learner.out, grading.run(Whose::lesson, 1, flags).out);
       if (!other.empty()) return concat(flags, ": ", other);
     }
