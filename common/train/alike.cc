@@ -11,6 +11,7 @@
 #include <span>
 
 #include "common/io/file.h"
+#include "common/train/command_line.h"
 #include "common/train/inputs.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/hash.h"
@@ -112,7 +113,7 @@ std::vector<Setting> settings_of_flags(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     const std::string name = option->get_name();
     if (name == "--help" || name == "--version") continue;  // they end the program
-    if (name == "--config") continue;                       // its flags count, not its name
+    if (name == "--config" || name == kSaveFlag) continue;  // their flags count, not their names
     const std::string shown_by_help = option->get_default_str();
     option->capture_default_str();  // of the variable, as it is now
     std::string value = option->get_default_str();

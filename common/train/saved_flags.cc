@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include "common/io/file.h"
@@ -13,11 +12,6 @@
 
 namespace ladder {
 namespace {
-
-std::string shortest(double number) {
-  char text[32];
-  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
-}
 
 // Returns whether a default is that of a flag which nobody has given a meaning.
 bool means_none(const std::string& value) {
@@ -59,8 +53,8 @@ std::map<std::string, std::string> resolved_sizes(const RunConfig& config) {
       {"--vocab", concat(config.model.vocab_size)},
       {"--sequence-length", concat(config.model.sequence_length)},
       {"--micro-batch-size", concat(config.micro_batch_size)},
-      {"--learning-rate", shortest(optimizer.learning_rate)},
-      {"--min-learning-rate", shortest(optimizer.min_learning_rate)},
+      {"--learning-rate", shortest_text(optimizer.learning_rate)},
+      {"--min-learning-rate", shortest_text(optimizer.min_learning_rate)},
       {"--warmup-steps", concat(optimizer.warmup_steps)}};
   if (config.model.ffn > 0) flags["--ffn"] = concat(config.model.ffn);
   if (config.model.untied) flags["--untied"] = "true";
@@ -78,7 +72,6 @@ std::map<std::string, std::string> resolved_flags(const RunConfig& config) {
 std::string saved_flags(CLI::App& app, const std::map<std::string, std::string>& resolved) {
   std::string text = concat("# Flags of ", app.get_name(), ", for --config.\n");
   for (const auto& [name, value] : settings_of_flags(app)) {
-    if (name == kSaveFlag) continue;
     const CLI::Option& option = *app.get_option(name);
     const auto found = resolved.find(name);
     const std::string now = found != resolved.end() ? found->second

@@ -25,6 +25,7 @@ const std::map<std::string_view, ComparedBy>& flags_without_setting() {
       {"--evaluate-every", nothing},
       {"--evaluate-batches", nothing},
       {"--sample", nothing},
+      {"--prompt", nothing},
       {"--temperature", nothing},
       {"--top-k", nothing},
       {"--tokenizer", nothing},
