@@ -13,9 +13,10 @@
 namespace ladder {
 namespace {
 
-// Returns whether a default is that of a flag which nobody has given a meaning.
+// Returns whether a default is that of a flag which nobody has given a meaning. Lists, which CLI11
+// writes as [1,2], all have such defaults.
 bool means_none(const std::string& value) {
-  return value == "not given" || value == "0" || value == "false";
+  return value == "not given" || value == "0" || value == "false" || value.starts_with('[');
 }
 
 // Returns the value as it stands in a file. A number or a word is what it is, as in TOML.

@@ -186,7 +186,7 @@ TEST_CASE("flags of every kind are saved as they are read: the given, the resolv
   }
   const Flags again = {"--config", folder.write("saved", first.saved)};
   CHECK(read_trainer<Zero3Trainer>(again, 2).saved == first.saved);
-  for (const std::string prompt : {"a # b", "a\nb", "\"'"}) {
+  for (const std::string prompt : {"a # b", "a\nb"}) {
     CHECK_THROWS_WITH(read_trainer<Zero3Trainer>({"--prompt", prompt}, 2),
                       StartsWith("--save-config: the value of --prompt cannot stand"));
   }
