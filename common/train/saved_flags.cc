@@ -14,9 +14,10 @@ namespace ladder {
 namespace {
 
 // Returns whether a default is that of a flag which nobody has given a meaning. Lists, which CLI11
-// writes as [1,2], all have such defaults.
+// writes as [1,2], all have such defaults, and so has a limit that is infinite.
 bool means_none(const std::string& value) {
-  return value == "not given" || value == "0" || value == "false" || value.starts_with('[');
+  return value == "not given" || value == "0" || value == "false" || value == "inf" ||
+         value.starts_with('[');
 }
 
 // Returns the value as it stands in a file. A number or a word is what it is, as in TOML.
