@@ -132,7 +132,7 @@ TEST_CASE("a run that resumes compares every flag of every lesson, or nothing de
   const TestFolder folder;
   const std::string text_file = folder.write("text", std::string(5000, 'x'));
   const std::set<std::string> headings_without_settings = {
-      "Output", "Checkpoints", "Memory", "Between ranks", "Virtual device", "Elastic"};
+      "Output", "Sampling", "Checkpoints", "Memory", "Between ranks", "Virtual device", "Elastic"};
   std::set<std::string> names;
   for (const MakeProgram make : programs()) {
     const std::string lesson = make().lesson.name;
