@@ -182,9 +182,8 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPla
     }
   }
   const auto check_count = [&](const char* name, int64_t least, int64_t most) {
-    const auto found = scalars.find(name);
-    const auto* const count =
-        found == scalars.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    const auto at = scalars.find(name);
+    const auto* const count = at == scalars.end() ? nullptr : std::get_if<int64_t>(&at->second);
     if (count != nullptr && *count >= least && *count <= most) return *count;
     const std::string end = most == INT64_MAX ? "" : concat(" to the step, ", most);
     place.refuse(quoted_name(name), ": expected an integer from ", least, end);
@@ -260,11 +259,15 @@ std::string to_text(const CheckpointIndex& index) {
   return in_lines(json);
 }
 
+void check_index_bytes(size_t bytes, const std::string& path) {
+  if (bytes <= kMostBytes) return;
+  JsonPlace(path).refuse("has ", bytes, " bytes; the index of a checkpoint has at most ",
+                         kMostBytes);
+}
+
 CheckpointIndex parse_index(std::string_view text, const std::string& path) {
   const JsonPlace place(path);
-  if (text.size() > kMostBytes) {
-    place.refuse("has ", text.size(), " bytes; the index of a checkpoint has at most ", kMostBytes);
-  }
+  check_index_bytes(text.size(), path);
   Json json = place.parse(text);
   if (json.value("format", Json()) != kCheckpointFormat) {
     place.refuse("is not the index of a checkpoint");

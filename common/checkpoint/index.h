@@ -72,6 +72,8 @@ struct CheckpointIndex {
 // Returns the index as text: JSON with a checksum of itself.
 std::string to_text(const CheckpointIndex& index);
 
+// Throws UserError if a file of so many bytes is too large for an index, before it is read.
+void check_index_bytes(size_t bytes, const std::string& path);
 // Parses the text of an index. `path` is for messages. Throws a UserError of one line, with the
 // path and the fault, if it is not what to_text() writes: another or a newer format, a changed
 // byte, a tensor that is not the model's, or slices that do not hold each element exactly once.

@@ -84,7 +84,9 @@ void CheckpointReader::File::read_ahead(size_t begin, size_t end) {
 CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
   check_folder(path);
   const std::string index = path + "/checkpoint.json";
-  index_ = parse_index(read_file(index), index);
+  const InputFile file(index);
+  check_index_bytes(file.size(), index);
+  index_ = parse_index(file.text(0, file.size()), index);
   std::error_code error;
   const fs::path whole = fs::canonical(path, error);
   if (step_of_checkpoint(whole.filename()).value_or(index_.step()) != index_.step()) {

@@ -38,7 +38,8 @@ TEST_CASE("a checkpoint waits for the copies off the device, in the background t
   Job job;
   job.connect({});
   const ProcessGrid grid;
-  Checkpoints checkpoints(config, grid, job, {"01_single_gpu", ""}, corpus);
+  Vocabulary vocabulary;
+  Checkpoints checkpoints(config, grid, job, {"01_single_gpu", ""}, corpus, vocabulary);
   checkpoints.prepare(host, stream, calls);
   const auto set = [&](double value) {
     for (const Tensor* tensor :

@@ -113,6 +113,7 @@ TEST_CASE("a rank reads the bytes that are said") {
   CheckpointReader reader(write_checkpoint(folder / "c", parse_layout("data=3,tensor=2")));
   const std::string to = GENERATE("data=1", "data=2,pipeline=2", "tensor=4", "data=64");
   ProcessGrid grid = parse_layout(to);
+  reader.verify();  // reads the headers, too
   for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {
     const OwnedSlices owned(kSmall, grid, reader.index().tensors);
     watched = {};
