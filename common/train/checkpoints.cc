@@ -35,21 +35,19 @@ bool same_model(Gpt2Config a, Gpt2Config b) {
   return a == b;
 }
 
-size_t bytes_of(const std::vector<NamedSlice>& slices) {
-  size_t bytes = 0;
-  for (const auto& [name, slice] : slices) bytes += slice.view.num_bytes();
-  return bytes;
-}
-
 }  // namespace
 
 Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
                          const std::vector<NamedSlice>& slices) {
   const CheckpointConfig& checkpoint = config.checkpoint;
   bool on_device = false;
-  for (const auto& [name, slice] : slices) on_device |= slice.view.device() != DeviceType::cpu;
+  size_t all = 0;
+  for (const auto& [name, slice] : slices) {
+    on_device |= slice.view.device() != DeviceType::cpu;
+    all += slice.view.num_bytes();
+  }
   const size_t bytes = checkpoint.path.empty() ? 0
-                       : checkpoint.async      ? bytes_of(slices)
+                       : checkpoint.async      ? all
                        : on_device             ? kChunkBytes
                                                : 0;
   if (bytes == 0) return {};
@@ -83,11 +81,11 @@ void Checkpoints::find_newest(Vocabulary& vocabulary) {
   const auto newest = static_cast<uint64_t>(steps.empty() ? 0 : steps.back());
   resumed_step_ = static_cast<int64_t>(job_.all_gather({newest}).front());
   if (resumed_step_ == 0) {
-    if (config_.checkpoint.resume && config_.optimizer.num_steps == 0) {
+    if (!config_.checkpoint.resume) return;
+    if (config_.optimizer.num_steps == 0) {
       throw UserError(concat(path, ": has no checkpoint, and with --steps 0 none is made"));
     }
-    if (config_.checkpoint.resume)
-      notes_ = "  resumed  nothing: the folder has no checkpoint yet\n";
+    notes_ = "  resumed  nothing: the folder has no checkpoint yet\n";
     return;
   }
   if (!config_.checkpoint.resume) {
@@ -140,8 +138,7 @@ void Checkpoints::note_changed_settings(const CheckpointIndex& index) {
   for (const auto& [name, value] : either) {
     const auto now = value_in(settings_, name), then = value_in(index.settings, name);
     if (now == then || (!now && !name.starts_with("--"))) continue;  // only flags have defaults
-    if (config_.optimizer.num_steps == 0 && name.ends_with("-steps"))
-      continue;  // it trains nothing
+    if (name.ends_with("-steps") && config_.optimizer.num_steps == 0) continue;  // no matter
     const auto flag = config_.flags.find(name);
     const bool is_known = flag != config_.flags.end();
     // An index of an older version has fewer settings. What has its default is not worth a line.
@@ -277,10 +274,9 @@ void Checkpoints::publish(const CheckpointIndex& index) {
     if (stopped_) return;
     if (all_ranks_done_ && !done) done = Clock::now();
     if (done && seconds_since(*done) > kSeconds) {
-      throw FileError(
-          concat(partial,
-                 ": the files of some ranks are not there; the folder must be on a file "
-                 "system that all machines of the run share"));
+      throw FileError(concat(partial,
+                             ": the files of some ranks are not there; the folder must be "
+                             "on a file system that all machines of the run share"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -55,6 +55,14 @@ std::string by_category(const MemoryUse& use, size_t rank) {
 
 }  // namespace
 
+std::string flags_text(const RunConfig& config) {
+  std::string text;
+  for (const auto& [name, flag] : config.flags) {
+    text += concat(name, " ", flag.value, flag.is_default ? " (default)\n" : "\n");
+  }
+  return text;
+}
+
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,
                         const Corpus& corpus, const NeededMemory& memory,
                         const std::string& communication) {

@@ -9,6 +9,9 @@
 
 namespace ladder {
 
+// Returns every flag in a line, such as "--steps 3" or "--seed 1 (default)".
+std::string flags_text(const RunConfig& config);
+
 // Returns the lines before training: the model, the batch, the device, the data, and the memory of
 // the rank that needs most. `communication` says in words how ranks communicate.
 std::string header_text(const LessonInfo& lesson, const RunConfig& config, const ProcessGrid& grid,

@@ -62,7 +62,9 @@ struct TrainingRun::State {
   void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
   void write_trace();
   void write(const MetricsFile::Step& line);
-  void visit_parameters(const TrainerCalls& calls, const TensorSink& sink);
+  void visit_parameters(const TrainerCalls& calls, const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kParam), stream, sink);
+  }
   void export_model(const TrainerCalls& calls);
   void sample(int64_t step, const TrainerCalls& calls);
   double exposed_so_far() const;
@@ -90,19 +92,6 @@ struct TrainingRun::State {
   bool on_terminal;
   Time begin;
 };
-
-namespace {
-
-// Every flag in a line, such as "--steps 3" or "--seed 1 (default)".
-std::string flags_text(const RunConfig& config) {
-  std::string text;
-  for (const auto& [name, flag] : config.flags) {
-    text += concat(name, " ", flag.value, flag.is_default ? " (default)\n" : "\n");
-  }
-  return text;
-}
-
-}  // namespace
 
 TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
                          Job& job, const Prediction& prediction) {
@@ -287,10 +276,6 @@ void TrainingRun::State::write_trace() {
   if (left_out == 0) return;
   say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
              " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
-}
-
-void TrainingRun::State::visit_parameters(const TrainerCalls& calls, const TensorSink& sink) {
-  full_tensors->visit(calls.slices(kParam), stream, sink);
 }
 
 void TrainingRun::State::export_model(const TrainerCalls& calls) {
