@@ -163,7 +163,7 @@ std::string unfinished_path(const std::string& folder, const std::vector<uint64_
 std::string CheckpointFolder::left_over() const {
   std::string lines;
   for (const std::string& path : unfinished_.left_over()) {
-    lines += concat("  left     by a killed run, and stays: ", one_line(path), "\n");
+    lines += concat("  left     cannot remove what a killed run left: ", one_line(path), "\n");
   }
   return lines;
 }

@@ -57,9 +57,9 @@ class CheckpointFolder {
   // that have other files than a checkpoint's, and those that cannot be removed.
   std::vector<std::string> remove_all_but(size_t keep);
 
-  // A run that has no checkpoint yet, but writes files that a run would go on with, such as
-  // --metrics, puts their paths into the folder: if it is killed, the run that begins again finds
-  // there which files it may replace. publish() takes the paths away.
+  // Before the first checkpoint, records in the folder which files of --metrics and --tensorboard
+  // this run writes. If the run is killed, a restart reads the list, begun(), and may replace those
+  // files. publish() removes the list.
   void note_begun(const std::set<std::string>& paths);
   std::set<std::string> begun() const;
 

@@ -90,8 +90,8 @@ CheckpointReader::CheckpointReader(const std::string& path) : path_(path) {
   std::error_code error;
   const fs::path whole = fs::canonical(path, error);
   if (step_of_checkpoint(whole.filename()).value_or(index_.step()) != index_.step()) {
-    throw UserError(
-        concat(path, ": is of step ", index_.step(), ", another one than its name says"));
+    throw UserError(concat(path, ": the index says step ", index_.step(),
+                           ", but the folder's name says another step"));
   }
   files_.resize(index_.layout.world_size());
   check_files(path, files_.size());

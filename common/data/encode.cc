@@ -66,7 +66,9 @@ class BytePairs {
   std::vector<int32_t> encode(std::string_view text) const {
     const bool is_ascii = std::ranges::none_of(text, [](char c) { return (c & 0x80) != 0; });
     if (splits_ && !is_ascii) {
-      refuse("splits a text at what is no letter, and beyond ASCII that is not known here");
+      refuse(
+          "the prompt has characters beyond ASCII, which cannot be split here as this tokenizer "
+          "splits them; use an ASCII prompt, or token numbers without --tokenizer");
     }
     std::vector<int32_t> tokens;
     while (!text.empty()) {
@@ -158,7 +160,7 @@ class BytePairs {
     for (const std::string& piece : pieces) {
       const auto found = numbers_.find(piece);
       if (found == numbers_.end()) {
-        refuse(concat("has no token for ", quoted_name(bytes_of_token(piece))));
+        refuse(concat("the vocabulary has no token for ", quoted_name(bytes_of_token(piece))));
       }
       tokens.push_back(found->second);
     }

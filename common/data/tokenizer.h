@@ -9,8 +9,8 @@
 
 namespace ladder {
 
-// Tokenizer has the tokens of a byte-level BPE, such as GPT-2's. It turns numbers into bytes, and
-// not text into numbers: tools/tokenize does that.
+// Tokenizer has the tokens of a byte-level BPE, such as GPT-2's, and turns token numbers into
+// bytes. encode() (encode.h) turns a prompt into tokens; tools/tokenize does so for whole texts.
 class Tokenizer {
  public:
   // Reads a tokenizer.json: its "model" must be a BPE with a vocabulary, its "decoder" must be
@@ -29,8 +29,8 @@ class Tokenizer {
   // Returns the token that begins and ends a document: "eos_token", otherwise <|endoftext|>. There
   // is none if no token has that name.
   std::optional<int32_t> end_of_text() const { return end_of_text_; }
-  // Returns the text of the file, for others to use. What it has saved of somebody's calls
-  // (truncation, padding, dropout) is taken out: it would change which tokens a text becomes.
+  // Returns the text of the file, for others to use. Saved settings for truncation, padding and
+  // dropout are taken out: they would change which tokens a text becomes.
   std::string file() const;
 
  private:

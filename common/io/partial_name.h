@@ -13,11 +13,11 @@ namespace ladder {
 // six random letters.
 std::string partial_name(const std::string& target);
 
-// Locks the new file or folder that is open and lies at `path`, a partial_name(), and then renames
-// it: six letters more are its mark. They follow from `path` and the number of its inode, so that
-// nothing else has them, whatever it is called: no file of the user, and no copy of a partial file.
-// What has the mark is locked while its program runs, without a gap. Returns the new name, or "" if
-// it cannot be renamed; errno says why.
+// Locks the open file or folder at `path`, a partial_name(), then renames it: appends six letters,
+// the mark, computed from its name and its inode number. So a file of the user, or a copy, does not
+// have the right mark. The lock is taken before the mark is given, so a marked file that is not
+// locked was left by a killed program. Returns the new name, or "" if it cannot be renamed; errno
+// says why.
 std::string mark_partial(const Descriptor& file, const std::string& path);
 // Returns the name without the mark. What has this name stays.
 std::string without_mark(const std::string& marked);

@@ -12,9 +12,9 @@ namespace ladder {
 // terminal does not say.
 size_t terminal_width(int descriptor);
 
-// Breaks the lines of a text that are longer than `width`, at blanks. The rest of a line goes on
-// below the last column of a table, which begins after the line's last two blanks. A word that is
-// longer than a line stays whole.
+// Wraps lines longer than `width` at spaces. In a table row, continuation lines are indented to the
+// last column, which starts after the row's last double space. A word longer than a line is not
+// broken.
 std::string wrapped(const std::string& text, size_t width);
 
 // Returns what --help prints, for the width of the terminal at standard output.

@@ -28,7 +28,6 @@ constexpr std::pair<std::string_view, std::string_view> kForeignNames[] = {
     {"device-batch-size", "micro-batch-size"},
     {"per-device-train-batch-size", "micro-batch-size"},
     {"train-micro-batch-size-per-gpu", "micro-batch-size"},
-    {"gradient-accumulation-steps", "micro-batch-size"},
     {"max-iters", "steps"},
     {"max-steps", "steps"},
     {"train-iters", "steps"},

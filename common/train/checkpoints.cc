@@ -119,7 +119,8 @@ void Checkpoints::compare(const CheckpointIndex& index) {
     note_changed("layout", layout_text(grid_), layout_text(index.layout),
                  ": sums are rounded in another order from here");
   }
-  if (!config_.init.empty()) notes_ += "  resumed  so --init is not read\n";
+  if (!config_.init.empty())
+    notes_ += "  resumed  --init is ignored: the weights come from the checkpoint\n";
 }
 
 void Checkpoints::note_changed(const std::string& what, const std::string& now,
@@ -138,7 +139,7 @@ void Checkpoints::note_changed_settings(const CheckpointIndex& index) {
   for (const auto& [name, value] : either) {
     const auto now = value_in(settings_, name), then = value_in(index.settings, name);
     if (now == then || (!now && !name.starts_with("--"))) continue;  // only flags have defaults
-    if (name.ends_with("-steps") && config_.optimizer.num_steps == 0) continue;  // no matter
+    if (config_.optimizer.num_steps == 0 && name.ends_with("-steps")) continue;  // trains nothing
     const auto flag = config_.flags.find(name);
     const bool is_known = flag != config_.flags.end();
     // An index of an older version has fewer settings. What has its default is not worth a line.
@@ -243,9 +244,8 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   writing_ = true;
   all_ranks_done_ = false;
   writer_ = std::thread([this, index, slices = std::move(slices)] {
-    // The threads of a kernel wait for the slowest of them, so one that gives up its core for
-    // writing delays all. With the least priority we take what is free. (Only this thread: on Linux
-    // each has a priority of its own.)
+    // The threads of a kernel wait for the slowest of them, so writing must not take its core. With
+    // the least priority we take what is free. (On Linux each thread has a priority of its own.)
     constexpr int kLeast = 19;
     setpriority(PRIO_PROCESS, 0, kLeast);
     try {
@@ -266,16 +266,14 @@ void Checkpoints::write(const CheckpointIndex& index, const std::vector<NamedSli
 void Checkpoints::publish(const CheckpointIndex& index) {
   if (!folder_) return;
   const std::string partial = checkpoint_path(unfinished_, index.step());
-  // How long files that have been written may take to appear here. File systems that machines share
-  // may be some seconds late.
+  // How long written files may take to appear here: shared file systems may be seconds late.
   constexpr double kSeconds = 30;
   std::optional<Time> done;
   while (!has_all_rank_files(partial, grid_.world_size())) {
     if (stopped_) return;
     if (all_ranks_done_ && !done) done = Clock::now();
     if (done && seconds_since(*done) > kSeconds) {
-      throw FileError(concat(partial,
-                             ": the files of some ranks are not there; the folder must be "
+      throw FileError(concat(partial, ": the files of some ranks are missing; the folder must be ",
                              "on a file system that all machines of the run share"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

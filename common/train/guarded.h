@@ -16,9 +16,8 @@ namespace ladder {
 // (job.h says how.)
 int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body);
 
-// Calls body(), which runs after all that the user has named was opened and checked. A UserError in
-// it, such as that of a file that cannot be made any more, is nobody's mistake: it becomes an
-// Error.
+// Runs body() after all inputs and outputs have been checked. A UserError thrown now, for example
+// because a folder has vanished, is not the user's mistake, so it is rethrown as an Error.
 void on_the_way(const std::function<void()>& body);
 
 // Says what went wrong, tidies up files, and ends all ranks. Returns only if there is no other

@@ -14,10 +14,10 @@ class ModelFlags {
   // Adds the flags. `config`, which must live until the app has parsed, gets those that are texts.
   void add_to(CLI::App& app, RunConfig& config);
 
-  // Sets the sizes of config.model. A size that no flag gives is that of the config.json in the
-  // folder of --init, or of the preset if there is no such file or --model is given. Returns the
-  // preset whose other defaults suit the model. Throws UserError if a file is damaged or describes
-  // another model than the flags, or if sizes do not go together.
+  // Sets the sizes of config.model. Each size comes from its flag if given. Otherwise it comes from
+  // the preset if --model is given, else from the config.json in the folder of --init, else from
+  // the default preset. Returns the preset whose other defaults suit the model. Throws UserError if
+  // a file is damaged or describes another model than the flags, or if sizes do not go together.
   const Gpt2Preset& resolve(RunConfig& config) const;
 
  private:

@@ -20,8 +20,8 @@ void SamplingFlags::add_to(CLI::App& app, RunConfig& config) {
   add("--sample", tokens_, "Tokens to sample at the end; 0 = none [preset]")
       ->check(whole(0, 1'000'000));
   add("--prompt", config.prompt,
-      "Text that samples continue; numbers of tokens, if --data has shards and there is no "
-      "--tokenizer [a line break]")
+      "Text for samples to continue. With token shards and no --tokenizer: token numbers, such as "
+      "'73 110' [a line break; with shards the end-of-text token, or else their first token]")
       ->check(path("the text is empty"));
   add("--temperature", config.temperature, "Of sampling; 0 = the likeliest token [0.8]")
       ->check(real(0, 100));

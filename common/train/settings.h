@@ -19,8 +19,8 @@ enum class ComparedBy {
   nothing  // nobody compares it, since it changes no number of the state
 };
 
-// Returns the flags that are not compared by their value. A flag that is not in the list is, so one
-// that a lesson adds cannot be forgotten.
+// Returns the flags that are not compared by value. Every other flag is compared, so a flag that a
+// new lesson adds is compared by default.
 const std::map<std::string_view, ComparedBy>& flags_without_setting();
 
 // Returns what decides the numbers of a run, besides the state, the model and the layout, by name:

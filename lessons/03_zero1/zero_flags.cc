@@ -10,7 +10,7 @@ namespace ladder {
 void ZeroFlags::add_to(CLI::App& app, const char* group) {
   app.add_option(
          "--zero-stage", stage,
-         concat("What data-parallel ranks share: 0 nothing, 1 the optimizer's state [", stage, "]"))
+         concat("What data-parallel ranks shard: 0 nothing, 1 the optimizer's state [", stage, "]"))
       ->check(whole(0, 1))
       ->group(group);
   app.add_option("--bucket-bytes", bucket_bytes,

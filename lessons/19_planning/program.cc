@@ -89,8 +89,7 @@ void PlanFlags::add_to(CLI::App& app) {
       ->delimiter(',');
   app.add_flag("--explain", explain, "Also print what saves memory, and how to choose a layout");
   app.add_option("--top", top, "Rows of the table [5]")->check(whole(1, 1000));
-  app.add_option("--seconds", seconds, "Stop searching after so many seconds of a core [60]")
-      ->check(real(0, 1e6));
+  app.add_option("--seconds", seconds, "CPU seconds to search [60]")->check(real(0, 1e6));
 }
 
 namespace {

@@ -136,7 +136,7 @@ expect 2 "--convert: expected --out, and no --tokenizer" --convert --out bad/a -
 
 # Texts.
 expect 0 "--vocab 10000" --tokenizer tokenizer.json --out texts/a text text
-expect 0 "saved.json: its truncation, which is of somebody's calls, does not count" \
+expect 0 "saved.json: ignoring its saved truncation setting" \
   --tokenizer saved.json --out saved/a text text
 expect 0 "no token is known to end a text" --tokenizer endless.json --out endless/a text
 echo '{"eos_token": {"content": "</s>"}}' >tokenizer_config.json

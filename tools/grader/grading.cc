@@ -59,7 +59,7 @@ std::string missing_in(const std::string& folder, const std::vector<std::string>
     if (flag != "--dump" && flag != "--metrics" && flag != "--trace") continue;
     const fs::path path = fs::path(folder) / words[i + 1];
     if (fs::exists(path) && !fs::is_empty(path)) continue;
-    return concat("ended with status 0, but without ", flag, " ", words[i + 1]);
+    return concat("ended with status 0, but wrote no ", words[i + 1], " (", flag, ")");
   }
   // Trainers print this table when all copies of the parameters have been compared.
   const bool is_training = std::ranges::count(words, "--metrics") > 0;

@@ -124,7 +124,9 @@ Taken taken_by(Grading& grading, Whose whose, uint64_t budget) {
                          "--evaluate-every 0 --threads 1 --activation-memory ", budget));
   std::smatch match;
   if (!run.ended_well()) return {.complaint = run.complaint};
-  if (!std::regex_search(run.out, match, kTaken)) return {.complaint = "nothing is printed"};
+  if (!std::regex_search(run.out, match, kTaken)) {
+    return {.complaint = "prints no line 'takes ... bytes of activations'"};
+  }
   const auto number = [](std::string digits) {
     std::erase(digits, ',');
     return std::stoull(digits);
@@ -218,7 +220,7 @@ std::string other_line(const std::string& learner, const std::string& lesson) {
     if (!std::getline(ours, line)) return concat("ends before: ", right);
     if (line != right) return concat("'", line, "', not '", right, "'");
   }
-  return std::getline(ours, line) ? concat("goes on: ", line) : "";
+  return std::getline(ours, line) ? concat("prints an extra line: ", line) : "";
 }
 
 }  // namespace
@@ -229,7 +231,7 @@ Check chosen(int points, const std::string& name, const std::vector<std::string>
     for (const std::string& flags : cases) {
       const Outcome& learner = grading.run(Whose::learner, 1, flags);
       if (!learner.ended_well()) return concat(flags, ": ", learner.complaint);
-      if (learner.out.empty()) return concat(flags, ": nothing is printed");
+      if (learner.out.empty()) return concat("prints nothing with ", flags);
       const std::string other = other_line(learner.out, grading.run(Whose::lesson, 1, flags).out);
       if (!other.empty()) return concat(flags, ": ", other);
     }

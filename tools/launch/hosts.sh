@@ -56,7 +56,7 @@ read_launch_flags() {
 # SLURM says "node[1-3]", and "2(x2),1" for what it has given on each of them.
 read_nodes_of_slurm() {
   local list nodes counts=() part parts i job="SLURM_JOB_ID is $SLURM_JOB_ID"
-  local way_out="unset SLURM_JOB_ID to start ranks on this machine alone, or on others by --hosts"
+  local way_out="unset SLURM_JOB_ID: then ranks run on this machine, or on those of --hosts"
   mapfile -t -d , parts < <(printf '%s' "${SLURM_TASKS_PER_NODE-}")
   for part in "${parts[@]}"; do
     [[ $part =~ ^([1-9][0-9]{0,4})(\(x([1-9][0-9]{0,4})\))?$ ]] ||
@@ -66,7 +66,7 @@ read_nodes_of_slurm() {
   [[ -n ${SLURM_JOB_NODELIST-} ]] || refuse "$job, but SLURM_JOB_NODELIST names no nodes; $way_out"
   if ! command -v scontrol >/dev/null; then # as in many containers
     [[ $SLURM_JOB_NODELIST =~ ^[A-Za-z0-9._-]+$ ]] ||
-      refuse "$job, and there is no scontrol here to ask for its nodes, $SLURM_JOB_NODELIST; start from outside of the container, or $way_out"
+      refuse "$job, and the job uses the nodes $SLURM_JOB_NODELIST, but this machine has no scontrol to expand that list; start the run outside the container, or $way_out"
     nodes=(localhost)
     unset "${!SLURM_@}" # else Open MPI asks SLURM, too
   else

@@ -169,8 +169,8 @@ TEST_CASE("a start that cannot remove what a killed run has left says so and goe
   }
   {
     CheckpointFolder checkpoints(folder.path());
-    CHECK(checkpoints.left_over() ==
-          concat("  left     by a killed run, and stays: ", left, ": Device or resource busy\n"));
+    CHECK(checkpoints.left_over() == concat("  left     cannot remove what a killed run left: ",
+                                            left, ": Device or resource busy\n"));
     checkpoints.begin(5);
     checkpoints.publish(5);
   }

@@ -196,7 +196,7 @@ TEST_CASE("a file that is missing, too much, of another step or no file is named
   SECTION("the folder has the name of another step") {
     const std::string renamed = folder / "c/step_00000060";
     fs::rename(path, renamed);
-    CHECK(fault_of(renamed) == ": is of step 50, another one than its name says");
+    CHECK(fault_of(renamed) == ": the index says step 50, but the folder's name says another step");
     fs::rename(renamed, folder / "mine");  // a name of one's own
     CHECK(fault_of(folder / "mine") == "");
   }

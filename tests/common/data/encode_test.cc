@@ -126,7 +126,7 @@ TEST_CASE("a tokenizer that splits in another way is refused, not taken for GPT-
   CHECK_THAT(fault(with("/model/merges", {"ab"})), ContainsSubstring("has no two pieces"));
   Json few = good;
   few["model"]["vocab"].erase("a");
-  CHECK(fault(few) == "has no token for \"a\"");
+  CHECK(fault(few) == "the vocabulary has no token for \"a\"");
   CHECK_THAT(fault(good, "caf\u00e9"), ContainsSubstring("beyond ASCII"));
   // Where nothing is split there is no question of letters.
   CHECK(encoded(with("/pre_tokenizer/use_regex", false), "\u00e9") == Tokens{0xC3, 0xA9});

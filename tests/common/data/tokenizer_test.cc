@@ -139,7 +139,7 @@ TEST_CASE("the end of a text is what the settings beside it say, otherwise <|end
   CHECK_THROWS_WITH(end_with("{"), StartsWith(folder / "tokenizer_config.json: is not valid JSON"));
 }
 
-TEST_CASE("what a file has saved of somebody's calls is not handed on, and all else is") {
+TEST_CASE("saved settings for truncation, padding and dropout are not handed on, and all else is") {
   using Ordered = nlohmann::ordered_json;
   Ordered plain = Ordered::parse(small().dump());
   plain["truncation"] = nullptr;

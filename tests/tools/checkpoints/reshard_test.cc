@@ -116,7 +116,7 @@ TEST_CASE("what cannot be written anew leaves nothing") {
     const std::string renamed = folder / "step_00000060";
     fs::copy(source, renamed);
     CHECK(refusal(renamed, "data=3", folder / "out") ==
-          renamed + ": is of step 50, another one than its name says");
+          renamed + ": the index says step 50, but the folder's name says another step");
   }
   SECTION("a damaged source") {
     const std::string file = source + "/rank_0001.safetensors";
