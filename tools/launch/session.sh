@@ -4,11 +4,11 @@
 
 : "${launch:?is the folder of this file}"
 
-# begin_session GRACE NAME TEMPORARY RANKS: sets `folder` to a new folder in TEMPORARY, and `shared` to
-# /dev/shm/NAME, where so many ranks share memory; if NAME is empty, it is the folder's. Both go, and the
-# session whose leader's number is written to descriptor 4 ends, GRACE seconds after this script has
-# ended, or has called end_session; if another line is written, it has ended. Children of this script must
-# not have descriptor 4: they call only_standard.
+# begin_session GRACE NAME TEMPORARY RANKS: creates `folder` in TEMPORARY, and `shared`, which is
+# /dev/shm/NAME (NAME defaults to the folder's name), where RANKS ranks share memory. Write the pid of the
+# session leader to descriptor 4. When this script ends or calls end_session, a guard asks the session to
+# stop, kills it after GRACE seconds, and removes both folders. Write a second line if the session has
+# already ended. Children of this script must not have descriptor 4: they call only_standard.
 begin_session() {
   if ! folder=$(mktemp -d "$3/mpirun.XXXXXX" 2>/dev/null); then
     echo "error: host $(uname -n): no folder can be made in ${3@Q}; let TMPDIR name another one, on every host" >&2
