@@ -179,7 +179,7 @@ void CheckpointFolder::publish(int64_t step) {
   const std::string target = checkpoint_path(path_, step);
   const Descriptor files(open(partial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!files.is_open()) fail_at(partial, "open");
-  if (fsync(files.number()) != 0) fail_at(partial, "fsync");
+  if (fsync(files.number()) != 0 && errno != EINVAL) fail_at(partial, "fsync");
   // Fails, as it must, if a checkpoint of this name is there: a folder with files stays.
   if (std::rename(partial.c_str(), target.c_str()) != 0) fail_at(target, "rename");
   folder_.sync();
@@ -236,7 +236,11 @@ std::string CheckpointFolder::remove(const std::string& name) const {
 
 void CheckpointFolder::note_begun(const std::set<std::string>& paths) {
   if (paths.empty()) return;
-  PartialFile file(concat(path_, "/", kBegun));
+  const std::string name = concat(path_, "/", kBegun);
+  if (fs::exists(name) && begun().empty()) {
+    throw UserError(concat(name, ": is there, and no run has written it; move it away"));
+  }
+  PartialFile file(name);
   const nlohmann::json json = {{"format", kBegunFormat}, {"files", paths}};
   file.write(json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
   file.commit();

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -61,15 +62,26 @@ class SharedFile {
   SharedFile() : file_(open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)) {
     check_shared(file_ >= 0);
   }
-  SharedFile(uint64_t process, uint64_t number)
+  // In a container of its own a process may have another number, and this one be another file's.
+  SharedFile(uint64_t process, uint64_t number, uint64_t inode)
       : file_(open(concat("/proc/", process, "/fd/", number).c_str(), O_RDWR | O_CLOEXEC)) {
     check_shared(file_ >= 0);
+    if (this->inode() == inode) return;
+    close(file_);
+    fail(
+        "shared memory: ranks of this machine do not see each other's processes; "
+        "--no-shared-memory does without (slower)");
   }
   ~SharedFile() { close(file_); }
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
   uint64_t number() const { return static_cast<uint64_t>(file_); }
+  uint64_t inode() const {
+    struct stat status;
+    check_shared(fstat(file_, &status) == 0);
+    return status.st_ino;
+  }
   void resize(size_t bytes) { check_shared(ftruncate(file_, static_cast<off_t>(bytes)) == 0); }
   // Gives the file its memory, in small pages. Returns false if /dev/shm has too little.
   bool reserve(size_t bytes) { return posix_fallocate(file_, 0, static_cast<off_t>(bytes)) == 0; }
@@ -139,22 +151,24 @@ void* NodeMemory::allocate(size_t bytes) {
   const uint64_t needed = sum_of_needs(world_, bytes);
   if (const auto room = free_room(); room && *room < needed) fail_for_room(needed);
   struct Ours {
-    uint64_t process, number, bytes;
+    uint64_t process, number, inode, bytes;
   };
   std::vector<Ours> all(world_.node_size());
   Allocation allocation;
   {
     SharedFile file;
     // An allocation without bytes gets one byte, so that it has an address too.
-    const Ours own = {static_cast<uint64_t>(getpid()), file.number(), std::max<size_t>(bytes, 1)};
+    const Ours own = {static_cast<uint64_t>(getpid()), file.number(), file.inode(),
+                      std::max<size_t>(bytes, 1)};
     maybe_delay("node memory: before its size is set");
     file.resize(own.bytes);
     // populate(), below, is seven times as fast, but old kernels do not have it.
     if (!can_populate() && !file.reserve(own.bytes)) fail_for_room(needed);
-    mpi_check(MPI_Allgather(&own, 3, MPI_UINT64_T, all.data(), 3, MPI_UINT64_T, world_.node()));
+    mpi_check(MPI_Allgather(&own, 4, MPI_UINT64_T, all.data(), 4, MPI_UINT64_T, world_.node()));
     maybe_delay("node memory: before the others' is opened");
     for (const Ours& one : all) {
-      allocation.push_back({SharedFile(one.process, one.number).map(one.bytes), one.bytes});
+      allocation.push_back(
+          {SharedFile(one.process, one.number, one.inode).map(one.bytes), one.bytes});
     }
     mpi_check(MPI_Barrier(world_.node()));  // all ranks have opened all files
   }

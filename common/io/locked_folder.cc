@@ -47,6 +47,7 @@ LockedFolder::LockedFolder(const std::string& path, const std::string& flag)
     folder_ = Descriptor(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder_.is_open() && errno != ENOENT) refuse_writing();
     if (flock(folder_.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      made_.clear();  // they are that run's now
       refuse("another run is writing there; name a folder for each");
     }
   }
@@ -72,7 +73,7 @@ std::vector<std::string> LockedFolder::names() const {
 }
 
 void LockedFolder::sync() const {
-  if (fsync(folder_.number()) != 0) {
+  if (fsync(folder_.number()) != 0 && errno != EINVAL) {
     throw FileError(concat(path_, ": fsync failed: ", std::strerror(errno)));
   }
 }

@@ -93,10 +93,8 @@ void Checkpoints::find_newest(Vocabulary& vocabulary) {
                            "; add --resume to go on from there, or name another folder"));
   }
   resumed_.emplace(checkpoint_path(path, resumed_step_));
-  if (!vocabulary.is_text && !vocabulary.end_of_text && !vocabulary.tokenizer) {
-    vocabulary.end_of_text = vocabulary_of(resumed_->index(), resumed_->path()).end_of_text;
-    note_vocabulary(vocabulary, settings_);
-  }
+  complete_vocabulary(vocabulary, config_, vocabulary_of(resumed_->index(), resumed_->path()));
+  note_vocabulary(vocabulary, settings_);
   compare(resumed_->index());
 }
 

@@ -83,12 +83,21 @@ Vocabulary vocabulary_of(const CheckpointIndex& index, const std::string& path) 
   return vocabulary;
 }
 
+void complete_vocabulary(Vocabulary& vocabulary, const RunConfig& config, const Vocabulary& then) {
+  if (vocabulary.tokenizer) return;
+  const bool has_data = config.optimizer.num_steps > 0;
+  if (!has_data) vocabulary.is_text = then.is_text;
+  if (!has_data || (!vocabulary.is_text && !vocabulary.end_of_text)) {
+    vocabulary.end_of_text = then.end_of_text;
+  }
+}
+
 int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t vocab_size) {
   if (vocabulary.is_text && vocab_size > size_t{'\n'}) return '\n';
   if (vocabulary.end_of_text) return *vocabulary.end_of_text;
   int32_t token;
   corpus.read(0, std::span(&token, 1));
-  return token;
+  return static_cast<size_t>(token) < vocab_size ? token : 0;
 }
 
 std::string published_config_of(const RunConfig& config) {

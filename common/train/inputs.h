@@ -29,6 +29,10 @@ void note_vocabulary(const Vocabulary& vocabulary, std::map<std::string, std::st
 // they name an end of a text that is no token of the model.
 Vocabulary vocabulary_of(const CheckpointIndex& index, const std::string& path);
 
+// Takes from `then`, which a checkpoint says, what the run itself does not know. A run without
+// steps has no data that say what its tokens are.
+void complete_vocabulary(Vocabulary& vocabulary, const RunConfig& config, const Vocabulary& then);
+
 // Returns the token that a sample continues. Text begins after a line break, other tokens after the
 // end of the text before. Where there is no such token, it is the first token of the data.
 int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t vocab_size);

@@ -13,12 +13,11 @@ ModelWorkspace make_workspace(const TrainerContext& context, const Layout& layou
   const RunConfig& config = context.config;
   const size_t num_blocks = layout.count(OperationKind::block);
   const RecomputePlan plan = plan_recompute(config.recompute, num_blocks, options.num_slots);
-  return ModelWorkspace(context.device_memory, layout, config.dtype, config.micro_batch_size,
-                        options.part.capacity(config.model.sequence_length), options.summed, plan,
-                        config.offload_activations
-                            ? OffloadPlan(plan, num_blocks, options.num_slots)
-                            : OffloadPlan(),
-                        config.round_logits);
+  return ModelWorkspace(
+      context.device_memory, layout, config.dtype, config.micro_batch_size,
+      options.part.capacity(config.model.sequence_length), options.summed, plan,
+      config.offload_activations ? OffloadPlan(plan, num_blocks, options.num_slots) : OffloadPlan(),
+      config.round_logits);
 }
 
 // Returns how many micro-batches this rank runs in a step.

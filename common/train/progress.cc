@@ -76,10 +76,10 @@ std::string Progress::after_step(int64_t step, const StepResult& result, double 
 }
 
 std::string Progress::end() {
-  const bool is_open = open_ > 0;
+  if (open_ == 0) return "";
   open_ = steps_ = 0;
   step_ms_ = 0;
-  return is_open ? "\n" : "";
+  return "\n";
 }
 
 namespace {

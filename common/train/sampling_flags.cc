@@ -66,8 +66,8 @@ void require_bytes(const RunConfig& config) {
   for (size_t token = 0; token < tokenizer.size(); ++token) {
     const std::string byte(1, static_cast<char>(token));
     if (token < 256 && tokenizer.text_of(static_cast<int32_t>(token)) == byte) continue;
-    throw UserError(concat("--prompt: the tokens of --init ", config.init,
-                           " are not bytes; add --tokenizer ", path));
+    throw UserError(concat("--init ", config.init, ": its tokens are not bytes; add --tokenizer ",
+                           path, " for prompts and samples"));
   }
 }
 
@@ -88,6 +88,9 @@ int32_t number_in(const std::string& word, size_t vocab_size) {
 std::vector<int32_t> prompt_tokens(const RunConfig& config, bool is_text) {
   const size_t vocab_size = config.model.vocab_size;
   std::vector<int32_t> tokens;
+  // A run without steps has no data that say what the tokens of its weights are.
+  const bool samples_init = config.optimizer.num_steps == 0 && !config.checkpoint.resume;
+  if (is_text && (samples_init || !config.prompt.empty())) require_bytes(config);
   if (config.prompt.empty()) return tokens;
   if (!is_text && !config.tokenizer.empty()) {
     return named_by("--prompt: --tokenizer",
@@ -99,7 +102,6 @@ std::vector<int32_t> prompt_tokens(const RunConfig& config, bool is_text) {
     if (tokens.empty()) throw UserError("--prompt: has no token");
     return tokens;
   }
-  require_bytes(config);
   for (const char c : config.prompt) {
     tokens.push_back(static_cast<uint8_t>(c));
     if (static_cast<size_t>(tokens.back()) < vocab_size) continue;

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "common/io/file.h"
@@ -12,6 +13,9 @@
 
 namespace ladder {
 namespace {
+
+// So begins every file that --save-config writes.
+constexpr std::string_view kBegin = "# Flags of ";
 
 // Returns whether a default is that of a flag which nobody has given a meaning. Lists, which CLI11
 // writes as [1,2], all have such defaults, and so has a limit that is infinite.
@@ -44,6 +48,19 @@ std::string read_back(const CLI::App& app, const std::string& line) {
   return items.size() == 1 ? CLI::detail::join(items[0].inputs, ",") : "";
 }
 
+// Throws UserError if the file at the path was not written by --save-config, or is that of
+// --config.
+void require_replaceable(CLI::App& app, const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  const CLI::Option* const read = app.get_config_ptr();
+  if (read->count() > 0 && std::filesystem::equivalent(path, read->as<std::string>(), error)) {
+    throw UserError(concat(path, ": the flags are read from it; name another file"));
+  }
+  if (InputFile(path).text(0, kBegin.size()) == kBegin) return;
+  throw UserError(concat(path, ": is there, and no run has saved its flags in it; name another"));
+}
+
 }  // namespace
 
 std::map<std::string, std::string> resolved_sizes(const RunConfig& config) {
@@ -72,7 +89,7 @@ std::map<std::string, std::string> resolved_flags(const RunConfig& config) {
 }
 
 std::string saved_flags(CLI::App& app, const std::map<std::string, std::string>& resolved) {
-  std::string text = concat("# Flags of ", app.get_name(), ", for --config.\n");
+  std::string text = concat(kBegin, app.get_name(), ", for --config.\n");
   for (const auto& [name, value] : settings_of_flags(app)) {
     const CLI::Option& option = *app.get_option(name);
     const auto found = resolved.find(name);
@@ -100,6 +117,7 @@ void save_flags(CLI::App& app, const std::map<std::string, std::string>& resolve
   if (path.empty()) return;
   const std::string text = saved_flags(app, resolved);
   named_by(kSaveFlag, [&] {
+    require_replaceable(app, path);
     PartialFile file(path);
     file.write(text);
     file.commit();

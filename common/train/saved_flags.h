@@ -20,7 +20,8 @@ std::map<std::string, std::string> resolved_flags(const RunConfig& config);
 // has parsed the flags.
 std::string saved_flags(CLI::App& app, const std::map<std::string, std::string>& resolved);
 
-// Writes them to the path of --save-config; nothing without it. Throws UserError if it cannot.
+// Writes them to the path of --save-config; nothing without it. Throws a UserError if it cannot, or
+// if there is a file that --save-config has not written, or that of --config.
 void save_flags(CLI::App& app, const std::map<std::string, std::string>& resolved = {});
 
 }  // namespace ladder

@@ -117,7 +117,7 @@ template <class S, class T, class Out>
 void multiply(Product<S> p, const Operand<const T>& a, const Operand<const T>& b,
               const Operand<Out>& c) {
   if constexpr (std::is_same_v<T, float>) {
-    if (std::exchange(p.in_tf32, false)) {
+    if (std::exchange(p.in_tf32, false) && p.k > 0) {
       const RoundedFactor rounded_a(a, p.m, p.k), rounded_b(b, p.k, p.n);
       return multiply<S, T>(p, rounded_a.operand, rounded_b.operand, c);
     }

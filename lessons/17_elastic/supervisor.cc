@@ -146,7 +146,7 @@ std::vector<std::string> Supervisor::command(const ProcessGrid& layout) const {
   for (const CLI::Option* option : app_.get_options()) {
     const std::string name = option->get_name();
     if (option->count() == 0 || std::ranges::count(kNotPassedOn, name) > 0) continue;
-    add(name.substr(2), option->results().back());
+    add(name.substr(2), option->reduced_results().back());  // lists are joined there
   }
   add("tensor-parallel-size", layout.tensor_size);
   add("pipeline-parallel-size", layout.pipeline_size);

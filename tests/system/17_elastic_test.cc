@@ -131,10 +131,12 @@ TEST_CASE("17: a layout that the ranks can make, idle ranks and spare ones") {
 TEST_CASE("17: flags come from a file, too, and reach the ranks once") {
   const Scratch folder;
   const std::string file = folder.write("flags", "steps = 7\nranks = 3\ncheckpoint-every = 2\n");
-  const Told told = supervise("2", "7 0 - 0\n", {"--config", file, "--micro-batch-size=3"});
+  const Told told = supervise("2", "7 0 - 0\n",
+                              {"--config", file, "--micro-batch-size=3", "--data", "a.bin,b.bin"});
   REQUIRE(told.calls.size() == 1);
   CHECK_THAT(told.calls[0], StartsWith("-n 2 ") && ContainsSubstring(" --steps=7 ") &&
                                 ContainsSubstring(" --micro-batch-size=3 ") &&
+                                ContainsSubstring(" --data=a.bin,b.bin ") &&
                                 ContainsSubstring(" --checkpoint-every=2 ") &&
                                 ContainsSubstring(" --keep=2 "));
 }

@@ -1,4 +1,5 @@
 // Samples without training: from a folder of transformers and from a checkpoint, with a prompt.
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "kernels/runtime/check.h"
@@ -128,7 +129,8 @@ TEST_CASE("a prompt for tokens that are not bytes needs their tokenizer, or has 
   const std::string tokenizer = trained.folder.write("out/tokenizer.json", json.dump());
   const Flags from_export = {"--init", "out", "--steps", "0"};
   check_user_error(trained.refused(from_export + Trained::kPrompt),
-                   {"--prompt: the tokens of --init out are not bytes; add --tokenizer"});
+                   {"--init out: its tokens are not bytes; add --tokenizer"});
+  check_user_error(trained.refused(from_export), {"--init out: its tokens are not bytes"});
   const Flags with_tokenizer = from_export + Flags{"--tokenizer", tokenizer};
   const std::string text = sample_of(trained.run(with_tokenizer + Trained::kPrompt).out);
   CHECK_THAT(text, StartsWith("In the beginning"));
@@ -144,6 +146,40 @@ TEST_CASE("a prompt for tokens that are not bytes needs their tokenizer, or has 
     check_user_error(trained.refused(with_shards + Flags{"--prompt", prompt}),
                      {"--prompt: '" + prompt + "' is no token from 0 to 259"});
   }
+}
+
+TEST_CASE("without steps a checkpoint says what its tokens are") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  folder.write("a.bin", token_shard(std::vector<uint16_t>(1000, 7)));
+  const Flags model = {"--model", "nano", "--vocab", "300", "--checkpoint", "c"};
+  require_success(
+      run_single_gpu(model + Flags{"--data", "a.bin", "--steps", "2", "--sample", "0"}, options));
+  const ProcessResult result = run_single_gpu(
+      model + Flags{"--resume", "--steps", "0", "--sample", "5", "--export", "out"}, options);
+  require_success(result);
+  CHECK_THAT(sample_of(result.out), Matches("([0-9]+ ){4}[0-9]+\n"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "out/tokenizer.json"));
+}
+
+TEST_CASE("--save-config replaces nothing that it has not written") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  folder.write("book", "In the beginning");
+  folder.write("flags", "# Flags of mine\n");
+  const Flags elastic = {lesson_path("17_elastic"), "--mpirun", "false"};
+  for (const Flags& program : {Flags{lesson_path("01_single_gpu"), "--steps", "1"}, elastic,
+                               Flags{lesson_path("00_collectives"), "--show", "ring"},
+                               Flags{lesson_path("19_planning")}}) {
+    CAPTURE(program);
+    check_user_error(run_process(program + Flags{"--save-config", "book"}, options),
+                     {"--save-config book: is there"});
+    check_user_error(
+        run_process(program + Flags{"--config", "flags", "--save-config", "flags"}, options),
+        {"--save-config", "flags"});
+  }
+  CHECK(read_text(folder.path() / "book") == "In the beginning");
+  CHECK(read_text(folder.path() / "flags") == "# Flags of mine\n");
 }
 
 }  // namespace
