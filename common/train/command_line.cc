@@ -109,8 +109,9 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
     throw UserError(config_fault(app, config->as<std::string>(), error.what()));
   } catch (const CLI::ParseError& error) {
     // A flag that is misspelled may be the one that another one needs.
-    if (!app.get_allow_extras() && !app.remaining(true).empty())
-      throw UserError(unexpected_text(app));
+    const bool has_unknown_flag = std::ranges::any_of(
+        app.remaining(true), [](const std::string& word) { return word.starts_with('-'); });
+    if (!app.get_allow_extras() && has_unknown_flag) throw UserError(unexpected_text(app));
     throw UserError(flag_fault(error.what()) + "; see --help");
   }
   if (config->empty()) return {};
