@@ -91,6 +91,12 @@ TEST_CASE("mpirun: it ends as its ranks do, and passes on what they say") {
   CHECK(result.err.find("err\n") != std::string::npos);
 }
 
+TEST_CASE("mpirun: a program that is not there is named, and mpirun is not said to have crashed") {
+  const ProcessResult result = run_ranks(1, {"/no/such"}, {.time_limit = std::chrono::seconds(60)});
+  CHECK(result.status != 0);
+  CHECK_THAT(result.err, ContainsSubstring("/no/such") && !ContainsSubstring("mpirun itself"));
+}
+
 // Runs tools/mpirun with a script in the place of Open MPI's.
 ProcessResult run_with(const std::string& script) {
   const Scratch folder;
@@ -267,11 +273,15 @@ TEST_CASE("mpirun: where mpirun itself is killed, no rank is left when the run h
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// Runs two ranks that say their numbers, where no host can be reached by ssh.
+// Runs two ranks that say their numbers, where no host can be reached by ssh. "slow" never answers.
 ProcessResult run_here(const Flags& where, Environment environment) {
   const Scratch folder;
-  fs::permissions(folder.write("ssh", "#!/bin/sh\necho no ssh >&2\nexit 255\n"),
-                  fs::perms::owner_all);
+  const std::string ssh = R"(#!/bin/sh
+[ "$5" != slow ] || exec sleep 60
+echo no ssh >&2
+exit 255
+)";
+  fs::permissions(folder.write("ssh", ssh), fs::perms::owner_all);
   environment.emplace_back("PATH", concat(folder.path().string(), ":", std::getenv("PATH")));
   return run_process(
       mpirun_command() + where + Flags{"sh", "-c", "echo $OMPI_COMM_WORLD_SIZE ranks"},
@@ -303,6 +313,12 @@ TEST_CASE(
   if (has_slurm()) return;
   check_two_ranks(
       {}, {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NODELIST", "a7"}, {"SLURM_TASKS_PER_NODE", "2"}});
+}
+
+TEST_CASE("mpirun: where one host cannot be reached, it does not wait for the others") {
+  const auto begin = std::chrono::steady_clock::now();
+  check_user_error(run_here({"-n", "2", "--hosts", "none,slow"}, {}), {"host none", "no ssh"});
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(30));
 }
 
 TEST_CASE("mpirun: what says which hosts there are, and makes no sense, is named") {

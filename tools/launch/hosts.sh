@@ -156,15 +156,16 @@ is_here() {
     END { exit !found }' /proc/net/fib_trie 2>/dev/null
 }
 
-# Runs a shell's command on a host, which has a minute to answer.
+# Becomes a shell's command on a host, which has a minute to answer.
 on_host() {
-  if is_here "$1"; then bash -c "$2"; else timeout --foreground 60 "$launch/reach" "$1" "$2"; fi </dev/null 4>&-
-}
+  only_standard
+  if is_here "$1"; then exec bash -c "$2"; else exec timeout --foreground 60 "$launch/reach" "$1" "$2"; fi
+} </dev/null
 
 # Refuses a run that cannot start: asks all hosts at once whether they have what it needs. Answers
 # are kept in `folder`, a temporary one.
 check_hosts() {
-  local i answer machine machines=() asked=() question daemon=orted
+  local i answer machine machines=() question daemon=orted
   if command -v prted >/dev/null; then daemon=prted; fi # Open MPI 5
   local same='; ranks need the same files at the same places on all hosts'
   question="cd ${PWD@Q} 2>/dev/null || { echo 'has no folder' ${PWD@Q}'$same'; exit; }
@@ -174,6 +175,8 @@ check_hosts() {
     [ -z '$interface' ] || grep -qs '^ *$interface:' /proc/self/net/dev || {
       echo 'has no network interface $interface, only' \$(sed -n 's/^ *\\([^ ]*\\):.*/\\1/p' /proc/self/net/dev); exit; }
     echo on \$(cat /proc/sys/kernel/random/boot_id) \$(uname -n)"
+  asked=()
+  trap 'kill "${asked[@]}" 2>/dev/null || true; end_session' EXIT # a refusal waits for no answer
   for ((i = 0; i < ${#hosts[@]}; ++i)); do
     on_host "${hosts[i]}" "$question" >"$1/answer.$i" 2>&1 &
     asked+=($!)
@@ -191,6 +194,7 @@ check_hosts() {
     done
     machines+=("${hosts[i]} $answer")
   done
+  trap end_session EXIT
   rm -f "$1"/answer.*
 }
 
