@@ -132,6 +132,11 @@ expect 2 "h/a_000000.bin: is a token shard already" --convert --out bad/a h/a_00
 expect 2 "text: expected a NumPy array" --convert --out bad/a text
 expect 2 "nowhere.bin: No such file" --convert --out bad/a nowhere.bin
 expect 2 "h/a_000000.bin is there already" --convert --out h/a H.npy
+# Names may end with a slash, and have signs that a shell expands.
+for prefix in slash/ 'book[1]'; do
+  expect 0 "${prefix}_000000.bin: 300000 tokens" --convert --out "$prefix" H.npy
+  expect 2 "${prefix}_000000.bin is there already" --convert --out "$prefix" H.npy
+done
 expect 2 "--convert: expected --out, and no --tokenizer" --convert --out bad/a --tokenizer tokenizer.json H.npy
 
 # Texts.
@@ -150,6 +155,14 @@ expect 2 "cut: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a 
 # What fails after some shards leaves none of them.
 expect 2 "latin: byte 200000 is not UTF-8" --tokenizer tokenizer.json --out bad/a --shard-tokens 999 text latin
 expect 2 "negative.npy: has a token -1" --convert --out bad/a --shard-tokens 999 train.bin negative.npy
+[[ $(ls bad) == "" ]]
+mkfifo pipe
+python3 "$tokenize" --tokenizer tokenizer.json --out bad/a --shard-tokens 9999 text pipe >/dev/null &
+until [[ -e bad/a_000003.bin ]]; do sleep 0.1; done
+kill $!
+status=0
+wait $! || status=$?
+((status == 143))
 [[ $(ls bad) == "" ]]
 expect 2 "--tokenizer text: is not valid JSON" --tokenizer text --out bad/a text
 touch new_000000.bin.partial
