@@ -82,6 +82,16 @@ TEST_CASE("a process that does not end when it is asked to is killed") {
   CHECK(result.status == 128 + 9);
 }
 
+TEST_CASE("the time limit holds for a process that has closed its streams, too") {
+  const std::string script = "exec >&- 2>&-; sleep 60";
+  CHECK(run_shell(script, {.time_limit = std::chrono::milliseconds(200)}).timed_out);
+  CHECK(run_shell("exec >&- 2>&-; sleep 0.1; exit 7").status == 7);
+  const ProcessResult result = run_shell(
+      "trap '' TERM; " + script,
+      {.time_limit = std::chrono::milliseconds(200), .grace = std::chrono::milliseconds(200)});
+  CHECK(result.status == 128 + 9);
+}
+
 TEST_CASE("a caller that is told to end ends what it runs") {
   const volatile std::sig_atomic_t stop = 1;
   CHECK(run_shell("sleep 3600", {.stop = &stop}).timed_out);

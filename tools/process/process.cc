@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
@@ -99,7 +100,16 @@ bool drain(const Pipe& out, const Pipe& err, Time deadline, const std::function<
 bool has_ended(pid_t child) {
   siginfo_t info = {};
   const int failed = waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT);
-  return failed == 0 && info.si_pid == child;
+  return failed != 0 || info.si_pid == child;
+}
+
+// Waits until the child has ended. Returns false if `deadline` came first, or if `is_over` said so.
+bool await_end(pid_t child, Time deadline, const std::function<bool()>& is_over) {
+  while (!has_ended(child)) {
+    if (Clock::now() >= deadline || is_over()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
 }
 
 int exit_status(pid_t child) {
@@ -138,11 +148,15 @@ ProcessResult run_process(const std::vector<std::string>& argv, const ProcessOpt
   const int error = start_error(started);
   ProcessResult result;
   const auto is_stopped = [&] { return options.stop != nullptr && *options.stop != 0; };
-  if (error == 0 && !drain(out, err, deadline, is_stopped, result)) {
+  // A program may close both its streams long before it ends.
+  if (error == 0 &&
+      !(drain(out, err, deadline, is_stopped, result) && await_end(child, deadline, is_stopped))) {
     result.timed_out = true;
     kill(child, SIGTERM);
+    const Time last = Clock::now() + options.grace;
     drain(
-        out, err, Clock::now() + options.grace, [&] { return has_ended(child); }, result);
+        out, err, last, [&] { return has_ended(child); }, result);
+    await_end(child, last, [] { return false; });
     kill(-child, SIGKILL);
   }
   result.status = exit_status(child);
