@@ -10,7 +10,7 @@ cp tools/grader/{lessons.sh,exercises.bzl} "$tree/tools/grader"
 cp tools/small_program/did_you_mean.sh "$tree/tools/small_program"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2\n%s\n' \
-  '[ ! -e "$0.fails" ] || case "$*" in *tools/grader:08*) exit 1 ;; esac' >"$tree/path/bazel"
+  '[ ! -e "$0.fails" ] || case "$*" in *tools/grader:08*) sleep "${LATE-0}"; exit 1 ;; esac' >"$tree/path/bazel"
 printf '#!/bin/sh\necho "grader $1"; exit 1\n' >"$tree/bazel-bin/tools/grader/grader"
 chmod +x "$tree"/{tools/setup,path/bazel,bazel-bin/tools/grader/grader}
 unwritten=$tree/bazel-bin/tools/grader/unwritten/08_pipeline_parallel
@@ -50,6 +50,7 @@ expect 1 "grader 08_pipeline_parallel" tools/grade 08
 touch path/bazel.fails
 expect 1 "schedules.cc:7:1: error: no semicolon" tools/grade 08
 expect 1 "0 of 10 points: the lesson does not build with your files" tools/grade 08
+[[ $(LATE=3 tools/grade 08 2>&1) == "exercises/08/schedules.cc:7:1: error:"* ]]
 
 # Without a terminal a build says what it does, unless that is done within a moment.
 rm path/bazel.fails

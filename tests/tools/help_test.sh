@@ -56,4 +56,5 @@ expect 2 $'no lesson is called \'xyz\'\n' tools/run xyz
 expect 2 "'ddp' is no lesson; did you mean 02_ddp?" tools/lesson_diff ddp
 expect 2 $'no command \'upp\'; did you mean up?' tools/cluster upp
 expect 2 $'no flag \'--bandwith\'; did you mean --bandwidth?' tools/cluster up --bandwith 1gbit
+expect 2 $'no flag \'--latncy\'; did you mean --latency?' tools/cluster up --latncy 1ms
 expect 2 "there is no command 'lits'; did you mean list?" tools/zoo lits

@@ -76,7 +76,9 @@ int main(int argc, char** argv) {
   app.add_option("--lesson", programs.lesson)->required();
   app.add_option("--first", programs.first)->required();
   // Runs have process groups of their own, which a Ctrl-C does not reach, and they leave files.
-  for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, note);
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(signal, note) == SIG_IGN) std::signal(signal, SIG_IGN);  // as under nohup
+  }
   const int status =
       run_small_program(app, argc, argv, [&] { return grade_all(lesson, programs); });
   return ended_by == 0 ? status : 128 + ended_by;

@@ -32,6 +32,7 @@ did_you_mean() {
     }
     {
       name = $0
+      gsub(/-/, "_", name)
       number = name + 0
       sub(/^[0-9]+_/, "", name)
       if (is_number) {
