@@ -187,6 +187,7 @@ check_hosts() {
       answer=${answer:-it does not answer in a minute}
       refuse "host ${hosts[i]} cannot be reached: ${answer#error: }"
     fi
+    unset "asked[i]" # its number may be another process's from now on
     answer=$(tail -n 1 "$1/answer.$i")
     [[ $answer == "on "* ]] || refuse "host ${hosts[i]} $answer"
     for machine in "${machines[@]}"; do
