@@ -57,6 +57,7 @@ Offer offer_of(const Searched& searched, const Gpt2Config& model) {
   const auto& [request, result] = searched;
   Offer offer{.name = counted(request.num_ranks, "GPU"), .num_devices = request.num_ranks};
   offer.fits = !result.plans.empty();
+  offer.is_known = offer.fits || result.num_unknown == 0;
   if (!offer.fits) return offer;
   const Plan& best = result.plans.front();
   offer.name += concat(", ", full_text(best.candidate));
@@ -95,7 +96,7 @@ std::string offers_text(const std::vector<Offer>& offers, const Limits& limits) 
   for (const Offer& offer : offers) {
     text += format("%8zu ", offer.num_devices);
     if (!offer.fits) {
-      text += "      does not fit\n";
+      text += offer.is_known ? "      does not fit\n" : "      no plan in so few seconds\n";
       continue;
     }
     const Price price = price_of(offer, limits.tokens);
@@ -125,7 +126,9 @@ std::string no_choice_text(const std::vector<Offer>& offers, const Choice& choic
   const auto price = [&](size_t place) { return price_of(offers[place], limits.tokens); };
   const auto name = [&](size_t place) { return offers[place].name; };
   if (std::ranges::none_of(offers, &Offer::fits)) {
-    return "nothing fits; take more GPUs, or GPUs with more memory";
+    return std::ranges::all_of(offers, &Offer::is_known)
+               ? "nothing fits; take more GPUs, or GPUs with more memory"
+               : "--seconds: too few to simulate a layout; give more";
   }
   std::string text = concat("nothing trains on ", limits_text(limits));
   if (choice.in_time && is_given(limits.device_hours)) {

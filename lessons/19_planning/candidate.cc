@@ -73,14 +73,11 @@ void add_variants(Candidate one, const PlanRequest& request, std::vector<Candida
 void add_data_parallel(const PlanRequest& request, std::vector<Candidate>& all) {
   Candidate one;
   one.data = request.num_ranks;
-  if (one.data > 1) {
-    const std::vector<std::string> lessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3"};
-    for (size_t stage = 0; stage < lessons.size(); ++stage) {
-      one.lesson = lessons[stage];
-      one.zero_stage = static_cast<int>(stage);
-      add_variants(one, request, all);
-    }
-  } else {
+  std::vector<std::string> lessons = {"01_single_gpu"};
+  if (one.data > 1) lessons = {"02_ddp", "03_zero1", "04_zero2", "05_zero3"};
+  for (size_t stage = 0; stage < lessons.size(); ++stage) {
+    one.lesson = lessons[stage];
+    one.zero_stage = static_cast<int>(stage);
     add_variants(one, request, all);
   }
   one.lesson = "10_mixed_precision";
@@ -137,10 +134,8 @@ std::string full_text(const Candidate& candidate) {
 }
 
 std::string compute_dtype(const Candidate& candidate, const PlanRequest& request) {
-  const bool has_bf16 = candidate.lesson != "06_offload";
-  const bool has_fp16 = candidate.lesson == "10_mixed_precision";
-  const bool is_there = request.dtype == "bf16"   ? has_bf16
-                        : request.dtype == "fp16" ? has_fp16
+  const bool is_there = request.dtype == "bf16"   ? candidate.lesson != "06_offload"
+                        : request.dtype == "fp16" ? candidate.lesson == "10_mixed_precision"
                                                   : true;
   return is_there ? request.dtype : "fp32";
 }

@@ -25,11 +25,10 @@ PlanRequest request_for(const Gpt2Preset& preset, const std::string& card, size_
 // Does any layout fit that keeps its state on the devices?
 bool fits_on_devices(const PlanRequest& request, const Gpt2Config& model) {
   return std::ranges::any_of(all_candidates(request, model), [&](const Candidate& one) {
-    if (one.lesson == "06_offload" || one.recompute != "block" || one.micro_batch_size > 1) {
-      return false;
-    }
+    const bool is_on_device = one.lesson != "06_offload";
+    const bool is_frugal = one.recompute == "block" && one.micro_batch_size == 1;
     try {
-      return memory_need(one, request).fits;
+      return is_on_device && is_frugal && memory_need(one, request).fits;
     } catch (const UserError&) {
       return false;  // the lesson cannot divide the model so
     }
@@ -42,7 +41,9 @@ std::string card_text(const std::string& card, size_t count, double seconds) {
     const Gpt2Preset& preset = kGpt2Presets[i];
     const PlanRequest request = request_for(preset, card, count);
     if (!fits_on_devices(request, preset.config)) continue;
-    const Plan best = search_plans(request, preset.config, 1, seconds).plans.front();
+    const SearchResult found = search_plans(request, preset.config, 1, seconds);
+    if (found.plans.empty()) return name + "no plan in so few seconds\n";
+    const Plan& best = found.plans.front();
     const double tokens = tokens_per_step(request, preset.config);
     return name + format("%-12s %5s  %-15s %-9s %5zu %9s %6s\n", std::string(preset.name).c_str(),
                          compute_dtype(best.candidate, request).c_str(),

@@ -45,9 +45,7 @@ std::vector<Measure> measures_of_many(const PlanRequest& request, const Gpt2Conf
       {"share the gradients, too (ZeRO-2)", on_all_ranks("04_zero2", 2, request)},
       {"share the parameters, too (ZeRO-3)", on_all_ranks("05_zero3", 3, request)},
   };
-  if (grid.tensor > 1) {
-    measures.push_back({"or: split weights in a node, ZeRO-1 between", grid});
-  }
+  if (grid.tensor > 1) measures.push_back({"or: split weights in a node, ZeRO-1 between", grid});
   if (grid.data > 1 && grid.data <= model.num_layers) {
     grid.pipeline = grid.data;
     grid.data = 1;
@@ -70,9 +68,8 @@ std::string measure_text(const Measure& measure, const PlanRequest& request) {
 
 // Returns the bytes of all that training keeps for one parameter.
 size_t state_bytes(const PlanRequest& request) {
-  if (request.dtype == "bf16" || request.dtype == "fp16") {
-    return 2 + 4 + 12;  // with moments and masters
-  }
+  const bool has_masters = request.dtype == "bf16" || request.dtype == "fp16";
+  if (has_masters) return 2 + 4 + 12;  // with moments
   return request.dtype == "fp64" ? 4 * 8 : 4 * 4;
 }
 
@@ -127,9 +124,7 @@ std::string explanation(const PlanRequest& request, const Gpt2Config& model) {
   const bool has_many = request.num_ranks > 1;
   if (has_many) {
     text += format("  With whole blocks recomputed, on %zu ranks:\n", request.num_ranks);
-    for (const Measure& measure : measures_of_many(request, model)) {
-      text += measure_text(measure, request);
-    }
+    for (const Measure& one : measures_of_many(request, model)) text += measure_text(one, request);
   }
   text += one_device_text(request, model);
   if (has_many && request.cluster.devices_per_node > 1) text += node_text(request);

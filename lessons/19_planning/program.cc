@@ -150,7 +150,7 @@ size_t print_choice(const std::vector<Offer>& offers, const Limits& limits) {
 
 void print_plans(const Searched& searched, const Gpt2Config& model, const PlanFlags& flags) {
   const auto& [request, result] = searched;
-  if (result.plans.empty()) throw Error(nothing_fits_text(result, request));
+  if (result.plans.empty()) throw Error(no_plan_text(result, request));
   const Plan& best = result.plans.front();
   print(plans_text(result, request, model, flags.top));
   print(reasons_text(result, request));

@@ -1,6 +1,7 @@
 #include "lessons/19_planning/report.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "common/model/description.h"
 #include "common/train/report.h"
@@ -27,7 +28,7 @@ std::string need_text(const MemoryNeed& need, const Cluster& cluster) {
 
 // Returns what takes most of a step beside computing.
 std::string limit_text(const Plan& plan) {
-  const double most = std::max({plan.communication, plan.bubble, plan.again});
+  const double most = std::max({plan.bubble, plan.again, plan.communication});  // or it is NaN
   if (most < 0.02) return "";
   const char* const what = most == plan.communication ? "communication"
                            : most == plan.bubble      ? "the bubble"
@@ -96,14 +97,14 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
     std::string layout = layout_text(one);
     if (one.zero_stage > 0 && one.lesson == "09_3d_parallel") layout += " ZeRO-1";
     if (one.sequence_parallel) layout += " SP";
-    const size_t tokens = request.global_batch_size * model.sequence_length;
     text += format(
-        "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6.1f %6.1f %6.1f\n", i + 1,
+        "%3zu  %-16s %-36s %-9s %5zu %5s %10.1f %12s %5.1f %6s %6s %6.1f %6.1f\n", i + 1,
         one.lesson.c_str(), layout.c_str(), one.recompute.c_str(), one.micro_batch_size,
         compute_dtype(one, request).c_str(), 1e3 * plan.seconds,
-        with_commas(static_cast<uint64_t>(static_cast<double>(tokens) / plan.seconds)).c_str(),
+        with_commas(static_cast<uint64_t>(tokens_per_step(request, model) / plan.seconds)).c_str(),
         100 * plan.model_utilization, gib(plan.need.device.total()).c_str(),
-        100 * plan.communication, 100 * plan.bubble, 100 * plan.again);
+        std::isnan(plan.communication) ? "?" : format("%.1f", 100 * plan.communication).c_str(),
+        100 * plan.bubble, 100 * plan.again);
   }
   text +=
       "  GiB: of the fullest rank. comm.: % of the step that would be saved if communication took\n"
@@ -142,7 +143,11 @@ std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2
                 price.days, price.device_hours / 24 / 365.25);
 }
 
-std::string nothing_fits_text(const SearchResult& result, const PlanRequest& request) {
+std::string no_plan_text(const SearchResult& result, const PlanRequest& request) {
+  if (result.num_unknown > 0) {
+    return concat("--seconds: too few to simulate one of ", result.num_candidates, " layouts on ",
+                  counted(request.num_ranks, "rank"), "; give more");
+  }
   const Family* closest = nullptr;
   for (const Family& family : result.families) {
     const size_t total = family.need.device.total();

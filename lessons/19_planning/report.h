@@ -19,14 +19,14 @@ std::string commands_text(const Plan& plan, const PlanRequest& request);
 // Returns how long training on so many tokens takes.
 std::string tokens_text(const Plan& plan, const PlanRequest& request, const Gpt2Config& model,
                         double tokens);
-// Returns the message that nothing fits: what comes closest and what to change.
-std::string nothing_fits_text(const SearchResult& result, const PlanRequest& request);
+// Returns why there is no plan: too few seconds, or nothing fits; and what to change.
+std::string no_plan_text(const SearchResult& result, const PlanRequest& request);
 // Returns what memory a rank needs as a list of measures is taken one after the other, and how to
 // choose among layouts on this cluster.
 std::string explanation(const PlanRequest& request, const Gpt2Config& model);
 
 // Returns settings for known cards, alone, in pairs and in nodes of 8: the largest preset that
-// fits, and its fastest plan. It takes about so many seconds, or fewer.
+// fits, and its fastest plan. Each search has its part of the seconds, at most 3.
 std::string cards_text(double seconds);
 
 // Returns bytes as GiB with one decimal.

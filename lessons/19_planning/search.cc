@@ -1,6 +1,7 @@
 #include "lessons/19_planning/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <map>
 #include <queue>
@@ -28,12 +29,6 @@ struct Entry {
     return bound != other.bound ? bound > other.bound : order > other.order;
   }
 };
-
-// What a candidate has apart from recomputation.
-std::string without_recompute(Candidate candidate) {
-  candidate.recompute = "none";
-  return full_text(candidate);
-}
 
 size_t index_of(const std::string& recompute) {
   return static_cast<size_t>(std::ranges::find(kRecomputeModes, recompute) -
@@ -114,9 +109,7 @@ SearchResult Search::run() {
       look_at(entry);
     } catch (const OutOfTime&) {
       queue_.push(entry);
-      if (!result_.plans.empty()) break;
-      throw Error(concat("--seconds: too few to simulate one of ", result_.num_candidates,
-                         " layouts on ", counted(request_.num_ranks, "rank"), "; give more"));
+      break;
     }
   }
   std::ranges::stable_sort(result_.plans, {}, &Plan::seconds);
@@ -149,7 +142,9 @@ bool Search::is_done() const {
 }
 
 void Search::look_at(Entry entry) {
-  const std::string layout = without_recompute(entry.candidate);
+  Candidate without = entry.candidate;
+  without.recompute = "none";
+  const std::string layout = full_text(without);
   const size_t recompute = index_of(entry.candidate.recompute);
   if (entry.known == Known::replica) return simulate(entry);
   const auto fitting = fitting_.find(layout);
@@ -200,10 +195,15 @@ Plan Search::explained(const Entry& entry, const StepTime& time) const {
                       request_.cluster.num_peaks(request_.num_ranks);
   plan.model_utilization = describe(model_).flops_per_token() * tokens_per_step(request_, model_) /
                            (peak * time.seconds);
-  const StepTime free = simulate_replica(entry.candidate, request_, free_);
-  plan.communication = std::max(0.0, 1 - free.seconds / time.seconds);
-  plan.bubble = bubble_of(entry.candidate, request_) * (1 - plan.communication);
   plan.again = recomputed_part(entry.candidate, request_);
+  plan.bubble = bubble_of(entry.candidate, request_);
+  try {
+    const double free = simulate_replica(entry.candidate, watched_, free_).seconds;
+    plan.communication = std::max(0.0, 1 - free / time.seconds);
+    plan.bubble *= 1 - plan.communication;
+  } catch (const OutOfTime&) {
+    plan.communication = std::nan("");
+  }
   return plan;
 }
 

@@ -15,7 +15,7 @@ struct Plan {
   double seconds = 0;
   double model_utilization = 0;
   MemoryNeed need;
-  double communication = 0;  // the part of the step that is saved if communication takes no time
+  double communication = 0;  // the part that is saved if it takes no time; NaN: time ran out
   double bubble = 0;         // (p - 1) / (m + p - 1), of the rest of the step
   double again = 0;          // operations of products that are computed again, as a part of all
 };
@@ -43,7 +43,7 @@ std::string family_of(const Candidate& candidate);
 // The one with the smallest bound is looked at more closely: does it fit, how long does one of its
 // replicas take, and at last how long the whole step takes. The search ends when the fastest step
 // is faster than all bounds and `num_wanted` steps were simulated, or when this has taken `seconds`
-// of a core. Until there is a plan it goes on, for as long again and a second; then it throws.
+// of a core; without a plan as long again and a second. If nothing fits, `num_unknown` is 0.
 SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
                           double seconds);
 

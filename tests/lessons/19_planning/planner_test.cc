@@ -4,6 +4,7 @@
 
 #include "common/cluster/comm_time.h"
 #include "common/train/virtual_run.h"
+#include "lessons/19_planning/budget.h"
 #include "lessons/19_planning/report.h"
 #include "tests/catch.h"
 
@@ -93,9 +94,14 @@ TEST_CASE("The first plan is the fastest of all layouts that fit") {
 // A step of this one takes many seconds to simulate.
 TEST_CASE("A search that has no plan when its time is over says so") {
   const PlanRequest request = request_for("gpt3-175b", "a100-80x8x64", 512);
-  CHECK_THROWS_WITH(search_plans(request, model_of(request), 1, 0),
-                    StartsWith("--seconds: too few to simulate one of ") &&
-                        EndsWith(" layouts on 512 ranks; give more"));
+  const SearchResult result = search_plans(request, model_of(request), 1, 0);
+  CHECK(result.plans.empty());
+  CHECK_THAT(no_plan_text(result, request), StartsWith("--seconds: too few to simulate one of ") &&
+                                                EndsWith(" layouts on 512 ranks; give more"));
+  const Offer offer = offer_of({request, result}, model_of(request));
+  CHECK_FALSE(offer.fits);
+  CHECK_THAT(offers_text({offer}, {.tokens = 1}), ContainsSubstring("no plan in so few seconds"));
+  CHECK_THAT(no_choice_text({offer}, {}, {.tokens = 1}), StartsWith("--seconds: too few"));
 }
 
 // Forward of a block is a third of its products, and of a large model nearly all of them.

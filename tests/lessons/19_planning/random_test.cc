@@ -2,6 +2,7 @@
 // what trying everything finds, and what simulated ranks communicate is what their ledgers say.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <random>
 #include <set>
@@ -142,14 +143,12 @@ TEST_CASE("For random requests the search finds the fastest, and its bounds hold
     }
     for (const double limit : {1e6, 0.0}) {
       CAPTURE(round, text_of(request), request.cluster.device_memory, limit);
-      SearchResult result;
-      try {
-        result = search_plans(request, model, 1, limit);
-      } catch (const Error& error) {  // a slow machine has no plan after a second
-        CHECK_THAT(error.what(), ContainsSubstring("--seconds:"));
+      const SearchResult result = search_plans(request, model, 1, limit);
+      if (result.plans.empty()) {  // a slow machine has no plan after a second
+        CHECK(limit == 0);
+        CHECK(result.num_unknown > 0);
         continue;
       }
-      REQUIRE_FALSE(result.plans.empty());
       const Plan& best = result.plans.front();
       CAPTURE(full_text(best.candidate));
       CHECK(best.seconds == seconds.at(full_text(best.candidate)));
@@ -161,9 +160,11 @@ TEST_CASE("For random requests the search finds the fastest, and its bounds hold
             Approx(describe(model).flops_per_token() * tokens_per_step(request, model)));
       const double stages = static_cast<double>(best.candidate.pipeline);
       const double batches = static_cast<double>(num_micro_batches(best.candidate, request));
-      CHECK(best.bubble ==
-            Approx((stages - 1) / (batches + stages - 1) * (1 - best.communication)));
-      CHECK((best.communication >= 0 && best.communication < 1));
+      if (limit > 0 || !std::isnan(best.communication)) {
+        CHECK(best.bubble ==
+              Approx((stages - 1) / (batches + stages - 1) * (1 - best.communication)));
+        CHECK((best.communication >= 0 && best.communication < 1));
+      }
       if (best.candidate.recompute == "none") CHECK(best.again == 0);
       if (limit > 0) CHECK(result.num_unknown == 0);
       if (result.num_unknown == 0) CHECK(best.seconds == fastest);
