@@ -107,6 +107,8 @@ FlagsFile parse_command_line(CLI::App& app, int argc, const char* const* argv) {
     throw CLI::Success(concat(version.what(), "\n"), CLI::ExitCodes::Success);
   } catch (const CLI::ConfigError& error) {
     throw UserError(config_fault(app, config->as<std::string>(), error.what()));
+  } catch (const CLI::ExtrasError&) {
+    throw UserError(unexpected_text(app));
   } catch (const CLI::ParseError& error) {
     // A flag that is misspelled may be the one that another one needs.
     const bool has_unknown_flag = std::ranges::any_of(

@@ -99,7 +99,7 @@ TEST_CASE("12: where feedback means nothing, a line says that it starts from zer
              ContainsSubstring("resumed  error feedback starts from zero: the checkpoint "
                                "has that of 2 ranks, not of 4\n"));
   // Who has no feedback does not miss it.
-  CHECK_THAT(run(2, "4", {}), !ContainsSubstring("feedback"));
+  CHECK_THAT(run(2, "4", {}), !ContainsSubstring("error feedback"));
 }
 
 TEST_CASE("12: flags that cannot be are one line and status 2") {

@@ -406,7 +406,7 @@ TEST_CASE("a damaged checkpoint is refused by the name of the file, and nothing 
                        {"--vocab", "300"});
   check_resume_refused(folder, {"beyond --steps 1"}, {}, "1");
   fs::rename(whole, folder.path() / checkpoint(3));
-  check_resume_refused(folder, {checkpoint(3), "is of step 2"});
+  check_resume_refused(folder, {checkpoint(3), "the index says step 2"});
   fs::rename(folder.path() / checkpoint(3), folder.path() / "elsewhere");
   fs::create_directory_symlink(folder.path() / "elsewhere", whole);
   check_resume_refused(folder, {checkpoint(2), "is a link"});

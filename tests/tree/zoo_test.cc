@@ -35,6 +35,12 @@ std::string path_of(std::string label) {
   return label;
 }
 
+// Returns a source in which no text is broken into several.
+std::string in_one_line(const std::string& source) {
+  static const std::regex kBreak("\"\\s*\n\\s*\"");
+  return std::regex_replace(source, kBreak, "");
+}
+
 // What a page has, in this order, each on a line of its own.
 const std::vector<std::string> kParts = {"## Symptom",
                                          "## Where it happened",
@@ -77,6 +83,10 @@ std::vector<std::string> wrong_in_page(Bug bug, const std::string& page, const T
   const std::string test = bug["test"].substr(0, bug["test"].find("_cases"));
   require(contains("`" + test + "`"), "it does not name the test that catches it: " + test);
   require(contains("\"" + bug["case"] + "\""), "it does not name the case: " + bug["case"]);
+  const auto cases = files.find(path_of(test) + ".cc");
+  require(cases != files.end() &&
+              in_one_line(cases->second).find("\"" + bug["case"] + "\"") != std::string::npos,
+          concat(test, " has no such case: ", bug["case"]));
   return findings;
 }
 
@@ -124,6 +134,7 @@ TEST_CASE("the checker of the zoo finds what is missing") {
   Texts files;
   files["lessons/01_x/main.cc"] = "";
   files["lessons/01_x/a.cc"] = "\nint y = 1;\n";
+  files["tests/lessons/01_x/a_test.cc"] = "TEST_CASE(\"it is \"\n  \"right\") {}";
   files["zoo/BUILD"] =
       "bug(\n    name = \"b\",\n    case = \"it is right\",\n    lesson = \"01_x\",\n"
       "    number = \"01\",\n    source = \"//lessons/01_x:a.cc\",\n"
@@ -144,6 +155,7 @@ TEST_CASE("the checker of the zoo finds what is missing") {
   CHECK(found("zoo/02_c.md", page).size() == 1);
   CHECK(found("lessons/02_y/main.cc", "").size() == 1);
   CHECK(found("lessons/01_x/a.cc", "\nint y = 7;\n").size() == 1);
+  CHECK(found("tests/lessons/01_x/a_test.cc", "TEST_CASE(\"it\") {}").size() == 1);
   const auto without = [&](const std::string& text) {
     std::string changed = page;
     changed.erase(changed.find(text), text.size());

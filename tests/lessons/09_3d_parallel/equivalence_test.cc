@@ -14,6 +14,7 @@
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
+#include "tests/sample.h"
 
 namespace ladder {
 namespace {
@@ -34,6 +35,37 @@ ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage
 
 std::string name_of(const ThreeDTrainer::Flags& flags) {
   return flags.pipeline.order ? std::string(ladder::name_of(*flags.pipeline.order)) : "auto";
+}
+
+// Calls body(ranks, flags) for a sample of the arrangements that differ.
+template <class Body>
+void for_arrangements(Body body) {
+  Sample sample(4);
+  for (size_t tensor : {1, 2, 4}) {
+    for (size_t pipeline : {1, 2, 4}) {
+      for (size_t data : {1, 2, 4}) {
+        const size_t ranks = tensor * pipeline * data;
+        if (ranks > 8) continue;
+        for (size_t zero_stage : {0, 1}) {
+          for (Order order : {Order::one_f_one_b, Order::gpipe, Order::naive}) {
+            if (pipeline == 1 && order != Order::one_f_one_b) continue;
+            if (!sample.takes()) continue;
+            INFO(tensor << " tensor x " << pipeline << " pipeline x " << data << " data, ZeRO-"
+                        << zero_stage << ", " << name_of(order));
+            body(ranks, flags_for(tensor, pipeline, zero_stage, order));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
+  const Record oracle = record_oracle(split_config(DType::fp64, 24));
+  for_arrangements([&](size_t ranks, const ThreeDTrainer::Flags& flags) {
+    // 3 micro-batches or more on every pipeline.
+    require_split_run<ThreeDTrainer>(oracle, split_config(DType::fp64, 2), ranks, flags);
+  });
 }
 
 TEST_CASE("with sequence parallelism: the same, and less memory") {

@@ -21,6 +21,25 @@ SequenceParallelTrainer::Flags in_chunks(size_t chunks) {
   return {.tensor = {}, .tokens = {.overlap_chunks = chunks}};
 }
 
+TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
+  Sample sample(3);
+  for (DType dtype : {DType::fp64, DType::fp32}) {
+    const Record oracle = record_oracle(split_config(dtype, 24));
+    for (size_t ranks : {1, 2, 4}) {
+      // Of 16 rows: ranks have parts of one sequence. Of 48: of one or two. Of 384: of several, and
+      // two blocks of the classifier.
+      for (size_t micro_batch : {1, 3, 24}) {
+        INFO(name_of(dtype) << ", " << ranks << " ranks, micro-batch " << micro_batch);
+        const RunConfig config = split_config(dtype, micro_batch);
+        for (const auto& flags : {SequenceParallelTrainer::Flags{}, kKeep}) {
+          if (!sample.takes()) continue;
+          require_split_run<SequenceParallelTrainer>(oracle, config, ranks, flags);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("in chunks: the same, with more calls for the same bytes") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
   Sample sample(3);

@@ -7,6 +7,7 @@
 #include "tests/lessons/copies.h"
 #include "tests/lessons/split.h"
 #include "tests/lessons/weights.h"
+#include "tests/sample.h"
 
 namespace ladder {
 namespace {
@@ -33,6 +34,32 @@ RunConfig config_of(DType dtype, size_t micro_batch) {
   RunConfig config = split_config(dtype, micro_batch);
   config.model.num_layers = 6;  // 9 units: 4 stages of 2 chunks have one each
   return config;
+}
+
+TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
+  Sample sample(5);
+  for (DType dtype : {DType::fp64, DType::fp32}) {
+    const Record oracle = record_oracle(config_of(dtype, 24));
+    for (size_t ranks : {1, 2, 4}) {
+      for (const ScheduleFlags& flags : all_flags(2)) {
+        for (size_t micro_batch : {3, 6}) {  // 8 and 4 micro-batches
+          if (!sample.takes()) continue;
+          INFO(name_of(dtype) << ", " << ranks << " ranks, " << name_of(flags) << ", micro-batch "
+                              << micro_batch);
+          require_split_run<ScheduleTrainer>(oracle, config_of(dtype, micro_batch), ranks, flags);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("three stages of two chunks") {
+  RunConfig config = config_of(DType::fp64, 4);  // 6 micro-batches
+  const Record oracle = record_oracle(config);
+  for (Order order : {Order::interleaved, Order::zb_v}) {
+    INFO(name_of(order));
+    require_split_run<ScheduleTrainer>(oracle, config, 3, {.order = order});
+  }
 }
 
 TEST_CASE("in bf16 near lesson 01's fp64, and memory and bytes as predicted") {
