@@ -34,7 +34,8 @@ Vocabulary vocabulary_of(const CheckpointIndex& index, const std::string& path);
 void complete_vocabulary(Vocabulary& vocabulary, const RunConfig& config, const Vocabulary& then);
 
 // Returns the token that a sample continues. Text begins after a line break, other tokens after the
-// end of the text before. Where there is no such token, it is the first token of the data.
+// end of the text before. Where there is no such token, it is the first token of the data, or 0 if
+// that is beyond the vocabulary.
 int32_t first_token(const Corpus& corpus, const Vocabulary& vocabulary, size_t vocab_size);
 
 // Returns the path of the config.json in the folder of --init. It is empty if there is none.
