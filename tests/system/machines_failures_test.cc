@@ -132,6 +132,7 @@ TEST_CASE("machines: a node whose /dev/shm is too small for Open MPI") {
   cluster.shell("node2", "mount -o remount,size=1M /tmp");
   const ProcessResult refused =
       cluster.run({"-n", "4", "--hosts", "node1,node2"}, {lesson_path("02_ddp")});
+  CAPTURE(refused.err);
   CHECK_THAT(refused.err, StartsWith("error: host node2: Open MPI needs 8200 KiB"));
   CHECK(std::ranges::count(refused.err, '\n') == 1);
   CHECK(refused.status == 1);
