@@ -217,7 +217,8 @@ TEST_CASE("mistakes are said in one line that names the flag or the path") {
   write_checkpoint(folder / "m", {}, 1, kMixture);
   CHECK_THAT(refusal({"export", folder / "m", out}), ContainsSubstring("the model has experts"));
   fs::rename(c + "/step_00000100", c + "/step_00000200");
-  CHECK_THAT(refusal({"verify", c + "/step_00000200"}), ContainsSubstring("the index says step 100"));
+  CHECK_THAT(refusal({"verify", c + "/step_00000200"}),
+             ContainsSubstring("the index says step 100"));
   CHECK_THAT(refusal({"show", c}), ContainsSubstring("the index says step 100"));
   fs::rename(c + "/step_00000200", c + "/step_00000100");
   CHECK_THAT(refusal({"reshard", c, folder / "file", "--layout", "data=3"}),
