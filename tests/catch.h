@@ -1,5 +1,5 @@
-// Catch2 for all tests. Versions 2 and 3 have other headers and some other names; tests use those of
-// version 3.
+// Catch2 for all tests. Versions 2 and 3 have other headers and some other names; tests use those
+// of version 3.
 //
 // A file with a main of its own defines CATCH_CONFIG_RUNNER before it includes this one.
 #pragma once

@@ -20,8 +20,8 @@ struct ControlGroup {
 // before /proc and /sys; it is empty except in tests.
 std::vector<ControlGroup> control_groups(const std::string& controller, const std::string& root);
 
-// Returns the number at the beginning of a file, or nothing if there is no such file or if it begins
-// with a word, such as "max".
+// Returns the number at the beginning of a file, or nothing if there is no such file or if it
+// begins with a word, such as "max".
 std::optional<size_t> number_in(const std::string& path);
 
 }  // namespace ladder

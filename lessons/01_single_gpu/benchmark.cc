@@ -80,8 +80,8 @@ void add_all(DeviceType device) {
     add("gpt2_124M/B16_T1024", {gpt2(1024), 16, device}, 10);
     add("gpt2_124M/B16_T1024/tf32", {gpt2(1024), 16, device, true}, 10);
     add("gpt2_124M/B16_T1024/bf16", {gpt2(1024), 16, device, false, DType::bf16}, 20);
-    add("gpt2_124M/B16_T1024/bf16/round_logits",
-        {gpt2(1024), 16, device, false, DType::bf16, true}, 20);
+    add("gpt2_124M/B16_T1024/bf16/round_logits", {gpt2(1024), 16, device, false, DType::bf16, true},
+        20);
     add("gpt2_124M/B32_T1024/bf16", {gpt2(1024), 32, device, false, DType::bf16}, 20);
     return;
   }
