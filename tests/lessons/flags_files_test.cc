@@ -13,26 +13,10 @@
 #include "common/train/program.h"
 #include "common/train/saved_flags.h"
 #include "lessons/00_collectives/program.h"
-#include "lessons/01_single_gpu/trainer.h"
-#include "lessons/02_ddp/trainer.h"
-#include "lessons/03_zero1/trainer.h"
-#include "lessons/04_zero2/trainer.h"
-#include "lessons/05_zero3/trainer.h"
-#include "lessons/06_offload/trainer.h"
-#include "lessons/07_tensor_parallel/trainer.h"
-#include "lessons/08_pipeline_parallel/trainer.h"
-#include "lessons/09_3d_parallel/trainer.h"
-#include "lessons/10_mixed_precision/trainer.h"
-#include "lessons/11_activation_checkpointing/trainer.h"
-#include "lessons/12_gradient_compression/trainer.h"
-#include "lessons/13_sequence_parallel/trainer.h"
-#include "lessons/14_context_parallel/trainer.h"
-#include "lessons/15_expert_parallel/trainer.h"
-#include "lessons/16_pipeline_schedules/trainer.h"
-#include "lessons/17_elastic/trainer.h"
 #include "lessons/19_planning/program.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
+#include "tests/lessons/all_trainers.h"
 
 namespace ladder {
 namespace {
@@ -83,29 +67,14 @@ Read read_other(const LessonInfo& lesson, const Flags& flags) {
 using Reader = std::function<Read(const Flags&, size_t num_ranks)>;
 
 std::vector<Reader> readers() {
-  return {
-      [](const Flags& flags, size_t) {
-        return read_other<CollectiveFlags>(kCollectivesLesson, flags);
-      },
-      read_trainer<SingleGpuTrainer>,
-      read_trainer<DdpTrainer>,
-      read_trainer<Zero1Trainer>,
-      read_trainer<Zero2Trainer>,
-      read_trainer<Zero3Trainer>,
-      read_trainer<OffloadTrainer>,
-      read_trainer<TensorParallelTrainer>,
-      read_trainer<PipelineTrainer>,
-      read_trainer<ThreeDTrainer>,
-      read_trainer<MixedPrecisionTrainer>,
-      read_trainer<CheckpointingTrainer>,
-      read_trainer<CompressionTrainer>,
-      read_trainer<SequenceParallelTrainer>,
-      read_trainer<ContextParallelTrainer>,
-      read_trainer<ExpertParallelTrainer>,
-      read_trainer<ScheduleTrainer>,
-      read_trainer<ElasticTrainer>,
-      [](const Flags& flags, size_t) { return read_other<PlanFlags>(kPlanningLesson, flags); },
-  };
+  std::vector<Reader> readers =
+      testing::of_all_trainers([]<class T>() { return Reader(read_trainer<T>); });
+  readers.push_back([](const Flags& flags, size_t) {
+    return read_other<CollectiveFlags>(kCollectivesLesson, flags);
+  });
+  readers.push_back(
+      [](const Flags& flags, size_t) { return read_other<PlanFlags>(kPlanningLesson, flags); });
+  return readers;
 }
 
 std::filesystem::path root() {

@@ -7,25 +7,9 @@
 #include "common/train/options.h"
 #include "common/train/program.h"
 #include "common/train/settings.h"
-#include "lessons/01_single_gpu/trainer.h"
-#include "lessons/02_ddp/trainer.h"
-#include "lessons/03_zero1/trainer.h"
-#include "lessons/04_zero2/trainer.h"
-#include "lessons/05_zero3/trainer.h"
-#include "lessons/06_offload/trainer.h"
-#include "lessons/07_tensor_parallel/trainer.h"
-#include "lessons/08_pipeline_parallel/trainer.h"
-#include "lessons/09_3d_parallel/trainer.h"
-#include "lessons/10_mixed_precision/trainer.h"
-#include "lessons/11_activation_checkpointing/trainer.h"
-#include "lessons/12_gradient_compression/trainer.h"
-#include "lessons/13_sequence_parallel/trainer.h"
-#include "lessons/14_context_parallel/trainer.h"
-#include "lessons/15_expert_parallel/trainer.h"
-#include "lessons/16_pipeline_schedules/trainer.h"
-#include "lessons/17_elastic/trainer.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
+#include "tests/lessons/all_trainers.h"
 
 namespace ladder {
 namespace {
@@ -40,17 +24,10 @@ struct Compared {
 };
 
 using MakeProgram = Program (*)();
-template <class... Trainers>
-std::vector<MakeProgram> programs_of() {
-  return {[] { return make_program<Trainers>(); }...};
-}
 
 std::vector<MakeProgram> programs() {
-  return programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer,
-                     OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
-                     MixedPrecisionTrainer, CheckpointingTrainer, CompressionTrainer,
-                     SequenceParallelTrainer, ContextParallelTrainer, ExpertParallelTrainer,
-                     ScheduleTrainer, ElasticTrainer>();
+  return testing::of_all_trainers(
+      []<class T>() -> MakeProgram { return [] { return make_program<T>(); }; });
 }
 
 // The flags of a lesson, each with its heading in --help.

@@ -1,0 +1,41 @@
+// The trainers of all lessons, for tests that ask each of them.
+#pragma once
+
+#include <tuple>
+#include <vector>
+
+#include "lessons/01_single_gpu/trainer.h"
+#include "lessons/02_ddp/trainer.h"
+#include "lessons/03_zero1/trainer.h"
+#include "lessons/04_zero2/trainer.h"
+#include "lessons/05_zero3/trainer.h"
+#include "lessons/06_offload/trainer.h"
+#include "lessons/07_tensor_parallel/trainer.h"
+#include "lessons/08_pipeline_parallel/trainer.h"
+#include "lessons/09_3d_parallel/trainer.h"
+#include "lessons/10_mixed_precision/trainer.h"
+#include "lessons/11_activation_checkpointing/trainer.h"
+#include "lessons/12_gradient_compression/trainer.h"
+#include "lessons/13_sequence_parallel/trainer.h"
+#include "lessons/14_context_parallel/trainer.h"
+#include "lessons/15_expert_parallel/trainer.h"
+#include "lessons/16_pipeline_schedules/trainer.h"
+#include "lessons/17_elastic/trainer.h"
+
+namespace ladder::testing {
+
+using AllTrainers = std::tuple<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer,
+                               Zero3Trainer, OffloadTrainer, TensorParallelTrainer, PipelineTrainer,
+                               ThreeDTrainer, MixedPrecisionTrainer, CheckpointingTrainer,
+                               CompressionTrainer, SequenceParallelTrainer, ContextParallelTrainer,
+                               ExpertParallelTrainer, ScheduleTrainer, ElasticTrainer>;
+
+// Calls ask.template operator()<T>() for each trainer T. Returns the answers in the lessons' order.
+template <class Ask>
+auto of_all_trainers(Ask ask) {
+  return [&]<class... T>(std::tuple<T...>*) {
+    return std::vector{ask.template operator()<T>()...};
+  }(static_cast<AllTrainers*>(nullptr));
+}
+
+}  // namespace ladder::testing
