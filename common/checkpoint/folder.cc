@@ -179,7 +179,7 @@ void CheckpointFolder::publish(int64_t step) {
   const std::string target = checkpoint_path(path_, step);
   const Descriptor files(open(partial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!files.is_open()) fail_at(partial, "open");
-  if (fsync(files.number()) != 0 && errno != EINVAL) fail_at(partial, "fsync");
+  if (!sync_folder(files)) fail_at(partial, "fsync");
   // Fails, as it must, if a checkpoint of this name is there: a folder with files stays.
   if (std::rename(partial.c_str(), target.c_str()) != 0) fail_at(target, "rename");
   folder_.sync();

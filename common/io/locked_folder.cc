@@ -73,7 +73,7 @@ std::vector<std::string> LockedFolder::names() const {
 }
 
 void LockedFolder::sync() const {
-  if (fsync(folder_.number()) != 0 && errno != EINVAL) {
+  if (!sync_folder(folder_)) {
     throw FileError(concat(path_, ": fsync failed: ", std::strerror(errno)));
   }
 }

@@ -90,7 +90,7 @@ void PartialFolder::commit() {
     throw FileError(
         concat(path_, ": ", step, " failed: ", why, "; what was written is in ", partial_path_));
   };
-  if (fsync(folder_.number()) != 0 && errno != EINVAL) fail_step("fsync");
+  if (!sync_folder(folder_)) fail_step("fsync");
   if (std::rename(partial_path_.c_str(), target_.c_str()) != 0) fail_step("rename");
   sync_name(target_);
 }

@@ -30,12 +30,16 @@ std::string without_slashes(std::string path) {
   return path;
 }
 
+bool sync_folder(const Descriptor& folder) {
+  return fsync(folder.number()) == 0 || errno == EINVAL;
+}
+
 void sync_name(const std::string& path) {
   const fs::path parent = fs::path(without_slashes(path)).parent_path();
   const Descriptor folder(
       open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // A folder that may not be read cannot be synced, and some file systems cannot sync any.
-  if (!folder.is_open() || fsync(folder.number()) == 0 || errno == EINVAL) return;
+  // A folder that may not be read cannot be synced.
+  if (!folder.is_open() || sync_folder(folder)) return;
   throw FileError(concat(path, ": fsync of its folder failed: ", std::strerror(errno)));
 }
 

@@ -10,6 +10,8 @@
 
 namespace ladder {
 
+class Descriptor;
+
 // Returns the path that `path` leads to when its last part is a link, or a link to a link, and so
 // on. The file need not exist. Links among the folders before it are left as they are.
 std::string without_links(const std::string& path);
@@ -17,6 +19,10 @@ std::string without_links(const std::string& path);
 // Returns `path` without slashes at its end. "c/" names what "c" names, but lstat would follow a
 // link there.
 std::string without_slashes(std::string path);
+
+// Brings the names in an open folder to the disk. Returns whether it could; errno says why not. A
+// file system that cannot do so for folders counts as done.
+bool sync_folder(const Descriptor& folder);
 
 // Brings the name of the file or folder at `path` to the disk (fsync of the folder that it is in):
 // after a power cut it is there. Throws an Error if that fails.
