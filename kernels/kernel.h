@@ -21,12 +21,21 @@
 // rows, and statistics that backward needs precisely, are stored in the accumulation dtype.
 #pragma once
 
+#include <array>
+#include <concepts>
 #include <type_traits>
 
 #include "kernels/runtime/arguments.h"
 #include "kernels/runtime/cost.h"
 
 namespace ladder {
+
+// Returns the argument of a kernel if it is a tensor, else an empty view.
+template <class Argument>
+ConstTensorView tensor_in(const Argument& argument) {
+  if constexpr (std::convertible_to<Argument, ConstTensorView>) return argument;
+  return {};
+}
 
 // Calls the body for the stream's device. Nothing else chooses between the bodies of a kernel. In a
 // simulation no body runs, and time passes according to the cost. `expect` has checked the
@@ -36,7 +45,8 @@ void run_body(const ArgumentCheck& expect, const Cost& cost, void (*cpu)(Stream&
               void (*cuda)(Stream&, Arguments...), Stream& stream,
               std::type_identity_t<Arguments>... arguments) {
   if (Simulation* const simulation = stream.simulation()) {
-    return simulation->launch(stream.simulated(), {expect.kernel(), expect.dtype(), cost});
+    const std::array<ConstTensorView, sizeof...(Arguments)> tensors = {tensor_in(arguments)...};
+    return simulation->launch(stream.simulated(), {expect.kernel(), expect.dtype(), cost, tensors});
   }
   (stream.device() == DeviceType::cpu ? cpu : cuda)(stream, arguments...);
 }

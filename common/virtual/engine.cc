@@ -143,6 +143,7 @@ void Engine::launch(StreamId stream, const KernelCall& call) {
   const DeviceType device = device_of_[stream];
   const Port port = device == model_.device() ? Port::compute : Port::host;
   ranks_[running_].product_flops += call.cost.product_flops;
+  if (launch_observer_) launch_observer_(running_, stream, call);
   add_work(stream, call.name, port, model_.kernel_seconds(device, call));
 }
 

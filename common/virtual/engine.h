@@ -52,6 +52,12 @@ class Engine final : public Simulation {
     devices_.observer = std::move(observer);
   }
 
+  // Is called with every kernel that a rank queues. Set it before run().
+  void set_launch_observer(
+      std::function<void(size_t rank, StreamId stream, const KernelCall& call)> observer) {
+    launch_observer_ = std::move(observer);
+  }
+
   // Is called again and again while ranks run, on the machine's clock; what it throws ends the run.
   // Set it before run().
   void set_watch(std::function<void()> watch) { watch_ = std::move(watch); }
@@ -107,6 +113,7 @@ class Engine final : public Simulation {
   std::deque<GroupState> groups_;
   std::deque<size_t> ready_;  // ranks that can go on
   std::function<void()> watch_;
+  std::function<void(size_t, StreamId, const KernelCall&)> launch_observer_;
   size_t running_ = 0;
   bool is_abandoned_ = false;
 };

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <span>
 
 #include "kernels/runtime/tensor.h"
 
@@ -49,6 +50,8 @@ struct KernelCall {
   const char* name;  // "matmul"; it lives as long as the program
   DType dtype;       // of the leading argument
   Cost cost;
+  // The tensors among its arguments, in their order. Other arguments stand there as empty views.
+  std::span<const ConstTensorView> arguments = {};
 };
 
 }  // namespace ladder
