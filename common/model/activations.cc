@@ -8,6 +8,16 @@
 namespace ladder {
 namespace {
 
+// The index of a block's output in BlockActivations.
+constexpr size_t kOut = std::tuple_size_v<BlockActivations> - 1;
+
+// Returns the columns of the widest output of a block's first linear layers.
+size_t widest_first(const Gpt2Config& config) {
+  size_t widest = 0;
+  for (const Sublayer& s : dense_sublayers(config)) widest = std::max(widest, s.first.out);
+  return widest;
+}
+
 // Returns the elements of `summed_`, counted in the accumulation dtype.
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows, size_t classifier_rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
@@ -52,34 +62,37 @@ Tensor make_activation(Memory& memory, Category category, const Layout& layout, 
                 {room_of(spec, part, rows) * columns_of(spec, part)});
 }
 
-std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config) {
-  const size_t c = config.hidden, f = config.ffn_size();
+std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& sublayers) {
   using enum ActivationSpec::Kind;
-  using S = BlockStep;
-  return {{"ln_1", rows, c, false, S::ln_1, true},
-          {"ln_1_mean", row_statistics, 1, false, S::ln_1},
-          {"ln_1_rstd", row_statistics, 1, false, S::ln_1},
-          {"qkv", rows, 3 * c, true, S::qkv},
-          {"logsumexp", head_statistics, config.num_heads, true, S::attention},
-          {"attention", rows, c, true, S::attention},
-          {"middle", rows, c, false, S::middle},
-          {"ln_2", rows, c, false, S::ln_2, true},
-          {"ln_2_mean", row_statistics, 1, false, S::ln_2},
-          {"ln_2_rstd", row_statistics, 1, false, S::ln_2},
-          {"fc", rows, f, true, S::fc},
-          {"gelu", rows, f, true, S::gelu},
-          {"out", rows, c, false, S::out}};
+  using O = SublayerOperation;
+  std::vector<ActivationSpec> specs;
+  for (const Sublayer& s : sublayers) {
+    const auto add = [&](O::Index operation, ActivationSpec::Kind kind, size_t columns, bool split,
+                         bool is_gathered = false) {
+      specs.push_back(
+          {s.names[operation], kind, columns, split, s.operation(operation), is_gathered});
+    };
+    const bool is_here = s.num_experts == 0;  // experts have activations of their own
+    add(O::norm, rows, s.first.in, false, true);
+    add(O::norm, row_statistics, 1, false);  // mean
+    add(O::norm, row_statistics, 1, false);  // rstd
+    add(O::first, rows, is_here ? s.first.out : 0, true);
+    add(O::core, head_statistics, s.num_heads, true);
+    add(O::core, rows, is_here ? s.second.in : 0, true);
+    add(O::second, rows, s.second.out, false);
+  }
+  return specs;
 }
 
 SharedActivations::SharedActivations(Memory& memory, const Layout& layout, DType dtype, size_t rows,
                                      RecomputePlan plan, OffloadPlan offload)
     : plan_(std::move(plan)),
       offload_(std::move(offload)),
-      specs_(block_activation_specs(layout.config())) {
-  for (const BlockSteps& steps : plan_.sets()) {
+      specs_(block_activation_specs(dense_sublayers(layout.config()))) {
+  for (const BlockOperations& operations : plan_.sets()) {
     std::vector<Tensor>& set = dropped_.emplace_back();
     for (const ActivationSpec& spec : specs_) {
-      set.push_back(steps[spec.step]
+      set.push_back(operations[spec.operation] && spec.columns > 0
                         ? make_activation(memory, Category::workspace, layout, dtype, rows, spec)
                         : Tensor());
     }
@@ -89,8 +102,8 @@ SharedActivations::SharedActivations(Memory& memory, const Layout& layout, DType
   }
   for (size_t block = 0; block < layout.count(OperationKind::block); ++block) {
     for (size_t i = 0; i < specs_.size(); ++i) {
-      const std::optional<size_t> set = offload_.set_of(block, specs_[i].step);
-      if (!set) continue;
+      const std::optional<size_t> set = offload_.set_of(block, specs_[i].operation);
+      if (!set || specs_[i].columns == 0) continue;
       Tensor& place = offloaded_[*set % OffloadPlan::kTurns][i];
       if (!place.view().empty()) continue;
       place = make_activation(memory, Category::activations, layout, dtype, rows, specs_[i]);
@@ -99,9 +112,9 @@ SharedActivations::SharedActivations(Memory& memory, const Layout& layout, DType
 }
 
 const Tensor* SharedActivations::find(size_t block, size_t index) const {
-  const size_t step = specs_[index].step;
-  if (plan_.drops(block, step)) return &dropped_[plan_.set_of(block)][index];
-  const std::optional<size_t> set = offload_.set_of(block, step);
+  const size_t operation = specs_[index].operation;
+  if (plan_.drops(block, operation)) return &dropped_[plan_.set_of(block)][index];
+  const std::optional<size_t> set = offload_.set_of(block, operation);
   return set ? &offloaded_[*set % OffloadPlan::kTurns][index] : nullptr;
 }
 
@@ -113,7 +126,7 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
       tokens_(tokens),
       capacity_(batch * tokens),
       shared_(shared),
-      block_specs_(block_activation_specs(layout.config())) {
+      block_specs_(block_activation_specs(dense_sublayers(layout.config()))) {
   const auto make = [&](const ActivationSpec& spec) {
     return make_activation(memory, Category::activations, layout, dtype, capacity_, spec);
   };
@@ -122,14 +135,12 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   for (const Operation& operation : layout.operations()) {
     if (operation.kind != OperationKind::block) continue;
     const size_t index = operation.index;
+    const std::vector<ActivationSpec>& specs =
+        block_specs_.emplace_back(block_activation_specs(operation.sublayers));
     std::vector<Tensor>& block = blocks_.emplace_back();
-    for (size_t i = 0; i < block_specs_.size(); ++i) {
-      const size_t step = block_specs_[i].step;
-      if (!operation.has_mlp && (step == BlockStep::fc || step == BlockStep::gelu)) {
-        block.emplace_back();
-        continue;
-      }
-      block.push_back(find_shared(index, i) == nullptr ? make(block_specs_[i]) : Tensor());
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const bool is_own = specs[i].columns > 0 && find_shared(index, i) == nullptr;
+      block.push_back(is_own ? make(specs[i]) : Tensor());
     }
   }
   if (!layout.has(OperationKind::final_norm)) return;
@@ -168,20 +179,20 @@ BlockActivations Activations::block(size_t index) const {
   BlockActivations views;
   for (size_t i = 0; i < views.size(); ++i) {
     const TensorView whole = tensor(index, i);
-    if (!whole.empty()) views[i] = whole.elements(0, shape_of(block_specs_[i]));
+    if (!whole.empty()) views[i] = whole.elements(0, shape_of(block_specs_[index][i]));
   }
   return views;
 }
 
 TensorView Activations::block_input(size_t index) const {
-  return index == 0 ? input() : rows(tensor(index - 1, BlockActivation::out), hidden_);
+  return index == 0 ? input() : rows(tensor(index - 1, kOut), hidden_);
 }
 
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                                size_t tokens, MemorySource* registered, RecomputePlan plan,
                                OffloadPlan offload, bool rounds_logits)
     : hidden_(layout.config().hidden),
-      wide_columns_(std::max(layout.config().ffn_size(), 3 * hidden_) / layout.part().tensor_size),
+      wide_columns_(widest_first(layout.config()) / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
       part_(layout.part()),
       shared_(memory, layout, dtype, batch * tokens, std::move(plan), std::move(offload)) {

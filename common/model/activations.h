@@ -22,17 +22,18 @@ struct ActivationSpec {
   };
   const char* name;
   Kind kind;
-  size_t columns = 1;  // columns of a row; for head_statistics the number of heads
+  // Columns of a row; for head_statistics the number of heads. 0: the block has no such tensor.
+  size_t columns = 1;
   // True: each of N tensor-parallel ranks has an N-th of the columns, for all rows. False: it has
   // the rows that it has of the residual stream.
   bool split = false;
-  size_t step = 0;  // the step of the transformer block that computes it
+  size_t operation = 0;  // the block's operation that computes it
   // Whether ranks that split tokens gather all rows of it, and may keep them.
   bool is_gathered = false;
 };
 
-// Returns a block's tensors, by BlockActivation::Index. With experts it has no fc and no gelu.
-std::vector<ActivationSpec> block_activation_specs(const Gpt2Config& config);
+// Returns a block's tensors, in the order of BlockActivations.
+std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& sublayers);
 
 // Allocates one such tensor for `rows` rows. `dtype` is the compute dtype.
 Tensor make_activation(Memory& memory, Category category, const Layout& layout, DType dtype,
@@ -49,14 +50,15 @@ class SharedActivations {
 
   const RecomputePlan& plan() const { return plan_; }
   const OffloadPlan& offload() const { return offload_; }
-  // Returns the tensor of the block, by BlockActivation::Index; null if it does not lie here.
+  // Returns the tensor of the block, by its index in BlockActivations; null if it does not lie
+  // here.
   const Tensor* find(size_t block, size_t index) const;
 
  private:
   RecomputePlan plan_;
   OffloadPlan offload_;
   std::vector<ActivationSpec> specs_;
-  // By set and by place, then by BlockActivation::Index.
+  // By set and by place, then by its index in BlockActivations.
   std::vector<std::vector<Tensor>> dropped_, offloaded_;
 };
 
@@ -84,7 +86,7 @@ class Activations {
   // The residual stream (n, C) where the last transformer block of this part ends.
   TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t index) const;
-  // Returns all memory of one of a block's tensors, by BlockActivation::Index.
+  // Returns all memory of one of a block's tensors, by its index in BlockActivations.
   const Tensor& tensor(size_t block, size_t index) const {
     const Tensor* tensor = find_shared(block, index);
     return tensor == nullptr ? blocks_[block][index] : *tensor;
@@ -101,7 +103,7 @@ class Activations {
   TensorView rows(const Tensor& tensor, size_t columns) const;
   TensorView rows(const Tensor& tensor) const;
   Shape shape_of(const ActivationSpec& spec) const;
-  // Returns the tensor in shared memory, by BlockActivation::Index; null if it is not there.
+  // Returns the tensor in shared memory, by its index in BlockActivations; null if it is not there.
   const Tensor* find_shared(size_t block, size_t index) const {
     return shared_ == nullptr ? nullptr : shared_->find(block, index);
   }
@@ -110,8 +112,8 @@ class Activations {
   ModelPart part_;
   size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
   const SharedActivations* shared_;
-  std::vector<ActivationSpec> block_specs_;
-  // By block, then by BlockActivation::Index. Tensors in shared memory are empty.
+  std::vector<std::vector<ActivationSpec>> block_specs_;  // by block
+  // By block, then by its index in BlockActivations. Tensors in shared memory are empty.
   std::vector<std::vector<Tensor>> blocks_;
   Tensor input_, final_norm_, final_mean_, final_rstd_;
 };

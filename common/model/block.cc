@@ -1,5 +1,7 @@
 #include "common/model/block.h"
 
+#include <ranges>
+
 #include "common/model/linear.h"
 #include "kernels/fused_matmul.h"
 #include "kernels/gelu.h"
@@ -10,184 +12,169 @@
 namespace ladder {
 namespace {
 
-using A = BlockActivation;
-using P = BlockParameter;
-using S = BlockStep;
+using A = SublayerActivation;
+using O = SublayerOperation;
+using P = SublayerParameter;
 
-// Returns (R, n) as (B, T, n). B and T are those of logsumexp (B, NH, T).
+// Returns (R, n) as (B, T, n). B and T are those of attention's statistics (B, NH, T).
 template <class View>
 View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
 
-// The end of a sublayer: out = residual + (in weight + bias). `partial` is memory for the product.
-void add_sublayer(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView in,
-                  ConstTensorView weight, ConstTensorView bias, TensorView partial,
-                  const TensorParallel& tensor) {
-  if (!tensor.is_split()) return matmul_residual(stream, out, in, weight, bias, residual);
-  // The ranks sum their products before the bias is added, so that it counts once.
-  const auto multiply = [&](const RowChunk& chunk) {
-    linear_forward(stream, chunk.of(partial), chunk.of(in), weight);
-  };
-  const ConstTensorView sum = tensor.leave(stream, partial, multiply);
-  add_residual(stream, out, residual, sum, bias);
+// A sublayer of a block: its activations, and its parameters or their gradients.
+struct SublayerCall {
+  const Sublayer& sublayer;
+  const BlockCall& block;
+  std::span<const TensorView, A::kCount> a;
+
+  SublayerCall(const Sublayer& sublayer_, const BlockCall& block_)
+      : sublayer(sublayer_),
+        block(block_),
+        a(activations_of(block_.activations, sublayer_.index)) {}
+
+  // The residual stream before the sublayer: the output of the one before.
+  ConstTensorView in() const {
+    if (sublayer.index == 0) return block.in;
+    return activations_of(block.activations, sublayer.index - 1)[A::out];
+  }
+  ConstTensorView w(P::Index i) const { return block.weights[sublayer.parameter(i)]; }
+  TensorView wide() const { return block.workspace.wide.elements(0, a[A::first].shape()); }
+};
+
+void core_forward(Stream& stream, const SublayerCall& s) {
+  const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
+  if (s.sublayer.core == Core::gelu) return gelu_forward(stream, core, first);
+  s.block.context.forward(stream, by_sequence(core, statistics), statistics,
+                          by_sequence(first, statistics));
 }
 
-// Returns the gradient with respect to ln_2. It is computed from that with respect to `out`.
-ConstTensorView mlp_backward(Stream& stream, ConstTensorView d_residual, const UnitView& g,
-                             const BlockActivations& a, const ConstUnitView& w,
-                             const BlockWorkspace& workspace, const TensorParallel& tensor) {
-  const TensorView narrow = workspace.narrow, room = workspace.gathered;
-  const TensorView wide = workspace.wide.elements(0, a[A::fc].shape());
-  const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
-    matmul_gelu_backward(stream, chunk.of(wide), d_rows, w[P::mlp_proj_weight], chunk.of(a[A::fc]));
+// Computes d_first, the gradient with respect to the first linear layer's output. GELU's may be
+// d_core itself.
+void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
+                   ConstTensorView d_core) {
+  const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
+  if (s.sublayer.core == Core::gelu) return gelu_backward(stream, d_first, d_core, first);
+  s.block.context.backward(stream, by_sequence(d_first, statistics), s.block.workspace.row_dot,
+                           by_sequence(d_core, statistics), by_sequence(core, statistics),
+                           statistics, by_sequence(first, statistics));
+}
+
+// The first linear layer; and the core, too, if one kernel runs both.
+void first_forward(Stream& stream, const SublayerCall& s, bool with_core) {
+  const auto multiply = [&](const RowChunk& chunk, ConstTensorView rows) {
+    const TensorView first = chunk.of(s.a[A::first]);
+    const ConstTensorView weight = s.w(P::first_weight), bias = s.w(P::first_bias);
+    if (!with_core) return linear_forward(stream, first, rows, weight, bias);
+    matmul_bias_gelu(stream, chunk.of(s.a[A::core]), first, rows, weight, bias);
   };
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, room, multiply);
-  linear_backward_weight(stream, g[P::mlp_proj_weight], {}, d_out, a[A::gelu]);
-  bias_backward(stream, g[P::mlp_proj_bias], d_residual);
-  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_2], room);
-  linear_backward_input(stream, narrow, wide, w[P::fc_weight]);
-  TensorParallel::Coming d_normed = tensor.enter_backward(stream, narrow);
+  s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.narrow, multiply);
+}
+
+// out = in + (core weight + bias).
+void second_forward(Stream& stream, const SublayerCall& s) {
+  const TensorView core = s.a[A::core], partial = s.block.workspace.narrow;
+  const ConstTensorView weight = s.w(P::second_weight), bias = s.w(P::second_bias);
+  if (!s.block.tensor.is_split()) {
+    return matmul_residual(stream, s.a[A::out], core, weight, bias, s.in());
+  }
+  // The ranks sum their products before the bias is added, so that it counts once.
+  const auto multiply = [&](const RowChunk& chunk) {
+    linear_forward(stream, chunk.of(partial), chunk.of(core), weight);
+  };
+  const ConstTensorView sum = s.block.tensor.leave(stream, partial, multiply);
+  add_residual(stream, s.a[A::out], s.in(), sum, bias);
+}
+
+void sublayer_forward(Stream& stream, const SublayerCall& s, const BlockOperations& operations) {
+  const auto runs = [&](O::Index i) { return operations[s.sublayer.operation(i)]; };
+  if (runs(O::norm)) {
+    const ConstTensorView in = s.in();
+    const TensorView out = s.block.tensor.own_rows(s.a[A::norm], in.shape()[0]);
+    layernorm_forward(stream, out, s.a[A::mean], s.a[A::rstd], in, s.w(P::norm_weight),
+                      s.w(P::norm_bias));
+  }
+  if (s.sublayer.num_experts > 0) return;
+  const bool is_fused = s.sublayer.core == Core::gelu && runs(O::first) && runs(O::core);
+  if (runs(O::first)) first_forward(stream, s, is_fused);
+  if (runs(O::core) && !is_fused) core_forward(stream, s);
+  if (runs(O::second)) second_forward(stream, s);
+}
+
+// The weight's half. The gradients of the outputs of `first` and `second` lie where these lay.
+void weight_backward(Stream& stream, const SublayerCall& s, const UnitView& gradients) {
+  const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
+  const TensorView gathered = s.block.workspace.gathered;
+  const ConstTensorView d_out =
+      s.block.tensor.leave_backward(stream, s.a[A::out], gathered, kNoProduct);
+  linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
+  bias_backward(stream, g(P::second_bias), s.a[A::out]);
+  TensorParallel::Coming normed = s.block.tensor.enter_again(stream, s.a[A::norm], gathered);
   normed.work.wait(stream);
-  linear_backward_weight(stream, g[P::fc_weight], g[P::fc_bias], wide, normed.rows);
+  linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), s.a[A::first], normed.rows);
+}
+
+// Backward of second, core and first: all of it, or the half `input`. Returns the gradient with
+// respect to the norm's output.
+ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorView d_residual,
+                                 const UnitView& gradients, bool with_weights) {
+  const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
+  const TensorParallel& tensor = s.block.tensor;
+  const TensorView narrow = s.block.workspace.narrow, gathered = s.block.workspace.gathered;
+  const bool is_gelu = s.sublayer.core == Core::gelu, is_fused = is_gelu && with_weights;
+  const TensorView d_core = is_gelu ? s.wide() : narrow.elements(0, s.a[A::core].shape());
+  const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
+    const ConstTensorView weight = s.w(P::second_weight);
+    if (!is_fused) return linear_backward_input(stream, chunk.of(d_core), d_rows, weight);
+    matmul_gelu_backward(stream, chunk.of(d_core), d_rows, weight, chunk.of(s.a[A::first]));
+  };
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, gathered, multiply);
+  TensorParallel::Coming normed;
+  if (with_weights) {
+    linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
+    bias_backward(stream, g(P::second_bias), d_residual);  // of the rows of this rank alone
+    normed = tensor.enter_again(stream, s.a[A::norm], gathered);
+  }
+  // The weight's half finds d_first where `first` lay.
+  const TensorView d_first = is_gelu && !with_weights ? s.a[A::first] : s.wide();
+  if (!is_fused) core_backward(stream, s, d_first, d_core);
+  if (!is_gelu && !with_weights) copy(stream, s.a[A::first], d_first);
+  linear_backward_input(stream, narrow, d_first, s.w(P::first_weight));
+  TensorParallel::Coming d_normed = tensor.enter_backward(stream, narrow);
+  if (with_weights) {
+    normed.work.wait(stream);
+    linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), d_first, normed.rows);
+  }
   d_normed.work.wait(stream);
   return d_normed.rows;
 }
 
 }  // namespace
 
-void block_forward(Stream& stream, const BlockActivations& a, ConstTensorView in,
-                   const ConstUnitView& w, const BlockWorkspace& workspace,
-                   const TensorParallel& tensor, const ContextParallel& context, BlockSteps steps) {
-  const TensorView logsumexp = a[A::logsumexp];
-  const size_t num_rows = in.shape()[0];
-  if (steps[S::ln_1]) {
-    layernorm_forward(stream, tensor.own_rows(a[A::ln_1], num_rows), a[A::ln_1_mean],
-                      a[A::ln_1_rstd], in, w[P::ln_1_weight], w[P::ln_1_bias]);
-  }
-  if (steps[S::qkv]) {
-    const auto multiply = [&](const RowChunk& chunk, ConstTensorView rows) {
-      linear_forward(stream, chunk.of(a[A::qkv]), rows, w[P::attn_weight], w[P::attn_bias]);
-    };
-    tensor.enter(stream, a[A::ln_1], workspace.narrow, multiply);
-  }
-  if (steps[S::attention]) {
-    context.forward(stream, by_sequence(a[A::attention], logsumexp), logsumexp,
-                    by_sequence(a[A::qkv], logsumexp));
-  }
-  if (steps[S::middle]) {
-    add_sublayer(stream, a[A::middle], in, a[A::attention], w[P::attn_proj_weight],
-                 w[P::attn_proj_bias], workspace.narrow, tensor);
-  }
-
-  if (steps[S::ln_2]) {
-    layernorm_forward(stream, tensor.own_rows(a[A::ln_2], num_rows), a[A::ln_2_mean],
-                      a[A::ln_2_rstd], a[A::middle], w[P::ln_2_weight], w[P::ln_2_bias]);
-  }
-  if (steps[S::fc]) {
-    const auto multiply = [&](const RowChunk& chunk, ConstTensorView rows) {
-      const TensorView fc = chunk.of(a[A::fc]);
-      if (!steps[S::gelu]) return linear_forward(stream, fc, rows, w[P::fc_weight], w[P::fc_bias]);
-      matmul_bias_gelu(stream, chunk.of(a[A::gelu]), fc, rows, w[P::fc_weight], w[P::fc_bias]);
-    };
-    tensor.enter(stream, a[A::ln_2], workspace.narrow, multiply);
-  } else if (steps[S::gelu]) {
-    gelu_forward(stream, a[A::gelu], a[A::fc]);
-  }
-  if (steps[S::out]) {
-    add_sublayer(stream, a[A::out], a[A::middle], a[A::gelu], w[P::mlp_proj_weight],
-                 w[P::mlp_proj_bias], workspace.narrow, tensor);
+void block_forward(Stream& stream, const BlockCall& block, BlockOperations operations) {
+  for (const Sublayer& sublayer : block.sublayers) {
+    sublayer_forward(stream, SublayerCall(sublayer, block), operations);
   }
 }
 
-void block_backward(Stream& stream, TensorView d_residual, const UnitView& g,
-                    const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
-                    const BlockWorkspace& workspace, const TensorParallel& tensor,
-                    const ContextParallel& context, bool has_mlp) {
-  const TensorView narrow = workspace.narrow, room = workspace.gathered;
-  const TensorView logsumexp = a[A::logsumexp];
-  const ConstTensorView d_ln_2 =
-      has_mlp ? mlp_backward(stream, d_residual, g, a, w, workspace, tensor) : narrow;
-  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_ln_2, a[A::middle],
-                     w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
-
-  const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
-  const TensorView dattention = narrow.elements(0, a[A::attention].shape());
-  const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
-    linear_backward_input(stream, chunk.of(dattention), d_rows, w[P::attn_proj_weight]);
-  };
-  const ConstTensorView d_middle = tensor.leave_backward(stream, d_residual, room, multiply);
-  linear_backward_weight(stream, g[P::attn_proj_weight], {}, d_middle, a[A::attention]);
-  bias_backward(stream, g[P::attn_proj_bias], d_residual);
-  TensorParallel::Coming normed = tensor.enter_again(stream, a[A::ln_1], room);
-  context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
-                   by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
-                   logsumexp, by_sequence(a[A::qkv], logsumexp));
-  linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
-  TensorParallel::Coming d_normed = tensor.enter_backward(stream, narrow);
-  normed.work.wait(stream);
-  linear_backward_weight(stream, g[P::attn_weight], g[P::attn_bias], dqkv, normed.rows);
-  d_normed.work.wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_normed.rows, in,
-                     w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
-}
-
-void block_backward_input(Stream& stream, TensorView d_residual, const UnitView& g,
-                          const BlockActivations& a, ConstTensorView in, const ConstUnitView& w,
-                          const BlockWorkspace& workspace, const TensorParallel& tensor,
-                          const ContextParallel& context) {
-  const TensorView narrow = workspace.narrow, room = workspace.gathered;
-  const TensorView wide = workspace.wide.elements(0, a[A::fc].shape());
-  const TensorView logsumexp = a[A::logsumexp];
-  copy(stream, a[A::out], d_residual);  // the next block has read it in its own backward
-  const auto multiply_mlp = [&](const RowChunk& chunk, ConstTensorView d_rows) {
-    linear_backward_input(stream, chunk.of(wide), d_rows, w[P::mlp_proj_weight]);
-  };
-  tensor.leave_backward(stream, d_residual, room, multiply_mlp);
-  gelu_backward(stream, a[A::fc], wide, a[A::fc]);
-  linear_backward_input(stream, narrow, a[A::fc], w[P::fc_weight]);
-  TensorParallel::Coming d_ln_2 = tensor.enter_backward(stream, narrow);
-  d_ln_2.work.wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_2_weight], g[P::ln_2_bias], d_ln_2.rows,
-                     a[A::middle], w[P::ln_2_weight], a[A::ln_2_mean], a[A::ln_2_rstd]);
-
-  copy(stream, a[A::middle], d_residual);
-  const TensorView dqkv = workspace.wide.elements(0, a[A::qkv].shape());
-  const TensorView dattention = narrow.elements(0, a[A::attention].shape());
-  const auto multiply_attention = [&](const RowChunk& chunk, ConstTensorView d_rows) {
-    linear_backward_input(stream, chunk.of(dattention), d_rows, w[P::attn_proj_weight]);
-  };
-  tensor.leave_backward(stream, d_residual, room, multiply_attention);
-  context.backward(stream, by_sequence(dqkv, logsumexp), workspace.row_dot,
-                   by_sequence(dattention, logsumexp), by_sequence(a[A::attention], logsumexp),
-                   logsumexp, by_sequence(a[A::qkv], logsumexp));
-  copy(stream, a[A::qkv], dqkv);
-  linear_backward_input(stream, narrow, dqkv, w[P::attn_weight]);
-  TensorParallel::Coming d_ln_1 = tensor.enter_backward(stream, narrow);
-  d_ln_1.work.wait(stream);
-  layernorm_backward(stream, d_residual, g[P::ln_1_weight], g[P::ln_1_bias], d_ln_1.rows, in,
-                     w[P::ln_1_weight], a[A::ln_1_mean], a[A::ln_1_rstd]);
-}
-
-void block_backward_weight(Stream& stream, const UnitView& g, const BlockActivations& a,
-                           const BlockWorkspace& workspace, const TensorParallel& tensor) {
-  // A layer whose weight is split by rows: its bias is added to the rows of this rank alone.
-  const auto add_leaving = [&](P::Index weight, P::Index bias, A::Index d_out, A::Index in) {
-    const ConstTensorView d_all =
-        tensor.leave_backward(stream, a[d_out], workspace.gathered, kNoProduct);
-    linear_backward_weight(stream, g[weight], {}, d_all, a[in]);
-    bias_backward(stream, g[bias], a[d_out]);
-  };
-  // A layer whose weight is split by columns.
-  const auto add_entering = [&](P::Index weight, P::Index bias, A::Index d_out, A::Index in) {
-    TensorParallel::Coming rows = tensor.enter_again(stream, a[in], workspace.gathered);
-    rows.work.wait(stream);
-    linear_backward_weight(stream, g[weight], g[bias], a[d_out], rows.rows);
-  };
-  add_leaving(P::mlp_proj_weight, P::mlp_proj_bias, A::out, A::gelu);
-  add_entering(P::fc_weight, P::fc_bias, A::fc, A::ln_2);
-  add_leaving(P::attn_proj_weight, P::attn_proj_bias, A::middle, A::attention);
-  add_entering(P::attn_weight, P::attn_bias, A::qkv, A::ln_1);
+void block_backward(Stream& stream, const BlockCall& block, TensorView d_residual,
+                    const UnitView& gradients, BackwardHalf half) {
+  for (const Sublayer& sublayer : std::views::reverse(block.sublayers)) {
+    const SublayerCall s(sublayer, block);
+    if (half == BackwardHalf::weight) {
+      weight_backward(stream, s, gradients);
+      continue;
+    }
+    const bool with_weights = half == BackwardHalf::both;
+    // The next block has read `out` in its own backward.
+    if (!with_weights) copy(stream, s.a[A::out], d_residual);
+    const ConstTensorView d_norm =
+        sublayer.num_experts > 0 ? block.workspace.narrow
+                                 : linears_backward(stream, s, d_residual, gradients, with_weights);
+    layernorm_backward(stream, d_residual, gradients[sublayer.parameter(P::norm_weight)],
+                       gradients[sublayer.parameter(P::norm_bias)], d_norm, s.in(),
+                       s.w(P::norm_weight), s.a[A::mean], s.a[A::rstd]);
+  }
 }
 
 }  // namespace ladder

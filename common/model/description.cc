@@ -1,65 +1,45 @@
 #include "common/model/description.h"
 
-#include <cmath>
 #include <utility>
 
-#include "kernels/runtime/check.h"
+#include "kernels/runtime/cost.h"
 
 namespace ladder {
 namespace {
 
-constexpr double kDeviation = 0.02;  // [Radford19 GPT-2]
-
 ParameterSpec weight(std::string name, const Shape& shape, TensorSplit split,
-                     double deviation = kDeviation) {
+                     double deviation = kInitialDeviation) {
   return {.name = std::move(name), .shape = shape, .split = split, .initial_deviation = deviation};
 }
 
-ParameterSpec bias(std::string name, size_t size, TensorSplit split = TensorSplit::none) {
-  return {.name = std::move(name), .shape = {size}, .split = split};
+// Adds the weight, which scales, and the bias, which shifts.
+void add_norm(UnitSpec& unit, const std::string& name, size_t hidden) {
+  unit.parameters.push_back({.name = name + ".weight", .shape = {hidden}, .initial_value = 1});
+  unit.parameters.push_back({.name = name + ".bias", .shape = {hidden}});
 }
 
-// A layernorm's weight scales and its bias shifts.
-ParameterSpec norm_weight(const std::string& norm, size_t hidden) {
-  return {.name = norm + ".weight", .shape = {hidden}, .initial_value = 1};
-}
-ParameterSpec norm_bias(const std::string& norm, size_t hidden) {
-  return bias(norm + ".bias", hidden);
-}
-
-// The 2 L weights that write to the residual stream start smaller, so that its size at the end
-// does not depend on L. [Radford19]
-double residual_deviation(const Gpt2Config& config) {
-  return kDeviation / std::sqrt(2.0 * static_cast<double>(config.num_layers));
+void add_linear(UnitSpec& unit, const std::string& group, const Linear& linear) {
+  const std::string name = concat(group, ".", linear.name);
+  const bool splits_bias = linear.split != TensorSplit::rows;
+  unit.parameters.push_back(
+      weight(name + ".weight", {linear.in, linear.out}, linear.split, linear.initial_deviation));
+  unit.parameters.push_back({.name = name + ".bias",
+                             .shape = {linear.out},
+                             .split = splits_bias ? linear.split : TensorSplit::none});
 }
 
-// Adds the parameters of an MLP, in the order of BlockParameter::Index.
-void add_mlp(UnitSpec& unit, const std::string& mlp, const Gpt2Config& config) {
-  const size_t c = config.hidden, f = config.ffn_size();
-  for (ParameterSpec& parameter : std::vector{
-           weight(mlp + ".c_fc.weight", {c, f}, TensorSplit::columns),
-           bias(mlp + ".c_fc.bias", f, TensorSplit::columns),
-           weight(mlp + ".c_proj.weight", {f, c}, TensorSplit::rows, residual_deviation(config)),
-           bias(mlp + ".c_proj.bias", c)}) {
-    unit.parameters.push_back(std::move(parameter));
+// Returns the unit of a transformer block: each sublayer's parameters in the order of
+// SublayerParameter::Index. Of a sublayer with experts it has the norm alone.
+UnitSpec block_unit(const std::vector<Sublayer>& sublayers, size_t index) {
+  UnitSpec unit = {.name = concat("h.", index), .parameters = {}};
+  for (const Sublayer& sublayer : sublayers) {
+    const std::string group = concat(unit.name, ".", sublayer.group);
+    add_norm(unit, concat(unit.name, ".", sublayer.names[SublayerOperation::norm]),
+             sublayer.first.in);
+    if (sublayer.num_experts > 0) continue;
+    add_linear(unit, group, sublayer.first);
+    add_linear(unit, group, sublayer.second);
   }
-}
-
-// Returns the unit of a transformer block. Its parameters are in the order of
-// BlockParameter::Index. Without an MLP the last ones are missing.
-UnitSpec block_unit(const Gpt2Config& config, size_t index) {
-  const size_t c = config.hidden;
-  const std::string h = concat("h.", index);
-  UnitSpec unit = {
-      .name = h,
-      .parameters = {
-          norm_weight(h + ".ln_1", c), norm_bias(h + ".ln_1", c),
-          weight(h + ".attn.c_attn.weight", {c, 3 * c}, TensorSplit::qkv_columns),
-          bias(h + ".attn.c_attn.bias", 3 * c, TensorSplit::qkv_columns),
-          weight(h + ".attn.c_proj.weight", {c, c}, TensorSplit::rows, residual_deviation(config)),
-          bias(h + ".attn.c_proj.bias", c),  //
-          norm_weight(h + ".ln_2", c), norm_bias(h + ".ln_2", c)}};
-  if (!config.has_experts(index)) add_mlp(unit, h + ".mlp", config);
   return unit;
 }
 
@@ -70,12 +50,13 @@ UnitSpec router_unit(const Gpt2Config& config, size_t index) {
                                 TensorSplit::none)}};
 }
 
-UnitSpec experts_unit(const Gpt2Config& config, size_t index) {
+UnitSpec experts_unit(const Sublayer& sublayer, size_t index) {
   UnitSpec unit = {.name = concat("h.", index, ".experts"),
                    .parameters = {},
-                   .num_experts = config.experts.num_experts};
+                   .num_experts = sublayer.num_experts};
   for (size_t expert = 0; expert < unit.num_experts; ++expert) {
-    add_mlp(unit, concat(unit.name, ".", expert), config);
+    add_linear(unit, concat(unit.name, ".", expert), sublayer.first);
+    add_linear(unit, concat(unit.name, ".", expert), sublayer.second);
   }
   return unit;
 }
@@ -83,36 +64,35 @@ UnitSpec experts_unit(const Gpt2Config& config, size_t index) {
 // Adds the units and operations of a transformer block.
 void add_block(ModelDescription& model, size_t index) {
   const Gpt2Config& config = model.config;
-  const double width = static_cast<double>(config.hidden);
-  const double length = static_cast<double>(config.sequence_length);
-  // The products are those with 4 C^2 weights and 2 C F of the MLP, and in each head q with k and
-  // the probabilities with v, which is 4 T C FLOP for T tokens. The causal half that is never
-  // computed counts too, as is usual.
-  const double mlp = 4 * width * static_cast<double>(config.ffn_size());
-  const bool has_mlp = !config.has_experts(index);
+  const std::vector<Sublayer> sublayers = sublayers_of(config, index);
   const auto add = [&](UnitSpec unit, Operation operation) {
+    operation.unit = model.units.size();
     operation.index = index;
     operation.backward_reads_weights = true;
     model.units.push_back(std::move(unit));
-    model.operations.push_back(operation);
+    model.operations.push_back(std::move(operation));
   };
-  add(block_unit(config, index),
-      {.kind = OperationKind::block,
-       .unit = model.units.size(),
-       .forward_flops = 8 * width * width + (has_mlp ? mlp : 0) + 4 * length * width,
-       .tensor_sums = has_mlp ? size_t{4} : size_t{2},  // half in forward, half in backward
-       .has_mlp = has_mlp});
-  if (has_mlp) return;
-  const ExpertsConfig& experts = config.experts;
-  add(router_unit(config, index),
-      {.kind = OperationKind::router,
-       .unit = model.units.size(),
-       .forward_flops = 2 * width * static_cast<double>(experts.num_experts),
-       .starts_stage = false});
-  add(experts_unit(config, index), {.kind = OperationKind::experts,
-                                    .unit = model.units.size(),
-                                    .forward_flops = mlp * static_cast<double>(experts.per_token),
-                                    .starts_stage = false});
+  Operation block = {.kind = OperationKind::block, .unit = 0, .sublayers = sublayers};
+  for (const Sublayer& sublayer : sublayers) {
+    block.forward_flops += product_flops(sublayer, config.sequence_length);
+    if (sublayer.num_experts == 0) block.tensor_sums += 2;  // one in forward, one in backward
+  }
+  add(block_unit(sublayers, index), std::move(block));
+  for (Sublayer sublayer : sublayers) {
+    if (sublayer.num_experts == 0) continue;
+    add(router_unit(config, index),
+        {.kind = OperationKind::router,
+         .unit = 0,
+         .forward_flops = 2 * number_of(config.hidden) * number_of(sublayer.num_experts),
+         .starts_stage = false});
+    UnitSpec experts = experts_unit(sublayer, index);
+    sublayer.num_experts = 0;  // an expert is the sublayer without experts
+    add(std::move(experts), {.kind = OperationKind::experts,
+                             .unit = 0,
+                             .forward_flops = product_flops(sublayer, config.sequence_length) *
+                                              number_of(config.experts.per_token),
+                             .starts_stage = false});
+  }
 }
 
 size_t num_elements(const UnitSpec& unit) {
@@ -137,7 +117,9 @@ ModelDescription describe(const Gpt2Config& config) {
       add_unit({"wpe", {weight("wpe.weight", {config.sequence_length, c}, TensorSplit::none)}});
   model.operations.push_back({.kind = position_embedding, .unit = wpe});
   for (size_t index = 0; index < config.num_layers; ++index) add_block(model, index);
-  const size_t ln_f = add_unit({"ln_f", {norm_weight("ln_f", c), norm_bias("ln_f", c)}});
+  UnitSpec norm = {.name = "ln_f", .parameters = {}};
+  add_norm(norm, norm.name, c);
+  const size_t ln_f = add_unit(std::move(norm));
   model.operations.push_back({.kind = final_norm, .unit = ln_f, .backward_reads_weights = true});
   const size_t head =
       config.untied ? add_unit({"lm_head", {weight("lm_head.weight", {v, c}, TensorSplit::rows)}})

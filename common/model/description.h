@@ -8,18 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "common/model/config.h"
+#include "common/model/sublayer.h"
 #include "kernels/runtime/tensor.h"
 
 namespace ladder {
-
-// The part of a tensor that each of N tensor-parallel ranks holds [Shoeybi19, section 3].
-enum class TensorSplit {
-  none,        // all of it
-  rows,        // ceil(rows / N) rows; the last ranks may have fewer
-  columns,     // an N-th of the columns, or of the elements of a vector
-  qkv_columns  // an N-th of the columns of each of q, k and v, which lie side by side
-};
 
 // One tensor of the whole model, under its published name. Weights are stored (in, out).
 struct ParameterSpec {
@@ -63,9 +55,9 @@ struct Operation {
   // How often tensor-parallel ranks sum a vector of C elements for each token, in forward and
   // backward together.
   size_t tensor_sums = 0;
-  bool backward_reads_weights = false;  // whether it reads its weights in the backward pass
-  bool starts_stage = true;             // whether a pipeline may be cut just before it
-  bool has_mlp = true;                  // of a block: false if its MLP is a router and experts
+  bool backward_reads_weights = false;   // whether it reads its weights in the backward pass
+  bool starts_stage = true;              // whether a pipeline may be cut just before it
+  std::vector<Sublayer> sublayers = {};  // of a block
 };
 
 // A model: its units in the order of their first use, its operations in the order of forward.

@@ -131,9 +131,9 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
       return;
     }
     case OperationKind::block:
-      return block_forward(stream, a.block(operation.index), a.block_input(operation.index),
-                           weights, scratch, tensor_, context_,
-                           operation.has_mlp ? kAllBlockSteps : kStepsBeforeMlp);
+      return block_forward(
+          stream, {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
+                   weights, scratch, tensor_, context_});
     case OperationKind::router:
     case OperationKind::experts:
       return mixture_->forward(stream, operation, a.block(operation.index), weights);
@@ -192,9 +192,11 @@ void Gpt2::recompute_operation(Stream& stream, const Operation& operation, const
                                const ModelWorkspace& workspace, const Use& use,
                                const Hooks& hooks) const {
   const ConstUnitView no_weights(layout_.unit(use.unit), {});
-  block_forward(stream, a.block(operation.index), a.block_input(operation.index),
-                use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_,
-                context_, plan_.recomputed(operation.index));
+  block_forward(
+      stream,
+      {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
+       use.reads_weights ? weights(use, hooks) : no_weights, workspace.block(a), tensor_, context_},
+      plan_.recomputed(operation.index));
 }
 
 void Gpt2::backward_operation(Stream& stream, const Operation& operation, const Activations& a,
@@ -239,19 +241,17 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
 void Gpt2::backward_block(Stream& stream, const Operation& operation, const Activations& a,
                           const ModelWorkspace& workspace, const Use& use,
                           const Hooks& hooks) const {
-  const BlockActivations block = a.block(operation.index);
-  if (use.pass == Pass::backward_weight) {
-    return block_backward_weight(stream, gradient(use, hooks), block, workspace.block(a), tensor_);
-  }
-  const TensorView d_residual = workspace.d_residual(a), in = a.block_input(operation.index);
+  const bool is_weight = use.pass == Pass::backward_weight;
+  const ConstUnitView no_weights(layout_.unit(use.unit), {});
   const UnitView gradients = gradient(use, hooks);
-  const ConstUnitView read = weights(use, hooks);
-  const BlockWorkspace scratch = workspace.block(a);
-  if (use.pass == Pass::backward) {
-    return block_backward(stream, d_residual, gradients, block, in, read, scratch, tensor_,
-                          context_, operation.has_mlp);
-  }
-  block_backward_input(stream, d_residual, gradients, block, in, read, scratch, tensor_, context_);
+  block_backward(
+      stream,
+      {operation.sublayers, a.block(operation.index), a.block_input(operation.index),
+       is_weight ? no_weights : weights(use, hooks), workspace.block(a), tensor_, context_},
+      is_weight ? TensorView() : workspace.d_residual(a), gradients,
+      is_weight                          ? BackwardHalf::weight
+      : use.pass == Pass::backward_input ? BackwardHalf::input
+                                         : BackwardHalf::both);
 }
 
 void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& workspace,

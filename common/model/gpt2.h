@@ -20,9 +20,6 @@ struct TokenViews {
   ConstTensorView positions;  // (T) int32: their places in a sequence; empty: 0, 1, ...
 };
 
-// What of backward to run: all of it, or one of its halves (block.h).
-enum class BackwardHalf { both, input, weight };
-
 // Gpt2 runs the operations of a layout: all of the model, or the part of a pipeline stage. It owns
 // no memory: the buffers and the layout must outlive it. All calls are asynchronous on the stream.
 //
@@ -89,7 +86,8 @@ class Gpt2 {
   void forward_operation(Stream& stream, const Operation& operation, const Activations& activations,
                          const ModelWorkspace& workspace, const TokenViews& tokens,
                          const ConstUnitView& weights) const;
-  // Runs the steps of a transformer block again whose tensors backward needs and forward dropped.
+  // Runs the operations of a transformer block again whose tensors backward needs and forward
+  // dropped.
   void recompute_operation(Stream& stream, const Operation& operation,
                            const Activations& activations, const ModelWorkspace& workspace,
                            const Use& use, const Hooks& hooks) const;

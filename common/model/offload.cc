@@ -8,11 +8,12 @@ ActivationOffload::ActivationOffload(Memory& host, const Layout& layout, DType d
                                      const SharedActivations& shared, DeviceType device,
                                      size_t num_slots)
     : layout_(layout), plan_(shared.offload()), sets_(plan_.num_sets()), copies_(device) {
-  const std::vector<ActivationSpec> specs = block_activation_specs(layout.config());
+  const std::vector<ActivationSpec> specs =
+      block_activation_specs(dense_sublayers(layout.config()));
   for (size_t block = 0; block < layout.count(OperationKind::block); ++block) {
     for (size_t i = 0; i < specs.size(); ++i) {
-      const std::optional<size_t> set = plan_.set_of(block, specs[i].step);
-      if (!set || !plan_.is_copied(*set)) continue;
+      const std::optional<size_t> set = plan_.set_of(block, specs[i].operation);
+      if (!set || specs[i].columns == 0 || !plan_.is_copied(*set)) continue;
       Item& item = sets_[*set].emplace_back(Item{block, i, {}});
       for (size_t slot = 0; slot < num_slots; ++slot) {
         item.host.push_back(

@@ -28,9 +28,9 @@ class OffloadPlan {
   OffloadPlan(const RecomputePlan& recompute, size_t num_blocks, size_t num_in_flight);
 
   size_t num_sets() const { return groups_.empty() ? 0 : groups_.back() + 1; }
-  // Returns the set of what the step of this block computes, or nothing if that does not wait on
-  // the host: then the block drops it, or it stays with its micro-batch.
-  std::optional<size_t> set_of(size_t block, size_t step) const;
+  // Returns the set of what the operation of this block computes, or nothing if that does not wait
+  // on the host: then the block drops it, or it stays with its micro-batch.
+  std::optional<size_t> set_of(size_t block, size_t operation) const;
   // Returns the number of the block's group, which is also that of the set that it needs.
   size_t group_of(size_t block) const { return groups_.at(block); }
   bool ends_group(size_t block) const {

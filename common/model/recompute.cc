@@ -1,19 +1,20 @@
 #include "common/model/recompute.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "kernels/runtime/check.h"
 
 namespace ladder {
 namespace {
 
-using S = BlockStep;
+using O = SublayerOperation;
 
-BlockSteps steps(std::initializer_list<S::Index> indices) {
-  BlockSteps set;
-  for (S::Index index : indices) set.set(index);
-  return set;
+BlockOperations only(size_t operation) { return BlockOperations().set(operation); }
+
+// The first linear layer of a sublayer and its core.
+BlockOperations inside(size_t sublayer) {
+  return only(number_of_operation(sublayer, O::first)) |
+         only(number_of_operation(sublayer, O::core));
 }
 
 // Returns K of "every-K", or 0 if the name is none of these. K is a whole number from 1 on, without
@@ -30,11 +31,13 @@ size_t group_size_of(const std::string& name) {
 }  // namespace
 
 RecomputeMode parse_recompute(const std::string& name) {
-  const BlockSteps within_block = ~steps({S::out});
+  const BlockOperations within_block = ~only(kBlockOutput);
   if (name == "none") return {name};
-  if (name == "cheap") return {name, steps({S::ln_1, S::ln_2, S::gelu})};
-  if (name == "attention") return {name, steps({S::qkv, S::attention})};
-  if (name == "mlp") return {name, steps({S::fc, S::gelu})};
+  if (name == "cheap") {
+    return {name, in_all_sublayers(O::norm) | only(number_of_operation(kMlp, O::core))};
+  }
+  if (name == "attention") return {name, inside(kAttention)};
+  if (name == "mlp") return {name, inside(kMlp)};
   if (name == "block") return {name, within_block};
   if (name == "whole") return {.name = name, .dropped = within_block, .runs_whole = true};
   const size_t group_size = group_size_of(name);
@@ -54,34 +57,34 @@ void check_recompute(const RecomputeMode& mode, size_t num_blocks) {
 RecomputePlan plan_recompute(const RecomputeMode& mode, size_t num_blocks, size_t num_in_flight) {
   check_recompute(mode, num_blocks);
   if (!mode.of_blocks.empty()) return RecomputePlan(mode.of_blocks, num_in_flight);
-  std::vector<BlockSteps> dropped(num_blocks, mode.dropped);
+  std::vector<BlockOperations> dropped(num_blocks, mode.dropped);
   for (size_t block = 0; block + 1 < num_blocks; ++block) {
-    dropped[block][S::out] = (block + 1) % mode.group_size != 0;
+    dropped[block][kBlockOutput] = (block + 1) % mode.group_size != 0;
   }
   return RecomputePlan(dropped, num_in_flight, mode.runs_whole);
 }
 
-RecomputePlan::RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_in_flight,
+RecomputePlan::RecomputePlan(const std::vector<BlockOperations>& dropped, size_t num_in_flight,
                              bool runs_whole) {
-  for (const BlockSteps& steps_of_block : dropped) {
-    const bool continues_group = !blocks_.empty() && blocks_.back().dropped[S::out];
+  for (const BlockOperations& of_block : dropped) {
+    const bool continues_group = !blocks_.empty() && blocks_.back().dropped[kBlockOutput];
     const size_t set = continues_group ? blocks_.back().set + 1 : 0;
-    blocks_.push_back({.dropped = steps_of_block, .recomputed = {}, .set = set});
+    blocks_.push_back({.dropped = of_block, .recomputed = {}, .set = set});
     if (set == sets_.size()) sets_.emplace_back();
-    sets_[set] |= steps_of_block;
+    sets_[set] |= of_block;
   }
-  check(dropped.empty() || !dropped.back()[S::out],
+  check(dropped.empty() || !dropped.back()[kBlockOutput],
         "RecomputePlan: the output of the last block must be kept");
-  std::vector<BlockSteps> overwritten(sets_.size());  // by later blocks, in forward
-  if (num_in_flight > 1) std::ranges::fill(overwritten, kAllBlockSteps);
+  std::vector<BlockOperations> overwritten(sets_.size());  // by later blocks, in forward
+  if (num_in_flight > 1) std::ranges::fill(overwritten, BlockOperations().set());
   for (size_t block = blocks_.size(); block-- > 0;) {
-    BlockSteps& later = overwritten[blocks_[block].set];
+    BlockOperations& later = overwritten[blocks_[block].set];
     blocks_[block].recomputed = blocks_[block].dropped & later;
     later |= blocks_[block].dropped;
   }
   if (!runs_whole) return;
   for (Block& block : blocks_) {
-    if (block.dropped.any()) block.recomputed = kAllBlockSteps;
+    if (block.dropped.any()) block.recomputed = BlockOperations().set();
   }
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/block.h"
+#include "common/model/sublayer.h"
 
 namespace ladder {
 
@@ -17,16 +17,16 @@ namespace ladder {
 //   block      Everything but the block's input is dropped.
 //   whole      The same; and backward runs all of the block's forward again, its last step too. So
 //              does a program that runs forward again without a look inside, such as PyTorch's
-//              torch.utils.checkpoint. It needs no step's result but those that are dropped.
+//              torch.utils.checkpoint. It needs no operation's result but those that are dropped.
 //   every-K    Everything but the input of each K-th block is dropped.
 struct RecomputeMode {
   std::string name = "none";
-  BlockSteps dropped = {};  // the steps whose tensors are dropped within a block
+  BlockOperations dropped = {};  // those whose tensors are dropped within a block
   size_t group_size = 1;    // K consecutive blocks form a group, within which `out` is dropped too
-  bool runs_whole = false;  // whether a block that drops something runs all of its steps again
+  bool runs_whole = false;  // whether a block that drops something runs all of it again
   // What each block drops, if that has been chosen block by block; otherwise empty. Then the two
   // above say nothing.
-  std::vector<BlockSteps> of_blocks = {};
+  std::vector<BlockOperations> of_blocks = {};
 };
 // Throws a UserError that names --recompute if there is no such mode.
 RecomputeMode parse_recompute(const std::string& name);
@@ -47,37 +47,37 @@ class RecomputePlan {
  public:
   // Keeps everything of any number of blocks.
   RecomputePlan() = default;
-  // dropped[i] are the steps whose tensors the i-th block drops. `num_in_flight` is the number of
-  // micro-batches that may be between forward and backward. `runs_whole` is the mode's. REQUIRES:
-  // the last block keeps `out`.
-  RecomputePlan(const std::vector<BlockSteps>& dropped, size_t num_in_flight,
+  // dropped[i] are the operations whose tensors the i-th block drops. `num_in_flight` is the number
+  // of micro-batches that may be between forward and backward. `runs_whole` is the mode's.
+  // REQUIRES: the last block keeps `out`.
+  RecomputePlan(const std::vector<BlockOperations>& dropped, size_t num_in_flight,
                 bool runs_whole = false);
 
-  // Returns whether the block drops what the step computes.
-  bool drops(size_t block, size_t step) const { return of(block).dropped[step]; }
-  // Returns the steps that backward runs again for this block. These are the steps whose tensors
+  // Returns whether the block drops what the operation computes.
+  bool drops(size_t block, size_t operation) const { return of(block).dropped[operation]; }
+  // Returns the operations that backward runs again for this block. These are those whose tensors
   // the block drops. With one micro-batch in flight a dropped tensor stays where forward put it if
-  // no later block drops the same one, and then its step does not run again. In a plan that runs
-  // whole blocks these are all steps; those whose tensors are kept compute the same bits once more.
-  BlockSteps recomputed(size_t block) const { return of(block).recomputed; }
+  // no later block drops the same one, and then its operation does not run again. In a plan that
+  // runs whole blocks these are all; those whose tensors are kept compute the same bits once more.
+  BlockOperations recomputed(size_t block) const { return of(block).recomputed; }
   // Returns the block's place in its group, which is also the number of its set.
   size_t set_of(size_t block) const { return of(block).set; }
-  bool ends_group(size_t block) const { return !drops(block, BlockStep::out); }
-  // Returns for each set the steps whose tensors need memory there.
-  const std::vector<BlockSteps>& sets() const { return sets_; }
+  bool ends_group(size_t block) const { return !drops(block, kBlockOutput); }
+  // Returns for each set the operations whose tensors need memory there.
+  const std::vector<BlockOperations>& sets() const { return sets_; }
 
   bool operator==(const RecomputePlan&) const = default;
 
  private:
   struct Block {
-    BlockSteps dropped, recomputed;
+    BlockOperations dropped, recomputed;
     size_t set = 0;
     bool operator==(const Block&) const = default;
   };
   Block of(size_t block) const { return blocks_.empty() ? Block() : blocks_.at(block); }
 
   std::vector<Block> blocks_;
-  std::vector<BlockSteps> sets_;
+  std::vector<BlockOperations> sets_;
 };
 
 // Returns the plan of a mode for a part with so many transformer blocks. Throws UserError if

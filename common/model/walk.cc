@@ -14,12 +14,12 @@ void add_recomputation(std::vector<Use>& walk, const Layout& layout, const Recom
   const size_t before = plan.set_of(layout.operations()[last].index);  // its blocks before the last
   for (size_t i = last - before; i <= last; ++i) {
     const Operation& operation = layout.operations()[i];
-    const BlockSteps steps = plan.recomputed(operation.index);
-    if (steps.none()) continue;
+    const BlockOperations again = plan.recomputed(operation.index);
+    if (again.none()) continue;
     walk.push_back({.pass = Pass::recompute,
                     .operation = i,
                     .unit = operation.unit,
-                    .reads_weights = (steps & ~kStepsWithoutWeights).any()});
+                    .reads_weights = (again & ~in_all_sublayers(SublayerOperation::core)).any()});
   }
 }
 

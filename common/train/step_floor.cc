@@ -11,14 +11,14 @@
 namespace ladder {
 
 std::vector<StepFloor::Layer> StepFloor::layers_of(const Gpt2Config& config, size_t rows) {
-  const size_t c = config.hidden, f = config.ffn_size();
-  std::vector<Layer> layers = {{rows, c, config.vocab_size, true}};
+  std::vector<Layer> layers = {{rows, config.hidden, config.vocab_size, true}};
   for (size_t block = 0; block < config.num_layers; ++block) {
-    layers.push_back({rows, c, 3 * c});
-    layers.push_back({rows, c, c});
-    if (config.has_experts(block)) continue;
-    layers.push_back({rows, c, f});
-    layers.push_back({rows, f, c});
+    for (const Sublayer& sublayer : sublayers_of(config, block)) {
+      if (sublayer.num_experts > 0) continue;
+      for (const Linear& linear : {sublayer.first, sublayer.second}) {
+        layers.push_back({rows, linear.in, linear.out});
+      }
+    }
   }
   return layers;
 }

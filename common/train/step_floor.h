@@ -27,9 +27,8 @@ class StepFloor {
     bool transposed = false;  // whether the weights are stored as (out, in), as the classifier's
   };
   // Returns the linear layers of a model for micro-batches of `rows` rows: the classifier, and
-  // (C, 3C), (C, C), (C, F) and (F, C) of each transformer block, where F is 4 C unless the model
-  // says otherwise. Of a block with experts it returns those of attention alone: how many rows an
-  // expert has is up to the router.
+  // those of each transformer block. Of a block with experts it returns those of attention alone:
+  // how many rows an expert has is up to the router.
   static std::vector<Layer> layers_of(const Gpt2Config& config, size_t rows);
 
   // The floor of a model without experts.

@@ -50,8 +50,7 @@ Traffic tensor_traffic(const RunConfig& config, const Layout& layout, size_t num
   const size_t num_blocks = layout.count(OperationKind::block);
   const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
   for (size_t block = 0; block < num_blocks; ++block) {
-    const BlockSteps again = recompute.recomputed(block);
-    sums += again[BlockStep::middle] + again[BlockStep::out];
+    sums += (recompute.recomputed(block) & in_all_sublayers(SublayerOperation::second)).count();
   }
   Traffic traffic = {.calls = sums,
                      .payload_bytes = sums * rows * config.model.hidden * size_of(config.dtype)};

@@ -84,12 +84,19 @@ void measure_steps(const TrainerContext& context, const ModelState& state, size_
   const auto block = std::ranges::find(layout.operations(), OperationKind::block, &Operation::kind);
   const ConstUnitView weights =
       unit_of<ConstTensorView>(layout, block->unit, state.parameters.view());
-  for (const StepCost& cost : step_costs(config)) {
+  for (const OperationCost& cost : operation_costs(config)) {
     double least = std::numeric_limits<double>::infinity();
     for (size_t round = 0; round < 10 * rounds; ++round) {
       const auto begin = Clock::now();
-      block_forward(context.stream, activations.block(0), activations.block_input(0), weights,
-                    workspace.block(activations), {}, {}, BlockSteps(1U << cost.step));
+      block_forward(context.stream,
+                    {block->sublayers,
+                     activations.block(0),
+                     activations.block_input(0),
+                     weights,
+                     workspace.block(activations),
+                     {},
+                     {}},
+                    BlockOperations(1U << cost.operation));
       context.stream.synchronize();
       least = std::min(least, 1e3 * seconds_since(begin));
     }

@@ -7,35 +7,32 @@
 
 namespace ladder {
 
-std::vector<StepCost> step_costs(const RunConfig& config) {
+std::vector<OperationCost> operation_costs(const RunConfig& config) {
   const Gpt2Config& model = config.model;
   const size_t rows = config.micro_batch_size * model.sequence_length;
-  const auto number = [](size_t n) { return static_cast<double>(n); };
-  const double r = number(rows), c = number(model.hidden), t = number(model.sequence_length);
-  const double f = number(model.ffn_size());
-  // Of products two for each weight and row; of an element of a layernorm, GELU, bias or sum as
-  // many as the kernels count (kernels/layernorm.h and others). A query sees half the keys.
-  using S = BlockStep;
-  std::vector<StepCost> costs = {
-      {S::ln_1, "ln_1", 0, 8 * r * c},
-      {S::qkv, "qkv", 0, r * (6 * c * c + 3 * c)},
-      {S::attention, "attention", 0, r * (2 * c * t + number(model.num_heads) * t / 2)},
-      {S::middle, "middle", 0, r * (2 * c * c + 2 * c)},
-      {S::ln_2, "ln_2", 0, 8 * r * c},
-      {S::fc, "fc", 0, r * (2 * c * f + f)},
-      {S::gelu, "gelu", 0, 8 * r * f},
-      {S::out, "out", 0, r * (2 * c * f + 2 * c)}};
-  for (const ActivationSpec& spec : block_activation_specs(model)) {
+  const std::vector<Sublayer> sublayers = dense_sublayers(model);
+  std::vector<OperationCost> costs;
+  for (const Sublayer& sublayer : sublayers) {
+    for (size_t i = 0; i < SublayerOperation::kCount; ++i) {
+      const auto operation = static_cast<SublayerOperation::Index>(i);
+      costs.push_back(
+          {.operation = sublayer.operation(operation),
+           .name = sublayer.names[i],
+           .bytes = 0,
+           .flops = number_of(rows) * operation_flops(sublayer, operation, model.sequence_length)});
+    }
+  }
+  for (const ActivationSpec& spec : block_activation_specs(sublayers)) {
     const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
-    costs[spec.step].bytes +=
+    costs[spec.operation].bytes +=
         rows * spec.columns * size_of(is_statistic ? config.accumulation() : config.dtype);
   }
   return costs;
 }
 
-std::vector<StepCost> droppable_costs(const RunConfig& config) {
-  std::vector<StepCost> costs = step_costs(config);
-  std::erase_if(costs, [](const StepCost& cost) { return cost.step == BlockStep::out; });
+std::vector<OperationCost> droppable_costs(const RunConfig& config) {
+  std::vector<OperationCost> costs = operation_costs(config);
+  std::erase_if(costs, [](const OperationCost& cost) { return cost.operation == kBlockOutput; });
   return costs;
 }
 
@@ -45,19 +42,19 @@ PlanCost cost_of(const RunConfig& config, const RecomputePlan& plan) {
   PlanCost total = {
       .bytes = 2 * rows *
                (config.model.hidden * size_of(config.dtype) + size_of(config.accumulation()))};
-  for (const StepCost& cost : step_costs(config)) {
+  for (const OperationCost& cost : operation_costs(config)) {
     for (size_t block = 0; block < config.model.num_layers; ++block) {
-      if (!plan.drops(block, cost.step)) total.bytes += cost.bytes;
-      if (plan.recomputed(block)[cost.step]) total.flops += cost.flops;
+      if (!plan.drops(block, cost.operation)) total.bytes += cost.bytes;
+      if (plan.recomputed(block)[cost.operation]) total.flops += cost.flops;
     }
-    for (const BlockSteps& set : plan.sets()) {
-      if (set[cost.step]) total.bytes += cost.bytes;
+    for (const BlockOperations& set : plan.sets()) {
+      if (set[cost.operation]) total.bytes += cost.bytes;
     }
   }
   return total;
 }
 
-size_t saved_bytes(const std::vector<StepCost>& costs, const DropCounts& counts) {
+size_t saved_bytes(const std::vector<OperationCost>& costs, const DropCounts& counts) {
   size_t bytes = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
     if (counts[i] > 0) bytes += (counts[i] - 1) * costs[i].bytes;
@@ -65,7 +62,7 @@ size_t saved_bytes(const std::vector<StepCost>& costs, const DropCounts& counts)
   return bytes;
 }
 
-double added_flops(const std::vector<StepCost>& costs, const DropCounts& counts) {
+double added_flops(const std::vector<OperationCost>& costs, const DropCounts& counts) {
   double flops = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
     if (counts[i] > 0) flops += static_cast<double>(counts[i] - 1) * costs[i].flops;
@@ -73,16 +70,17 @@ double added_flops(const std::vector<StepCost>& costs, const DropCounts& counts)
   return flops;
 }
 
-DropCounts choose_drops(const std::vector<StepCost>& costs, size_t num_blocks, size_t bytes) {
-  // A choice of counts for the first few steps. Steps are added one after the other. Of all choices
-  // only those stay that no other one beats, with as many bytes saved for fewer operations.
+DropCounts choose_drops(const std::vector<OperationCost>& costs, size_t num_blocks, size_t bytes) {
+  // A choice of counts for the first few operations. Operations are added one after the other. Of
+  // all choices only those stay that no other one beats, with as many bytes saved for fewer
+  // operations.
   struct Choice {
     size_t saved = 0;
     double flops = 0;
     DropCounts counts = {};
   };
   std::vector<Choice> choices = {Choice()};
-  for (const StepCost& cost : costs) {
+  for (const OperationCost& cost : costs) {
     std::vector<Choice> longer;
     for (const Choice& choice : choices) {
       for (size_t again = 0; again < num_blocks; ++again) {
@@ -107,11 +105,12 @@ DropCounts choose_drops(const std::vector<StepCost>& costs, size_t num_blocks, s
   return choices.back().counts;
 }
 
-RecomputeMode mode_of(const std::vector<StepCost>& costs, const DropCounts& counts,
+RecomputeMode mode_of(const std::vector<OperationCost>& costs, const DropCounts& counts,
                       size_t num_blocks) {
-  RecomputeMode mode = {.name = "chosen", .of_blocks = std::vector<BlockSteps>(num_blocks)};
+  RecomputeMode mode = {.name = "chosen", .of_blocks = std::vector<BlockOperations>(num_blocks)};
   for (size_t i = 0; i < costs.size(); ++i) {
-    for (size_t block = 0; block < counts[i]; ++block) mode.of_blocks[block].set(costs[i].step);
+    for (size_t block = 0; block < counts[i]; ++block)
+      mode.of_blocks[block].set(costs[i].operation);
   }
   return mode;
 }

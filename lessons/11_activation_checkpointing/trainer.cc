@@ -21,7 +21,7 @@ RecomputeMode choose_mode(const RunConfig& config, const CheckpointingTrainer::F
                            " counts activations that wait on the device, and with "
                            "--offload-activations they wait on the host; give one of them"));
   }
-  const std::vector<StepCost> costs = droppable_costs(config);
+  const std::vector<OperationCost> costs = droppable_costs(config);
   const size_t all = cost_of(config, {}).bytes;
   const size_t least = all - saved_bytes(costs, DropCounts(costs.size(), num_blocks));
   if (most < least) {
@@ -53,11 +53,11 @@ std::string CheckpointingTrainer::describe(const RunConfig& config, const Proces
   const RecomputePlan plan = plan_recompute(choose_mode(config, flags), config.model.num_layers, 1);
   std::string text = format("  %-10s %14s %16s %12s %11s %15s\n", "drops", "bytes a block",
                             "FLOP a block", "bytes/FLOP", "dropped by", "computed again");
-  for (const StepCost& cost : step_costs(config)) {
+  for (const OperationCost& cost : operation_costs(config)) {
     size_t dropped = 0, again = 0;
     for (size_t block = 0; block < config.model.num_layers; ++block) {
-      dropped += plan.drops(block, cost.step);
-      again += plan.recomputed(block)[cost.step];
+      dropped += plan.drops(block, cost.operation);
+      again += plan.recomputed(block)[cost.operation];
     }
     text +=
         format("  %-10s %14s %16s %12.4f %11zu %15zu\n", cost.name, with_commas(cost.bytes).c_str(),

@@ -140,9 +140,9 @@ TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
   }
   const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
   for (size_t block = 0; block < num_blocks; ++block) {
-    const BlockSteps again = recompute.recomputed(block);
-    gathers += again[BlockStep::qkv] + again[BlockStep::fc];
-    scatters += again[BlockStep::middle] + again[BlockStep::out];
+    const BlockOperations again = recompute.recomputed(block);
+    gathers += (again & in_all_sublayers(SublayerOperation::first)).count();
+    scatters += (again & in_all_sublayers(SublayerOperation::second)).count();
   }
   const auto of_rows = [&](size_t calls) {
     const size_t padded = layout.part().residual().padded(rows);

@@ -150,7 +150,7 @@ TrafficEntries ring_traffic(const RunConfig& config, const Layout& layout, const
   const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
   size_t rounds = 0;  // how often keys and values go around
   for (size_t block = 0; block < num_blocks; ++block) {
-    rounds += recompute.recomputed(block)[BlockStep::attention] ? 3 : 2;
+    rounds += recompute.recomputed(block)[kAttentionCore] ? 3 : 2;
   }
   const size_t per_token = config.micro_batch_size * 2 * config.model.hidden / grid.tensor_size;
   const size_t all = plan.num_tokens();

@@ -127,7 +127,7 @@ TrafficEntries ulysses_traffic(const RunConfig& config, const Layout& layout, co
   const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, 1);
   size_t forwards = num_blocks;
   for (size_t block = 0; block < num_blocks; ++block) {
-    if (recompute.recomputed(block)[BlockStep::attention]) ++forwards;
+    if (recompute.recomputed(block)[kAttentionCore]) ++forwards;
   }
   // How often C numbers of each token go: in forward 3 to the heads and 1 back, in backward 2
   // and 3.

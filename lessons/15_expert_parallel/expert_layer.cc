@@ -11,10 +11,14 @@
 namespace ladder {
 namespace {
 
-using A = BlockActivation;
+using A = SublayerActivation;
+using P = SublayerParameter;
 
-// The index of each parameter of one expert in the unit of its block's experts.
-enum ExpertParameter : size_t { fc_weight, fc_bias, proj_weight, proj_bias, kPerExpert };
+// Returns the index of an expert's parameter in the unit of its block's experts. Each expert has
+// those of the MLP's two linear layers.
+constexpr size_t index_of(size_t expert, P::Index i) {
+  return expert * (P::kCount - P::first_weight) + (i - P::first_weight);
+}
 
 // Returns the first `rows` rows of n elements.
 TensorView rows_of(const Tensor& tensor, size_t rows, size_t n) {
@@ -100,7 +104,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
 }
 
 RoutingSizes ExpertLayer::sizes_of(const BlockActivations& block) const {
-  const Shape& shape = block[A::logsumexp].shape();  // (B, NH, T)
+  const Shape& shape = activations_of(block, kAttention)[A::statistics].shape();  // (B, NH, T)
   return {shape[0], shape[2], chosen_, num_experts_};
 }
 
@@ -127,7 +131,7 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
   const size_t r = sizes.rows(), e = num_experts_, num_choices = r * chosen_;
   const TensorView probabilities = rows_of(b.probabilities, r, e);
   const TensorView experts = rows_of(b.experts, r, chosen_);
-  matmul(stream, probabilities, block[A::ln_2], weights[0]);
+  matmul(stream, probabilities, activations_of(block, kMlp)[A::norm], weights[0]);
   router_forward(stream, probabilities, b.logsumexp.view().rows(0, r), experts,
                  rows_of(b.weights, r, chosen_));
   copy(stream, rows_of(host_experts_, r, chosen_), experts);
@@ -189,7 +193,7 @@ void ExpertLayer::for_experts(const Block& b, Body body) const {
   size_t first = 0;
   for (size_t expert = 0; expert < b.arrival.of_expert.size(); ++expert) {
     const size_t count = b.arrival.of_expert[expert];
-    if (count > 0) body(expert * kPerExpert, first, count);
+    if (count > 0) body(expert, first, count);
     first += count;
   }
 }
@@ -201,16 +205,18 @@ void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
   const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
   const TensorView out = rows_of(at_experts_, arrived, c), returned = rows_of(b.returned, n, c);
-  gather_rows(stream, sent, block[A::ln_2], rows_.view().rows(0, n));
+  gather_rows(stream, sent, activations_of(block, kMlp)[A::norm], rows_.view().rows(0, n));
   bring(stream, b, in, sent);
-  for_experts(b, [&](size_t p, size_t first, size_t count) {
+  for_experts(b, [&](size_t expert, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_forward(stream, its(fc), its(in), w[p + fc_weight], w[p + fc_bias]);
+    const auto its_w = [&](P::Index i) { return w[index_of(expert, i)]; };
+    linear_forward(stream, its(fc), its(in), its_w(P::first_weight), its_w(P::first_bias));
     gelu_forward(stream, its(gelu), its(fc));
-    linear_forward(stream, its(out), its(gelu), w[p + proj_weight], w[p + proj_bias]);
+    linear_forward(stream, its(out), its(gelu), its_w(P::second_weight), its_w(P::second_bias));
   });
   bring_back(stream, b, returned, out);
-  combine_forward(stream, block[A::out], block[A::middle], returned, rows_of(b.slots, r, chosen_),
+  combine_forward(stream, activations_of(block, kMlp)[A::out],
+                  activations_of(block, kAttention)[A::out], returned, rows_of(b.slots, r, chosen_),
                   rows_of(b.weights, r, chosen_));
 }
 
@@ -225,13 +231,17 @@ void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, Cons
   combine_backward(stream, sent, rows_of(dweights_, r, chosen_), d_out, rows_of(b.returned, n, c),
                    slots, rows_of(b.weights, r, chosen_));
   bring(stream, b, d, sent);
-  for_experts(b, [&](size_t p, size_t first, size_t count) {
+  for_experts(b, [&](size_t expert, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_backward_input(stream, its(wide), its(d), w[p + proj_weight]);
-    linear_backward_weight(stream, g[p + proj_weight], g[p + proj_bias], its(d), its(gelu));
+    const auto its_w = [&](P::Index i) { return w[index_of(expert, i)]; };
+    const auto its_g = [&](P::Index i) { return g[index_of(expert, i)]; };
+    linear_backward_input(stream, its(wide), its(d), its_w(P::second_weight));
+    linear_backward_weight(stream, its_g(P::second_weight), its_g(P::second_bias), its(d),
+                           its(gelu));
     gelu_backward(stream, its(wide), its(wide), its(fc));
-    linear_backward_input(stream, its(d), its(wide), w[p + fc_weight]);
-    linear_backward_weight(stream, g[p + fc_weight], g[p + fc_bias], its(wide), its(in));
+    linear_backward_input(stream, its(d), its(wide), its_w(P::first_weight));
+    linear_backward_weight(stream, its_g(P::first_weight), its_g(P::first_bias), its(wide),
+                           its(in));
   });
   bring_back(stream, b, sent, d);
   sum_slots(stream, d_norm, sent, slots);
@@ -248,7 +258,8 @@ void ExpertLayer::route_backward(Stream& stream, Block& b, TensorView d_norm, co
   router_backward(stream, dlogits, probabilities, logsumexp, rows_of(b.experts, r, chosen_),
                   rows_of(b.weights, r, chosen_), rows_of(dweights_, r, chosen_), fractions,
                   options_.factors);
-  matmul(stream, g[0], block[A::ln_2], dlogits, {.transpose_a = true, .accumulate = true});
+  matmul(stream, g[0], activations_of(block, kMlp)[A::norm], dlogits,
+         {.transpose_a = true, .accumulate = true});
   matmul(stream, d_norm, dlogits, w[0], {.transpose_b = true, .accumulate = true});
 
   const TensorView statistics = rows_of(statistics_, 3, r);

@@ -107,7 +107,7 @@ double our_bytes(const Row& row, double t) {
                              .vocab_size = count("vocab"),
                              .sequence_length = count("sequence_length")};
   double bytes = 0;
-  for (const ActivationSpec& spec : block_activation_specs(config)) {
+  for (const ActivationSpec& spec : block_activation_specs(dense_sublayers(config))) {
     const double size = spec.kind == ActivationSpec::Kind::rows ? 2 : 4;
     bytes += size * static_cast<double>(spec.columns) / (spec.split ? t : 1);
   }

@@ -111,7 +111,7 @@ std::string block_split(const Gpt2Config& config, size_t rank, size_t num_ranks)
 
   Row attention(svg, kFirst, config.hidden), mlp(svg, kSecond, config.hidden);
   // A weight, with f before it or g after it if the split needs one.
-  const auto weight = [&](Row& row, BlockParameter::Index index) {
+  const auto weight = [&](Row& row, size_t index) {
     const ParameterSpec& parameter = spec.parameters[index];
     const std::string name = parameter.name.substr(spec.name.size() + 1);
     const TensorSplit split = parameter.split;
@@ -121,19 +121,16 @@ std::string block_split(const Gpt2Config& config, size_t rank, size_t num_ranks)
     row.weight(unit.parameters[index], name.substr(0, name.rfind('.')), split_text(split));
     if (split == TensorSplit::rows) row.box(Colour::communication, "g", 26);
   };
-  const auto sublayer = [&](Row& row, const std::string& norm, BlockParameter::Index first,
-                            const std::string& between, BlockParameter::Index second) {
-    row.box(Colour::plain, norm, 44);
-    weight(row, first);
+  const auto draw = [&](Row& row, const Sublayer& sublayer, const std::string& between) {
+    row.box(Colour::plain, sublayer.names[SublayerOperation::norm], 44);
+    weight(row, sublayer.parameter(SublayerParameter::first_weight));
     row.box(Colour::activations, between, 96);
-    weight(row, second);
+    weight(row, sublayer.parameter(SublayerParameter::second_weight));
     row.end(kEnd);
   };
-  using enum BlockParameter::Index;
-  sublayer(attention, "ln_1", attn_weight,
-           concat(config.num_heads / num_ranks, " of ", config.num_heads, " heads"),
-           attn_proj_weight);
-  sublayer(mlp, "ln_2", fc_weight, "gelu", mlp_proj_weight);
+  draw(attention, block->sublayers[kAttention],
+       concat(config.num_heads / num_ranks, " of ", config.num_heads, " heads"));
+  draw(mlp, block->sublayers[kMlp], block->sublayers[kMlp].names[SublayerOperation::core]);
 
   // The residual stream: past the first sublayer, to the second one below, and past that.
   constexpr double kFork = kLeft - 30, kPlus = kEnd + 8, kBetween = kFirst + 66;

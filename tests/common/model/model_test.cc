@@ -175,7 +175,7 @@ TEST_CASE("a smaller micro-batch in larger memory gives the same bits") {
 
   CHECK_THROWS_AS(exact.activations.resize(2, 11), Error);
   exact.activations.resize(21, 1);  // the same number of tokens
-  CHECK(exact.activations.block(0)[BlockActivation::logsumexp].shape() == Shape{21, 2, 1});
+  CHECK(exact.activations.block(0)[SublayerActivation::statistics].shape() == Shape{21, 2, 1});
 }
 
 TEST_CASE("logits are those of the classifier") {

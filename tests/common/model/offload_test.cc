@@ -18,7 +18,7 @@ std::string sets_of(const char* mode, size_t num_blocks, size_t num_in_flight) {
     text += concat(set == 0 ? "" : ", ", set, plan.is_copied(set) ? "*" : "", ":");
     for (size_t block = 0; block < num_blocks; ++block) {
       std::string letters;
-      for (size_t step = 0; step < BlockStep::kCount; ++step) {
+      for (size_t step = 0; step < BlockOperations().size(); ++step) {
         if (plan.set_of(block, step) == set) letters += kSteps[step];
       }
       if (!letters.empty()) text += concat(" ", block, letters);
@@ -39,7 +39,7 @@ TEST_CASE("a set is a group's input and what its blocks keep") {
 }
 
 TEST_CASE("two blocks of a group cannot keep the same tensor: the place has room for one") {
-  const BlockSteps only_out = 1U << BlockStep::out;
+  const BlockOperations only_out = 1U << kBlockOutput;
   CHECK_THROWS_AS(OffloadPlan(RecomputePlan({only_out, {}}, 1), 2, 1), Error);
 }
 

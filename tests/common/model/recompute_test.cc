@@ -15,7 +15,7 @@ constexpr const char* kModes[] = {"none",  "cheap",   "attention", "mlp",     "b
                                   "whole", "every-1", "every-2",   "every-3", "every-5"};
 
 // "qkv attention" of a set of steps.
-std::string text_of(const BlockSteps& steps) {
+std::string text_of(const BlockOperations& steps) {
   constexpr const char* kNames[] = {"ln_1", "qkv", "attention", "middle",
                                     "ln_2", "fc",  "gelu",      "out"};
   std::string text;
@@ -88,11 +88,11 @@ TEST_CASE("a group's blocks have a set each, and nothing is computed again that 
   CHECK(lines("whole", 1) == Lines(5, "0: " + all + " out"));
   CHECK(lines("whole", 2) == lines("whole", 1));
 
-  const BlockSteps fc = 1U << BlockStep::fc, ln_2 = 1U << BlockStep::ln_2;
+  const BlockOperations fc = 1U << 5, ln_2 = 1U << 4;
   const RecomputePlan mixed({fc | ln_2, fc, {}, ln_2, {}}, 1);
   CHECK(lines_of(mixed, 5) == Lines{"0: ln_2 fc", "0: ", "0: ", "0: ", "0: "});
-  CHECK(mixed.sets() == std::vector<BlockSteps>{fc | ln_2});
-  CHECK_THROWS_AS(RecomputePlan({BlockSteps(1U << BlockStep::out)}, 1), Error);
+  CHECK(mixed.sets() == std::vector<BlockOperations>{fc | ln_2});
+  CHECK_THROWS_AS(RecomputePlan({BlockOperations(1U << kBlockOutput)}, 1), Error);
 }
 
 std::string walk_of(const Layout& layout, const RecomputePlan& plan) {
@@ -123,7 +123,7 @@ TEST_CASE("the walk recomputes a group from its first block on, just before its 
   CHECK(walk_of(stage, plan("every-2", 3, 2)) ==
         "h.3 recompute, h.3 back, h.1 recompute, h.2 recompute, h.2 back, h.1 back");
   // GELU reads no weights.
-  const BlockSteps gelu = 1U << BlockStep::gelu;
+  const BlockOperations gelu = 1U << 6;
   CHECK(walk_of(stage, RecomputePlan({gelu, gelu, gelu}, 1)) ==
         "h.3 back, h.2 recompute -, h.2 back, h.1 recompute -, h.1 back");
 }
@@ -150,7 +150,7 @@ Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slot
   Planned planned(model, plan, num_slots);
   const Tokens tokens(4, 7, 11, "tokens"), targets(4, 7, 11, "targets");
   const size_t num_blocks = model.layout.count(OperationKind::block);
-  const auto specs = block_activation_specs(model.layout.config());
+  const auto specs = block_activation_specs(dense_sublayers(model.layout.config()));
   const auto forward = [&](size_t i) {
     const Activations& slot = planned.slots[i % num_slots];
     planned.gpt2.forward(stream(), slot, planned.workspace, tokens.rows(2 * i, 2));
@@ -160,7 +160,8 @@ Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slot
     const Activations& slot = planned.slots[i % num_slots];
     for (size_t block = 0; block < num_blocks; ++block) {
       for (size_t k = 0; k < specs.size(); ++k) {
-        const size_t step = specs[k].step;
+        const size_t step = specs[k].operation;
+        if (specs[k].columns == 0) continue;
         if (!plan.recomputed(block)[step] || !plan.drops(block, step)) continue;
         // A later block's tensor that is still needed may lie in the same place.
         bool is_needed = false;
@@ -203,7 +204,7 @@ TEST_CASE("every mode gives the bits of none, with one micro-batch in flight and
       CHECK(is_same(plan_recompute(parse_recompute(mode), 5, num_slots)));
     }
     // Blocks that drop different tensors.
-    const auto bits = [](unsigned steps) { return BlockSteps(steps); };
+    const auto bits = [](unsigned steps) { return BlockOperations(steps); };
     CHECK(is_same(
         RecomputePlan({bits(0x7f), bits(0xff), bits(0x15), bits(0x60), bits(0x0a)}, num_slots)));
   }

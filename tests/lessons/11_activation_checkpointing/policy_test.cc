@@ -24,7 +24,7 @@ RunConfig small_config(DType dtype, size_t num_layers = 5) {
 
 TEST_CASE("the costs of a block's steps, written out") {
   // R = 48 rows, C = 32, NH = 2, T = 16: bf16 activations, fp32 statistics.
-  const std::vector<StepCost> costs = step_costs(small_config(DType::bf16));
+  const std::vector<OperationCost> costs = operation_costs(small_config(DType::bf16));
   const std::vector<size_t> bytes = {48 * (64 + 8), 48 * 192, 48 * (64 + 8), 48 * 64,
                                      48 * (64 + 8), 48 * 256, 48 * 256,      48 * 64};
   const std::vector<double> flops = {
@@ -34,14 +34,14 @@ TEST_CASE("the costs of a block's steps, written out") {
   REQUIRE(costs.size() == 8);
   for (size_t i = 0; i < 8; ++i) {
     INFO(costs[i].name);
-    CHECK(costs[i].step == i);
+    CHECK(costs[i].operation == i);
     CHECK(costs[i].bytes == bytes[i]);
     CHECK(costs[i].flops == flops[i]);
   }
 }
 
 // Of all counts that save enough the fewest operations.
-double least_flops(const std::vector<StepCost>& costs, size_t num_blocks, size_t bytes) {
+double least_flops(const std::vector<OperationCost>& costs, size_t num_blocks, size_t bytes) {
   double least = std::numeric_limits<double>::infinity();
   DropCounts counts(costs.size(), 0);
   while (true) {
@@ -55,7 +55,7 @@ double least_flops(const std::vector<StepCost>& costs, size_t num_blocks, size_t
 
 TEST_CASE("no other choice saves as much with fewer operations") {
   const size_t num_blocks = 3;
-  const std::vector<StepCost> costs = droppable_costs(small_config(DType::fp32, num_blocks));
+  const std::vector<OperationCost> costs = droppable_costs(small_config(DType::fp32, num_blocks));
   const size_t most = saved_bytes(costs, DropCounts(7, num_blocks));
   for (size_t tenth = 0; tenth <= 20; ++tenth) {
     const size_t bytes = most * tenth / 20;
@@ -67,17 +67,19 @@ TEST_CASE("no other choice saves as much with fewer operations") {
   CHECK_THROWS_AS(choose_drops(costs, num_blocks, most + 1), Error);
 }
 
+constexpr size_t kFc = number_of_operation(kMlp, SublayerOperation::first);
+
 TEST_CASE("one block that drops a tensor saves nothing and computes nothing again") {
-  const std::vector<StepCost> costs = {{BlockStep::fc, "fc", 100, 7}};
+  const std::vector<OperationCost> costs = {{kFc, "fc", 100, 7}};
   CHECK(saved_bytes(costs, {1}) == 0);
   CHECK(added_flops(costs, {1}) == 0);
   CHECK(choose_drops(costs, 4, 0) == DropCounts{0});
   CHECK(choose_drops(costs, 4, 1) == DropCounts{2});
   CHECK(choose_drops(costs, 4, 201) == DropCounts{4});
   const RecomputePlan plan = plan_recompute(mode_of(costs, {2}, 4), 4, 1);
-  CHECK(plan.drops(1, BlockStep::fc));
-  CHECK(!plan.drops(2, BlockStep::fc));
-  CHECK(plan.recomputed(0)[BlockStep::fc]);
+  CHECK(plan.drops(1, kFc));
+  CHECK(!plan.drops(2, kFc));
+  CHECK(plan.recomputed(0)[kFc]);
   CHECK(plan.recomputed(1).none());
 }
 
@@ -139,7 +141,7 @@ TEST_CASE("offloaded: the device has two sets and the last output, the host all 
 TEST_CASE("a budget is kept, and one below the smallest is refused with the smallest") {
   const RunConfig config = small_config(DType::fp32);
   const size_t all = cost_of(config, {}).bytes;
-  const std::vector<StepCost> costs = droppable_costs(config);
+  const std::vector<OperationCost> costs = droppable_costs(config);
   const size_t least = all - saved_bytes(costs, DropCounts(7, 5));
   const MemoryUse none = predicted(config, "none"), block = predicted(config, "block");
   CHECK(all == none[Category::activations]);

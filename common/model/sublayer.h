@@ -1,0 +1,110 @@
+// What a transformer block is: a list of sublayers on the residual stream [Radford19, pre-norm].
+//   out = in + second(core(first(norm(in))))
+// `first` and `second` are linear layers. GPT-2's block has two sublayers: the core of the first is
+// attention, and that of the second, the MLP, is GELU. All that is said of a block elsewhere
+// follows from the list: parameters, activations, FLOP, what tensor-parallel ranks sum and split.
+//
+// Letters: C hidden size, F elements of an MLP's inner layer, NH heads, T tokens in a sequence.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <vector>
+
+#include "common/model/config.h"
+
+namespace ladder {
+
+// The part of a tensor that each of N tensor-parallel ranks holds [Shoeybi19, section 3].
+enum class TensorSplit {
+  none,        // all of it
+  rows,        // ceil(rows / N) rows; the last ranks may have fewer
+  columns,     // an N-th of the columns, or of the elements of a vector
+  qkv_columns  // an N-th of the columns of each of q, k and v, which lie side by side
+};
+
+// A linear layer of the whole model: its weight is (in, out), its bias (out). If ranks split the
+// weight by columns, they split the bias too.
+inline constexpr double kInitialDeviation = 0.02;  // of weights [Radford19 GPT-2]
+struct Linear {
+  const char* name;  // "c_attn"
+  size_t in, out;
+  TensorSplit split;
+  double initial_deviation;  // of the weight's elements; the bias begins with zeros
+};
+
+// What lies between the two linear layers.
+enum class Core { attention, gelu };
+
+// The operations of a sublayer's forward, in order; `second` adds to the residual stream, too.
+struct SublayerOperation {
+  enum Index : size_t { norm, first, core, second, kCount };
+};
+// The parameters of a sublayer, in their order in its block's unit.
+struct SublayerParameter {
+  enum Index : size_t {
+    norm_weight,
+    norm_bias,
+    first_weight,
+    first_bias,
+    second_weight,
+    second_bias,
+    kCount
+  };
+};
+// What a sublayer's forward saves for backward: mean and rstd of the norm, the core's statistics
+// (attention's logsumexp; GELU has none), and the outputs of its operations.
+struct SublayerActivation {
+  enum Index : size_t { norm, mean, rstd, first, statistics, core, out, kCount };
+};
+
+inline constexpr size_t kNumSublayers = 2;  // of a block
+inline constexpr size_t kAttention = 0, kMlp = 1;
+
+// Operations of a block. Operation k of sublayer s has number 4 s + k.
+using BlockOperations = std::bitset<kNumSublayers * SublayerOperation::kCount>;
+inline constexpr size_t kBlockOutput = kNumSublayers * SublayerOperation::kCount - 1;
+constexpr size_t number_of_operation(size_t sublayer, SublayerOperation::Index operation) {
+  return sublayer * SublayerOperation::kCount + operation;
+}
+inline constexpr size_t kAttentionCore = number_of_operation(kAttention, SublayerOperation::core);
+// Returns this operation of every sublayer.
+BlockOperations in_all_sublayers(SublayerOperation::Index operation);
+
+struct Sublayer {
+  size_t index;  // in its block
+  // The names of its operations' outputs: "ln_1", "qkv", "attention", "middle".
+  std::array<const char*, SublayerOperation::kCount> names;
+  const char* group;  // of the linear layers' parameters: "attn"
+  Linear first, second;
+  Core core;
+  size_t num_heads = 0;  // of attention
+  // If it is not 0, a router and so many copies of first, core and second take their place. They
+  // are operations of their own, and have units of their own. [Shazeer17]
+  size_t num_experts = 0;
+
+  size_t operation(SublayerOperation::Index i) const { return number_of_operation(index, i); }
+  size_t parameter(SublayerParameter::Index i) const {
+    return index * SublayerParameter::kCount + i;
+  }
+  size_t activation(SublayerActivation::Index i) const {
+    return index * SublayerActivation::kCount + i;
+  }
+};
+
+// Returns the sublayers of a block without experts, and those of block `block` of the model.
+std::vector<Sublayer> dense_sublayers(const Gpt2Config& config);
+std::vector<Sublayer> sublayers_of(const Gpt2Config& config, size_t block);
+
+// Returns the FLOP of the matrix products of forward for one token of a sequence of T. Of experts
+// it is what lies in the block itself: nothing. Attention counts the causal half that is never
+// computed, too, as is usual.
+double product_flops(const Sublayer& sublayer, size_t num_tokens);
+// Returns all operations that one operation of forward runs for one token, on average: of products
+// two for each weight; of an element of a layernorm, GELU, bias or sum as many as the kernels count
+// (kernels/layernorm.h and others). A query sees half the keys.
+double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
+                       size_t num_tokens);
+
+}  // namespace ladder
