@@ -125,8 +125,7 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
       batch_(batch),
       tokens_(tokens),
       capacity_(batch * tokens),
-      shared_(shared),
-      block_specs_(block_activation_specs(dense_sublayers(layout.config()))) {
+      shared_(shared) {
   const auto make = [&](const ActivationSpec& spec) {
     return make_activation(memory, Category::activations, layout, dtype, capacity_, spec);
   };

@@ -1,5 +1,6 @@
 #include "common/model/description.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernels/runtime/cost.h"
@@ -159,6 +160,27 @@ double ModelDescription::flops_per_token() const {
   }
   return 6.0 * static_cast<double>(multiplied) +
          12.0 * static_cast<double>(config.num_layers * config.hidden * config.sequence_length);
+}
+
+bool can_split(const Gpt2Config& config, size_t tensor_size) {
+  for (const Sublayer& sublayer : dense_sublayers(config)) {
+    if (sublayer.num_heads % tensor_size != 0 || sublayer.second.in % tensor_size != 0) {
+      return false;
+    }
+  }
+  const size_t most_tokens = (config.vocab_size + tensor_size - 1) / tensor_size;
+  return most_tokens * (tensor_size - 1) < config.vocab_size;
+}
+
+void check_split(const Gpt2Config& config, size_t tensor_size, const std::string& asked) {
+  if (can_split(config, tensor_size)) return;
+  size_t works = std::min(tensor_size, config.num_heads);
+  while (!can_split(config, works)) --works;
+  throw UserError(concat(asked, ": ", counted(config.num_heads, "head"),
+                         config.ffn == 0 ? "" : concat(", an inner layer of ", config.ffn),
+                         " and a vocabulary of ", counted(config.vocab_size, "token"),
+                         " cannot be split among ", counted(tensor_size, "rank"), "; ", works,
+                         " would do"));
 }
 
 }  // namespace ladder

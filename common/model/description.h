@@ -84,4 +84,11 @@ struct ModelDescription {
 // h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP.
 ModelDescription describe(const Gpt2Config& config);
 
+// Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner
+// layer of each block, and each has at least one token of the vocabulary.
+bool can_split(const Gpt2Config& config, size_t tensor_size);
+// Throws a UserError that begins with `asked` ("--tensor-parallel-size 3") and names a size that
+// would do if they cannot.
+void check_split(const Gpt2Config& config, size_t tensor_size, const std::string& asked);
+
 }  // namespace ladder

@@ -55,7 +55,7 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
     : config_(model.config), part_(part), world_size_(world_size) {
   part_.end = std::min(part.end, model.operations.size());
   check(part_.first < part_.end, "Layout: a part without operations");
-  check(config_.num_heads % part.tensor_size == 0, "Layout: heads that do not divide");
+  check(can_split(config_, part.tensor_size), "Layout: a model that does not divide");
   check(part.expert_size == 1 || (part.tensor_size == 1 && world_size % part.expert_size == 0 &&
                                   config_.experts.num_experts % part.expert_size == 0),
         "Layout: experts that do not divide");

@@ -19,8 +19,8 @@ namespace ladder {
 // its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
-  // REQUIRES: tensor_size divides the heads, expert_size divides the experts and world_size, and
-  // one of the two is 1.
+  // REQUIRES: tensor_size ranks can_split() the model, expert_size divides the experts and
+  // world_size, and one of the two is 1.
   Layout(const ModelDescription& model, size_t world_size, const ModelPart& part = {});
   Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {})
       : Layout(describe(config), world_size, part) {}

@@ -11,12 +11,7 @@ Layout rank_layout(const Gpt2Config& config, const ProcessGrid& grid) {
   require(grid.rank < grid.world_size(), "has ranks 0 to ", grid.world_size() - 1, ", no rank ",
           grid.rank);
   require(grid.context_size == 1, "ranks of a context axis do not divide the model; leave it out");
-  const size_t tensor = grid.tensor_size, vocab = config.vocab_size;
-  require(config.num_heads % tensor == 0, "tensor=", tensor, " does not divide the model's ",
-          counted(config.num_heads, "head"));
-  const size_t most_tokens = (vocab + tensor - 1) / tensor;
-  require(most_tokens * (tensor - 1) < vocab, "tensor=", tensor, " leaves a rank without any of ",
-          counted(vocab, "token"));
+  check_split(config, grid.tensor_size, layout_text(grid));
   const ModelDescription model = describe(config);
   size_t most_stages = 0;
   for (const Operation& operation : model.operations) most_stages += operation.starts_stage;
@@ -24,7 +19,7 @@ Layout rank_layout(const Gpt2Config& config, const ProcessGrid& grid) {
           counted(most_stages, "stage"));
   ModelPart part = cut_evenly(model, grid.pipeline_size)[grid.place(Axis::pipeline)];
   part.tensor_rank = grid.place(Axis::tensor);
-  part.tensor_size = tensor;
+  part.tensor_size = grid.tensor_size;
   return Layout(model, grid.data_size, part);
 }
 

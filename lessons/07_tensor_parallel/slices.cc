@@ -4,23 +4,6 @@
 
 namespace ladder {
 
-bool can_split(const Gpt2Config& config, size_t tensor_size) {
-  const size_t most_tokens = (config.vocab_size + tensor_size - 1) / tensor_size;
-  return config.num_heads % tensor_size == 0 && config.ffn_size() % tensor_size == 0 &&
-         most_tokens * (tensor_size - 1) < config.vocab_size;
-}
-
-void check_slices(const Gpt2Config& config, size_t tensor_size) {
-  if (can_split(config, tensor_size)) return;
-  size_t works = tensor_size;
-  while (!can_split(config, works)) --works;
-  throw UserError(concat("--tensor-parallel-size ", tensor_size, ": ",
-                         counted(config.num_heads, "head"),
-                         config.ffn == 0 ? "" : concat(", an inner layer of ", config.ffn),
-                         " and a vocabulary of ", counted(config.vocab_size, "token"),
-                         " cannot be split among so many ranks; ", works, " would do"));
-}
-
 TensorParallel tensor_parallel_on(Communicator& ranks) {
   if (ranks.size() == 1) return {};
   const auto begin_sum = [&ranks](Stream& stream, TensorView view,

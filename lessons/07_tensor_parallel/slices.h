@@ -1,18 +1,18 @@
-// Slices of tensors: which models can be split, how ranks combine their results, and what that
+// Slices of tensors: how ranks combine their results, and what that
 // communicates.
 #pragma once
 
 #include "common/comm/grid_groups.h"
+#include "common/model/description.h"
 #include "common/model/tensor_parallel.h"
 #include "common/train/config.h"
 
 namespace ladder {
 
-// Returns whether so many tensor-parallel ranks can split the model: they divide the heads, and
-// each has at least one token of the vocabulary.
-bool can_split(const Gpt2Config& config, size_t tensor_size);
-// Throws UserError if they cannot. The message names a size that would do.
-void check_slices(const Gpt2Config& config, size_t tensor_size);
+// Throws UserError if so many ranks cannot split the model (check_split() of common/model).
+inline void check_slices(const Gpt2Config& config, size_t tensor_size) {
+  check_split(config, tensor_size, concat("--tensor-parallel-size ", tensor_size));
+}
 
 // Returns the functions by which the model combines results with the other ranks of the group. They
 // use all_reduce. `ranks` must outlive them.

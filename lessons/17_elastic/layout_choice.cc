@@ -3,8 +3,8 @@
 #include <tuple>
 #include <vector>
 
+#include "common/model/description.h"
 #include "common/schedule/cut.h"
-#include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {
 namespace {

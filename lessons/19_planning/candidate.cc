@@ -181,7 +181,7 @@ std::vector<Candidate> all_candidates(const PlanRequest& request, const Gpt2Conf
   if (overlaps) add_data_parallel(request, all);
   const size_t most_tensor = std::min(request.num_ranks, request.cluster.devices_per_node);
   for (size_t tensor = 1; tensor <= most_tensor; ++tensor) {
-    if (request.num_ranks % tensor != 0 || model.num_heads % tensor != 0) continue;
+    if (request.num_ranks % tensor != 0 || !can_split(model, tensor)) continue;
     const size_t groups = request.num_ranks / tensor;
     for (size_t pipeline = 1; pipeline <= std::min(groups, model.num_layers); ++pipeline) {
       if (groups % pipeline != 0 || (overlaps && tensor * pipeline == 1)) continue;

@@ -36,7 +36,7 @@ std::vector<Measure> measures_of_one() {
 std::vector<Measure> measures_of_many(const PlanRequest& request, const Gpt2Config& model) {
   Candidate grid = on_all_ranks("09_3d_parallel", 0, request);
   grid.tensor = std::min(request.num_ranks, request.cluster.devices_per_node);
-  while (model.num_heads % grid.tensor != 0 || request.num_ranks % grid.tensor != 0) --grid.tensor;
+  while (!can_split(model, grid.tensor) || request.num_ranks % grid.tensor != 0) --grid.tensor;
   grid.sequence_parallel = grid.tensor > 1;
   grid.data = request.num_ranks / grid.tensor;
   grid.zero_stage = grid.data > 1 ? 1 : 0;

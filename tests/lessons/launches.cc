@@ -201,7 +201,10 @@ std::string further_lines() {
   std::string lines;
   for (size_t number : {0, 1}) {
     for (const auto& [lesson, flags] : runs) {
-      DrawnRun run = {lesson, lesson == "17_elastic" ? size_t{4} : size_t{1}, flags};
+      DrawnRun run = {.lesson = lesson,
+                      .num_ranks = lesson == "17_elastic" ? size_t{4} : size_t{1},
+                      .flags = flags,
+                      .connection = {}};
       for (const char* flag : {"--global-batch-size", "24", "--layers", "4", "--sequence-length",
                                "16", "--dtype", "fp64"}) {
         run.flags.emplace_back(flag);

@@ -59,8 +59,8 @@ TEST_CASE("a rank holds the stage and the slice of its place in the grid") {
 
 TEST_CASE("a layout that the model cannot have is refused") {
   const auto [grid, why] = GENERATE(table<ProcessGrid, std::string>({
-      {{.tensor_size = 3}, "tensor=3: tensor=3 does not divide the model's 4 heads"},
-      {{.tensor_size = 8}, "tensor=8 does not divide"},
+      {{.tensor_size = 3}, "tensor=3: 4 heads and a vocabulary"},
+      {{.tensor_size = 8}, "cannot be split among 8 ranks; 4 would do"},
       {{.pipeline_size = 7}, "pipeline=7: the model can be cut into at most 6 stages"},
       {{.context_size = 2}, "context=2: ranks of a context axis"},
       {{.data_size = 2, .tensor_size = 2, .rank = 4},
@@ -70,8 +70,9 @@ TEST_CASE("a layout that the model cannot have is refused") {
   CHECK_THROWS_AS(rank_layout(kConfig, grid), UserError);
   Gpt2Config few_tokens = kConfig;
   few_tokens.vocab_size = 5;  // ceil(5 / 4) = 2 rows for each of three ranks, none for the last
-  CHECK_THROWS_WITH(rank_layout(few_tokens, {.tensor_size = 4}),
-                    ContainsSubstring("leaves a rank without any of 5 tokens"));
+  CHECK_THROWS_WITH(
+      rank_layout(few_tokens, {.tensor_size = 4}),
+      ContainsSubstring("vocabulary of 5 tokens cannot be split among 4 ranks; 2 would do"));
 }
 
 }  // namespace

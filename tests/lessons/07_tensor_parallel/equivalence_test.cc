@@ -68,7 +68,7 @@ TEST_CASE("sizes that do not divide are refused, with one that does") {
   CHECK_NOTHROW(check_slices(model, 4));
   CHECK_THROWS_WITH(check_slices(model, 3),
                     "--tensor-parallel-size 3: 4 heads and a vocabulary of 256 tokens cannot be "
-                    "split among so many ranks; 2 would do");
+                    "split among 3 ranks; 2 would do");
   model.vocab_size = 9;  // 3 a rank: nothing is left for the fourth
   CHECK_THROWS_WITH(check_slices(model, 4),
                     ContainsSubstring("vocabulary of 9") && ContainsSubstring("2 would do"));
