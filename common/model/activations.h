@@ -22,8 +22,7 @@ struct ActivationSpec {
   };
   const char* name;
   Kind kind;
-  // Columns of a row; for head_statistics the number of heads. 0: the block has no such tensor.
-  size_t columns = 1;
+  size_t columns = 1;  // of a row, or the number of heads; 0: the block has no such tensor
   // True: each of N tensor-parallel ranks has an N-th of the columns, for all rows. False: it has
   // the rows that it has of the residual stream.
   bool split = false;
@@ -50,8 +49,7 @@ class SharedActivations {
 
   const RecomputePlan& plan() const { return plan_; }
   const OffloadPlan& offload() const { return offload_; }
-  // Returns the tensor of the block, by its index in BlockActivations; null if it does not lie
-  // here.
+  // Returns a block's tensor, by its index in BlockActivations; null if it does not lie here.
   const Tensor* find(size_t block, size_t index) const;
 
  private:
@@ -86,7 +84,7 @@ class Activations {
   // The residual stream (n, C) where the last transformer block of this part ends.
   TensorView output() const { return block_input(blocks_.size()); }
   BlockActivations block(size_t index) const;
-  // Returns all memory of one of a block's tensors, by its index in BlockActivations.
+  // Returns all memory of a block's tensor, by its index in BlockActivations.
   const Tensor& tensor(size_t block, size_t index) const {
     const Tensor* tensor = find_shared(block, index);
     return tensor == nullptr ? blocks_[block][index] : *tensor;

@@ -12,13 +12,9 @@ namespace ladder {
 namespace {
 
 using A = SublayerActivation;
-using P = SublayerParameter;
 
-// Returns the index of an expert's parameter in the unit of its block's experts. Each expert has
-// those of the MLP's two linear layers.
-constexpr size_t index_of(size_t expert, P::Index i) {
-  return expert * (P::kCount - P::first_weight) + (i - P::first_weight);
-}
+// The MLP's linear layers (SublayerParameter) of one expert, in the unit of its block's experts.
+enum ExpertParameter : size_t { fc_weight, fc_bias, proj_weight, proj_bias, kPerExpert };
 
 // Returns the first `rows` rows of n elements.
 TensorView rows_of(const Tensor& tensor, size_t rows, size_t n) {
@@ -193,7 +189,7 @@ void ExpertLayer::for_experts(const Block& b, Body body) const {
   size_t first = 0;
   for (size_t expert = 0; expert < b.arrival.of_expert.size(); ++expert) {
     const size_t count = b.arrival.of_expert[expert];
-    if (count > 0) body(expert, first, count);
+    if (count > 0) body(expert * kPerExpert, first, count);
     first += count;
   }
 }
@@ -205,19 +201,18 @@ void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
   const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
   const TensorView out = rows_of(at_experts_, arrived, c), returned = rows_of(b.returned, n, c);
-  gather_rows(stream, sent, activations_of(block, kMlp)[A::norm], rows_.view().rows(0, n));
+  const auto mlp = activations_of(block, kMlp);
+  gather_rows(stream, sent, mlp[A::norm], rows_.view().rows(0, n));
   bring(stream, b, in, sent);
-  for_experts(b, [&](size_t expert, size_t first, size_t count) {
+  for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    const auto its_w = [&](P::Index i) { return w[index_of(expert, i)]; };
-    linear_forward(stream, its(fc), its(in), its_w(P::first_weight), its_w(P::first_bias));
+    linear_forward(stream, its(fc), its(in), w[p + fc_weight], w[p + fc_bias]);
     gelu_forward(stream, its(gelu), its(fc));
-    linear_forward(stream, its(out), its(gelu), its_w(P::second_weight), its_w(P::second_bias));
+    linear_forward(stream, its(out), its(gelu), w[p + proj_weight], w[p + proj_bias]);
   });
   bring_back(stream, b, returned, out);
-  combine_forward(stream, activations_of(block, kMlp)[A::out],
-                  activations_of(block, kAttention)[A::out], returned, rows_of(b.slots, r, chosen_),
-                  rows_of(b.weights, r, chosen_));
+  combine_forward(stream, mlp[A::out], activations_of(block, kAttention)[A::out], returned,
+                  rows_of(b.slots, r, chosen_), rows_of(b.weights, r, chosen_));
 }
 
 void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, ConstTensorView d_out,
@@ -231,17 +226,13 @@ void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, Cons
   combine_backward(stream, sent, rows_of(dweights_, r, chosen_), d_out, rows_of(b.returned, n, c),
                    slots, rows_of(b.weights, r, chosen_));
   bring(stream, b, d, sent);
-  for_experts(b, [&](size_t expert, size_t first, size_t count) {
+  for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    const auto its_w = [&](P::Index i) { return w[index_of(expert, i)]; };
-    const auto its_g = [&](P::Index i) { return g[index_of(expert, i)]; };
-    linear_backward_input(stream, its(wide), its(d), its_w(P::second_weight));
-    linear_backward_weight(stream, its_g(P::second_weight), its_g(P::second_bias), its(d),
-                           its(gelu));
+    linear_backward_input(stream, its(wide), its(d), w[p + proj_weight]);
+    linear_backward_weight(stream, g[p + proj_weight], g[p + proj_bias], its(d), its(gelu));
     gelu_backward(stream, its(wide), its(wide), its(fc));
-    linear_backward_input(stream, its(d), its(wide), its_w(P::first_weight));
-    linear_backward_weight(stream, its_g(P::first_weight), its_g(P::first_bias), its(wide),
-                           its(in));
+    linear_backward_input(stream, its(d), its(wide), w[p + fc_weight]);
+    linear_backward_weight(stream, g[p + fc_weight], g[p + fc_bias], its(wide), its(in));
   });
   bring_back(stream, b, sent, d);
   sum_slots(stream, d_norm, sent, slots);
