@@ -133,12 +133,11 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   input_ = make({"input", Kind::rows, hidden_});
   for (const Operation& operation : layout.operations()) {
     if (operation.kind != OperationKind::block) continue;
-    const size_t index = operation.index;
     const std::vector<ActivationSpec>& specs =
         block_specs_.emplace_back(block_activation_specs(operation.sublayers));
     std::vector<Tensor>& block = blocks_.emplace_back();
     for (size_t i = 0; i < specs.size(); ++i) {
-      const bool is_own = specs[i].columns > 0 && find_shared(index, i) == nullptr;
+      const bool is_own = specs[i].columns > 0 && find_shared(operation.index, i) == nullptr;
       block.push_back(is_own ? make(specs[i]) : Tensor());
     }
   }

@@ -15,7 +15,6 @@ using A = SublayerActivation;
 
 // The MLP's linear layers (SublayerParameter) of one expert, in the unit of its block's experts.
 enum ExpertParameter : size_t { fc_weight, fc_bias, proj_weight, proj_bias, kPerExpert };
-
 // Returns the first `rows` rows of n elements.
 TensorView rows_of(const Tensor& tensor, size_t rows, size_t n) {
   return tensor.view().elements(0, {rows, n});
