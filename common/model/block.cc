@@ -62,13 +62,10 @@ void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
 
 // The first linear layer; and the core, too, if one kernel runs both.
 void first_forward(Stream& stream, const SublayerCall& s, bool with_core) {
-  const auto multiply = [&](const RowChunk& chunk, ConstTensorView rows) {
-    const TensorView first = chunk.of(s.a[A::first]);
-    const ConstTensorView weight = s.w(P::first_weight), bias = s.w(P::first_bias);
-    if (!with_core) return linear_forward(stream, first, rows, weight, bias);
-    matmul_bias_gelu(stream, chunk.of(s.a[A::core]), first, rows, weight, bias);
-  };
-  s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.narrow, multiply);
+  const ConstTensorView weight = s.w(P::first_weight), bias = s.w(P::first_bias);
+  const ConstTensorView rows = s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.narrow);
+  if (!with_core) return linear_forward(stream, s.a[A::first], rows, weight, bias);
+  matmul_bias_gelu(stream, s.a[A::core], s.a[A::first], rows, weight, bias);
 }
 
 // out = in + (core weight + bias).
@@ -79,10 +76,8 @@ void second_forward(Stream& stream, const SublayerCall& s) {
     return matmul_residual(stream, s.a[A::out], core, weight, bias, s.in());
   }
   // The ranks sum their products before the bias is added, so that it counts once.
-  const auto multiply = [&](const RowChunk& chunk) {
-    linear_forward(stream, chunk.of(partial), chunk.of(core), weight);
-  };
-  const ConstTensorView sum = s.block.tensor.leave(stream, partial, multiply);
+  linear_forward(stream, partial, core, weight);
+  const ConstTensorView sum = s.block.tensor.leave(stream, partial);
   add_residual(stream, s.a[A::out], s.in(), sum, bias);
 }
 
@@ -105,11 +100,10 @@ void sublayer_forward(Stream& stream, const SublayerCall& s, const BlockOperatio
 void weight_backward(Stream& stream, const SublayerCall& s, const UnitView& gradients) {
   const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
   const TensorView gathered = s.block.workspace.gathered;
-  const ConstTensorView d_out =
-      s.block.tensor.leave_backward(stream, s.a[A::out], gathered, kNoProduct);
+  const ConstTensorView d_out = s.block.tensor.leave_backward(stream, s.a[A::out], gathered);
   linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
   bias_backward(stream, g(P::second_bias), s.a[A::out]);
-  TensorParallel::Coming normed = s.block.tensor.enter_again(stream, s.a[A::norm], gathered);
+  TensorParallel::Pending normed = s.block.tensor.enter_again(stream, s.a[A::norm], gathered);
   normed.work.wait(stream);
   linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), s.a[A::first], normed.rows);
 }
@@ -123,13 +117,13 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
   const TensorView narrow = s.block.workspace.narrow, gathered = s.block.workspace.gathered;
   const bool is_gelu = s.sublayer.core == Core::gelu, is_fused = is_gelu && with_weights;
   const TensorView d_core = is_gelu ? s.wide() : narrow.elements(0, s.a[A::core].shape());
-  const auto multiply = [&](const RowChunk& chunk, ConstTensorView d_rows) {
-    const ConstTensorView weight = s.w(P::second_weight);
-    if (!is_fused) return linear_backward_input(stream, chunk.of(d_core), d_rows, weight);
-    matmul_gelu_backward(stream, chunk.of(d_core), d_rows, weight, chunk.of(s.a[A::first]));
-  };
-  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, gathered, multiply);
-  TensorParallel::Coming normed;
+  const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, gathered);
+  if (is_fused) {
+    matmul_gelu_backward(stream, d_core, d_out, s.w(P::second_weight), s.a[A::first]);
+  } else {
+    linear_backward_input(stream, d_core, d_out, s.w(P::second_weight));
+  }
+  TensorParallel::Pending normed;
   if (with_weights) {
     linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
     bias_backward(stream, g(P::second_bias), d_residual);  // of the rows of this rank alone
@@ -140,7 +134,7 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
   if (!is_fused) core_backward(stream, s, d_first, d_core);
   if (!is_gelu && !with_weights) copy(stream, s.a[A::first], d_first);
   linear_backward_input(stream, narrow, d_first, s.w(P::first_weight));
-  TensorParallel::Coming d_normed = tensor.enter_backward(stream, narrow);
+  TensorParallel::Pending d_normed = tensor.enter_backward(stream, narrow);
   if (with_weights) {
     normed.work.wait(stream);
     linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), d_first, normed.rows);

@@ -20,24 +20,20 @@ View by_sequence(View rows, const Activations& a) {
 
 // Divides the rows of the residual stream that this rank has among their sequences. Calls
 // body(sequences, first) for (b, t, C) that lie one after the other: b sequences' rows of the
-// tokens from `first` on. Sequences can be incomplete only at the ends of a chunk.
+// tokens from `first` on. The first and the last sequence can be incomplete.
 template <class Body>
 void for_sequences(TensorView rows, const ModelPart& part, const Activations& a, Body body) {
   const size_t hidden = rows.shape()[1];
   const size_t num_tokens = a.tokens(), num_rows = a.batch() * num_tokens;
   const RowSplit split = part.residual();
-  size_t done = 0;  // of this rank's rows
-  for (size_t chunk = 0; chunk < split.chunks; ++chunk) {
-    const size_t first = split.first(num_rows, chunk), count = split.count_in(num_rows, chunk);
-    for (size_t row = first; row < first + count;) {
-      const size_t token = row % num_tokens, left = first + count - row;
-      const bool is_complete = token == 0 && left >= num_tokens;
-      const size_t sequences = is_complete ? left / num_tokens : 1;
-      const size_t length = is_complete ? num_tokens : std::min(left, num_tokens - token);
-      body(rows.rows(done, sequences * length).reshape({sequences, length, hidden}), token);
-      done += sequences * length;
-      row += sequences * length;
-    }
+  const size_t first = split.first(num_rows), count = split.count(num_rows);
+  for (size_t done = 0; done < count;) {
+    const size_t token = (first + done) % num_tokens, left = count - done;
+    const bool is_complete = token == 0 && left >= num_tokens;
+    const size_t sequences = is_complete ? left / num_tokens : 1;
+    const size_t length = is_complete ? num_tokens : std::min(left, num_tokens - token);
+    body(rows.rows(done, sequences * length).reshape({sequences, length, hidden}), token);
+    done += sequences * length;
   }
 }
 
@@ -118,7 +114,7 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
       // A rank with a slice of the table has rows of zeros for the tokens of the other ranks.
       const TensorView partial = table.split ? scratch.narrow : a.input();
       embedding_forward(stream, by_sequence(partial, a), tokens.ids, weights[0], table.first_row());
-      const ConstTensorView sum = tensor_.leave(stream, partial, kNoProduct);
+      const ConstTensorView sum = tensor_.leave(stream, partial);
       if (table.split) copy(stream, a.input(), sum);
       return;
     }
@@ -151,12 +147,12 @@ void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& 
   const TensorView norm = a.final_norm();
   const Use& use = classifier_in(training_);
   run(stream, use, hooks, [&](const Operation& operation) {
-    const ConstTensorView x = tensor_.enter(stream, norm, workspace.block(a).gathered, kNoProduct);
+    const ConstTensorView x = tensor_.enter(stream, norm, workspace.block(a).gathered);
     classifier_forward_backward(stream, losses, dx, gradient(use, hooks)[0], x,
                                 weights(use, hooks)[0], targets.reshape(losses.shape()), loss_scale,
                                 workspace.classifier(), tensor_,
                                 layout_.unit(operation.unit).parameters[0].first_row());
-    TensorParallel::Coming d_norm = tensor_.enter_backward(stream, dx);
+    TensorParallel::Pending d_norm = tensor_.enter_backward(stream, dx);
     d_norm.work.wait(stream);
     // Other micro-batches may run before this one's backward.
     copy(stream, norm, d_norm.rows);
@@ -207,7 +203,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
   switch (operation.kind) {
     case OperationKind::token_embedding: {
       const ConstTensorView d_all =
-          tensor_.leave_backward(stream, d_residual, workspace.block(a).gathered, kNoProduct);
+          tensor_.leave_backward(stream, d_residual, workspace.block(a).gathered);
       return embedding_backward(stream, gradient(use, hooks)[0], tokens.ids, by_sequence(d_all, a),
                                 layout_.unit(operation.unit).parameters[0].first_row());
     }
@@ -259,8 +255,7 @@ void Gpt2::evaluate(Stream& stream, const Activations& a, const ModelWorkspace& 
   const TensorView losses = workspace.losses(a);
   const Use& use = classifier_in(evaluation_);
   run(stream, use, hooks, [&](const Operation& operation) {
-    const ConstTensorView x =
-        tensor_.enter(stream, a.final_norm(), workspace.block(a).gathered, kNoProduct);
+    const ConstTensorView x = tensor_.enter(stream, a.final_norm(), workspace.block(a).gathered);
     classifier_forward(stream, losses, x, weights(use, hooks)[0], targets.reshape(losses.shape()),
                        workspace.classifier(), tensor_,
                        layout_.unit(operation.unit).parameters[0].first_row());

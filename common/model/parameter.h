@@ -25,8 +25,6 @@ struct ModelPart {
   size_t tensor_rank = 0, tensor_size = 1;
   // With sequence parallelism these ranks also split the residual stream by tokens.
   bool splits_tokens = false;
-  // In how many chunks they exchange its rows (row_split.h).
-  size_t overlap_chunks = 1;
   // Whether the rows of layernorms' outputs that these ranks gather are kept for backward.
   bool keeps_gathered = false;
   // With expert parallelism a rank has the expert_rank-th of expert_size equal parts of the experts
@@ -47,7 +45,7 @@ struct ModelPart {
   }
   // Returns which of a micro-batch's rows (tokens) this rank has of the residual stream.
   RowSplit residual() const {
-    return splits_tokens ? RowSplit{tensor_rank, tensor_size, overlap_chunks} : RowSplit{};
+    return splits_tokens ? RowSplit{tensor_rank, tensor_size} : RowSplit{};
   }
 };
 

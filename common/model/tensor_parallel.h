@@ -18,59 +18,43 @@ namespace ladder {
 //
 // The pair works on all rows of a micro-batch. Outside of it, on the residual stream, every rank
 // has all rows, too, or its own rows alone [Korthikanti22, section 4.2.2]. Then the points gather
-// rows that the ranks have between them, and scatter sums. `room` is memory for all rows, which
+// rows that the ranks have between them, and scatter sums. `gathered` is memory for all rows, which
 // gathered rows may overwrite. Buffers of all rows are padded as RowSplit says.
 //
 // If the model is not split, nothing happens at these points; that is what the functions do unless
 // they are set.
 struct TensorParallel {
   // Rows that are on their way: `rows` may be read when `work` has been waited for.
-  struct Coming {
+  struct Pending {
     ConstTensorView rows;
     Work work = {};
   };
-  // Multiply a chunk of the rows. The first kind is given the rows, which have just arrived; the
-  // second computes rows that are then sent. A point calls them for one chunk after the other, and
-  // the chunks make up all rows. Usually there is one chunk; lesson 13 can cut it into several.
-  using WithRows = std::function<void(const RowChunk&, ConstTensorView rows)>;
-  using MakeRows = std::function<void(const RowChunk&)>;
 
   // f in forward, before the first product. `in` is the pair's input. It has the rows that this
-  // rank has of the residual stream, or room for all rows, of which own_rows() have been computed.
-  // `multiply` is the first product. Returns all rows, in `room`, or in `in` if that has the room.
-  std::function<ConstTensorView(Stream&, TensorView in, TensorView room, const WithRows& multiply)>
-      enter = [](Stream&, TensorView in, TensorView, const WithRows& multiply) {
-        multiply({0, in.shape()[0]}, in);
-        return ConstTensorView(in);
-      };
+  // rank has of the residual stream, or memory for all rows, of which own_rows() have been
+  // computed. Returns all rows, in `gathered`, or in `in` if that has memory for them.
+  std::function<ConstTensorView(Stream&, TensorView in, TensorView gathered)> enter =
+      [](Stream&, TensorView in, TensorView) { return ConstTensorView(in); };
   // f in backward, for the gradient of the first weight, which needs the same rows once more. `in`
-  // is that of enter(). Returns at once, so that what does not need them can run meanwhile. `room`
-  // belongs to the operation until its Work has been waited for.
-  std::function<Coming(Stream&, ConstTensorView in, TensorView room)> enter_again =
-      [](Stream&, ConstTensorView in, TensorView) { return Coming{in}; };
+  // is that of enter(). Returns at once, so that what does not need them can run meanwhile.
+  // `gathered` belongs to the operation until its Work has been waited for.
+  std::function<Pending(Stream&, ConstTensorView in, TensorView gathered)> enter_again =
+      [](Stream&, ConstTensorView in, TensorView) { return Pending{in}; };
   // f in backward. Each rank has the part of the input's gradient that comes from its columns.
   // Begins to sum it over the ranks, and returns at once, so that the product of the weight's
   // gradient can run meanwhile. The sum comes as the residual stream is split. `d_in` belongs to it
   // until its Work has been waited for, and is overwritten.
-  std::function<Coming(Stream&, TensorView d_in)> enter_backward = [](Stream&, TensorView d_in) {
-    return Coming{d_in};
+  std::function<Pending(Stream&, TensorView d_in)> enter_backward = [](Stream&, TensorView d_in) {
+    return Pending{d_in};
   };
-  // g in forward. `multiply` is the second product; it computes `partial`, of which each rank has a
-  // term. Returns the sum over the ranks, as the residual stream is split. `partial` is
-  // overwritten.
-  std::function<ConstTensorView(Stream&, TensorView partial, const MakeRows& multiply)> leave =
-      [](Stream&, TensorView partial, const MakeRows& multiply) {
-        multiply({0, partial.shape()[0]});
-        return ConstTensorView(partial);
-      };
+  // g in forward, after the second product: each rank has a term of it, `partial`. Returns the sum
+  // over the ranks, as the residual stream is split. `partial` is overwritten.
+  std::function<ConstTensorView(Stream&, TensorView partial)> leave =
+      [](Stream&, TensorView partial) { return ConstTensorView(partial); };
   // g in backward. `d_out` is the gradient of the pair's output, as the residual stream is split.
-  // `multiply` is the product that needs all its rows first. Returns all rows.
-  std::function<ConstTensorView(Stream&, ConstTensorView d_out, TensorView room,
-                                const WithRows& multiply)>
-      leave_backward = [](Stream&, ConstTensorView d_out, TensorView, const WithRows& multiply) {
-        multiply({0, d_out.shape()[0]}, d_out);
-        return d_out;
-      };
+  // Returns all its rows, which the second product's backward needs.
+  std::function<ConstTensorView(Stream&, ConstTensorView d_out, TensorView gathered)>
+      leave_backward = [](Stream&, ConstTensorView d_out, TensorView) { return d_out; };
   // The classifier's weight is split by rows, the tokens of the vocabulary. Reduces statistics of
   // the logits (maximum, sum of exponentials, target's logit) over the ranks, in place. Empty if a
   // rank has the whole vocabulary.
@@ -82,15 +66,10 @@ struct TensorParallel {
   bool is_split() const { return static_cast<bool>(reduce_statistics); }
 
   // Returns those of all rows that this rank has of the residual stream, which are `count` rows.
-  // REQUIRES: they lie in one chunk.
   template <class View>
   View own_rows(View all, size_t count) const {
     return all.shape()[0] == count ? all : all.rows(residual.first(all.shape()[0]), count);
   }
 };
-
-// What to give to a point if no product can begin before all rows have come, or if all rows have
-// been computed already.
-inline constexpr auto kNoProduct = [](const auto&...) {};
 
 }  // namespace ladder

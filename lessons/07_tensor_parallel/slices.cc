@@ -12,10 +12,9 @@ TensorParallel tensor_parallel_on(Communicator& ranks) {
   };
   TensorParallel points;
   points.enter_backward = [=](Stream& stream, TensorView d_in) {
-    return TensorParallel::Coming{d_in, begin_sum(stream, d_in)};
+    return TensorParallel::Pending{d_in, begin_sum(stream, d_in)};
   };
-  points.leave = [=](Stream& stream, TensorView partial, const TensorParallel::MakeRows& multiply) {
-    multiply({0, partial.shape()[0]});
+  points.leave = [=](Stream& stream, TensorView partial) {
     begin_sum(stream, partial).wait(stream);
     return ConstTensorView(partial);
   };

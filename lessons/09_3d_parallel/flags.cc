@@ -15,10 +15,6 @@ void ThreeDFlags::add_to(CLI::App& app) {
   app.add_flag("--sequence-parallel", sequence_parallel,
                "These ranks also split the tokens where they do not split weights")
       ->group(group);
-  app.add_option("--overlap-chunks", overlap_chunks,
-                 "Chunks in which these ranks gather and scatter tokens, beside the products [1]")
-      ->check(whole(1, 1'000))
-      ->group(group);
   app.add_flag("--scatter-messages", scatter_messages,
                "These ranks send a part each of what goes to another stage")
       ->group(group);
@@ -55,13 +51,6 @@ ProcessGrid ThreeDFlags::arrange(size_t num_ranks, size_t rank) const {
     if (!is_set || tensor > 1) continue;
     throw UserError(
         concat(flag, ": --tensor-parallel-size 1 has nobody to split with; 2 would do"));
-  }
-  if (overlap_chunks > 1 && !sequence_parallel) {
-    throw UserError(concat("--overlap-chunks ", overlap_chunks,
-                           ": without --sequence-parallel there is nothing to gather"));
-  }
-  if (overlap_chunks > 1 && !overlaps(Axis::tensor)) {
-    throw UserError("--overlap-chunks with --no-overlap tensor: take one of them");
   }
   if (scatter_messages && stages == 1) {
     throw UserError("--scatter-messages: --pipeline-parallel-size 1 has no messages; 2 would do");

@@ -14,7 +14,6 @@ namespace ladder {
 struct ThreeDFlags {
   size_t tensor_parallel_size = 1;
   bool sequence_parallel = false;
-  size_t overlap_chunks = 1;
   bool scatter_messages = false;
   std::vector<std::string> no_overlap = {};  // axes that communicate while nothing computes
   ContextFlags context = {};

@@ -3,13 +3,13 @@
 namespace ladder {
 
 TensorParallel without_overlap(TensorParallel points) {
-  const auto arrived = [](Stream& stream, TensorParallel::Coming coming) {
-    coming.work.wait(stream);
-    return TensorParallel::Coming{coming.rows};
+  const auto arrived = [](Stream& stream, TensorParallel::Pending pending) {
+    pending.work.wait(stream);
+    return TensorParallel::Pending{pending.rows};
   };
   points.enter_again = [=, begin = points.enter_again](Stream& stream, ConstTensorView in,
-                                                       TensorView room) {
-    return arrived(stream, begin(stream, in, room));
+                                                       TensorView gathered) {
+    return arrived(stream, begin(stream, in, gathered));
   };
   points.enter_backward = [=, begin = points.enter_backward](Stream& stream, TensorView d_in) {
     return arrived(stream, begin(stream, d_in));

@@ -32,8 +32,7 @@ ChunkStage stage_at(const RunConfig& config, const ProcessGrid& grid, const Chun
   const size_t stage = grid.place(Axis::pipeline);
   const ModelPart split = {.tensor_rank = grid.place(Axis::tensor),
                            .tensor_size = grid.tensor_size,
-                           .splits_tokens = flags.sequence_parallel,
-                           .overlap_chunks = flags.overlap_chunks};
+                           .splits_tokens = flags.sequence_parallel};
   return {plan.of_stage(stage), stage,
           plan.layouts(config.model, stage, split, grid.size(grid.replicas()))};
 }
@@ -42,8 +41,7 @@ ChunkPlan checked_plan(const RunConfig& config, const ProcessGrid& grid, const T
   check_slices(config.model, grid.tensor_size);
   const size_t last = grid.context_size - 1;  // it has the fewest tokens
   if (flags.sequence_parallel) {
-    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size,
-                 {.overlap_chunks = flags.overlap_chunks});
+    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
   }
   const auto bytes = [&](const ChunkPlan& plan, size_t stage, size_t num_slots) {
     size_t most = 0;
@@ -99,12 +97,8 @@ std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
 TensorParallel points_on(const TrainerContext& context, const ThreeDFlags& flags) {
   const ProcessGrid& grid = context.ranks->grid;
   Communicator& ranks = context.ranks->on(Axis::tensor);
-  TensorParallel points = tensor_parallel_on(ranks);
-  if (flags.sequence_parallel) {
-    const RunConfig own = with_tokens_of(grid.place(Axis::context), context.config, grid, flags);
-    points = sequence_parallel_on(context, ranks, own.micro_batch_size * own.model.sequence_length,
-                                  flags.overlap_chunks);
-  }
+  const TensorParallel points =
+      flags.sequence_parallel ? sequence_parallel_on(ranks) : tensor_parallel_on(ranks);
   return flags.overlaps(Axis::tensor) ? points : without_overlap(points);
 }
 

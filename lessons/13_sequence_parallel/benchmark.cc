@@ -31,16 +31,13 @@ void measure(RankBenchmark& ground) {
   TensorParallelTrainer whole(context, {});
   SequenceParallelTrainer again(context, {});
   SequenceParallelTrainer keep(context, {.tensor = {}, .tokens = {.gathered = "keep"}});
-  SequenceParallelTrainer cut(context, {.tensor = {}, .tokens = {.overlap_chunks = 2}});
-  for (ModelState* state : {&whole.state(), &again.state(), &keep.state(), &cut.state()}) {
-    state->initialize();
-  }
+  for (ModelState* state : {&whole.state(), &again.state(), &keep.state()}) state->initialize();
 
-  std::array<std::vector<double>, 4> ms, ratios;
+  std::array<std::vector<double>, 3> ms, ratios;
   for (size_t round = 0; round <= rounds; ++round) {
-    const std::array<double, 4> times = {
-        ground.ms_of([&] { whole.step(); }), ground.ms_of([&] { again.step(); }),
-        ground.ms_of([&] { keep.step(); }), ground.ms_of([&] { cut.step(); })};
+    const std::array<double, 3> times = {ground.ms_of([&] { whole.step(); }),
+                                         ground.ms_of([&] { again.step(); }),
+                                         ground.ms_of([&] { keep.step(); })};
     if (round == 0) continue;  // touches the memory
     for (size_t i = 0; i < times.size(); ++i) {
       ms[i].push_back(times[i]);
@@ -51,7 +48,7 @@ void measure(RankBenchmark& ground) {
   std::printf("124M, B=%zu, T=%zu, %zu ranks of one thread, medians of %zu rounds\n", batch, tokens,
               size, rounds);
   const char* const names[] = {"07_tensor_parallel", "13_sequence_parallel, again",
-                               "13_sequence_parallel, keep", "13_sequence_parallel, 2 chunks"};
+                               "13_sequence_parallel, keep"};
   for (size_t i = 0; i < ms.size(); ++i) {
     std::printf("%-30s %8.0f ms, %.3f of lesson 07's\n", names[i], median(ms[i]),
                 median(ratios[i]));

@@ -1,11 +1,10 @@
 #include "lessons/13_sequence_parallel/tokens.h"
 
-#include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/model/classifier.h"
-#include "common/train/validators.h"
-#include "lessons/13_sequence_parallel/row_chunks.h"
+#include "kernels/elementwise.h"
 
 namespace ladder {
 namespace {
@@ -31,18 +30,36 @@ std::vector<Run> partial_runs(const Layout& layout) {
   return runs;
 }
 
-// Throws UserError unless there is a row in each chunk.
-void check_chunks(size_t num_rows, size_t tensor_size, const TokenFlags& flags) {
-  const auto fills = [&](size_t chunks) {
-    const RowSplit first = {0, tensor_size, chunks};
-    return first.count_in(num_rows, chunks - 1) > 0;
-  };
-  if (fills(flags.overlap_chunks)) return;
-  size_t works = flags.overlap_chunks;
-  while (!fills(works)) --works;
-  throw UserError(concat("--overlap-chunks ", flags.overlap_chunks, ": ", num_rows,
-                         " rows of a micro-batch on ", tensor_size,
-                         " ranks cannot be cut into so many; ", works, " would do"));
+constexpr CallOptions kActivation = {.purpose = Purpose::activation};
+
+// Returns all rows with their padding, for which there is memory.
+TensorView padded(TensorView all, const RowSplit& split) {
+  return TensorView(all.data(), all.dtype(), all.device(),
+                    all.shape().with_rows(split.padded(all.shape()[0])));
+}
+
+// Begins to gather the rows of all ranks into `all`. `own` has this rank's rows.
+TensorParallel::Pending begin_gather(Stream& stream, Communicator& ranks, TensorView all,
+                                     ConstTensorView own) {
+  const RowSplit split = {ranks.rank(), ranks.size()};
+  const size_t most = split.most(all.shape()[0]), count = split.count(all.shape()[0]);
+  const TensorView room = padded(all, split), here = room.rows(split.rank * most, most);
+  if (count > 0 && own.data() != here.data()) copy(stream, here.rows(0, count), own);
+  return {all, ranks.all_gather(stream, room, here, kActivation)};
+}
+
+// Begins to sum `partial` over the ranks. Each gets the sums of its own rows, where these lie.
+TensorParallel::Pending begin_scatter(Stream& stream, Communicator& ranks, TensorView partial) {
+  const RowSplit split = {ranks.rank(), ranks.size()};
+  const size_t most = split.most(partial.shape()[0]);
+  const TensorView all = padded(partial, split), sums = all.rows(split.rank * most, most);
+  Work work = ranks.reduce_scatter(stream, sums, all, kActivation);
+  return {sums.rows(0, split.count(partial.shape()[0])), std::move(work)};
+}
+
+ConstTensorView arrived(Stream& stream, TensorParallel::Pending pending) {
+  pending.work.wait(stream);
+  return pending.rows;
 }
 
 }  // namespace
@@ -53,10 +70,6 @@ void TokenFlags::add_to(CLI::App& app, const char* group) {
                  "= keep them [again]")
       ->check(CLI::IsMember({"again", "keep"}))
       ->group(group);
-  app.add_option("--overlap-chunks", overlap_chunks,
-                 "Chunks of rows; a product works on one while the next is gathered [1]")
-      ->check(whole(1, 1'000))
-      ->group(group);
 }
 
 void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags& flags) {
@@ -64,50 +77,40 @@ void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags&
     throw UserError(concat("--gathered keep with --recompute ", config.recompute.name,
                            ": one keeps more and the other less; choose one of them"));
   }
-  if (flags.keeps() && flags.overlap_chunks > 1) {
-    throw UserError(concat("--gathered keep with --overlap-chunks ", flags.overlap_chunks,
-                           ": kept rows are gathered in one piece; take --gathered again"));
-  }
   const size_t batch = config.micro_batch_size, tokens = config.model.sequence_length;
   const RowSplit last = {tensor_size - 1, tensor_size};
-  if (last.count(batch * tokens) > 0) return check_chunks(batch * tokens, tensor_size, flags);
+  if (last.count(batch * tokens) > 0) return;
   throw UserError(concat("--micro-batch-size ", batch, ": ", counted(batch, "sequence"), " of ",
                          counted(tokens, "token"), ", of which each of ", tensor_size,
                          " ranks takes ", last.most(batch * tokens),
                          ": nothing is left for the last one"));
 }
 
-TensorParallel sequence_parallel_on(const TrainerContext& context, Communicator& ranks,
-                                    size_t num_rows, size_t num_chunks) {
+TensorParallel sequence_parallel_on(Communicator& ranks) {
   if (ranks.size() == 1) return {};
-  const auto chunks = std::make_shared<RowChunks>(context, ranks, num_rows, num_chunks);
-  const RowSplit split = chunks->split();
   TensorParallel points;
-  points.residual = split;
-  const auto is_kept = [](ConstTensorView in, TensorView room) {
-    return in.shape() == room.shape();
+  const RowSplit split = points.residual = {ranks.rank(), ranks.size()};
+  const auto is_kept = [](ConstTensorView in, TensorView gathered) {
+    return in.shape() == gathered.shape();
   };
-  points.enter = [=](Stream& stream, TensorView in, TensorView room, const auto& multiply) {
-    if (!is_kept(in, room)) return chunks->gather(stream, room, in, multiply);
+  points.enter = [=, &ranks](Stream& stream, TensorView in, TensorView gathered) {
+    if (!is_kept(in, gathered)) return arrived(stream, begin_gather(stream, ranks, gathered, in));
     const size_t rows = in.shape()[0];
     const TensorView own = in.rows(split.first(rows), split.count(rows));
-    return chunks->gather(stream, in, own, multiply);
+    return arrived(stream, begin_gather(stream, ranks, in, own));
   };
-  points.enter_again = [=](Stream& stream, ConstTensorView in, TensorView room) {
-    if (is_kept(in, room)) return TensorParallel::Coming{in};
-    return chunks->begin_gather(stream, room, in);
+  points.enter_again = [=, &ranks](Stream& stream, ConstTensorView in, TensorView gathered) {
+    if (is_kept(in, gathered)) return TensorParallel::Pending{in};
+    return begin_gather(stream, ranks, gathered, in);
   };
-  points.enter_backward = [=](Stream& stream, TensorView d_in) {
-    return chunks->begin_scatter(stream, d_in);
+  points.enter_backward = [&ranks](Stream& stream, TensorView d_in) {
+    return begin_scatter(stream, ranks, d_in);
   };
-  points.leave = [=](Stream& stream, TensorView partial, const auto& multiply) {
-    TensorParallel::Coming sum = chunks->begin_scatter(stream, partial, multiply);
-    sum.work.wait(stream);
-    return sum.rows;
+  points.leave = [&ranks](Stream& stream, TensorView partial) {
+    return arrived(stream, begin_scatter(stream, ranks, partial));
   };
-  points.leave_backward = [=](Stream& stream, ConstTensorView d_out, TensorView room,
-                              const auto& multiply) {
-    return chunks->gather(stream, room, d_out, multiply);
+  points.leave_backward = [&ranks](Stream& stream, ConstTensorView d_out, TensorView gathered) {
+    return arrived(stream, begin_gather(stream, ranks, gathered, d_out));
   };
   points.reduce_statistics = [&ranks](Stream& stream, TensorView statistics, Reduction reduction) {
     const CallOptions options = {.purpose = Purpose::activation, .reduction = reduction};
@@ -147,8 +150,7 @@ TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
   const auto of_rows = [&](size_t calls) {
     const size_t padded = layout.part().residual().padded(rows);
     const size_t bytes = padded * config.model.hidden * size_of(config.dtype);
-    return Traffic{.calls = calls * layout.part().residual().chunks, .payload_bytes = calls * bytes}
-        .times(num_micro_batches);
+    return Traffic{.calls = calls, .payload_bytes = calls * bytes}.times(num_micro_batches);
   };
   TrafficEntries traffic;
   traffic[{Purpose::activation, Collective::reduce_scatter, Axis::tensor}] = of_rows(scatters);

@@ -18,13 +18,11 @@ struct TokenFlags {
   // them once more in backward, "keep" keeps them until then.
   std::string gathered = "again";
   bool keeps() const { return gathered == "keep"; }
-  size_t overlap_chunks = 1;  // chunks in which rows are gathered and scattered (row_chunks.h)
   void add_to(CLI::App& app, const char* group);
 };
 
 // Throws UserError unless each of so many ranks gets a row of a micro-batch (row_split.h). Also
-// throws if what is to be kept is to be recomputed, or gathered in chunks; or if a chunk has no
-// row.
+// throws if what is to be kept is to be recomputed.
 void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags& flags);
 
 // Returns the functions by which the model combines results with the other ranks of the group. Each
@@ -32,11 +30,8 @@ void check_tokens(const RunConfig& config, size_t tensor_size, const TokenFlags&
 // pair of layers, each gets the sum of its own rows; where they enter the next pair, they gather
 // the rows of all. Backward does the same the other way round. For the gradient of the pair's first
 // weight, its input is gathered once more, unless it was kept. [Korthikanti22, section 4.2.2]
-// `num_rows` are the most rows of a micro-batch. With several chunks rows are gathered and
-// scattered chunk by chunk, while the products work on other chunks (row_chunks.h). `ranks` must
-// outlive the functions.
-TensorParallel sequence_parallel_on(const TrainerContext& context, Communicator& ranks,
-                                    size_t num_rows, size_t num_chunks = 1);
+// `ranks` must outlive the functions.
+TensorParallel sequence_parallel_on(Communicator& ranks);
 
 // Sums the gradients of the parameters that are not split: layernorms, positions, and the biases
 // that are added after a sum. Each rank has added up those of its own tokens alone. `gradients` is
@@ -49,8 +44,8 @@ void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView grad
 // ranks scatter R C elements as often as those of lesson 07 sum them, and gather as often; twice in
 // each block they gather once more, unless gathered inputs are kept, and two more times if backward
 // runs in two halves (common/model/block.h). With --recompute, products that run again scatter and
-// gather again. The classifier's 3 statistics a row are still summed. With several chunks there are
-// as many calls for each of these. `num_in_flight` is that of plan_recompute().
+// gather again. The classifier's 3 statistics a row are still summed. `num_in_flight` is that of
+// plan_recompute().
 TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
                                 size_t num_micro_batches, size_t num_in_flight = 1,
                                 bool in_halves = false);

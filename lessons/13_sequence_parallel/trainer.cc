@@ -15,7 +15,6 @@ Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const TokenFl
                 {.tensor_rank = grid.place(Axis::tensor),
                  .tensor_size = grid.tensor_size,
                  .splits_tokens = grid.tensor_size > 1,
-                 .overlap_chunks = flags.overlap_chunks,
                  .keeps_gathered = flags.keeps()});
 }
 
@@ -42,11 +41,7 @@ SequenceParallelTrainer::SequenceParallelTrainer(const TrainerContext& context, 
       layout_(layout_of(context.config, context.ranks->grid, flags.tokens)),
       state_(context, layout_, 0, {.gradients = {.source = registered_}}),
       model_(context, layout_, state_.parameters, state_.gradients,
-             {.tensor = sequence_parallel_on(
-                  context, ranks_,
-                  context.config.micro_batch_size * context.config.model.sequence_length,
-                  flags.tokens.overlap_chunks),
-              .summed = registered_}) {}
+             {.tensor = sequence_parallel_on(ranks_), .summed = registered_}) {}
 
 StepResult SequenceParallelTrainer::step() {
   const RunConfig& config = context_.config;

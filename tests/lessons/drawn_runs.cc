@@ -135,7 +135,6 @@ void Drawing::draw_tensor() {
   const bool splits_tokens =
       is_one_of({"13_sequence_parallel"}) || (is_grid && tensor_ > 1 && one_in(2));
   if (is_grid && splits_tokens) add("--sequence-parallel");
-  if (splits_tokens && one_in(2)) add("--overlap-chunks", 1 + below(3));
   if (!is_grid && splits_tokens && one_in(3)) add("--gathered", "keep");
   if (is_grid && !splits_tokens && tensor_ > 1 && stages_ > 1 && one_in(2)) {
     add("--scatter-messages");

@@ -24,13 +24,6 @@ TEST_CASE("13: numbers of ranks that cannot split the model or the tokens") {
          {"--micro-batch-size 1", "1 sequence of 5 tokens", "4 ranks"});
   refuse(2, {"--gathered", "keep", "--recompute", "block"},
          {"--gathered keep", "--recompute block"});
-  refuse(2, {"--gathered", "keep", "--overlap-chunks", "2"},
-         {"--gathered keep", "--overlap-chunks 2", "--gathered again"});
-  refuse(2, {"--sequence-length", "5", "--micro-batch-size", "1", "--overlap-chunks", "4"},
-         {"--overlap-chunks 4", "5 rows", "3 would do"});
-  for (const std::string value : {"0", "-1", "two", ""}) {
-    refuse(2, {"--overlap-chunks=" + value}, {"--overlap-chunks"});
-  }
   for (const std::string value : {"never", ""}) refuse(2, {"--gathered=" + value}, {"--gathered"});
 }
 

@@ -79,17 +79,11 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
     const Record record = require_split_run<ThreeDTrainer>(oracle, config, ranks, split);
     const Prediction whole = predict<ThreeDTrainer>(config, record.grid, flags);
     CHECK(record.device_peak[Category::activations] < whole.device[Category::activations]);
-    split.overlap_chunks = 2;
-    require_split_run<ThreeDTrainer>(oracle, config, ranks, split);
   }
   ThreeDTrainer::Flags alone = flags_for(1, 2);
   alone.sequence_parallel = true;
   CHECK_THROWS_WITH(ThreeDTrainer::arrange(alone, 4, 0),
                     ContainsSubstring("--sequence-parallel") && ContainsSubstring("2 would do"));
-  ThreeDTrainer::Flags whole = flags_for(2, 2);
-  whole.overlap_chunks = 2;
-  CHECK_THROWS_WITH(ThreeDTrainer::arrange(whole, 4, 0),
-                    "--overlap-chunks 2: without --sequence-parallel there is nothing to gather");
 }
 
 TEST_CASE("with scattered messages: the same, and a part of the bytes between stages") {
@@ -147,11 +141,6 @@ TEST_CASE("without overlap: the same bits, memory and bytes") {
       if (after.group->rank() == 0) require_none(differences(with, without, {}, config.optimizer));
     }
   }
-  ThreeDTrainer::Flags both = flags_for(2, 2);
-  both.sequence_parallel = true;
-  both.no_overlap = {"tensor"};
-  both.overlap_chunks = 2;
-  CHECK_THROWS_WITH(ThreeDTrainer::arrange(both, 4, 0), ContainsSubstring("take one of them"));
 }
 
 TEST_CASE("gradients summed in bf16: the bits of lesson 10, and near fp64 on every grid") {

@@ -19,9 +19,8 @@ RunConfig device_config(DeviceType device) {
 void check_on_device(DeviceType device, Communicator& all, MemorySource* registered) {
   const RunConfig config = device_config(device);
   const Record oracle = record_oracle(on_device(config, DeviceType::cpu));
-  for (const TokenFlags& tokens :
-       {TokenFlags{.gathered = "again"}, {.gathered = "keep"}, {.overlap_chunks = 3}}) {
-    INFO("--gathered " << tokens.gathered << " --overlap-chunks " << tokens.overlap_chunks);
+  for (const TokenFlags& tokens : {TokenFlags{.gathered = "again"}, {.gathered = "keep"}}) {
+    INFO("--gathered " << tokens.gathered);
     check_run_and_traffic<SequenceParallelTrainer>(oracle, config, all, registered,
                                                    {.tensor = {}, .tokens = tokens});
   }

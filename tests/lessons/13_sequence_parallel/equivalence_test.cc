@@ -17,10 +17,6 @@ static_assert(Trainer<SequenceParallelTrainer>);
 
 const SequenceParallelTrainer::Flags kKeep = {.tensor = {}, .tokens = {.gathered = "keep"}};
 
-SequenceParallelTrainer::Flags in_chunks(size_t chunks) {
-  return {.tensor = {}, .tokens = {.overlap_chunks = chunks}};
-}
-
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
   Sample sample(3);
   for (DType dtype : {DType::fp64, DType::fp32}) {
@@ -40,56 +36,23 @@ TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and by
   }
 }
 
-TEST_CASE("in chunks: the same, with more calls for the same bytes") {
-  const Record oracle = record_oracle(split_config(DType::fp64, 24));
-  Sample sample(3);
-  for (size_t ranks : {2, 4}) {
-    // Of 16 rows: chunks of one sequence. Of 48: a chunk has parts of two. Of 384: of several.
-    for (size_t micro_batch : {1, 3, 24}) {
-      for (size_t chunks : {2, 3}) {
-        // 16 rows in 3 chunks on 2 ranks make 6 pieces of 3, of which the last has 1. On 4 ranks
-        // they would make 12 pieces of 2, of which the last 4 are a chunk without a row.
-        if (micro_batch == 1 && ranks == 4 && chunks == 3) continue;
-        if (!sample.takes()) continue;
-        INFO(ranks << " ranks, micro-batch " << micro_batch << ", " << chunks << " chunks");
-        const RunConfig config = split_config(DType::fp64, micro_batch);
-        require_split_run<SequenceParallelTrainer>(oracle, config, ranks, in_chunks(chunks));
-      }
-    }
-  }
-  const RunConfig config = split_config(DType::fp32, 24);  // 384 rows
-  const ProcessGrid grid = {.tensor_size = 4, .rank = 3};
-  const Prediction whole = predict<SequenceParallelTrainer>(config, grid, {});
-  const Prediction cut = predict<SequenceParallelTrainer>(config, grid, in_chunks(4));
-  for (const Collective collective : {Collective::reduce_scatter, Collective::all_gather}) {
-    const TrafficKey key = {Purpose::activation, collective, Axis::tensor};
-    CHECK(cut.step.at(key).calls == 4 * whole.step.at(key).calls);
-    CHECK(cut.step.at(key).payload_bytes == whole.step.at(key).payload_bytes);
-  }
-  // The sums of a rank's rows.
-  CHECK(cut.device.total() == whole.device.total() + 384 / 4 * 32 * sizeof(float));
-}
-
-TEST_CASE("in chunks, with recomputation, with activations on the host, and in bf16") {
+TEST_CASE("with recomputation and with activations on the host") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
   for (const char* mode : {"attention", "block"}) {
     RunConfig config = split_config(DType::fp64, 3);
     config.recompute = parse_recompute(mode);
     config.offload_activations = true;
-    require_split_run<SequenceParallelTrainer>(oracle, config, 2, in_chunks(2));
+    require_split_run<SequenceParallelTrainer>(oracle, config, 2, {});
   }
-  require_split_low_precision<SequenceParallelTrainer>(oracle, 4, in_chunks(2));
 }
 
 TEST_CASE("what is split has the bits of lesson 07") {
-  for (const auto& [dtype, chunks] :
-       {std::pair(DType::fp32, 1), {DType::bf16, 1}, {DType::fp32, 2}, {DType::bf16, 2}}) {
+  for (DType dtype : {DType::fp32, DType::bf16}) {
     const RunConfig config = split_config(dtype, 3);
     Groups groups(4);
     MemorySource* const memory = &groups.node_memory;
     const Record a = record_run<TensorParallelTrainer>(config, *groups.group, memory);
-    const Record b =
-        record_run<SequenceParallelTrainer>(config, *groups.group, memory, in_chunks(chunks));
+    const Record b = record_run<SequenceParallelTrainer>(config, *groups.group, memory);
     CHECK(a.results[0].loss == b.results[0].loss);
     if (groups.group->rank() != 0) continue;
     const Layout layout(config.model, 1, {.tensor_size = 4});
@@ -178,7 +141,7 @@ TEST_CASE("tokens that do not divide: the last rank has fewer") {
     for (size_t micro_batch : {1, 3}) {  // 15 rows and 45
       INFO(ranks << " ranks, micro-batch " << micro_batch);
       config.micro_batch_size = micro_batch;
-      for (const auto& flags : {SequenceParallelTrainer::Flags{}, kKeep, in_chunks(2)}) {
+      for (const auto& flags : {SequenceParallelTrainer::Flags{}, kKeep}) {
         if (!sample.takes()) continue;
         require_split_run<SequenceParallelTrainer>(oracle, config, ranks, flags);
       }
@@ -203,14 +166,6 @@ TEST_CASE("fewer tokens than a rank each are refused, and keeping what is recomp
   CHECK_THROWS_WITH(check_tokens(config, 4, {}),
                     "--micro-batch-size 1: 1 sequence of 5 tokens, of which each of 4 ranks takes "
                     "2: nothing is left for the last one");
-  CHECK_NOTHROW(check_tokens(config, 2, in_chunks(3).tokens));
-  CHECK_THROWS_WITH(check_tokens(config, 2, in_chunks(4).tokens),
-                    "--overlap-chunks 4: 5 rows of a micro-batch on 2 ranks cannot be cut into so "
-                    "many; 3 would do");
-  CHECK_THROWS_WITH(
-      check_tokens(config, 2, {.gathered = "keep", .overlap_chunks = 2}),
-      "--gathered keep with --overlap-chunks 2: kept rows are gathered in one piece; take "
-      "--gathered again");
   config.recompute = parse_recompute("cheap");
   CHECK_THROWS_WITH(check_tokens(config, 5, kKeep.tokens),
                     "--gathered keep with --recompute cheap: one keeps more and the other less; "
