@@ -95,7 +95,6 @@ std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
 }
 
 TensorParallel points_on(const TrainerContext& context, const ThreeDFlags& flags) {
-  const ProcessGrid& grid = context.ranks->grid;
   Communicator& ranks = context.ranks->on(Axis::tensor);
   const TensorParallel points =
       flags.sequence_parallel ? sequence_parallel_on(ranks) : tensor_parallel_on(ranks);

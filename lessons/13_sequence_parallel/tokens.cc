@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "common/model/classifier.h"
+#include "common/train/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {
