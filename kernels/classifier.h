@@ -1,5 +1,6 @@
-// Softmax cross-entropy on R rows of logits. It has three steps, so that ranks which hold parts of
-// the vocabulary can reduce between them. V is the vocabulary, or this rank's part of it.
+// Softmax cross-entropy on R rows of logits. Read cpu/plain_classifier.h first. Here it has three
+// steps, so that ranks which hold slices of the vocabulary can reduce between them. V is the number
+// of columns: the vocabulary, or this rank's slice of it.
 //   1. softmax_maximum        maximum[r] = max over v of logits[r, v]
 //   2. softmax_exponentials   logits[r, v] -> exp(logits[r, v] - maximum[r]), sum[r], target[r]
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale

@@ -1,4 +1,4 @@
-// GELU in its tanh form [Hendrycks16].
+// GELU in its tanh form [Hendrycks16]. Read cpu/plain_gelu.h first.
 //
 // We write (1 + tanh(u)) / 2 as gate = 1 / (1 + exp(-w)) with w = 2 u. That needs one exponential
 // and one division, exp is faster than tanh, and nothing cancels where tanh is near -1.

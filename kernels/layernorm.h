@@ -1,4 +1,4 @@
-// Layer normalization [Ba16] of R rows of C elements.
+// Layer normalization [Ba16] of R rows of C elements. Read cpu/plain_layernorm.h first.
 #pragma once
 
 #include "kernels/kernel.h"

@@ -1,3 +1,5 @@
+// Softmax cross-entropy on the CPU: a thread has whole rows. Read kernels/cpu/plain_classifier.h
+// first.
 #include "kernels/classifier.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// GELU on the CPU, in vectors. Read kernels/cpu/plain_gelu.h first.
 #include "kernels/gelu.h"
 
 #include "kernels/cpu/map.h"

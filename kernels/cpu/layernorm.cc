@@ -1,3 +1,5 @@
+// Layernorm on the CPU: a thread has whole rows, or whole columns of dweight and dbias. Read
+// kernels/cpu/plain_layernorm.h first.
 #include "kernels/layernorm.h"
 
 #include <algorithm>
