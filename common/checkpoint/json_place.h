@@ -15,34 +15,40 @@ namespace ladder {
 // Its objects are sorted by key, so that a key is found quickly however many there are.
 using Json = nlohmann::json;
 
-// A JsonPlace says what is being parsed, for messages, such as
-// "c/step_00000050/checkpoint.json: tensor "param.wte.weight"". Its functions return a value of an
-// object; each throws a UserError of one line, which begins with the place, if there is none.
+// A JsonPlace reads values of one JSON object. It holds no JSON, only the text that messages begin
+// with: the file and where in it the object is, such as
+//   c/step_00000050/checkpoint.json: tensor "param.wte.weight"
+// Each function throws a UserError of one line, "WHERE: "KEY": what is wrong", if the value is
+// missing or is not what the function reads. `key` is the key of the value in `object`.
 class JsonPlace {
  public:
   explicit JsonPlace(std::string text) : text_(std::move(text)) {}
-  // Returns the place of a part.
+  // Returns the reader of an object inside this one. `part` names it: "tensor "wte.weight"".
   JsonPlace in(const std::string& part) const { return JsonPlace(concat(text_, ": ", part)); }
 
-  // Throws the UserError.
+  // Throws the UserError "WHERE: " and `parts`, one after the other.
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     throw UserError(concat(text_, ": ", parts...));
   }
 
-  // Parses a text that is one object.
+  // Parses a text that is one object, in which no object has a key twice.
   Json parse(std::string_view text) const { return parse_json_object(text, text_); }
 
+  // Returns object[key], whatever it is. It lives as long as `object`.
   const Json& at(const Json& object, const char* key) const;
+  // Returns object[key], a string.
   std::string string(const Json& object, const char* key) const;
-  DType float_dtype(const Json& object, const char* key) const;  // "fp32" and so on
-  // An integer in [least, most].
+  // Returns object[key], a string that is "fp32", "fp64", "bf16" or "fp16".
+  DType float_dtype(const Json& object, const char* key) const;
+  // Returns object[key], an integer in [least, most].
   size_t number(const Json& object, const char* key, size_t least, size_t most) const {
     return checked(at(object, key), key, least, most);
   }
-  // An array of so many integers, each up to `most`.
+  // Returns object[key], an array of exactly `count` integers, each in [0, most].
   std::vector<size_t> numbers(const Json& object, const char* key, size_t count, size_t most) const;
-  // Returns `value`, which must be an integer in [least, most]. `key` is for the message.
+  // Returns a value that has been read already, an integer in [least, most]. `key` is for the
+  // message.
   size_t checked(const Json& value, const char* key, size_t least, size_t most) const;
 
  private:

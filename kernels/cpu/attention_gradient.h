@@ -1,28 +1,35 @@
-// The gradients of attention on the CPU, tile by tile.
+// The gradients of attention on the CPU, tile by tile. Read plain_attention_backward() in
+// kernels/cpu/plain_attention.cc first, then attention_tile.h. For one head, with
+// p = exp(scale * q k^T - logsumexp), 0 for keys that a query does not see:
+//   ds = scale * p * (dout v^T - row_dot)
+//   dv = p^T dout,  dk = ds^T q,  dq = ds k
+// p and ds (queries, keys) never exist as a whole, only a tile of each at a time.
 #pragma once
 
 #include "kernels/cpu/attention_tile.h"
 
 namespace ladder::cpu {
 
-// What the gradients of a head are computed from, besides q, k and v. Those of query i are at
-// dout + i * out_stride, logsumexp + i and row_dot + i.
+// The inputs from which the gradients of one head of one sequence are computed. It owns nothing.
 template <class T>
 struct Gradient {
   using A = Accumulate<T>;
 
+  // Returns elements d0, d0 + 1, ... of dout of queries first, first + 1, ..., a row for each.
   Matrix<T> dout_rows(size_t first, size_t d0 = 0) const {
     return {dout + first * out_stride + d0, out_stride};
   }
 
-  Head<T> head;
-  const T* dout;
-  size_t out_stride;
-  const A *logsumexp, *row_dot;
+  Head<T> head;        // q, k and v
+  const T* dout;       // the gradient of the output: that of query i is at dout + i * out_stride
+  size_t out_stride;   // in elements: C
+  const A* logsumexp;  // (queries), from forward
+  const A* row_dot;    // (queries): sum over the head of dout * out (fill_row_dot)
 };
 
-// row_dot[t] = sum over a head of dout * out, for tokens [first, end). `dout` and `out` point to
-// the head's vectors of token 0.
+// Sets row_dot[t] to the sum over a head of dout * out, for tokens [first, end). It is the mean of
+// dp in plain_attention_backward(), but needs no probabilities. `dout` and `out` point to the
+// head's vectors (head_size) of token 0; those of the next token are `stride` elements on.
 template <class T, class A = Accumulate<T>>
 void fill_row_dot(size_t first, size_t end, A* row_dot, const T* dout, const T* out, size_t stride,
                   size_t head_size) {
@@ -32,7 +39,9 @@ void fill_row_dot(size_t first, size_t end, A* row_dot, const T* dout, const T* 
   }
 }
 
-// Computes p (num_queries, n), the probabilities of one tile, and ds, the gradient of its scores.
+// Computes one tile of p and ds, both (num_queries, n): num_queries queries from q0 on against n
+// keys from k0 on. REQUIRES: at most kQueries queries and kKeys keys; all of the queries see key
+// k0.
 template <class T, class A = Accumulate<T>>
 void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k0, size_t n, A* p,
                    A* ds) {
@@ -49,9 +58,9 @@ void gradient_tile(const Gradient<T>& g, size_t q0, size_t num_queries, size_t k
   }
 }
 
-// Adds the gradients of one head to dk and dv, and sets dq, or adds to it with `accumulate`. They
-// point to the head's vectors of token 0. dk and dv are sums over queries, so one thread has the
-// whole head.
+// Computes dq, dk and dv of one whole head in the calling thread: dk and dv are sums over queries,
+// so no two threads share a head. Adds to dk and dv. Sets dq, or adds to it with `accumulate`. The
+// three point to the head's vectors of the first query or key; strides are in elements.
 template <class T, class A = Accumulate<T>>
 void add_gradients(const Gradient<T>& g, bool accumulate, A* dq, size_t dq_stride, A* dk, A* dv,
                    size_t dkv_stride) {
@@ -77,9 +86,9 @@ void add_gradients(const Gradient<T>& g, bool accumulate, A* dq, size_t dq_strid
   }
 }
 
-// Calls body(tile, head) for every tile of `size` tokens of each of num_heads heads. The threads of
-// the surrounding parallel region take one tile at a time; which thread takes a tile does not
-// change its result.
+// Calls body(tile, head) for every tile of `size` tokens of each of num_heads heads; the last tile
+// of a head may have fewer. The threads of the surrounding parallel region take one tile at a time.
+// Which thread takes a tile does not change its result. All threads wait at the end.
 template <class Body>
 void for_tiles(size_t tokens, size_t size, size_t num_heads, Body body) {
   const size_t num_tiles = (tokens + size - 1) / size;

@@ -1,4 +1,5 @@
 // Lesson 13: sequence parallelism. Tensor-parallel ranks also split the residual stream, by tokens.
+// Read lesson 07's trainer first.
 #pragma once
 
 #include "lessons/07_tensor_parallel/trainer.h"
@@ -6,11 +7,13 @@
 
 namespace ladder {
 
-// SequenceParallelTrainer is lesson 07's trainer with one more split. Between the pairs of layers
-// whose weights are split, where every rank of lesson 07 holds all rows and does the same with
-// them, each of N ranks has an N-th of the rows: of the residual stream, of the layernorms, and of
-// their gradients. So all activations are divided by N. The parameters there are still on all
-// ranks, and the ranks add up their gradients once a step. [Korthikanti22, section 4.2.2]
+// SequenceParallelTrainer trains with N ranks that split every large weight, as in lesson 07, and
+// also the R rows (tokens) of a micro-batch. In lesson 07 every rank holds all rows (R, C) of the
+// residual stream and of the layernorms, and computes the same there. Here each rank has R / N
+// rows, so all activations are divided by N. Before a pair of split layers the ranks all_gather
+// their rows; after it a reduce_scatter gives each rank the sums of its own rows. Layernorms,
+// positions and some biases are still whole on all ranks, so their gradients are summed once a
+// step. [Korthikanti22, section 4.2.2]
 class SequenceParallelTrainer {
  public:
   static constexpr LessonInfo kLesson = {
@@ -26,8 +29,8 @@ class SequenceParallelTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return TensorParallelTrainer::arrange(flags.tensor, num_ranks, rank);
   }
-  // Returns what a step communicates: sequence_traffic() of the whole model, and
-  // partial_gradient_traffic().
+  // Returns what a step communicates: sequence_traffic() of the model and
+  // partial_gradient_traffic(), or nothing with one rank.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
                                 const Flags& flags);
 
@@ -41,7 +44,7 @@ class SequenceParallelTrainer {
  private:
   TrainerContext context_;
   Communicator& ranks_;
-  MemorySource* registered_;  // of what ranks sum or gather; null if there is one rank
+  MemorySource* registered_;  // memory for what ranks sum or gather; null if there is one rank
   Layout layout_;             // the layout of this rank's slices
   ModelState state_;
   ModelRunner model_;
