@@ -90,9 +90,9 @@ class Job {
   // may wait for a device, and so for ranks that never come: if fail() is not called within half a
   // minute, all ranks are ended with status 1. Does nothing if mpirun did not start this process.
   void announce(const std::string& message);
-  // Prints `message` on standard error, unless announce() has been called or another rank
-  // of this machine has already said what went wrong, and ends all ranks with `status`. Returns
-  // only if mpirun did not start this process.
+  // Prints `message` on standard error, unless announce() has been called or another rank of this
+  // machine has already said what went wrong, and ends all ranks with `status`. Returns only if
+  // mpirun did not start this process.
   void fail(const std::string& message, int status);
   // Does the same for a mistake of the user's, which most often all ranks find at the same time:
   // rank 0 prints it for all. Another rank prints it, with its name, if rank 0 has not ended the

@@ -50,9 +50,9 @@ std::string read_file(const std::string& path);
 class PartialFile {
  public:
   // Creates the partial file, and removes those that killed runs have left (remove_abandoned() in
-  // partial_name.h). Throws a UserError that names the path if the file cannot
-  // be created, if `path` is a folder, a device, a pipe, or the file to which this program's
-  // standard output goes, or if another run is writing the file.
+  // partial_name.h). Throws a UserError that names the path if the file cannot be created, if
+  // `path` is a folder, a device, a pipe, or the file to which this program's standard output goes,
+  // or if another run is writing the file.
   explicit PartialFile(const std::string& path);
   // Removes the partial file if it has not been published or committed.
   ~PartialFile();

@@ -33,9 +33,9 @@ struct SafetensorsEntry {
 };
 
 // Parses and checks the header of a file of `num_bytes` bytes. `head` has the first of them, at
-// least the length and the header, and `path` is for messages. Returns the tensors in the
-// order of `begin`; together they cover the data section exactly. Throws a UserError of one line,
-// with path, tensor and fault, if anything in it is not allowed by the format.
+// least the length and the header, and `path` is for messages. Returns the tensors in the order of
+// `begin`; together they cover the data section exactly. Throws a UserError of one line, with path,
+// tensor and fault, if anything in it is not allowed by the format.
 std::vector<SafetensorsEntry> parse_safetensors_header(std::string_view head, size_t num_bytes,
                                                        const std::string& path);
 // Does the same with a file, of which it reads no more than that.

@@ -23,8 +23,7 @@ namespace ladder {
 //   and stays in it; and no stage holds more micro-batches, or uses more slots, than allowed.
 // - nothing is put into the stage's one gradient buffer before its contents have been used.
 // - reduce_embedding is the last action of the stages of the first and of the last part, if they
-// are
-//   two stages, and appears nowhere else.
+//   are two stages, and appears nowhere else.
 // REQUIRES: there are as many bounds as stages, and as many stages as the placement has.
 std::vector<std::string> check_schedule(const Schedule& schedule, const ChunkPlacement& placement,
                                         size_t num_micro_batches,

@@ -15,8 +15,7 @@ namespace ladder {
 // backward           turns the gradient of the stage's output into that of its input, and adds the
 //                    gradients of the parameters. Afterwards the slot is free.
 // backward_input     does the first half of backward, for which the stage before waits: the
-// gradient
-//                    of the input. It leaves in the slot what the other half needs.
+//                    gradient of the input. It leaves in the slot what the other half needs.
 // backward_weight    does the other half: it adds the gradients of the weights, which nobody waits
 //                    for before the optimizer's step. Afterwards the slot is free. [Qi23]
 // send_activation    sends the stage's output to the next stage, in the background

@@ -30,8 +30,7 @@ struct Placement {
 // collective the table shows the mean over the ranks of its group. NCCL does not count what it
 // moves, and the table says "by formula". If ranks are on several machines, it also has the bytes
 // that leave machines for others, by rank as well: predicted where the ranks' machines tell, and
-// measured. `communicated` is the sum over all steps, from
-// Communicator::group_entries().
+// measured. `communicated` is the sum over all steps, from Communicator::group_entries().
 std::string communication_table(const Prediction& prediction, const TrafficEntries& communicated,
                                 const ProcessGrid& grid, int64_t num_steps, int threads,
                                 const Placement& placement);

@@ -27,9 +27,9 @@ struct DeviceSpan {
 
 // Devices holds the streams of all ranks. Each has a queue of operations and runs the first of
 // them: work, a mark (a point that others can wait for, like a CUDA event), a wait for one, or a
-// meeting, which begins when all ranks
-// that take part have come to it and ends for all at the same time. Operations that run at the same
-// time and use the same port are slower (TimeModel). The same calls give the same times to the bit.
+// meeting, which begins when all ranks that take part have come to it and ends for all at the same
+// time. Operations that run at the same time and use the same port are slower (TimeModel). The same
+// calls give the same times to the bit.
 class Devices {
  public:
   using StreamId = Simulation::StreamId;

@@ -3,8 +3,7 @@
 // one instruction of the PTX ISA, which documents it; the emulator has its own versions.
 //
 // The threads of a warp share a small matrix: each has a few elements of it, its fragment. Here g
-// is the lane's number / 4, and t is its number % 4. README.md draws the
-// accumulators.
+// is the lane's number / 4, and t is its number % 4. README.md draws the accumulators.
 //   accumulators (16, 8), float[4]: rows g and g + 8, in each the columns 2t and 2t + 1
 //
 //   a (16, 16), Fragment: register 0 has row g, columns 2t and 2t + 1 (the first one is in the

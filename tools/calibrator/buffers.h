@@ -20,8 +20,8 @@ class Buffers {
   // Begins to count what a call of a kernel needs. Until prepare() arguments have addresses, but no
   // memory.
   void count();
-  // Gets memory for what was counted. Pools of cold arguments have at least `cold_bytes`
-  // and room for two calls. What is read and written is a small positive number at first.
+  // Gets memory for what was counted. Pools of cold arguments have at least `cold_bytes` and room
+  // for two calls. What is read and written is a small positive number at first.
   void prepare(Stream& stream, size_t cold_bytes);
   // Begins a call.
   void next();

@@ -76,9 +76,9 @@ struct Time {
 // Returns how long a launch, or a product of the dtype, takes.
 //
 // Thread blocks are shared out evenly: with n of them on s multiprocessors, the busiest one has
-// ceil(n / s), and the launch takes as long as if there were s * ceil(n / s). Tiles of products
-// are shared out in the same way. A product may be split along its sum, into 2 to
-// 16 parts, where that is faster; the parts' sums in fp32 are then written and read.
+// ceil(n / s), and the launch takes as long as if there were s * ceil(n / s). Tiles of products are
+// shared out in the same way. A product may be split along its sum, into 2 to 16 parts, where that
+// is faster; the parts' sums in fp32 are then written and read.
 Time time_of(const Gpu& gpu, const emulator::Profile& profile, DType dtype);
 
 }  // namespace ladder::roofline

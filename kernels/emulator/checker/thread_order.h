@@ -15,8 +15,8 @@
 
 namespace ladder::emulator {
 
-// The thread blocks of a launch run one after the other. Time counts the barriers
-// and fences of the running block.
+// The thread blocks of a launch run one after the other. Time counts the barriers and fences of the
+// running block.
 class ThreadOrder {
  public:
   ThreadOrder();

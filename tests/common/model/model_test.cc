@@ -39,8 +39,7 @@ double mean_loss(TestModel& model, const Tokens& tokens, const Tokens& targets) 
 // d mean_loss / d element, to fourth order: (8 (f1 - f-1) - (f2 - f-2)) / 12 h, off by
 // h^4 f^(5) / 30 and by the loss's rounding, some 4 * 2^-53, over h. With h = 5e-4 the second is
 // 1e-12; weights of deviation 0.3 keep the residual stream, and with it the fifth derivative, near
-// 1, so that the first is 1e-12 even for an f^(5) of 500. The largest gradients
-// are 1e-2 and more.
+// 1, so that the first is 1e-12 even for an f^(5) of 500. The largest gradients are 1e-2 and more.
 double difference(TestModel& model, const Tokens& tokens, const Tokens& targets, double& element) {
   constexpr double kStep = 5e-4;
   const double kept = element;

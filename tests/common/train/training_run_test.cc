@@ -44,8 +44,8 @@ class Output {
 };
 
 // A run of nano whose trainer does nothing but write down what it is asked to do: "i" to give
-// parameters their first values, "s" a step, "e3"
-// an evaluation of three batches, "c" the check of replicas, "r" the report.
+// parameters their first values, "s" a step, "e3" an evaluation of three batches, "c" the check of
+// replicas, "r" the report.
 struct Recorder {
   explicit Recorder(int64_t num_steps) {
     config.model = find_preset("nano").config;

@@ -147,9 +147,8 @@ TEST_CASE(
 
 constexpr int kRounds = 3000;  // among which many streams are drawn to be early
 
-// How often each order came up in which two streams, of which `ordered` says whether
-// an event orders them, can run two things. The host waits for the first stream, then for the
-// second.
+// How often each order came up in which two streams, of which `ordered` says whether an event
+// orders them, can run two things. The host waits for the first stream, then for the second.
 struct Orders {
   int first_before = 0, second_before = 0;
 };
