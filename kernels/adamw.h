@@ -52,7 +52,7 @@ constexpr void adamw_element(T& param, T& exp_avg, T& exp_avg_sq, T grad,
   param = f.keep * param - f.step_size * m / (std::sqrt(v) * f.root_correction + f.epsilon);
 }
 
-// A parameter, or a part of one, with its moments and its gradient. All are (n).
+// A parameter, or a range of its elements, with its moments and its gradient. All are (n).
 struct AdamWTensors {
   TensorView param, exp_avg, exp_avg_sq;  // in fp32 or fp64
   ConstTensorView grad;                   // in the same dtype

@@ -1,5 +1,6 @@
 // Attention of some queries against some keys, for ranks that have different tokens of a sequence.
-// Read attention.h first. attention_merge.h joins the results of several blocks.
+// Read attention.h first. They are an attention block, a rectangle of the matrix of scores (and no
+// transformer block). attention_merge.h joins the results of several.
 //
 // Letters: a rank's queries are Tq tokens of each of B sequences, the keys of a block Tk tokens.
 // Outputs and gradients have the accumulation dtype, because they become sums over several blocks.
@@ -31,8 +32,8 @@ struct AttentionBlock {
 void attention_block_forward(Stream& stream, TensorView out, TensorView logsumexp,
                              ConstTensorView qkv, ConstTensorView kv, AttentionBlock block);
 
-// Adds the block's part of the gradients of q, k and v. `logsumexp` and row_dot are those over all
-// keys that the queries see, in this block and in others.
+// Adds what the block contributes to the gradients of q, k and v. `logsumexp` and row_dot are those
+// over all keys that the queries see, in this block and in others.
 //   dq (B, Tq, C), dkv (B, Tk, 2 C) in/out, in the accumulation dtype
 //   row_dot, logsumexp (B, NH, Tq) in, in the accumulation dtype
 //   dout (B, Tq, C), qkv (B, Tq, 3 C), kv (B, Tk, 2 C) in
@@ -42,8 +43,8 @@ void attention_block_backward(Stream& stream, TensorView dq, TensorView dkv,
                               AttentionBlock block);
 
 // What each kernel computes and moves (Cost in kernel.h): two products over the scores in forward,
-// five in backward, and the exponentials. Bytes are those of all arguments, of which a block may
-// touch a part.
+// five in backward, and the exponentials. Bytes are those of all arguments, also of tokens that the
+// block does not touch.
 inline Cost attention_block_cost(Cost moved, ConstTensorView out, ConstTensorView logsumexp,
                                  AttentionBlock block, double products) {
   const double pairs = number_of(block.num_pairs() * out.shape()[0]);

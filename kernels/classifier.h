@@ -1,13 +1,12 @@
-// Softmax cross-entropy on R rows of logits. Read cpu/plain_classifier.h first. Here it has three
-// steps, so that ranks which hold slices of the vocabulary can reduce between them. V is the number
-// of columns: the vocabulary, or this rank's slice of it.
+// Softmax cross-entropy on R rows of logits. Read cpu/plain_classifier.h first. It has three steps,
+// between which ranks with slices of the vocabulary can reduce. V is the size of this rank's slice.
 //   1. softmax_maximum        maximum[r] = max over v of logits[r, v]
 //   2. softmax_exponentials   logits[r, v] -> exp(logits[r, v] - maximum[r]), sum[r], target[r]
 //   3. cross_entropy          losses[r]; exponentials -> gradient of the loss times loss_scale
 // Tensor-parallel ranks all_reduce the maximum with MAX after 1, sum and target with SUM after 2.
 // Where one rank has the whole vocabulary, softmax_cross_entropy does all three at once.
-// Everything here is fp32 or fp64. In a model in bf16 or fp16 matmul gives logits in fp32, and only
-// the gradient is rounded. Rows of logits, exponentials and dlogits may lie apart.
+// All are fp32 or fp64; in a model in bf16 or fp16 matmul gives logits in fp32, and only the
+// gradient is rounded. Rows of logits, exponentials and dlogits may lie apart.
 #pragma once
 
 #include "kernels/kernel.h"

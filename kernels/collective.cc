@@ -48,9 +48,9 @@ void store(T* to, Accumulate<T> value) {
 
 // Reduces all buffers and calls write(i, results for elements i, i + 1, ...) for [0, n): with two
 // vectors (a cache line of fp32), and at the end with single elements. It sums in registers, in
-// rank order, so that as many streams as ranks run at the speed of one. Larger pieces are a third
-// slower with eight ranks, because lines at the same place of eight buffers compete for the ways of
-// one cache set. For the same reason prefetches only go to the L2 cache.
+// rank order, so that as many streams as ranks run at the speed of one. More vectors are a third
+// slower with eight ranks, because lines at the same offset of eight buffers compete for the ways
+// of one cache set. For the same reason prefetches only go to the L2 cache.
 template <class T, class View, class Combine, class Write>
 void reduce_lines(std::span<const View> buffers, Combine combine, Write write) {
   using A = Accumulate<T>;

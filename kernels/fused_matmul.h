@@ -21,7 +21,7 @@ void matmul_bias_gelu(Stream& stream, TensorView out, TensorView before, ConstTe
                       ConstTensorView b, ConstTensorView bias);
 
 // out (M, N) = residual (M, N) + (a (M, K) b (K, N) + bias (N)), for each row. It ends a sublayer
-// that no other rank has a part of; otherwise add_residual (residual.h) comes after their sum.
+// that one rank computes alone; where ranks share it, they sum first (add_residual, residual.h).
 void matmul_residual(Stream& stream, TensorView out, ConstTensorView a, ConstTensorView b,
                      ConstTensorView bias, ConstTensorView residual);
 

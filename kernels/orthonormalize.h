@@ -5,7 +5,7 @@
 
 namespace ladder {
 
-// A row of which less than this part of its squared length is left, when its projections on the
+// A row of which less than this fraction of its squared length is left, when its projections on the
 // rows before are subtracted, counts as one that depends on them: what is left is mostly rounding.
 inline constexpr double kDependent = 1e-10;
 
@@ -19,7 +19,7 @@ constexpr T least_left(size_t r) {
 
 // Makes the rows of a matrix orthogonal to each other and of length 1, one after the other
 // (modified Gram-Schmidt), such that the first k of them span what the first k did. A row that
-// depends on those before gives its place to the direction of one coordinate. NaN and infinity make
+// depends on those before is replaced by the direction of one coordinate. NaN and infinity make
 // every later row NaN. One thread, or thread block, does it: rows are few.
 //   matrix (R, C) fp32 or fp64 in/out, R <= C
 void orthonormalize(Stream& stream, TensorView matrix);

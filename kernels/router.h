@@ -22,7 +22,7 @@ void router_forward(Stream& stream, TensorView probabilities, TensorView logsume
 //             fraction of the sequence's T k choices that fell on expert e and P_e the mean of its
 //             probability. It is 1 if both are uniform. f has no gradient.
 //   z         logsumexp^2 for each token [Zoph22 ST-MoE, equation 5], which keeps logits small.
-// The factors multiply each token's part.
+// The factors multiply each token's term.
 struct RouterFactors {
   double balance = 0, z = 0;
 };

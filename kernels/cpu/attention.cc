@@ -10,12 +10,12 @@ template <class T, class A = Accumulate<T>>
 void forward_queries(const Head<T>& head, size_t q0, T* out, size_t out_stride, A* logsumexp) {
   T* const rows = out + q0 * out_stride;
   if constexpr (is_low_precision<T>) {
-    A sums[kQueries * kPart];
-    for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
-      const size_t width = std::min(kPart, head.size - d0);
-      forward_tile(head, q0, d0, width, sums, kPart, logsumexp);
+    A sums[kQueries * kSlice];
+    for (size_t d0 = 0; d0 < head.size; d0 += kSlice) {
+      const size_t width = std::min(kSlice, head.size - d0);
+      forward_tile(head, q0, d0, width, sums, kSlice, logsumexp);
       for (size_t i = 0; i < std::min(kQueries, head.queries - q0); ++i) {
-        convert(rows + i * out_stride + d0, sums + i * kPart, width);
+        convert(rows + i * out_stride + d0, sums + i * kSlice, width);
       }
     }
   } else {
@@ -54,7 +54,7 @@ template <class T>
 void store_sums(const Head<T>& head, size_t first, size_t count, size_t d0, size_t width, T* to,
                 float* sums) {
   for (size_t i = 0; i < count; ++i) {
-    convert(to + (first + i) * head.q_stride + d0, sums + i * kPart, width);
+    convert(to + (first + i) * head.q_stride + d0, sums + i * kSlice, width);
   }
 }
 
@@ -64,23 +64,23 @@ template <class T>
 void backward_keys(const Gradient<T>& g, size_t k0, T* dqkv) {
   const Head<T>& head = g.head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
-  float dk[kKeys * kPart], dv[kKeys * kPart], dq[kQueries * kPart];
+  float dk[kKeys * kSlice], dv[kKeys * kSlice], dq[kQueries * kSlice];
   const size_t count = std::min(kKeys, head.keys - k0);
-  for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
-    const size_t width = std::min(kPart, head.size - d0);
-    std::fill_n(dk, count * kPart, 0.0F);
-    std::fill_n(dv, count * kPart, 0.0F);
+  for (size_t d0 = 0; d0 < head.size; d0 += kSlice) {
+    const size_t width = std::min(kSlice, head.size - d0);
+    std::fill_n(dk, count * kSlice, 0.0F);
+    std::fill_n(dv, count * kSlice, 0.0F);
     for (size_t q0 = k0; q0 < head.queries; q0 += kQueries) {
       const size_t num_queries = std::min(kQueries, head.queries - q0);
       const size_t n = std::min(count, q0 + num_queries - k0);
       gradient_tile(g, q0, num_queries, k0, n, p, ds);
       product(n, width, num_queries, Matrix<float>{p, n, true}, g.dout_rows(q0, d0), true, dv,
-              kPart);
+              kSlice);
       product(n, width, num_queries, Matrix<float>{ds, n, true}, head.q_rows(q0, d0), true, dk,
-              kPart);
+              kSlice);
       if (q0 >= kKeys) continue;
       product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), false, dq,
-              kPart);
+              kSlice);
       store_sums(head, q0, num_queries, d0, width, dqkv, dq);
     }
     store_sums(head, k0, count, d0, width, dqkv + (head.k - head.q), dk);
@@ -93,15 +93,15 @@ template <class T>
 void backward_queries(const Gradient<T>& g, size_t q0, T* dqkv) {
   const Head<T>& head = g.head;
   alignas(64) float p[kQueries * kKeys], ds[kQueries * kKeys];
-  float dq[kQueries * kPart];
+  float dq[kQueries * kSlice];
   const size_t num_queries = std::min(kQueries, head.queries - q0), end = q0 + num_queries;
-  for (size_t d0 = 0; d0 < head.size; d0 += kPart) {
-    const size_t width = std::min(kPart, head.size - d0);
+  for (size_t d0 = 0; d0 < head.size; d0 += kSlice) {
+    const size_t width = std::min(kSlice, head.size - d0);
     for (size_t k0 = 0; k0 < end; k0 += kKeys) {
       const size_t n = std::min(kKeys, end - k0);
       gradient_tile(g, q0, num_queries, k0, n, p, ds);
       product(num_queries, width, n, Matrix<float>{ds, n}, head.kv_rows(head.k + d0, k0), k0 > 0,
-              dq, kPart);
+              dq, kSlice);
     }
     store_sums(head, q0, num_queries, d0, width, dqkv, dq);
   }

@@ -27,8 +27,8 @@ void attention_block_forward(Stream&, TensorView out, TensorView logsumexp, Cons
     using A = Accumulate<T>;
     A *const o = out.as<A>(), *const l = logsumexp.as<A>();
     const T *const x = qkv.as<T>(), *const y = kv.as<T>();
-    // In bf16 and fp16 a wide head is computed in parts (attention_tile.h).
-    const size_t step = is_low_precision<T> ? kPart : size;
+    // In bf16 and fp16 a wide head is computed in slices (attention_tile.h).
+    const size_t step = is_low_precision<T> ? kSlice : size;
     const size_t num_tiles = (block.num_queries + kQueries - 1) / kQueries;
 #pragma omp parallel
     for_tiles(block.num_queries, kQueries, batch * num_heads, [&](size_t tile, size_t bh) {

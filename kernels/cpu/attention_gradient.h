@@ -66,7 +66,7 @@ void add_gradients(const Gradient<T>& g, bool accumulate, A* dq, size_t dq_strid
                    size_t dkv_stride) {
   const Head<T>& head = g.head;
   alignas(64) A p[kQueries * kKeys], ds[kQueries * kKeys];
-  const size_t step = is_low_precision<T> ? kPart : head.size;
+  const size_t step = is_low_precision<T> ? kSlice : head.size;
   for (size_t q0 = 0; q0 < head.queries; q0 += kQueries) {
     const size_t num_queries = std::min(kQueries, head.queries - q0);
     const size_t end = head.end_of_keys(q0 + num_queries);

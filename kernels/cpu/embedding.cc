@@ -52,7 +52,7 @@ void embedding_backward(Stream&, TensorView dtable, ConstTensorView tokens, Cons
 namespace {
 
 // Returns the row of the table that belongs to token t.
-size_t place_of(size_t t, const int32_t* positions) {
+size_t row_of(size_t t, const int32_t* positions) {
   return positions == nullptr ? t : static_cast<size_t>(positions[t]);
 }
 
@@ -73,7 +73,7 @@ void position_forward(Stream&, TensorView out, ConstTensorView in, ConstTensorVi
 #pragma omp parallel for schedule(static)
     for (size_t r = 0; r < batch * tokens; ++r) {
       map_in_thread([](auto a, auto b) { return a + b; }, n, o + r * n, x + r * n,
-                    w + place_of(r % tokens, position) * n);
+                    w + row_of(r % tokens, position) * n);
     }
   });
 }
@@ -88,7 +88,7 @@ void position_backward(Stream&, TensorView dtable, ConstTensorView dout,
     Accumulate<T>* const table = dtable.as<Accumulate<T>>();
 #pragma omp parallel for schedule(static)
     for (size_t t = 0; t < tokens; ++t) {
-      Accumulate<T>* const dw = table + place_of(t, position) * n;
+      Accumulate<T>* const dw = table + row_of(t, position) * n;
       for (size_t b = 0; b < batch; ++b) {
         map_in_thread([](auto sum, auto x) { return sum + x; }, n, dw, dw,
                       d + (b * tokens + t) * n);

@@ -11,7 +11,7 @@
 namespace ladder::cpu {
 
 // The queries, the keys and the values, which lie side by side in qkv.
-enum QkvPart : size_t { kQuery, kKey, kValue };
+enum QkvVector : size_t { kQuery, kKey, kValue };
 
 // B sequences of T tokens, whose vectors have C elements: NH heads of HS elements.
 struct AttentionSizes {
@@ -23,8 +23,8 @@ struct AttentionSizes {
   Shape statistics() const { return {batch, heads, tokens}; }  // (B, NH, T): one for each query
 
   // Returns the index in qkv of element d of head h of token t of sequence b.
-  size_t at(QkvPart part, size_t b, size_t h, size_t t, size_t d) const {
-    return (b * tokens + t) * 3 * hidden() + part * hidden() + h * head_size + d;
+  size_t at(QkvVector which, size_t b, size_t h, size_t t, size_t d) const {
+    return (b * tokens + t) * 3 * hidden() + which * hidden() + h * head_size + d;
   }
   // Returns the index of this element in out.
   size_t at(size_t b, size_t h, size_t t, size_t d) const {

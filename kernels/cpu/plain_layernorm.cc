@@ -43,8 +43,8 @@ PlainLayernormGradients plain_layernorm_backward(std::span<const double> dout,
       mean_gn += g(c) * normalized(c) / count;
     }
     for (size_t c = 0; c < columns; ++c) {
-      // Adding a constant to a row, or scaling it, does not change the output. So the gradient has
-      // no part along the constant row (its mean is taken off) nor along the normalized one.
+      // Adding a constant to a row, or scaling it, does not change the output. So what lies along
+      // the constant row (the mean) or along the normalized row is taken off the gradient.
       result.din.push_back(rstd[r] * (g(c) - mean_g - normalized(c) * mean_gn));
       result.dweight[c] += dout[r * columns + c] * normalized(c);
       result.dbias[c] += dout[r * columns + c];

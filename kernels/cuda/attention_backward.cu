@@ -35,9 +35,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   typename Tiling::Sums sums1 = {}, sums2 = {};
   for (size_t other0 = begin; other0 < end; other0 += kTile) {
     typename Tiling::Scores p = {}, ds = {};
-    // The own part comes last, since the sums need it.
-    for (unsigned part = 1; part <= gridDim.y; ++part) {
-      const size_t d0 = (blockIdx.y + part) % gridDim.y * size_t{Tiling::kWidth};
+    // This thread block's own slice of the head comes last, since the sums need it.
+    for (unsigned slice = 1; slice <= gridDim.y; ++slice) {
+      const size_t d0 = (blockIdx.y + slice) % gridDim.y * size_t{Tiling::kWidth};
       __syncthreads();  // the tiles have been read
       if (other0 == begin || gridDim.y > 1) {
         load_tile<Tiling>(own1, kOwnsKeys ? k : q, num_own, own0, d0, heads);

@@ -25,12 +25,13 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
   for (A& m : maximum) m = std::numeric_limits<A>::lowest();
   for (size_t k0 = 0; k0 < end; k0 += kTile) {
     typename Tiling::Scores scores = {};
-    for (unsigned part = 1; part <= gridDim.y; ++part) {  // the own part is last, since v needs it
-      const size_t d0 = (blockIdx.y + part) % gridDim.y * size_t{Tiling::kWidth};
+    // This thread block's own slice of the head comes last, since v needs it.
+    for (unsigned slice = 1; slice <= gridDim.y; ++slice) {
+      const size_t d0 = (blockIdx.y + slice) % gridDim.y * size_t{Tiling::kWidth};
       __syncthreads();  // the tiles have been read
       if (k0 == 0 || gridDim.y > 1) load_tile<Tiling>(q, queries, heads.queries, q0, d0, heads);
       load_tile<Tiling>(k, keys, heads.keys, k0, d0, heads);
-      if (part == gridDim.y) load_tile<Tiling>(v, values, heads.keys, k0, d0, heads);
+      if (slice == gridDim.y) load_tile<Tiling>(v, values, heads.keys, k0, d0, heads);
       __syncthreads();
       add_scores<Tiling>(scores, q, k);
     }

@@ -23,11 +23,11 @@ struct Vectors {
 struct Heads {
   size_t tokens, num_heads, size;  // T, NH, HS
 
-  // Return the vectors of a head in qkv (`part` is 0 for q, 1 for k, 2 for v), or in out.
+  // Return the vectors of a head in qkv (`which` is 0 for q, 1 for k, 2 for v), or in out.
   template <class T>
-  __device__ Vectors<T> in_qkv(T* qkv, size_t head, unsigned part) const {
+  __device__ Vectors<T> in_qkv(T* qkv, size_t head, unsigned which) const {
     const size_t hidden = num_heads * size, b = sequence_of(head), h = head - b * num_heads;
-    return {qkv + b * tokens * 3 * hidden + part * hidden + h * size, 3 * hidden};
+    return {qkv + b * tokens * 3 * hidden + which * hidden + h * size, 3 * hidden};
   }
   template <class T>
   __device__ Vectors<T> in_out(T* out, size_t head) const {

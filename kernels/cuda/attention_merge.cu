@@ -9,10 +9,10 @@ namespace {
 
 // A warp has one query of one head: query i % count of head i / count, counted through all
 // sequences.
-struct Place {
+struct OwnQuery {
   size_t head, query;
 
-  __device__ explicit Place(size_t count) {
+  __device__ explicit OwnQuery(size_t count) {
     const size_t warp = thread_index() / kWarpSize;
     head = warp / count;
     query = warp % count;
@@ -23,16 +23,16 @@ struct Place {
 template <class T>
 __global__ void merge_kernel(T* out, T* logsumexp, const T* partial_out, const T* partial_logsumexp,
                              Heads heads, size_t all_heads, size_t first, size_t count) {
-  const Place place(count);
-  if (place.head >= all_heads) return;
-  const size_t t = first + place.query, row = place.head * heads.tokens + t;
+  const OwnQuery own(count);
+  if (own.head >= all_heads) return;
+  const size_t t = first + own.query, row = own.head * heads.tokens + t;
   const T l = logsumexp[row], m = partial_logsumexp[row];
   // The larger of the two is taken off both, so that no exponential exceeds 1.
   const T largest = std::fmax(l, m);
   const T ours = std::exp(l - largest), theirs = std::exp(m - largest);
   const T inverse = T{1} / (ours + theirs);
-  const auto a = heads.in_out(out, place.head);
-  const auto b = heads.in_out(partial_out, place.head);
+  const auto a = heads.in_out(out, own.head);
+  const auto b = heads.in_out(partial_out, own.head);
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
     T& sum = a.first[t * a.stride + d];
     sum = (ours * sum + theirs * b.first[t * b.stride + d]) * inverse;
@@ -45,16 +45,16 @@ __global__ void merge_kernel(T* out, T* logsumexp, const T* partial_out, const T
 template <class T, class A = Accumulate<T>>
 __global__ void row_dot_kernel(A* row_dot, const T* dout, const T* out, Heads heads,
                                size_t all_heads) {
-  const Place place(heads.tokens);
-  if (place.head >= all_heads) return;
-  const size_t t = place.query;
-  const auto a = heads.in_out(dout, place.head), b = heads.in_out(out, place.head);
+  const OwnQuery own(heads.tokens);
+  if (own.head >= all_heads) return;
+  const size_t t = own.query;
+  const auto a = heads.in_out(dout, own.head), b = heads.in_out(out, own.head);
   A total = 0;
   for (size_t d = lane_index(); d < heads.size; d += kWarpSize) {
     total = std::fma(A{a.first[t * a.stride + d]}, A{b.first[t * b.stride + d]}, total);
   }
   total = warp_sum(total);
-  if (lane_index() == 0) row_dot[place.head * heads.tokens + t] = total;
+  if (lane_index() == 0) row_dot[own.head * heads.tokens + t] = total;
 }
 
 // The same for heads of whole packs in 16 bits: kLanes lanes have a pack each of an element's

@@ -9,10 +9,10 @@ namespace {
 // whose gradients it sums, and a loop brings the tokens on the other side of the scores, kStep at a
 // time.
 //
-// The tiles in shared memory, for heads of at most kWidth elements. The block's own tokens have two
-// (keys and values, or queries and dout). So have the others, twice: one pair is copied while the
-// other is read. All together have at most 99 KiB, which a thread block may have on every GPU from
-// Ampere on.
+// The tiles in shared memory, for heads of at most kWidth elements. The thread block's own tokens
+// have two (keys and values, or queries and dout). So have the others, twice: one pair is copied
+// while the other is read. All together have at most 99 KiB, which a thread block may have on every
+// GPU from Ampere on.
 template <class T, unsigned kWidth>
 struct Backward {
   using Tile = MmaTile<T, kWidth>;

@@ -5,10 +5,10 @@
 // (y, x) of 16 x 16 has rows y, y + 16, ... of the owned tile and columns x, x + 16, ... of the
 // scores. Only the 16 threads with the same y, half a warp, need what it computes of a row.
 //
-// Heads wider than the widest tile are computed in parts; blockIdx.y says which part of the result
-// a thread block computes. The scores need all parts, so each thread block computes them again.
-// Everything is computed in the accumulation dtype: bf16 and fp16 are converted when a tile is
-// loaded, and results are rounded once. So they need fewer bytes than fp32, but as much
+// Heads wider than the widest tile are computed in slices; blockIdx.y says which slice of the
+// result a thread block computes. The scores need all slices, so each thread block computes them
+// again. Everything is computed in the accumulation dtype: bf16 and fp16 are converted when a tile
+// is loaded, and results are rounded once. So they need fewer bytes than fp32, but as much
 // computation. Most heads of bf16 and fp16 go to tensor cores instead: attention_mma.h.
 #pragma once
 
@@ -41,7 +41,7 @@ struct Tiling {
   using Scores = A[kRows][kRows];
   using Sums = A[kRows][kColumns];
 
-  // Returns the place of the thread's element c. Neighbouring threads have neighbouring packs.
+  // Returns the column of the thread's element c. Neighbouring threads have neighbouring packs.
   static __device__ unsigned column(unsigned c) {
     return (c / kColumnPack * kSide + threadIdx.x % kSide) * kColumnPack + c % kColumnPack;
   }

@@ -20,9 +20,9 @@ __global__ void __launch_bounds__(kColumnThreads, 1)
   });
 }
 
-// In 16 bits: thread blocks of 8 warps have 32 packs of columns and a part of the rows each. Warp l
-// sums rows l, l + 8, ... of the part, and fetches eight of them before it adds the first. Then the
-// warps' sums are added in order.
+// In 16 bits: thread blocks of 8 warps have 32 packs of columns and rows_of_part of the rows each.
+// Warp l sums rows l, l + 8, ... of these, and fetches eight of them before it adds the first. Then
+// the warps' sums are added in order.
 constexpr unsigned kWarps = 8, kAhead = 8;
 
 template <class T>

@@ -1,7 +1,7 @@
 // Sums over the rows of a 16-bit matrix, one for each column, by all multiprocessors of a GPU.
 //
-// Many thread blocks sum a part of the rows each, and leave their sums in memory; then
-// add_parts_kernel adds the parts. So every row is read once, and no multiprocessor is idle:
+// Many thread blocks sum some of the rows each, and leave these partial sums in memory; then
+// add_parts_kernel adds them. So every row is read once, and no multiprocessor is idle:
 // column_sums.h, which fp32 and fp64 use, has 24 thread blocks for 768 columns. The order of a sum
 // depends on the shape alone.
 #pragma once

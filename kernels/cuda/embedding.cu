@@ -34,7 +34,7 @@ __global__ void embedding_forward_kernel(T* out, const int32_t* tokens, const T*
   store(out + at, x);
 }
 
-// A row of dout that is added to row `to` of the table. `from` is its token's place among those
+// A row of dout that is added to row `to` of the table. `from` is its token's index among those
 // that the thread block looks at in this round.
 struct Addition {
   unsigned from, to;
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // Returns the element of the table that belongs to element i of a sequence of rows of so many
 // columns.
-__device__ size_t place_of(size_t i, const int32_t* positions, size_t columns) {
+__device__ size_t table_element(size_t i, const int32_t* positions, size_t columns) {
   return positions == nullptr ? i
                               : static_cast<size_t>(positions[i / columns]) * columns + i % columns;
 }
@@ -158,8 +158,8 @@ __global__ void position_forward_kernel(T* out, const T* in, const T* table,
   using A = Accumulate<T>;
   const size_t i = thread_index();
   if (i >= n) return;
-  const size_t place = place_of(i % sequence, positions, columns);
-  out[i] = static_cast<T>(A{table[place]} + A{in[i]});
+  const size_t element = table_element(i % sequence, positions, columns);
+  out[i] = static_cast<T>(A{table[element]} + A{in[i]});
 }
 
 // Each thread has one element and adds its B gradients in order. Neighbouring threads read
@@ -169,7 +169,7 @@ __global__ void position_backward_kernel(A* dtable, const T* dout, const int32_t
                                          size_t batch, size_t n, size_t columns) {
   const size_t i = thread_index();
   if (i >= n) return;
-  A& element = dtable[place_of(i, positions, columns)];
+  A& element = dtable[table_element(i, positions, columns)];
   A sum = element;
 #pragma unroll 4
   for (size_t b = 0; b < batch; ++b) sum += dout[b * n + i];

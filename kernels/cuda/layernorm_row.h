@@ -17,7 +17,7 @@ inline constexpr unsigned kWarpsOfBlock = 8;
 // thread blocks for each multiprocessor, if there are enough rows.
 inline constexpr unsigned kBlocksOfGrid = 512;
 
-// The part of a row that a lane has: packs lane, lane + 32, ... of N elements, as type A.
+// What a lane has of a row: packs lane, lane + 32, ... of N elements, as type A.
 template <class A, unsigned N, unsigned kPacks>
 struct LaneRow {
   Pack<A, N> pack[kPacks];

@@ -17,12 +17,12 @@ cublasComputeType_t compute_type(DType dtype) {
   return dtype == DType::fp32 && tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
 }
 
-// Part of an extent of a product.
+// Some indices of an extent of a product.
 struct Range {
   size_t first, count;
 };
 
-// Returns where the part of op(matrix) begins.
+// Returns where these rows and columns of op(matrix) begin.
 template <class Void>
 auto* element(const BasicView<Void>& matrix, Range rows, Range columns, bool transposed) {
   const size_t row = transposed ? columns.first : rows.first;
@@ -32,7 +32,7 @@ auto* element(const BasicView<Void>& matrix, Range rows, Range columns, bool tra
          (row * matrix.pitch() + column) * size_of(matrix.dtype());
 }
 
-// One product of views, of which parts can be computed by themselves.
+// One product of views. Ranges of it can be computed by themselves.
 struct Product {
   cudaStream_t stream;
   cublasHandle_t handle;

@@ -12,7 +12,7 @@
 //
 //   b (16, 8), two registers: column g, rows 2t and 2t + 1; then rows 8 + 2t and 9 + 2t
 //
-// REQUIRES: all 32 lanes of a warp call mma and the loads together, at one place of the source.
+// REQUIRES: all 32 lanes of a warp call mma and the loads together, in one line of the source.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -29,8 +29,8 @@ __device__ inline size_t thread_index() {  // among all threads of the grid
 }
 __device__ inline size_t num_threads() { return size_t{gridDim.x} * blockDim.x; }
 __device__ inline unsigned lane_index() { return threadIdx.x % kWarpSize; }
-__device__ inline unsigned warp_index() { return threadIdx.x / kWarpSize; }  // in its block
-__device__ inline unsigned num_warps() { return blockDim.x / kWarpSize; }    // of a block
+__device__ inline unsigned warp_index() { return threadIdx.x / kWarpSize; }  // in its thread block
+__device__ inline unsigned num_warps() { return blockDim.x / kWarpSize; }    // of a thread block
 
 // Combines the values of each group of kLanes neighbouring lanes. All lanes of the group get the
 // result, with the same bits: in each round both partners combine the same two values, so `combine`

@@ -97,7 +97,7 @@ class Observer {
   // The lanes of `mask` have come to the operation, and none has gone on. Their warp begins with
   // thread `first`.
   virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
-  // The running thread comes to a basic block: a piece of code that begins where a branch may lead
+  // The running thread comes to a basic block: code that begins where a branch may lead
   // to. Only in kernels:cuda_observed and the like (HOOKS in tools/bazel/cuda.bzl).
   virtual void basic_block(const void* /*place*/, size_t /*thread*/) {}
   // The running thread computes exp or log. Programs that link profiler/functions.cc tell it.

@@ -21,7 +21,7 @@
 
 namespace ladder::emulator {
 
-// The place of the running thread in its grid.
+// The coordinates of the running thread in its grid.
 struct Coordinates {
   uint3 thread, block;
   dim3 block_dim, grid_dim;

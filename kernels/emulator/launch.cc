@@ -15,7 +15,7 @@
 namespace ladder::emulator {
 namespace {
 
-// Rounded so that the memory of a block begins on a boundary for every type.
+// Rounded so that the memory of a thread block begins on a boundary for every type.
 size_t shared_bytes = 0;
 
 cudaError_t check_shape(const KernelCall& call) {

@@ -56,8 +56,8 @@ class OuterBlocksOnly {
 // While a SampledLaunches exists, kernels run at most `most` of their thread blocks, spread evenly
 // from the first to the last, and then what observers ask for (Observer::sample_ends); cuBLAS and
 // cudaMemset compute nothing. What then is in memory means nothing. It is for profiles of models
-// that the emulator could not run: what an observer counts in some blocks stands for all, and
-// memory that nobody writes takes no room.
+// that the emulator could not run: what an observer counts in some thread blocks stands for all,
+// and memory that nobody writes takes no room.
 class SampledLaunches {
  public:
   explicit SampledLaunches(size_t most);  // REQUIRES: most > 0

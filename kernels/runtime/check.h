@@ -37,7 +37,7 @@ std::string counted(Number count, std::string_view singular) {
   return concat(count, " ", singular, count == 1 ? "" : singular.ends_with("ch") ? "es" : "s");
 }
 
-// Throws Error(why) with the place in the source.
+// Throws Error(why) with the line of the source.
 [[noreturn]] inline void fail(const std::string& why,
                               std::source_location where = std::source_location::current()) {
   throw Error(concat(where.file_name(), ":", where.line(), ": ", why));

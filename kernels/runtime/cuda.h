@@ -11,7 +11,7 @@
 
 namespace ladder {
 
-// Throws an Error that names the call and its place in the source, unless `result` is cudaSuccess.
+// Throws an Error that names the call and its line of the source, unless `result` is cudaSuccess.
 // `call` is the function's name, such as "cudaMalloc".
 inline void cuda_check(cudaError_t result, const char* call,
                        std::source_location where = std::source_location::current()) {

@@ -10,8 +10,8 @@
 namespace ladder {
 
 // Returns the hash of `bytes` after what `hash` already contains. It takes eight bytes at a time,
-// as fast as memory gives them, and misses a difference with a probability of 2^-64. Hashing in
-// pieces gives another result than hashing all at once.
+// as fast as memory gives them, and misses a difference with a probability of 2^-64. Two calls for
+// two halves give another result than one call for all.
 inline uint64_t hash_bytes(std::span<const std::byte> bytes, uint64_t hash) {
   while (!bytes.empty()) {
     uint64_t word = 0;

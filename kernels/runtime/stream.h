@@ -1,4 +1,4 @@
-// Streams order the work of a device; events mark places in that order.
+// Streams order the work of a device; events mark points in that order.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,8 @@ class StreamObserver {
   virtual void on_range(std::string_view name, Time begin, Time end) = 0;
 };
 
-// Among the kernels that wait for a place on a GPU, those of streams of high priority come first.
+// Among the kernels that wait for free multiprocessors, those of streams of high priority come
+// first.
 enum class StreamPriority { normal, high };
 
 // A queue of kernels. Kernels on one stream run in the order of their calls. On the CPU a kernel

@@ -13,10 +13,10 @@
 
 namespace ladder {
 
-// A view of a tensor, or of a part of one: pointer, dtype, device, shape. It is cheap to copy, and
-// the memory must outlive it. A TensorView may be written through and a ConstTensorView only read;
-// the first converts to the second. A view made by the default constructor is empty: it stands for
-// an argument that is absent.
+// A view of a tensor, or of some of its elements: pointer, dtype, device, shape. It is cheap to
+// copy, and the memory must outlive it. A TensorView may be written through and a ConstTensorView
+// only read; the first converts to the second. A view made by the default constructor is empty: it
+// stands for an argument that is absent.
 template <class Void>
 class BasicView {
  public:
@@ -68,13 +68,13 @@ class BasicView {
   BasicView rows(size_t first, size_t count) const {
     check(shape_.num_dims() > 0 && first <= shape_[0] && count <= shape_[0] - first,
           "TensorView::rows: out of range");
-    return part(first * pitch(), shape_.with_rows(count), pitch_);
+    return view_at(first * pitch(), shape_.with_rows(count), pitch_);
   }
   // Returns columns [0, count) of a matrix. Its rows then lie apart, which only those kernels take
   // that say so.
   BasicView first_columns(size_t count) const {
     check(shape_.num_dims() == 2 && count <= shape_[1], "TensorView::first_columns: out of range");
-    return part(0, {shape_[0], count}, count == pitch() ? 0 : pitch());
+    return view_at(0, {shape_[0], count}, count == pitch() ? 0 : pitch());
   }
   // Returns elements [first, first + shape.num_elements()) in storage order, with this shape.
   BasicView elements(size_t first, const Shape& shape) const {
@@ -82,7 +82,7 @@ class BasicView {
   }
 
  private:
-  BasicView part(size_t first, const Shape& shape, size_t pitch) const {
+  BasicView view_at(size_t first, const Shape& shape, size_t pitch) const {
     using Byte = std::conditional_t<std::is_const_v<Void>, const char, char>;
     BasicView view(static_cast<Byte*>(data_) + first * size_of(dtype_), dtype_, device_, shape);
     view.pitch_ = pitch;

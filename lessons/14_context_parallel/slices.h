@@ -50,8 +50,7 @@ class SlicePlan {
 
  private:
   size_t num_tokens_;
-  std::vector<Slice> front_,
-      back_;  // by rank; those at the back are empty if slices are contiguous
+  std::vector<Slice> front_, back_;  // by rank; at the back empty if slices are contiguous
 };
 
 // Returns the lines of the header: who has which tokens, and how many pairs each rank computes.

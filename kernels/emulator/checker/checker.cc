@@ -200,7 +200,7 @@ void Checker::check_race(Cell& cell, Space space, const Access& access, std::uin
 // fine, and so is pinned memory of the host.
 void Checker::check_elsewhere(const Access& access) {
   const void* const pointer = reinterpret_cast<const void*>(access.address);
-  if (Arena::instance().contains(pointer)) {  // the part that tests reserve has no tables
+  if (Arena::instance().contains(pointer)) {  // what tests reserve there has no tables
     if (!Arena::instance().holds(pointer, access.bytes)) {
       stop_missing(Space::global, access, access.address);
     }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/emulator/access.h"
-#include "kernels/emulator/checker/places.h"
+#include "kernels/emulator/checker/debug_info.h"
 #include "kernels/emulator/checker/shadow.h"
 #include "kernels/emulator/checker/thread_order.h"
 
@@ -67,8 +67,9 @@ class Checker : public Observer {
   std::vector<Shared> shared_;
   size_t static_bytes_ = 0;  // of __shared__ variables that the launch has touched
   size_t num_accesses_ = 0;  // of words in global memory, in the running launch
-  // The first read of what nobody had written, by a thread of the running block. It is reported at
-  // the next barrier of the block: if another thread writes there until then, it is a race.
+  // The first read of what nobody had written, by a thread of the running thread block. It is
+  // reported at the next barrier of the thread block: if another thread writes there until then, it
+  // is a race.
   struct Undefined {
     size_t thread;
     std::string message;

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "kernels/emulator/checker/places.h"
+#include "kernels/emulator/checker/debug_info.h"
 #include "kernels/emulator/execution.h"
 #include "kernels/emulator/stacks.h"
 #include "kernels/runtime/check.h"
@@ -31,7 +31,7 @@ std::atomic<T>& as_atomic(volatile T* object) {
   return *reinterpret_cast<std::atomic<T>*>(const_cast<T*>(object));
 }
 
-// What GCC says of a place and of a type.
+// What GCC says of a line of the source and of a type.
 struct SourcePlace {
   const char* file;
   std::uint32_t line, column;
@@ -73,7 +73,7 @@ LADDER_HOOKS(unaligned_, 4)
 LADDER_HOOKS(unaligned_, 8)
 LADDER_HOOKS(unaligned_, 16)
 
-// A thread is in a basic block: a piece of code without branches.
+// A thread is in a basic block: code without branches.
 extern "C" void __sanitizer_cov_trace_pc() {
   if (is_observed) report_basic_block(__builtin_return_address(0));
 }
@@ -118,13 +118,13 @@ void __ubsan_handle_out_of_bounds(const ArrayAccess* access, std::uintptr_t inde
                                ? ladder::concat(static_cast<std::intptr_t>(index))
                                : ladder::concat(index);
   stop(ladder::concat("out of bounds: index ", text, " of an array ", access->array->name, " at ",
-                      place_of(__builtin_return_address(0))));
+                      source_line(__builtin_return_address(0))));
 }
 
 // An address is no multiple of what its type requires.
 void __ubsan_handle_type_mismatch_v1(const TypedAccess* access, std::uintptr_t) {
   stop(ladder::concat("misaligned: access to ", access->type->name, " at ",
-                      place_of(__builtin_return_address(0)),
+                      source_line(__builtin_return_address(0)),
                       ", at an address that is no multiple of ", 1u << access->log_alignment));
 }
 

@@ -30,7 +30,7 @@ class PinnedGuard {
 
  private:
   struct Copy {
-    std::uintptr_t begin = 0, end = 0;  // of no bytes: the place is free
+    std::uintptr_t begin = 0, end = 0;  // of no bytes: this entry is free
     bool writes = false;
     WorkId work = 0;
   };

@@ -21,7 +21,7 @@ const char* present(AccessKind kind) {
 
 std::string bytes_text(size_t bytes) { return concat(bytes, bytes == 1 ? " byte" : " bytes"); }
 
-// Returns the index of a thread in its block from its number, x first.
+// Returns the index of a thread in its thread block from its number, x first.
 uint3 thread_index(size_t thread, const dim3& block) {
   const size_t row = thread / block.x;
   return {static_cast<unsigned>(thread % block.x), static_cast<unsigned>(row % block.y),
@@ -67,7 +67,7 @@ std::string Checker::describe(Space space, const Access& access) const {
                              : space == Space::host_variable ? " of memory"
                                                              : " of shared memory";
   return concat(present(access.kind), " ", bytes_text(access.bytes), memory, " at ",
-                place_of(access.return_address));
+                source_line(access.return_address));
 }
 
 void Checker::stop_missing(Space space, const Access& access, std::uintptr_t first) {
@@ -100,7 +100,7 @@ void Checker::stop_race(Space space, const Access& access, std::uintptr_t first,
       here ? std::string() : concat(" of block ", text_of(blocks_[order_.block_number(mark)]));
   stop_thread(concat("race: ", describe(space, access), ", ", place_in(space, first), "; thread ",
                      text_of(thread_index(mark.thread(), call_->block)), block, " ", did, " it at ",
-                     place_of(__executable_start + mark.site()),
+                     source_line(__executable_start + mark.site()),
                      here ? ", and no barrier orders the two"
                           : ", and nothing orders the thread blocks of a launch"));
 }

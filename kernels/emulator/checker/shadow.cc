@@ -30,15 +30,15 @@ Shadow::Shadow(std::uintptr_t begin, size_t bytes) : begin_(begin), bytes_(bytes
 void Shadow::set(std::uintptr_t begin, size_t bytes, ByteState state) {
   const auto value = static_cast<unsigned>(state);
   const std::uintptr_t end = begin + bytes;
-  const auto set_part = [&](std::uintptr_t from, std::uintptr_t to) {
+  const auto set_in_word = [&](std::uintptr_t from, std::uintptr_t to) {
     const unsigned mask = (1u << (to - from)) - 1, bits = mask << from % kWord;
     const unsigned both = bits | bits << 4;
     states(from) = static_cast<std::uint8_t>((states(from) & ~both) | (value & both));
   };
   const std::uintptr_t first = (begin + kWord - 1) / kWord * kWord, last = end / kWord * kWord;
-  if (begin < first) set_part(begin, std::min(first, end));
+  if (begin < first) set_in_word(begin, std::min(first, end));
   if (first < last) std::memset(&states(first), static_cast<int>(value), (last - first) / kWord);
-  if (last < end && last >= first) set_part(last, end);
+  if (last < end && last >= first) set_in_word(last, end);
 }
 
 void Shadow::copy(std::uintptr_t to, std::uintptr_t from, size_t bytes) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernels/emulator/arena.h"
-#include "kernels/emulator/checker/places.h"
+#include "kernels/emulator/checker/debug_info.h"
 #include "kernels/emulator/launch.h"
 #include "kernels/runtime/check.h"
 
@@ -95,7 +95,7 @@ void StreamChecker::access(const Access& access) {
   const char* const names[] = {"reads", "writes", "changes atomically"};
   stop_thread(concat("race of streams: ", names[static_cast<int>(access.kind)], " ",
                      bytes_text(access.bytes), " of global memory at ",
-                     place_of(access.return_address), describe(conflict)));
+                     source_line(access.return_address), describe(conflict)));
 }
 
 void StreamChecker::touch_range(const void* begin, size_t bytes, AccessKind kind) {
@@ -138,7 +138,7 @@ std::string StreamChecker::describe(const Conflict& conflict) const {
   const auto memory = Arena::instance().allocation_before(at);
   const std::string place = earlier->site == 0
                                 ? std::string()
-                                : concat(" at ", place_of(__executable_start + earlier->site));
+                                : concat(" at ", source_line(__executable_start + earlier->site));
   return concat(", byte ", at - memory.data(), " of the ", bytes_text(memory.size()), " at ",
                 static_cast<const void*>(memory.data()), ", on stream ", stream_of(running_work),
                 "; ", name_of(*earlier), writes ? " wrote" : " read", " it", place,

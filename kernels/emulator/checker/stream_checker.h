@@ -34,16 +34,16 @@ class StreamChecker : public Observer {
   void host_waited() override;
 
  private:
-  // An access to a word of four bytes by a piece of work.
+  // An access to a word of four bytes by work of a stream.
   struct Touch {
     WorkId work = 0;
-    std::uint32_t site = 0;  // the place in the program, 0 if the work is no kernel
+    std::uint32_t site = 0;  // the instruction (Mark::site), 0 if the work is no kernel
     std::uint8_t bytes = 0;  // a bit for each byte
     bool is_atomic = false;
   };
   struct Cell {
     Touch write;     // the last write, or atomic operation
-    Touch reads[2];  // of different pieces of work
+    Touch reads[2];  // by different work
   };
   struct Conflict {
     const Touch* earlier = nullptr;

@@ -16,7 +16,7 @@
 namespace ladder::emulator {
 
 // The thread blocks of a launch run one after the other. Time counts the barriers and fences of the
-// running block.
+// running thread block.
 class ThreadOrder {
  public:
   ThreadOrder();
@@ -54,9 +54,9 @@ class ThreadOrder {
   struct Release {
     std::uint32_t block;
     size_t thread;
-    std::uint32_t own, all_threads;  // what came before the fence, of its own and of its block
+    std::uint32_t own, all_threads;  // what came before the fence: its own, its thread block's
   };
-  // A release that a thread of the running block has seen.
+  // A release that a thread of the running thread block has seen.
   struct Acquire {
     Release release;
     size_t thread;
@@ -73,7 +73,7 @@ class ThreadOrder {
   std::array<std::uint32_t, kThreads / kLanes> all_lanes_{};  // the same for the lanes of a warp
   std::vector<Times> known_;  // for each thread the same for each lane of its warp
   bool known_in_block_ = false;
-  std::unordered_map<size_t, Release> fences_;  // by thread of the running block
+  std::unordered_map<size_t, Release> fences_;  // by thread of the running thread block
   std::unordered_map<std::uintptr_t, std::vector<Release>> releases_;  // by address
   std::vector<Acquire> acquired_;
 };

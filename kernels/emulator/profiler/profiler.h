@@ -72,9 +72,9 @@ struct GpuCache {
 };
 
 // If launches are sampled (launch.h), everything is counted in the sample, and stands for all
-// thread blocks. Memory's part and needed bytes are then found by the first thread blocks: twice as
-// many as run at once, or fewer if they access very much. Launches of a kernel with the same shape
-// share what was found.
+// thread blocks. Memory's fraction and needed bytes are then found by the first thread blocks:
+// twice as many as run at once, or fewer if they access very much. Launches of a kernel with the
+// same shape share what was found.
 class Profiler final : public Observer {
  public:
   explicit Profiler(GpuCache cache = {});
@@ -109,7 +109,7 @@ class Profiler final : public Observer {
   using WarpNotes = std::array<std::vector<Note>, 32>;        // of each lane, in its order
   using WarpPath = std::array<std::vector<const void*>, 32>;  // the basic blocks of each lane
   struct Reuse {
-    double moved_of_asked, needed_of_moved;  // memory's part of the sectors, and bytes of its bytes
+    double moved_of_asked, needed_of_moved;  // memory's fraction of sectors, and of its bytes
   };
   void count_instructions();
   void count_path(WarpPath& path);
@@ -121,10 +121,9 @@ class Profiler final : public Observer {
 
   GpuCache cache_;
   std::vector<Profile> profiles_;
-  bool counts_ = true,
-       traces_blocks_ = true;     // whether the running thread block is counted, traced
-  std::vector<WarpNotes> notes_;  // of each warp of the running thread block
-  std::vector<WarpPath> paths_;   // of the same
+  bool counts_ = true, traces_blocks_ = true;  // for the running thread block
+  std::vector<WarpNotes> notes_;               // of each warp of the running thread block
+  std::vector<WarpPath> paths_;                // of the same
   std::vector<Note> instruction_;
   std::vector<std::uintptr_t> sectors_;
   std::vector<BlockTrace> traces_;

@@ -1,4 +1,4 @@
-#include "kernels/emulator/checker/places.h"
+#include "kernels/emulator/checker/debug_info.h"
 
 #include <backtrace.h>
 #include <cxxabi.h>
@@ -54,7 +54,7 @@ void set_variable(void* result, std::uintptr_t, const char* name, std::uintptr_t
 
 }  // namespace
 
-std::string place_of(const void* return_address) {
+std::string source_line(const void* return_address) {
   std::vector<Line> lines;
   backtrace_pcinfo(reader(), reinterpret_cast<std::uintptr_t>(return_address) - 1, add_line,
                    ignore_error, &lines);

@@ -8,11 +8,11 @@
 
 namespace ladder::emulator {
 
-// Returns the place in the source of the instruction before `return_address`, such as
+// Returns the line of the source of the instruction before `return_address`, such as
 // "kernels/cuda/gelu.cu:22". If a header's function was inlined there, it is the header's line and
-// the place in the .cu file that it was called from: "kernels/cuda/pack.h:41, called from
+// the line in the .cu file that it was called from: "kernels/cuda/pack.h:41, called from
 // kernels/cuda/gelu.cu:22".
-std::string place_of(const void* return_address);
+std::string source_line(const void* return_address);
 
 // A variable that lives as long as the program.
 struct Variable {
