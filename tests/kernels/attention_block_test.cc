@@ -16,7 +16,7 @@ namespace {
 using namespace testing;
 
 using Sizes = cpu::AttentionSizes;
-using cpu::kKey, cpu::kQuery, cpu::kValue, cpu::QkvPart;
+using cpu::kKey, cpu::kQuery, cpu::kValue, cpu::QkvVector;
 
 struct Slices {
   size_t a, b, c;
@@ -38,11 +38,11 @@ struct Results {
 // none.
 template <class Position>
 Values taken(DType dtype, const Sizes& all, const Values& qkv, size_t tokens,
-             std::vector<QkvPart> parts, Position position) {
+             std::vector<QkvVector> parts, Position position) {
   Values values = random_values(dtype, all.batch * tokens * parts.size() * all.hidden(), "unseen");
   for (size_t b = 0, n = 0; b < all.batch; ++b) {
     for (size_t t = 0; t < tokens; ++t) {
-      for (QkvPart part : parts) {
+      for (QkvVector part : parts) {
         for (size_t i = 0; i < all.hidden(); ++i, ++n) {
           if (position(t) < all.tokens) values[n] = qkv[all.at(part, b, 0, position(t), i)];
         }
