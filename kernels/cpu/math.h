@@ -1,5 +1,6 @@
 // exp for whole vectors, with an error of at most 4 ulp. It is in glibc's libmvec, whose headers
-// offer it only under -ffast-math, which this project never uses; so we declare it ourselves.
+// offer it only under -ffast-math, which this project never uses; so we declare it ourselves. On
+// aarch64 it is the scalar function (notes/decisions.md).
 //
 // The compiler vectorizes a loop over it, except for the last few elements, which take the scalar
 // function. The two may differ in the last bit. So loops start at fixed indices (a row, a chunk of
