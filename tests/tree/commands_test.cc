@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 const std::set<std::string> kForeignFlags = {
     "--benchmark_filter",  // Google Benchmark
     "--logdir",            // tensorboard
-    "--test_timeout",      // Bazel
     "--nnodes",            // torchrun, this one and those that follow
     "--nproc_per_node",   "--node_rank", "--master_addr", "--master_port",
 };
