@@ -271,6 +271,17 @@ TEST_CASE("mpirun: where mpirun itself is killed, no rank is left when the run h
   CHECK(result.err == "error: mpirun itself was ended by signal 9\n");
 }
 
+// It holds none of the streams that mpirun reads to their end.
+TEST_CASE("mpirun: what a rank leaves behind does not outlive a run that ends well") {
+  const std::string child = concat("sleep 1000.", getpid());
+  const ProcessResult result =
+      run_ranks(2, {"bash", "-c", child + " </dev/null &>/dev/null & echo left"});
+  CHECK(result.status == 0);
+  CHECK(result.out == "left\nleft\n");
+  CHECK(result.err == "");
+  CHECK(run_process({"pgrep", "-fx", child}).out == "");
+}
+
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
 // Runs two ranks that say their numbers, where no host can be reached by ssh. "slow" never answers.

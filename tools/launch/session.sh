@@ -7,8 +7,8 @@
 # begin_session GRACE NAME TEMPORARY RANKS: creates `folder` in TEMPORARY, and `shared`, which is
 # /dev/shm/NAME (NAME defaults to the folder's name), where RANKS ranks share memory. Write the pid of the
 # session leader to descriptor 4. When this script ends or calls end_session, a guard asks the session to
-# stop, kills it after GRACE seconds, and removes both folders. Write a second line if the session has
-# already ended. Children of this script must not have descriptor 4: they call only_standard.
+# stop, kills what is left of it after GRACE seconds, and removes both folders. Children of this script must
+# not have descriptor 4: they call only_standard.
 begin_session() {
   if ! folder=$(mktemp -d "$3/mpirun.XXXXXX" 2>/dev/null); then
     echo "error: host $(uname -n): no folder can be made in ${3@Q}; let TMPDIR name another one, on every host" >&2
