@@ -10,8 +10,6 @@
 namespace ladder {
 namespace {
 
-bool is_given(double limit) { return std::isfinite(limit); }
-
 // Rounded up: as limits they are enough.
 std::string enough_days(double days) { return format("%.2f days", std::ceil(100 * days) / 100); }
 std::string enough_hours(double hours) {
@@ -20,8 +18,8 @@ std::string enough_hours(double hours) {
 
 std::string limits_text(const Limits& limits) {
   std::string text = format("%.4g tokens", limits.tokens);
-  if (is_given(limits.days)) text += format(" in at most %g days", limits.days);
-  if (is_given(limits.device_hours)) {
+  if (std::isfinite(limits.days)) text += format(" in at most %g days", limits.days);
+  if (std::isfinite(limits.device_hours)) {
     text += format(" for at most %g GPU-hours", limits.device_hours);
   }
   return text;
@@ -131,11 +129,11 @@ std::string no_choice_text(const std::vector<Offer>& offers, const Choice& choic
                : "--seconds: too few to simulate a layout; give more";
   }
   std::string text = concat("nothing trains on ", limits_text(limits));
-  if (choice.in_time && is_given(limits.device_hours)) {
+  if (choice.in_time && std::isfinite(limits.device_hours)) {
     text += concat("; ", enough_hours(price(*choice.in_time).device_hours), " would do (",
                    name(*choice.in_time), ")");
   }
-  if (choice.in_budget && is_given(limits.days)) {
+  if (choice.in_budget && std::isfinite(limits.days)) {
     text += concat("; ", enough_days(price(*choice.in_budget).days), " would do (",
                    name(*choice.in_budget), ")");
   }

@@ -1,6 +1,7 @@
 #include "lessons/19_planning/candidate.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "common/train/simulated_rank.h"
@@ -205,10 +206,8 @@ std::string default_dtype(const Cluster& cluster) {
 }
 
 DType dtype_named(const std::string& name) {
-  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
-    if (name_of(dtype) == name) return dtype;
-  }
-  fail("dtype_named: no such dtype");
+  constexpr std::array kAll = {DType::fp32, DType::fp64, DType::bf16, DType::fp16};
+  return *std::ranges::find(kAll, name, [](DType dtype) { return name_of(dtype); });
 }
 
 double tokens_per_step(const PlanRequest& request, const Gpt2Config& model) {

@@ -26,7 +26,7 @@ struct PlanRequest {
   // Axes that communicate while nothing computes. If there are any, all plans are of lesson 09,
   // the only one that can do so for each of them.
   std::vector<std::string> no_overlap = {};
-  // Is called again and again while something is simulated; what it throws ends the simulation.
+  // Is called again and again while a plan is looked at more closely; what it throws ends that.
   std::function<void()> watch = {};
 };
 

@@ -68,11 +68,10 @@ double bubble_of(const Candidate& candidate, const PlanRequest& request) {
 }
 
 double products_bound(const Candidate& candidate, const PlanRequest& request,
-                      const Gpt2Config& model) {
-  const ModelDescription description = describe(model);
-  const double tokens = tokens_per_step(request, model);
+                      const ModelDescription& model) {
+  const double tokens = tokens_per_step(request, model.config);
   double blocks = 0, all = 0;
-  for (const Operation& operation : description.operations) {
+  for (const Operation& operation : model.operations) {
     all += operation.forward_flops;
     if (operation.kind == OperationKind::block) blocks += operation.forward_flops;
   }
@@ -85,13 +84,15 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
 }
 
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
-  const Prepared prepared = prepare(candidate, request);
+  Prepared prepared = prepare(candidate, request);
+  prepared.program.traffic = {};  // which is not asked for, and takes as long
   const size_t num_ranks = candidate.num_ranks();
   const ProcessGrid grid = prepared.program.grid(num_ranks, 0);
   const Cluster& cluster = request.cluster;
   const size_t sharers = std::min(num_ranks, cluster.devices_per_node);
   MemoryNeed need;
   for (size_t stage = 0; stage < candidate.pipeline && need.fits; ++stage) {
+    if (request.watch) request.watch();
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
     const Prediction prediction =
         predict(prepared.program, prepared.config, prepared.program.grid(num_ranks, rank));

@@ -28,7 +28,7 @@ double bubble_of(const Candidate& candidate, const PlanRequest& request);
 // Returns a time that no step is faster than: that of its matrix products at the best efficiency of
 // the device, with the bubble and at least what is computed again.
 double products_bound(const Candidate& candidate, const PlanRequest& request,
-                      const Gpt2Config& model);
+                      const ModelDescription& model);
 
 // Returns a tighter bound: the time of the transformer blocks, from simulations of models with one
 // and two of them. It depends on few properties of the candidate.

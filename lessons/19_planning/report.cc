@@ -46,9 +46,9 @@ const Plan* fastest_of(const std::string& family, const SearchResult& result) {
 std::string remedy_text(const Family& family, const SearchResult& result) {
   bool is_after = false;
   for (const Family& other : result.families) {
-    if (is_after && other.need.fits) {
+    if (is_after && other.need && other.need->fits) {
       return concat("; ", other.name, " on ", counted(other.frugal.num_ranks(), "rank"), " fits (",
-                    gib(other.need.device.total()), " GiB)");
+                    gib(other.need->device.total()), " GiB)");
     }
     is_after = is_after || other.name == family.name;
   }
@@ -62,14 +62,13 @@ std::string reason(const Family& family, const SearchResult& result, const PlanR
     return format("%.1f ms, %.2f times the fastest", 1e3 * plan->seconds, factor) +
            limit_text(*plan);
   }
-  if (!family.need.fits && family.need.device.total() == 0)
-    return "the model or the batch cannot be divided so";
-  if (!family.need.fits) {
-    return concat("does not fit: ", need_text(family.need, request.cluster),
+  if (family.need && !family.need->fits) {
+    if (family.need->device.total() == 0) return "the model or the batch cannot be divided so";
+    return concat("does not fit: ", need_text(*family.need, request.cluster),
                   remedy_text(family, result));
   }
-  if (!family.bound) return "fits only with settings that are slower";
-  return format("at least %.1f ms (a bound, not simulated)", 1e3 * *family.bound);
+  if (family.bound) return format("at least %.1f ms (a bound, not simulated)", 1e3 * *family.bound);
+  return family.need ? "fits only with settings that are slower" : "does not fit, or is slower";
 }
 
 }  // namespace
@@ -115,7 +114,8 @@ std::string plans_text(const SearchResult& result, const PlanRequest& request,
   text += format("  %zu of %zu layouts simulated; ", result.plans.size(), result.num_candidates);
   return text + (result.num_unknown == 0
                      ? "the others do not fit, or a bound shows that they are slower.\n"
-                     : concat(result.num_unknown, " others may be faster: give more --seconds.\n"));
+                     : concat("time ran out, and ", result.num_unknown,
+                              " others may be faster: give more --seconds.\n"));
 }
 
 std::string reasons_text(const SearchResult& result, const PlanRequest& request) {
@@ -150,9 +150,10 @@ std::string no_plan_text(const SearchResult& result, const PlanRequest& request)
   }
   const Family* closest = nullptr;
   for (const Family& family : result.families) {
-    const size_t total = family.need.device.total();
+    if (!family.need) return "nothing fits; with more --seconds you learn what comes closest";
+    const size_t total = family.need->device.total();
     if (total == 0) continue;
-    if (closest == nullptr || total < closest->need.device.total()) closest = &family;
+    if (closest == nullptr || total < closest->need->device.total()) closest = &family;
   }
   if (closest == nullptr) {
     return "no lesson can divide this model and batch among so many ranks; take fewer with "
@@ -160,7 +161,7 @@ std::string no_plan_text(const SearchResult& result, const PlanRequest& request)
            "--pipeline-parallel-sizes or --tensor-parallel-sizes";
   }
   return concat("nothing fits. The smallest is ", full_text(closest->frugal), ", which ",
-                need_text(closest->need, request.cluster),
+                need_text(*closest->need, request.cluster),
                 "; take more ranks, devices with more memory, or a shorter --sequence-length");
 }
 

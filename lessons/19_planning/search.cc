@@ -47,11 +47,11 @@ class Search {
   Search(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted, double seconds)
       : request_(request),
         watched_(request),
-        model_(model),
+        model_(describe(model)),
         free_(without_communication(request.cluster)),
         num_wanted_(num_wanted),
         seconds_(seconds) {
-    watched_.watch = [this, calls = 0U]() mutable { ++calls % 256 == 0 ? check_time() : void(); };
+    watched_.watch = [this] { check_time(); };
   }
 
   SearchResult run();
@@ -62,20 +62,20 @@ class Search {
   void look_at(Entry entry);
   double blocks_of(const Candidate& candidate);
   void simulate(const Entry& entry);
-  Plan explained(const Entry& entry, const StepTime& time) const;
   bool is_done() const;
   // Of this process: what else the machine does changes no plan.
   double spent() const { return static_cast<double>(std::clock() - begin_) / CLOCKS_PER_SEC; }
   void check_time() const {
-    if (spent() > (result_.plans.empty() ? 2 * seconds_ + 1 : seconds_)) throw OutOfTime();
+    if (spent() > limit_) throw OutOfTime();
   }
 
   const PlanRequest& request_;
   PlanRequest watched_;  // the same, in the time that there is
-  const Gpt2Config& model_;
+  const ModelDescription model_;
   const Cluster free_;
   const size_t num_wanted_;
   const double seconds_;
+  double limit_ = 0.9 * seconds_;  // the rest is for what explains the result
   const std::clock_t begin_ = std::clock();
   std::priority_queue<Entry> queue_;
   // The least recomputation with which a layout is known to fit: more would only cost time.
@@ -87,12 +87,12 @@ class Search {
 };
 
 void Search::collect() {
-  for (const Candidate& candidate : all_candidates(request_, model_)) {
+  for (const Candidate& candidate : all_candidates(request_, model_.config)) {
     const double bound = products_bound(candidate, request_, model_);
     queue_.push({.candidate = candidate, .bound = bound, .order = queue_.size()});
     const std::string name = family_of(candidate);
     const auto [place, is_new] = family_at_.try_emplace(name, result_.families.size());
-    if (is_new) result_.families.push_back({.name = name, .frugal = candidate, .need = {}});
+    if (is_new) result_.families.push_back({.name = name, .frugal = candidate});
     Family& family = result_.families[place->second];
     if (frugality(candidate) > frugality(family.frugal)) family.frugal = candidate;
   }
@@ -118,20 +118,21 @@ SearchResult Search::run() {
 }
 
 void Search::explain_rest() {
+  limit_ = seconds_;
   for (Family& family : result_.families) {
     try {
-      family.need = memory_need(family.frugal, request_);
+      family.need = memory_need(family.frugal, watched_);
     } catch (const UserError&) {
-      family.need.fits = false;
+      family.need = {{}, false};
+    } catch (const OutOfTime&) {  // it stays unknown
     }
   }
   for (; !queue_.empty(); queue_.pop()) {
     const Entry& entry = queue_.top();
     Family& family = result_.families[family_at_.at(family_of(entry.candidate))];
     if (!family.bound) family.bound = entry.bound;
-    if (result_.plans.empty() || entry.bound < result_.plans.front().seconds) {
-      ++result_.num_unknown;
-    }
+    const bool may_win = result_.plans.empty() || entry.bound < result_.plans.front().seconds;
+    if (may_win) ++result_.num_unknown;
   }
 }
 
@@ -156,13 +157,13 @@ void Search::look_at(Entry entry) {
       entry.known = Known::blocks;
       return queue_.push(entry);
     }
-    entry.need = memory_need(entry.candidate, request_);
+    entry.need = memory_need(entry.candidate, watched_);
   } catch (const UserError&) {
     return;  // the lesson cannot divide the model so
   }
   if (!entry.need.fits) return;
   fitting_.try_emplace(layout, recompute);
-  if (spent() > seconds_) return simulate(entry);
+  if (result_.plans.empty() && spent() > seconds_ / 4) return simulate(entry);
   if (entry.candidate.lesson != "06_offload") {
     // What one replica keeps on the host and updates there is not what many would.
     const double seconds = simulate_replica(entry.candidate, watched_, request_.cluster).seconds;
@@ -179,22 +180,18 @@ double Search::blocks_of(const Candidate& candidate) {
              candidate.micro_batch_size, " ", compute_dtype(candidate, request_));
   const double one = products_bound(candidate, request_, model_);
   const auto [found, is_new] = block_factors_.try_emplace(key, 0);
-  if (is_new) found->second = block_bound(candidate, watched_, model_) / one;
+  if (is_new) found->second = block_bound(candidate, watched_, model_.config) / one;
   return found->second * one;
 }
 
 void Search::simulate(const Entry& entry) {
   const StepTime time = simulate_step(entry.candidate, watched_, request_.cluster);
-  result_.plans.push_back(explained(entry, time));
-}
-
-Plan Search::explained(const Entry& entry, const StepTime& time) const {
   Plan plan{.candidate = entry.candidate, .seconds = time.seconds, .need = entry.need};
   const DType dtype = prepare(entry.candidate, request_).config.dtype;
   const double peak = request_.cluster.product_flops[static_cast<size_t>(dtype)] *
                       request_.cluster.num_peaks(request_.num_ranks);
-  plan.model_utilization = describe(model_).flops_per_token() * tokens_per_step(request_, model_) /
-                           (peak * time.seconds);
+  plan.model_utilization =
+      model_.flops_per_token() * tokens_per_step(request_, model_.config) / (peak * time.seconds);
   plan.again = recomputed_part(entry.candidate, request_);
   plan.bubble = bubble_of(entry.candidate, request_);
   try {
@@ -204,7 +201,7 @@ Plan Search::explained(const Entry& entry, const StepTime& time) const {
   } catch (const OutOfTime&) {
     plan.communication = std::nan("");
   }
-  return plan;
+  result_.plans.push_back(plan);
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ struct Plan {
 // A group of candidates of one idea: "02_ddp", or lesson 09 with tensor groups alone.
 struct Family {
   std::string name;
-  Candidate frugal;                  // the member that needs least memory
-  MemoryNeed need;                   // of `frugal`
-  std::optional<double> bound = {};  // seconds; no member that was not simulated is faster
+  Candidate frugal;                     // the member that needs least memory
+  std::optional<MemoryNeed> need = {};  // of `frugal`; none: time ran out
+  std::optional<double> bound = {};     // seconds; no member that was not simulated is faster
 };
 
 // What a search has found.
@@ -43,7 +43,8 @@ std::string family_of(const Candidate& candidate);
 // The one with the smallest bound is looked at more closely: does it fit, how long does one of its
 // replicas take, and at last how long the whole step takes. The search ends when the fastest step
 // is faster than all bounds and `num_wanted` steps were simulated, or when this has taken `seconds`
-// of a core; without a plan as long again and a second. If nothing fits, `num_unknown` is 0.
+// of a core, even in the middle of a step. After a quarter of them without a plan, the first
+// candidate that fits is simulated. If nothing fits, `num_unknown` is 0.
 SearchResult search_plans(const PlanRequest& request, const Gpt2Config& model, size_t num_wanted,
                           double seconds);
 

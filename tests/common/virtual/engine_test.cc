@@ -218,6 +218,16 @@ TEST_CASE("Who watches a run can end it") {
   CHECK(num_left == 0);
 }
 
+TEST_CASE("Of a run that ends at once no further rank begins") {
+  Engine engine(kTimes, 3);
+  size_t num_begun = 0;
+  engine.set_watch([&] {
+    if (num_begun == 1) throw Error("time is up");
+  });
+  CHECK_THROWS_WITH(engine.run([&](size_t) { ++num_begun; }), "time is up");
+  CHECK(num_begun == 1);
+}
+
 TEST_CASE("Two runs have the same times to the bit") {
   const auto run = [] {
     std::vector<double> ends;

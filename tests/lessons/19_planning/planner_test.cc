@@ -1,5 +1,6 @@
 // The planner's estimates against whole simulations, and its choice against trying everything.
 #include <algorithm>
+#include <ctime>
 #include <set>
 
 #include "common/cluster/comm_time.h"
@@ -61,7 +62,7 @@ TEST_CASE("Bounds are below the simulated time of every candidate") {
     if (one.micro_batch_size > 2 || one.lesson == "06_offload") continue;
     CAPTURE(cluster, full_text(one));
     const double whole = simulate_step(one, request, request.cluster).seconds;
-    CHECK(products_bound(one, request, config) <= whole);
+    CHECK(products_bound(one, request, describe(config)) <= whole);
     CHECK(block_bound(one, request, config) <= whole);
     CHECK(simulate_replica(one, request, request.cluster).seconds <= whole / 0.99);
     ++num_checked;
@@ -91,10 +92,12 @@ TEST_CASE("The first plan is the fastest of all layouts that fit") {
   }
 }
 
-// A step of this one takes many seconds to simulate.
-TEST_CASE("A search that has no plan when its time is over says so") {
-  const PlanRequest request = request_for("gpt3-175b", "a100-80x8x64", 512);
-  const SearchResult result = search_plans(request, model_of(request), 1, 0);
+// With so many micro-batches in stages to predict the memory of a family takes seconds, too.
+TEST_CASE("A search ends with its seconds, and says so where it has no plan") {
+  const PlanRequest request = request_for("gpt3-175b", "a100-80x8x64", 1536);
+  const std::clock_t begin = std::clock();
+  const SearchResult result = search_plans(request, model_of(request), 1, 0.3);
+  CHECK(std::clock() - begin < 0.6 * CLOCKS_PER_SEC);
   CHECK(result.plans.empty());
   CHECK_THAT(no_plan_text(result, request), StartsWith("--seconds: too few to simulate one of ") &&
                                                 EndsWith(" layouts on 512 ranks; give more"));
@@ -102,6 +105,20 @@ TEST_CASE("A search that has no plan when its time is over says so") {
   CHECK_FALSE(offer.fits);
   CHECK_THAT(offers_text({offer}, {.tokens = 1}), ContainsSubstring("no plan in so few seconds"));
   CHECK_THAT(no_choice_text({offer}, {}, {.tokens = 1}), StartsWith("--seconds: too few"));
+}
+
+TEST_CASE("What time was too short for is not said to be known") {
+  const PlanRequest request = request_for("gpt2", "a100-80x8", 64);
+  const SearchResult result{.plans = {{.candidate = {}, .seconds = 1, .need = {}}},
+                            .families = {{.name = "02_ddp", .frugal = {}},
+                                         {.name = "03_zero1", .frugal = {}, .bound = 2}},
+                            .num_unknown = 2};
+  CHECK_THAT(reasons_text(result, request), ContainsSubstring("does not fit, or is slower\n") &&
+                                                ContainsSubstring("at least 2000.0 ms"));
+  CHECK_THAT(plans_text(result, request, model_of(request), 0),
+             ContainsSubstring("time ran out, and 2 others may be faster: give more --seconds"));
+  CHECK_THAT(no_plan_text({.plans = {}, .families = result.families}, request),
+             StartsWith("nothing fits; with more --seconds"));
 }
 
 // Forward of a block is a third of its products, and of a large model nearly all of them.

@@ -92,7 +92,7 @@ TEST_CASE("For random candidates bounds are below the step, and the memory is wh
       // asked.
       CHECK(static_cast<double>(need.device.total()) ==
             Approx(static_cast<double>(step.device.total())).epsilon(0.005).margin(5000));
-      CHECK(products_bound(one, request, model) <= step.seconds);
+      CHECK(products_bound(one, request, describe(model)) <= step.seconds);
       if (one.lesson != "06_offload") {
         CHECK(block_bound(one, request, model) <= step.seconds);
         const StepTime replica = simulate_replica(one, request, request.cluster);
