@@ -30,8 +30,9 @@ EventSummary code(const char* tag, std::string_view text) {
 
 }  // namespace
 
-Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
-    : folder_(folder, "--tensorboard"), resumed_step_(resumed_step.value_or(0)) {
+Board::Board(const std::string& folder, std::optional<int64_t> resumed_step, const std::string& run)
+    : run_(run), folder_(folder, "--tensorboard"), resumed_step_(resumed_step.value_or(0)) {
+  bool is_this_runs = resumed_step_ == 0;
   for (const std::string& name : folder_.names()) {
     if (!is_event_file(name)) continue;
     if (!resumed_step) {
@@ -39,6 +40,7 @@ Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
                             " of an earlier run, whose curves would mix with this run's; remove "
                             "it, name another folder, or go on with that run by --resume"));
     }
+    is_this_runs |= name.ends_with(run);
     try {
       const std::string path = folder + "/" + name;
       if (std::filesystem::is_symlink(path)) throw UserError("is a link");
@@ -49,6 +51,7 @@ Board::Board(const std::string& folder, std::optional<int64_t> resumed_step)
                             ", so this run cannot be added; name another folder"));
     }
   }
+  if (!is_this_runs && !kept_bytes_.empty()) folder_.refuse(kOtherRun);
 }
 
 void Board::begin() {
@@ -59,8 +62,9 @@ void Board::begin() {
     if (ftruncate(old.number(), size) == 0 && fsync(old.number()) == 0) continue;
     throw FileError(concat(path, ": cannot be cut: ", std::strerror(errno)));
   }
-  file_.emplace(folder_.path() + "/" + event_file_name(others), resumed_step_ + 1);
-  if (!run_.empty()) file_->write(resumed_step_ + 1, code("run", run_));
+  const std::string name = concat(event_file_name(others), run_.empty() ? "" : ".", run_);
+  file_.emplace(folder_.path() + "/" + name, resumed_step_ + 1);
+  if (!description_.empty()) file_->write(resumed_step_ + 1, code("run", description_));
 }
 
 void Board::write(int64_t step, const EventSummary& summary) {

@@ -81,6 +81,7 @@ void Checkpoints::find_newest(Vocabulary& vocabulary) {
   const auto newest = static_cast<uint64_t>(steps.empty() ? 0 : steps.back());
   resumed_step_ = static_cast<int64_t>(job_.all_gather({newest}).front());
   if (resumed_step_ == 0) {
+    run_ = new_run_mark();
     if (!config_.checkpoint.resume) return;
     if (config_.optimizer.num_steps == 0) {
       throw UserError(concat(path, ": has no checkpoint, and with --steps 0 none is made"));
@@ -95,6 +96,8 @@ void Checkpoints::find_newest(Vocabulary& vocabulary) {
   resumed_.emplace(checkpoint_path(path, resumed_step_));
   complete_vocabulary(vocabulary, config_, vocabulary_of(resumed_->index(), resumed_->path()));
   note_vocabulary(vocabulary, settings_);
+  const auto& settings = resumed_->index().settings;  // of an older version without a mark
+  if (const auto run = settings.find("run"); run != settings.end()) run_ = run->second;
   compare(resumed_->index());
 }
 
@@ -213,6 +216,7 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   index.layout = grid_;
   index.dtype = config_.dtype;
   index.settings = settings_;
+  index.settings["run"] = run_;
   for (const Scalar& scalar : calls.scalars()) {
     std::visit([&](const auto* number) { index.scalars[scalar.name] = *number; }, scalar.value);
   }

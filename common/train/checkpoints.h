@@ -45,6 +45,8 @@ class Checkpoints {
   std::set<std::string> begun() const {
     return folder_ ? folder_->begun() : std::set<std::string>();
   }
+  // Returns the mark of the run that goes on here; "" if its checkpoint has none. On rank 0.
+  const std::string& run() const { return run_; }
   // Gives the trainer the state of the checkpoint. REQUIRES: resumed_step() > 0; it is called once.
   void restore(const TrainerCalls& calls);
   // Allocates what writing needs, and notes which curves begin. Called once, before the first step.
@@ -78,7 +80,7 @@ class Checkpoints {
   std::optional<CheckpointFolder> folder_;  // on rank 0
   std::optional<CheckpointReader> resumed_;
   int64_t resumed_step_ = 0;
-  std::string notes_;
+  std::string run_, notes_;
   Tensor buffer_;
   Stream* stream_ = nullptr;
 

@@ -35,9 +35,12 @@ size_t bytes_up_to(std::string_view text, int64_t last_step, const std::string& 
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::string& path, int64_t resumed_step)
-    : file_(
+MetricsFile::MetricsFile(const std::string& path, int64_t resumed_step, const std::string& run)
+    : run_(run),
+      file_(
           path, resumed_step == 0 ? LineFile::Kept() : [&](std::string_view text) {
+            const bool is_other = !text.empty() && text.find(run) == text.npos;
+            if (is_other) throw UserError(concat(path, ": ", kOtherRun));
             return bytes_up_to(text, resumed_step, path);
           }) {}
 
@@ -45,6 +48,7 @@ void MetricsFile::write(const Step& step, const Memory& device_memory,
                         const TrafficEntries& communicated) {
   Json line;
   line["step"] = step.step;
+  if (!run_.empty()) line["run"] = run_;
   line["loss"] = step.result.loss;
   line["grad_norm"] = step.result.grad_norm;
   line["learning_rate"] = step.result.learning_rate;

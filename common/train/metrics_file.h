@@ -11,6 +11,11 @@
 
 namespace ladder {
 
+// What is wrong with curves that would go on after a checkpoint of another run.
+inline constexpr const char* kOtherRun =
+    "has the curves of another run than the one that wrote the checkpoint; name the folder that "
+    "has this run's checkpoints by --checkpoint, or another place for the curves";
+
 // MetricsFile writes one JSON object a step, each on a line. The file can be followed while the run
 // goes on. The file of an earlier run stays until the first step is done (LineFile).
 class MetricsFile {
@@ -18,9 +23,11 @@ class MetricsFile {
   // A run that goes on after a checkpoint of step `resumed_step` keeps the lines up to that step of
   // the file that is there, and no later ones, so that no step is in the file twice. A line that is
   // cut off at the file's end, as a killed run may leave it, counts as later. 0 = a new run, which
-  // keeps nothing. A pipe has nothing to keep. Throws UserError if the path cannot be written, or
-  // if a line to keep is not one of --metrics.
-  explicit MetricsFile(const std::string& path, int64_t resumed_step = 0);
+  // keeps nothing. A pipe has nothing to keep. `run` is the mark of the run, which each line gets
+  // (new_run_mark()); "" = none. Throws UserError if the path cannot be written, if a line to keep
+  // is not one of --metrics, or if the file is there and no line has the mark.
+  explicit MetricsFile(const std::string& path, int64_t resumed_step = 0,
+                       const std::string& run = "");
 
   struct Step {
     int64_t step;
@@ -39,6 +46,7 @@ class MetricsFile {
   void finish();
 
  private:
+  std::string run_;
   LineFile file_;
   TrafficEntries before_;
 };

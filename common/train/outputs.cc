@@ -1,6 +1,7 @@
 #include "common/train/outputs.h"
 
 #include <filesystem>
+#include <random>
 #include <vector>
 
 #include "common/io/dump_name.h"
@@ -9,6 +10,7 @@
 #include "common/io/printable.h"
 #include "common/io/safetensors.h"
 #include "common/model/weights.h"
+#include "common/train/report.h"
 
 namespace ladder {
 
@@ -24,6 +26,11 @@ DumpFolder::DumpFolder(const std::string& path, int64_t num_steps) : folder_(pat
                             " of this one; remove them, or name another folder"));
     }
   }
+}
+
+std::string new_run_mark() {
+  std::random_device random;
+  return format("%08x%08x", random(), random());
 }
 
 std::set<std::string> curves_of(const RunConfig& config) {
@@ -62,7 +69,7 @@ void check_curves(const RunConfig& config, const std::set<std::string>& begun) {
 }  // namespace
 
 OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
-                         const std::set<std::string>& begun) {
+                         const std::set<std::string>& begun, const std::string& run) {
   if (config.checkpoint.resume && resumed_step == 0) check_curves(config, begun);
   const auto open = [](const char* flag, auto& file, const std::string& path) {
     if (!path.empty()) named_by(flag, [&] { file.emplace(path); });
@@ -71,7 +78,7 @@ OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
   if (!config.tensorboard.empty()) {
     // A run that resumes and finds no checkpoint takes the place of the one that wrote none.
     const bool goes_on = config.checkpoint.resume || resumed_step > 0;
-    board.emplace(config.tensorboard, goes_on ? std::optional(resumed_step) : std::nullopt);
+    board.emplace(config.tensorboard, goes_on ? std::optional(resumed_step) : std::nullopt, run);
   }
   {
     std::optional<PartialFile> probe;  // never committed
@@ -80,7 +87,7 @@ OutputFiles::OutputFiles(const RunConfig& config, int64_t resumed_step,
   open("--trace", trace, config.trace);
   if (!config.export_to.empty()) exported.emplace(config.export_to, config.model);
   if (config.metrics.empty()) return;
-  named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step); });
+  named_by("--metrics", [&] { metrics.emplace(config.metrics, resumed_step, run); });
 }
 
 namespace {

@@ -29,6 +29,10 @@ class DumpFolder {
   LockedFolder folder_;
 };
 
+// Returns a mark for a new run. Its checkpoints and its curves have it, so that those of two runs
+// are not taken for one.
+std::string new_run_mark();
+
 // Returns the whole paths of the files of curves: those of --metrics and --tensorboard.
 std::set<std::string> curves_of(const RunConfig& config);
 
@@ -38,9 +42,9 @@ struct OutputFiles {
   // --draw is checked but not opened; the lesson writes it. A run that goes on after a checkpoint
   // of step `resumed_step` adds to the metrics and event files that are there; 0 = a new run. With
   // --resume a run that has found no checkpoint replaces those in `begun` (Checkpoints::begun()),
-  // and refuses others, whose checkpoints may have another name.
+  // and refuses others, whose checkpoints may have another name. `run` is the run's mark.
   explicit OutputFiles(const RunConfig& config, int64_t resumed_step = 0,
-                       const std::set<std::string>& begun = {});
+                       const std::set<std::string>& begun = {}, const std::string& run = "");
 
   std::optional<DumpFolder> dump;
   std::optional<Board> board;

@@ -120,7 +120,8 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
   if (grid.rank != 0) return;
   s.prompt = prompt_tokens(s.config, s.vocabulary.is_text);
   check_distinct(s.config, s.corpus);
-  s.files.emplace(s.config, s.checkpoints->resumed_step(), s.checkpoints->begun());
+  s.files.emplace(s.config, s.checkpoints->resumed_step(), s.checkpoints->begun(),
+                  s.checkpoints->run());
   const std::string header =
       header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
       s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : "");

@@ -228,6 +228,33 @@ TEST_CASE("a mistyped --checkpoint leaves the curves, and a run killed early beg
   CHECK(std::ranges::count(read_text(folder.path() / "m2"), '\n') == 2);
 }
 
+TEST_CASE("a --checkpoint that names another run's checkpoints leaves this run's curves") {
+  const Scratch folder;
+  const ProcessOptions options = {.folder = folder.path()};
+  const auto curves = [](const std::string& name) {
+    return Flags{"--resume", "--metrics", "m" + name, "--tensorboard", "board" + name};
+  };
+  // The two differ in nothing but their files.
+  for (const std::string name : {"1", "2"}) {
+    require_success(kSingle.run(
+        curves(name) + Flags{"--checkpoint", "c" + name, "--steps", "2", "--checkpoint-every", "1"},
+        options));
+  }
+  fs::remove_all(folder.path() / "c1/step_00000002");
+  const std::vector<std::string> files = folder.files();
+  const std::string metrics = read_text(folder.path() / "m2");
+  const Flags wrong = {"--resume", "--checkpoint", "c1", "--steps", "3"};
+  const std::string why = "the curves of another run than the one that wrote the checkpoint";
+  check_user_error(kSingle.run(wrong + Flags{"--metrics", "m2"}, options), {"--metrics m2", why});
+  check_user_error(kSingle.run(wrong + Flags{"--tensorboard", "board2"}, options),
+                   {"--tensorboard board2", why});
+  CHECK(folder.files() == files);
+  CHECK(read_text(folder.path() / "m2") == metrics);
+  require_success(kSingle.run(wrong + curves("1"), options));
+  const Flags anew = curves("3") + Flags{"--checkpoint", "c1", "--steps", "4"};
+  require_success(kSingle.run(anew, options));
+}
+
 TEST_CASE("a checkpoint that cannot be removed is named, and the run goes on") {
   const Scratch folder;
   const Flags run = {"--checkpoint", "c", "--checkpoint-every", "1", "--resume"};

@@ -92,9 +92,9 @@ TEST_CASE("a board has every number of a step under its tag") {
 
 // Writes steps `first` to `last` of a run that was resumed after `resumed_step`.
 void write_steps(const std::string& path, int64_t resumed_step, int64_t first, int64_t last,
-                 double loss) {
+                 double loss, const std::string& run = "") {
   const Memory memory(DeviceType::cpu, "device", 0);
-  Board board(path, resumed_step);
+  Board board(path, resumed_step, run);
   board.describe(concat("from ", resumed_step));
   for (int64_t step = first; step <= last; ++step) board.write(step_of(step, loss), memory);
   board.finish();
@@ -118,6 +118,19 @@ std::map<uint64_t, std::string> runs_in(const TestFolder& folder, const std::str
     if (event.texts.contains("run")) runs[event.step] = event.texts.at("run");
   }
   return runs;
+}
+
+TEST_CASE("a resumed run adds to a board with its mark, and without one to any") {
+  const TestFolder folder;
+  const std::string path = folder / "board";
+  write_steps(path, 0, 1, 3, 0.5, "a1");
+  CHECK_THROWS_WITH(Board(path, 1, "b2"), ContainsSubstring("has the curves of another run"));
+  CHECK(points_in(folder, "board").size() == 4);
+  write_steps(path, 2, 3, 3, 0.25, "a1");
+  write_steps(path, 2, 3, 3, 0.125);  // the checkpoint is of an older version
+  CHECK_NOTHROW(Board(path, 2, "a1"));
+  CHECK(points_in(folder, "board") ==
+        std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 3", "3:0.125"});
 }
 
 TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is there twice") {

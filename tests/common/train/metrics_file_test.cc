@@ -113,9 +113,9 @@ TEST_CASE("metrics of a run without a step do not replace those of one that had 
 
 // Writes the metrics of steps `first` to `last` of a run that was resumed after `resumed_step`.
 void write_steps(const std::string& path, int64_t resumed_step, int64_t first, int64_t last,
-                 double loss) {
+                 double loss, const std::string& run = "") {
   const Memory memory(DeviceType::cpu, "device", 0);
-  MetricsFile file(path, resumed_step);
+  MetricsFile file(path, resumed_step, run);
   for (int64_t step = first; step <= last; ++step) {
     file.write({step, {.loss = loss}, 1, 1, std::nullopt, std::nullopt}, memory);
   }
@@ -148,6 +148,18 @@ TEST_CASE(
   CHECK(points_of(path) == std::vector<std::string>{"1:1.5"});
   write_steps(folder / "other", 3, 4, 4, 0.25);
   CHECK(points_of(folder / "other") == std::vector<std::string>{"4:0.25"});
+}
+
+TEST_CASE("a resumed run adds to metrics with its mark, and without one to any") {
+  const TestFolder folder;
+  const std::string path = folder / "metrics";
+  write_steps(path, 0, 1, 3, 0.5, "a1");
+  CHECK_THROWS_WITH(MetricsFile(path, 1, "b2"), StartsWith(path + ": has the curves of another"));
+  CHECK(lines_of(path).size() == 3);
+  write_steps(path, 2, 3, 3, 0.25, "a1");
+  write_steps(path, 2, 3, 3, 0.125);  // the checkpoint is of an older version
+  CHECK(points_of(path) == std::vector<std::string>{"1:0.5", "2:0.5", "3:0.125"});
+  write_steps(folder.write("empty", ""), 2, 3, 3, 0.5, "b2");
 }
 
 TEST_CASE("a resumed run drops the line that a killed one could not finish") {
