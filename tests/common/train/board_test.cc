@@ -133,6 +133,16 @@ TEST_CASE("a resumed run adds to a board with its mark, and without one to any")
         std::vector<std::string>{"START 1", "1:0.5", "2:0.5", "START 3", "3:0.125"});
 }
 
+TEST_CASE("a resumed run ends where a file of the board cannot be cut any more") {
+  const TestFolder folder;
+  const std::string path = folder / "board";
+  write_steps(path, 0, 1, 3, 0.5);
+  Board board(path, 2);
+  std::filesystem::remove(std::filesystem::directory_iterator(path)->path());
+  const Memory memory(DeviceType::cpu, "device", 0);
+  CHECK_THROWS_WITH(board.write(step_of(3, 0.5), memory), ContainsSubstring("cannot be cut"));
+}
+
 TEST_CASE("a resumed run's points follow those up to its checkpoint, and none is there twice") {
   const TestFolder folder;
   const std::string path = folder / "board";
