@@ -2,7 +2,7 @@
 
 load("//tools/bazel:mpi.bzl", "MPI_TAGS")
 load("//tools/bazel:variant.bzl", "edited_source")
-load("//tools/grader:exercises.bzl", "EXERCISES", "exercise_program")
+load("//tools/course/grader:exercises.bzl", "EXERCISES", "exercise_program")
 
 def grade_test(lesson, full, wrong):
     """Grades the lesson's own program, the work copy as it is handed out, and wrong solutions.
@@ -19,7 +19,7 @@ def grade_test(lesson, full, wrong):
     exercise_program(
         name = lesson + "_not_written",
         lesson = lesson,
-        replacements = ["//tools/grader:unwritten/%s/%s" % (lesson, label.split(":")[1].split("/")[-1]) for label in EXERCISES[lesson]],
+        replacements = ["//tools/course/grader:unwritten/%s/%s" % (lesson, label.split(":")[1].split("/")[-1]) for label in EXERCISES[lesson]],
     )
     first = {
         "//lessons/%s" % lesson: full,
@@ -52,7 +52,7 @@ def _grade(name, lesson, solutions, tags):
         size = "medium",
         srcs = ["grade_test.sh"],
         args = [
-            "$(location //tools/grader)",
+            "$(location //tools/course/grader)",
             "$(location //tools:mpirun)",
             "$(location //lessons/01_single_gpu)",
             lesson,
@@ -65,7 +65,7 @@ def _grade(name, lesson, solutions, tags):
         data = {target: None for target in solutions.keys() + [
             "//lessons/01_single_gpu",
             "//lessons/%s" % lesson,
-            "//tools/grader",
+            "//tools/course/grader",
             "//tools:mpirun",
         ]}.keys(),
         tags = tags,

@@ -4,16 +4,16 @@
 set -euo pipefail
 
 tree=$TEST_TMPDIR/tree
-mkdir -p "$tree"/{tools/grader,tools/small_program,path,bazel-bin/tools/grader/unwritten/08_pipeline_parallel}
+mkdir -p "$tree"/{tools/course/grader,tools/programs,path,bazel-bin/tools/course/grader/unwritten/08_pipeline_parallel}
 cp tools/exercise tools/grade tools/build "$tree/tools"
-cp tools/grader/{lessons.sh,exercises.bzl} "$tree/tools/grader"
-cp tools/small_program/did_you_mean.sh "$tree/tools/small_program"
+cp tools/course/grader/{lessons.sh,exercises.bzl} "$tree/tools/course/grader"
+cp tools/programs/did_you_mean.sh "$tree/tools/programs"
 printf '#!/bin/sh\n' >"$tree/tools/setup"
 printf '#!/bin/sh\necho "exercises/08/schedules.cc:7:1: error: no semicolon" >&2\n%s\n' \
-  '[ ! -e "$0.fails" ] || case "$*" in *tools/grader:08*) sleep "${LATE-0}"; exit 1 ;; esac' >"$tree/path/bazel"
-printf '#!/bin/sh\necho "grader $1"; exit 1\n' >"$tree/bazel-bin/tools/grader/grader"
-chmod +x "$tree"/{tools/setup,path/bazel,bazel-bin/tools/grader/grader}
-unwritten=$tree/bazel-bin/tools/grader/unwritten/08_pipeline_parallel
+  '[ ! -e "$0.fails" ] || case "$*" in *tools/course/grader:08*) sleep "${LATE-0}"; exit 1 ;; esac' >"$tree/path/bazel"
+printf '#!/bin/sh\necho "grader $1"; exit 1\n' >"$tree/bazel-bin/tools/course/grader/grader"
+chmod +x "$tree"/{tools/setup,path/bazel,bazel-bin/tools/course/grader/grader}
+unwritten=$tree/bazel-bin/tools/course/grader/unwritten/08_pipeline_parallel
 echo '  fail("make_schedule is not written yet");' >"$unwritten/schedules.cc"
 export PATH=$tree/path:$PATH
 cd "$tree"

@@ -20,7 +20,7 @@
 #include "tests/catch.h"
 #include "tests/lessons/session.h"
 #include "tests/mpi_main.h"
-#include "tools/compare/compare.h"
+#include "tools/state/comparison/compare.h"
 
 namespace ladder::testing {
 

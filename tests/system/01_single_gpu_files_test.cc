@@ -8,7 +8,7 @@
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/system/single_gpu.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tests/system/single_gpu.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
 #include "tests/system/single_gpu.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
@@ -326,7 +326,7 @@ TEST_CASE("01: accumulation changes nothing but rounding") {
   run_nano(folder, flags + Flags{"c", "--micro-batch-size", "2", "--seed", "2"});
   const auto compare = [&](const std::string& other, const std::string& tolerance) {
     return run_process(
-        {program_path("tools/compare/compare"), "a", other, "--tolerance", tolerance},
+        {program_path("tools/state/comparison/comparison"), "a", other, "--tolerance", tolerance},
         {.folder = folder.path()});
   };
   // fp64 rounds at 1.1e-16; sums of some thousand terms and three steps leave it far below 1e-11,

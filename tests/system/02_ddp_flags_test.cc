@@ -3,7 +3,7 @@
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

@@ -4,7 +4,7 @@
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
@@ -47,7 +47,7 @@ TEST_CASE("02: ranks compute what one device computes") {
   run_nano(num_ranks, folder, flags + Flags{"other", "--seed", "2"});
   const auto compare = [&](const std::string& other) {
     return run_process(
-        {program_path("tools/compare/compare"), "one", other, "--tolerance", "1e-11"},
+        {program_path("tools/state/comparison/comparison"), "one", other, "--tolerance", "1e-11"},
         {.folder = folder.path()});
   };
   // fp64 rounds at 1.1e-16; sums of some thousand terms and three steps leave it far below 1e-11,

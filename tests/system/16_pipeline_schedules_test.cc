@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 #include "tests/system/failures.h"
 #include "tests/system/split_runs.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

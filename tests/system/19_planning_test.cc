@@ -5,8 +5,8 @@
 
 #include "tests/catch.h"
 #include "tests/system/single_gpu.h"
-#include "tools/process/process.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/process.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

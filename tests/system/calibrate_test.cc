@@ -2,14 +2,14 @@
 
 #include "tests/catch.h"
 #include "tests/system/single_gpu.h"
-#include "tools/process/process.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/process.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
 
 ProcessResult run_calibrator(const Flags& flags, const ProcessOptions& options = {}) {
-  return run_process(Flags{program_path("tools/calibrator/calibrator")} + flags, options);
+  return run_process(Flags{program_path("tools/measure/calibrator/calibrator")} + flags, options);
 }
 
 TEST_CASE("Wrong flags are one line and status 2, before anything is measured") {

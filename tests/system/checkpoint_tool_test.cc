@@ -5,7 +5,7 @@
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
@@ -36,7 +36,7 @@ std::string train(const Run& run, const Flags& more, const ProcessOptions& optio
 
 void run_tool(const Flags& arguments, const ProcessOptions& options) {
   require_success(
-      run_process(Flags{program_path("tools/checkpoints/checkpoints")} + arguments, options));
+      run_process(Flags{program_path("tools/state/checkpoints/checkpoints")} + arguments, options));
 }
 
 // The files of a folder by name, with their bytes.

@@ -15,7 +15,7 @@
 #include "tests/common/checkpoint/indexes.h"
 #include "tests/sample.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

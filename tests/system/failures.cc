@@ -15,7 +15,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "tests/catch.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

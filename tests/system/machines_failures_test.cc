@@ -12,7 +12,7 @@
 #include "kernels/runtime/clock.h"
 #include "tests/catch.h"
 #include "tests/system/cluster.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "tests/catch.h"
 #include "tests/system/cluster.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
@@ -22,9 +22,10 @@ TEST_CASE("slurm: a job script checks the network and trains on all of its nodes
   fs::create_directory_symlink(tools.parent_path(), tree.path() / "bazel-bin");
   const ProcessOptions options = {.folder = tree.path(), .time_limit = seconds(60)};
 
-  const ProcessResult job = run_process(
-      cluster_command({"sbatch", "tools/slurm/ddp.sbatch", "--model", "nano", "--steps", "3"}),
-      options);
+  const ProcessResult job =
+      run_process(cluster_command({"sbatch", "tools/machines/slurm/ddp.sbatch", "--model", "nano",
+                                   "--steps", "3"}),
+                  options);
   CAPTURE(job.out, job.err);
   CHECK(job.status == 0);
   CHECK_THAT(job.out, ContainsSubstring("12 links of 4 ranks") && ContainsSubstring("on node2") &&
@@ -34,7 +35,7 @@ TEST_CASE("slurm: a job script checks the network and trains on all of its nodes
 
   // A job that fails has the status of what failed in it.
   const ProcessResult wrong = run_process(
-      cluster_command({"sbatch", "tools/slurm/ddp.sbatch", "--model", "none"}), options);
+      cluster_command({"sbatch", "tools/machines/slurm/ddp.sbatch", "--model", "none"}), options);
   CAPTURE(wrong.out, wrong.err);
   CHECK(wrong.status == 2);
   CHECK_THAT(wrong.out, ContainsSubstring("error: --model"));

@@ -15,7 +15,7 @@
 #include "tests/sample.h"
 #include "tests/system/cluster.h"
 #include "tests/system/split_runs.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
@@ -142,10 +142,10 @@ TEST_CASE("machines: hosts meet in a folder, without ssh") {
   };
   const Flags where = {"-n", "4", "--hosts", "node1,node2"};
   const ProcessResult nobody = on_node1(mpirun_command() + where + Flags{"hostname"});
-  check_user_error(nobody, {"host node2 cannot be reached", "tools/launch/serve"});
+  check_user_error(nobody, {"host node2 cannot be reached", "tools/machines/launch/serve"});
 
   const std::string serve =
-      fs::canonical(program_path("tools/mpirun")).parent_path() / "launch/serve";
+      fs::canonical(program_path("tools/mpirun")).parent_path() / "machines/launch/serve";
   cluster.shell("node2", serve + " " + folder.path().string() + " >/dev/null 2>&1 &");
   while (!fs::exists(folder.path() / "node2")) std::this_thread::yield();
   const ProcessResult result =
@@ -164,7 +164,7 @@ TEST_CASE("machines: hosts meet in a folder, without ssh") {
   const ProcessResult ended = run.get();
   CHECK(ended.status == 1);
   CHECK_THAT(ended.err, StartsWith("error: host node2: LADDER_MEET=") &&
-                            ContainsSubstring("tools/launch/serve has ended"));
+                            ContainsSubstring("tools/machines/launch/serve has ended"));
   CHECK(std::ranges::count(ended.err, '\n') == 1);
   CHECK_FALSE(fs::exists(folder.path() / "node2"));
   cluster.check_clean();

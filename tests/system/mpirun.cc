@@ -7,7 +7,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/device.h"
 #include "tests/catch.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 

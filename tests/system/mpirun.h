@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "tests/system/single_gpu.h"
-#include "tools/process/process.h"
+#include "tools/programs/process.h"
 
 namespace ladder {
 

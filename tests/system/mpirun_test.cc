@@ -17,7 +17,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {
@@ -362,9 +362,10 @@ TEST_CASE("mpirun: what says which hosts there are, and makes no sense, is named
   refuse_slurm({{"SLURM_JOB_NODELIST", "a"}, {"SLURM_TASKS_PER_NODE", "2(x2)"}}, "tasks for 2");
 }
 
-// tools/launch/NAME with these arguments.
+// tools/machines/launch/NAME with these arguments.
 Flags launch_command(const std::string& name, const Flags& arguments) {
-  return Flags{fs::canonical(program_path("tools/mpirun")).parent_path() / "launch" / name} +
+  return Flags{fs::canonical(program_path("tools/mpirun")).parent_path() / "machines/launch" /
+               name} +
          arguments;
 }
 
@@ -375,7 +376,7 @@ TEST_CASE("serve: it removes and runs only what is its own") {
   const Flags serve = launch_command("serve", {folder.path()});
   const auto refuse = [&](const std::string& mention) {
     const ProcessResult result = run_process(serve, {.time_limit = std::chrono::seconds(20)});
-    check_user_error(result, {"tools/launch/serve", own, mention});
+    check_user_error(result, {"tools/machines/launch/serve", own, mention});
   };
   fs::create_directory(own);
   refuse("name another folder");

@@ -1,4 +1,4 @@
-#include "tools/process/process.h"
+#include "tools/programs/process.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

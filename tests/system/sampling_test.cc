@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

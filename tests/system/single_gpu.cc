@@ -43,8 +43,8 @@ void check_user_error(const ProcessResult& result, const std::vector<std::string
 
 void check_equal_dumps(const std::string& a, const std::string& b, const std::string& tolerance,
                        const ProcessOptions& options) {
-  const ProcessResult compared =
-      run_process({program_path("tools/compare/compare"), a, b, "--tolerance", tolerance}, options);
+  const ProcessResult compared = run_process(
+      {program_path("tools/state/comparison/comparison"), a, b, "--tolerance", tolerance}, options);
   CAPTURE(a, b, compared.out, compared.err);
   CHECK(compared.status == 0);
 }

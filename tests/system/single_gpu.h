@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/process/process.h"
+#include "tools/programs/process.h"
 
 namespace ladder {
 

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 #include "tests/common/io/event_records.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

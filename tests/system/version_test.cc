@@ -58,7 +58,7 @@ TEST_CASE("--version of every lesson and tool has all lines, with a revision if 
 
 TEST_CASE("--version names no library that the program is not linked with") {
   std::string text;
-  const std::smatch match = version_of("tools/compare/compare", text);
+  const std::smatch match = version_of("tools/state/comparison/comparison", text);
   CHECK_FALSE(match[3].matched);
   CHECK_FALSE(match[4].matched);
 }

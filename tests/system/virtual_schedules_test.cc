@@ -15,7 +15,7 @@
 #include "lessons/16_pipeline_schedules/schedules.h"
 #include "tests/catch.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

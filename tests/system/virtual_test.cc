@@ -11,7 +11,7 @@
 #include "tests/catch.h"
 #include "tests/common/train/perfetto.h"
 #include "tests/system/mpirun.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

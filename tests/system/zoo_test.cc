@@ -2,7 +2,7 @@
 
 #include "tests/catch.h"
 #include "tests/system/single_gpu.h"
-#include "tools/process/process.h"
+#include "tools/programs/process.h"
 
 namespace ladder {
 namespace {

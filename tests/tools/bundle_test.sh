@@ -9,7 +9,7 @@ tools=$PWD/tools
 cd "$TEST_TMPDIR"
 bundle=$PWD/bundle
 mkdir -p path bundle/{lib,tools,lessons/{01_single_gpu,02_ddp,05_zero3},kernels,tests/{kernels,common/comm}} cuda
-cp "$tools"/bundle_files/* bundle
+cp "$tools"/publish/* bundle
 sed -i '/^  printf .* \/usr\/local\/cuda\//d' bundle/environment # whatever this machine has there
 export PATH=$PWD/path:$PATH LD_LIBRARY_PATH=$PWD/cuda FAKES=$PWD
 
@@ -43,8 +43,8 @@ all_is_well() {
   for lesson in 02_ddp 05_zero3; do ran lessons/$lesson/$lesson; done
   ran tests/kernels/a_test
   ran tests/common/comm/device_program
-  mkdir -p bundle/tools/bench
-  ran tools/bench/pytorch_gpt2.py
+  mkdir -p bundle/tools/measure
+  ran tools/measure/pytorch_gpt2.py
   fake bundle/tools/mpirun 'shift 2; exec "$@"'
   printf 'kernels/benchmark\nlessons/01_single_gpu/benchmark\n' >bundle/benchmarks
   printf 'tests/kernels/a_test 1\ntests/common/comm/device_program 2\n' >bundle/tests/list

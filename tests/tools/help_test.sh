@@ -7,7 +7,8 @@ tree=$TEST_TMPDIR/tree
 mkdir -p "$tree/lessons/02_ddp" "$tree/lessons/03_zero1" "$tree/path"
 cp -rL tools "$tree"
 touch "$tree/lessons"/{02_ddp,03_zero1}/{BUILD,main.cc}
-for program in checkpoints/checkpoints inspector/inspector calibrator/calibrator; do
+for program in state/{checkpoints,comparison,inspector} measure/calibrator; do
+  program+=/${program##*/}
   mkdir -p "$tree/bazel-bin/tools/${program%/*}"
   # shellcheck disable=SC2016 # it is the program's text
   printf '#!/bin/sh\necho "$0 says $*"\n' >"$tree/bazel-bin/tools/$program"
@@ -41,7 +42,7 @@ for tool in tools/*; do
   text=$(basename "$tool")
   case $tool in
     tools/plan) continue ;; # all words go to tools/run, and from there to the lesson
-    tools/checkpoint | tools/inspect | tools/calibrate) text="says --help" ;;
+    tools/checkpoint | tools/compare | tools/inspect | tools/calibrate) text="says --help" ;;
   esac
   expect 0 "$text" "$tool" --help
   [[ -z $("$tool" --help 2>&1 >/dev/null) ]]

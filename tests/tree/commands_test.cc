@@ -49,8 +49,8 @@ std::set<std::string> flags_of_tree(const Texts& texts) {
   return flags;
 }
 
-// Does a BUILD file have the target? "//tools/compare" is "//tools/compare:compare". A lesson's
-// program has the name of its folder.
+// Does a BUILD file have the target? "//tools/pages" is "//tools/pages:pages". A lesson's program has the
+// name of its folder.
 bool has_target(const std::string& label, const Texts& texts) {
   const size_t colon = label.find(':');
   const std::string package = label.substr(2, colon - 2);
@@ -77,7 +77,7 @@ size_t num_lessons(const std::string& beginning, const Texts& texts) {
 
 // "" or why the word cannot be part of a command.
 std::string wrong_word(const std::string& word, const Texts& texts) {
-  static const std::regex kScript(R"(tools/[a-z_]+)"), kProgram(R"((cuda|bazel)-bin/(.+)/([^/]+))"),
+  static const std::regex kScript(R"(tools/[a-z_/]+)"), kProgram(R"((cuda|bazel)-bin/(.+)/([^/]+))"),
       kLabel(R"(//[A-Za-z0-9_.][A-Za-z0-9_/.:-]*)");
   std::smatch match;
   if (std::regex_match(word, kScript) && !has_script(word, texts)) {
@@ -230,7 +230,7 @@ TEST_CASE("commands of Markdown files name scripts, targets, lessons and flags t
 TEST_CASE("the checker of commands finds what does not exist") {
   const Texts texts = {
       {"tools/run", "for --ranks in\n"},
-      {"tools/compare/BUILD", "name = \"compare\""},
+      {"tools/pages/BUILD", "name = \"pages\""},
       {"lessons/02_ddp/BUILD", "x\nlesson(parents = [])\ncc_binary(name = \"benchmark\")"},
       {"lessons/02_ddp/main.cc", "add(\"--naive{true}\"); // --comment"},
       {"tests/a_test.cc", "\"--tested\""}};
@@ -240,9 +240,9 @@ TEST_CASE("the checker of commands finds what does not exist") {
     return wrong_commands({"README.md", text}, texts, flags);
   };
   const std::string good = GENERATE(
-      "`tools/run 02_ddp -n 4 --naive`", "`tools/run 02`", "see `tools/compare`",
-      "```\ntools/run 02; bazel-bin/tools/compare/compare a b\n```\n",
-      "`bazel run //tools/compare`", "`bazel test //lessons/...`",
+      "`tools/run 02_ddp -n 4 --naive`", "`tools/run 02`", "see `tools/pages`",
+      "```\ntools/run 02; bazel-bin/tools/pages/pages a b\n```\n",
+      "`bazel run //tools/pages`", "`bazel test //lessons/...`",
       "`bazel-bin/lessons/02_ddp/02_ddp`", "`//lessons/02_ddp`",
       "`bazel run //lessons/02_ddp:benchmark -- --ranks`", "--other in prose",
       "```cpp\n--counter; // --other\n```\n", "```\nfor l in 02_ddp; do tools/run $l; done\n```\n");
@@ -250,6 +250,7 @@ TEST_CASE("the checker of commands finds what does not exist") {
   CHECK(wrong(good).empty());
   const auto [bad, what] = GENERATE(table<std::string, std::string>({
       {"`tools/runs 02`", "no script tools/runs"},
+      {"`tools/pages/runs`", "no script tools/pages/runs"},
       {"`tools/run 03`", "no lesson 03"},
       {"`tools/run\n03_zero1`", "no lesson 03_zero1"},
       {"```\ntools/run 02_ddp --overlap\n```\n", "no flag --overlap"},
@@ -257,7 +258,7 @@ TEST_CASE("the checker of commands finds what does not exist") {
       {"`--tested`", "no flag --tested"},
       {"`--naive-2`", "no flag --naive-2"},
       {"`bazel test //tests/...`", "no target //tests/..."},
-      {"`bazel run //tools/compare:comparison`", "no target //tools/compare:comparison"},
+      {"`bazel run //tools/pages:comparison`", "no target //tools/pages:comparison"},
       {"`bazel run //lessons/02_ddp:trainer`", "no target //lessons/02_ddp:trainer"},
       {"`bazel-bin/lessons/03_zero1/03_zero1`", "no target //lessons/03_zero1:03_zero1"},
       {"```\nfor l in 02_ddp 04_zero2; do\n```\n", "no lesson 04_zero2"},

@@ -13,7 +13,7 @@ namespace {
 // What adds --version to the flags of a program.
 constexpr std::array kVersions = {"add_version_flag(", "parse_command_line(", "run_small_program("};
 // What links a program of a BUILD file with the revision.
-constexpr std::array kRevisions = {"//common/io:revision\"", "//tools/small_program\"",
+constexpr std::array kRevisions = {"//common/io:revision\"", "//tools/programs:small_program\"",
                                    "\nlesson("};
 
 bool contains_any(const std::string& text, const auto& words) {
@@ -46,7 +46,7 @@ TEST_CASE("every program with flags has --version and is linked with the revisio
 TEST_CASE("a program without --version is found, and one without the revision") {
   using Findings = std::vector<std::string>;
   const std::string good = "CLI::App app(\"\");\nint main() { run_small_program(app); }\n";
-  const std::string build = "deps = [\"//tools/small_program\"]";
+  const std::string build = "deps = [\"//tools/programs:small_program\"]";
   CHECK(wrong_programs({{"tools/a/main.cc", good}, {"tools/a/BUILD", build}}).empty());
   CHECK(wrong_programs({{"tools/a/main.cc", good}, {"tools/a/BUILD", "deps = []"}}) ==
         Findings{"tools/a/main.cc: is linked without the revision"});

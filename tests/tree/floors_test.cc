@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 #include "tests/tree/includes.h"
 #include "tests/tree/tree.h"
-#include "tools/pictures/lesson_graph.h"
+#include "tools/course/pictures/lesson_graph.h"
 
 namespace ladder {
 namespace {

@@ -1,5 +1,6 @@
-// The pictures in notes/ are those that tools/pictures draws of this tree, and pages show them.
-#include "tools/pictures/pictures.h"
+// The pictures in notes/ are those that tools/course/pictures draws of this tree, and pages show
+// them.
+#include "tools/course/pictures/pictures.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -51,7 +52,7 @@ std::vector<std::string> broken_images(const fs::path& root, const SourceFile& p
 
 TEST_CASE("every picture is as it would be drawn now") {
   const fs::path root = source_root();
-  INFO("drawn anew by: bazel run //tools/pictures");
+  INFO("drawn anew by: bazel run //tools/course/pictures");
   const auto stale = stale_pictures(root, all_pictures(root), "notes/pictures");
   INFO(report(stale));
   CHECK(stale.empty());

@@ -10,7 +10,7 @@
 
 #include "kernels/emulator/registers.h"
 #include "kernels/runtime/check.h"
-#include "tools/process/process.h"
+#include "tools/programs/process.h"
 
 namespace ladder {
 namespace {

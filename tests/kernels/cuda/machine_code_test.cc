@@ -9,7 +9,7 @@
 
 #include "tests/catch.h"
 #include "tests/kernels/cuda/machine_code.h"
-#include "tools/process/process.h"
+#include "tools/programs/process.h"
 
 namespace ladder {
 namespace {

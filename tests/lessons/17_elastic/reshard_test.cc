@@ -8,7 +8,7 @@
 #include "lessons/17_elastic/trainer.h"
 #include "tests/catch.h"
 #include "tests/lessons/sharded.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
 
 namespace ladder {
 namespace {

@@ -5,8 +5,8 @@
 #include "common/train/run.h"
 #include "lessons/17_elastic/trainer.h"
 #include "tests/catch.h"
-#include "tools/compare/compare_files.h"
-#include "tools/process/scratch.h"
+#include "tools/programs/scratch.h"
+#include "tools/state/comparison/compare_files.h"
 
 namespace ladder {
 namespace {

@@ -1,0 +1,277 @@
+#include "tools/course/grader/checks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+#include "common/io/dump_name.h"
+#include "common/io/safetensors.h"
+#include "kernels/runtime/check.h"
+#include "tools/state/comparison/compare_files.h"
+
+namespace ladder {
+namespace {
+
+constexpr double kTolerance = 1e-11;
+constexpr int kTries = 5;
+
+std::vector<double> numbers_of(const std::string& file, const std::string& tensor) {
+  const SafetensorsReader reader(file);
+  const SafetensorsEntry* const entry = reader.find(tensor);
+  std::vector<double> numbers(entry == nullptr ? 0 : entry->num_elements());
+  if (entry != nullptr) {
+    reader.read(*entry, TensorView(numbers.data(), DType::fp64, DeviceType::cpu, {numbers.size()}));
+  }
+  return numbers;
+}
+
+// The f for which `a` is f times `b`, if there is one.
+std::optional<double> factor_between(const std::vector<double>& a, const std::vector<double>& b) {
+  double ab = 0, bb = 0, rest = 0, aa = 0;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    ab += a[i] * b[i];
+    bb += b[i] * b[i];
+  }
+  if (a.size() != b.size() || bb == 0) return {};
+  for (size_t i = 0; i < a.size(); ++i) {
+    rest += std::pow(a[i] - ab / bb * b[i], 2);
+    aa += a[i] * a[i];
+  }
+  if (aa == 0) return 0;
+  return rest < 1e-12 * aa ? std::optional(ab / bb) : std::nullopt;
+}
+
+using Wrong = std::vector<const TensorDifference*>;
+
+// The tensor that is most wrong, how wrong, and how many there are.
+std::string text_of(const Wrong& wrong, const std::string& learner, const std::string& first) {
+  const auto& worst = **std::ranges::max_element(
+      wrong, {}, [](const TensorDifference* tensor) { return tensor->max_relative; });
+  std::ostringstream text;
+  text.precision(3);
+  text << worst.name << (worst.part.empty() ? "" : " (" + worst.part + ")");
+  if (!worst.remark.empty()) {
+    text << ": " << worst.remark;
+  } else {
+    text << " differs by " << worst.max_relative << " of its size";
+  }
+  const auto factor =
+      factor_between(numbers_of(learner, worst.name), numbers_of(first, worst.name));
+  if (factor) text << ", it is " << *factor << " times lesson 01's";
+  if (wrong.size() > 1) text << "; " << counted(wrong.size() - 1, "more tensor") << " differ too";
+  return text.str();
+}
+
+// The first step in which a run's dump differs from lesson 01's, in a sentence; empty: none does.
+// With `gradients_only` gradients count, up to the first update that is wrong.
+std::string difference(const Outcome& learner, const Outcome& first, bool gradients_only) {
+  const std::string a = learner.folder + "/dump", b = first.folder + "/dump";
+  const std::vector<FileDifference> files = compare_paths(a, b, {.tolerance = kTolerance});
+  for (const FileDifference& file : files) {
+    if (!file.remark.empty()) return concat(file.name, ": ", file.remark);
+    Wrong gradients, others;
+    for (const TensorDifference& tensor : file.tensors) {
+      if (!tensor.passes)
+        (tensor.name.starts_with("grad.") ? gradients : others).push_back(&tensor);
+    }
+    const Wrong& wrong = gradients.empty() && !gradients_only ? others : gradients;
+    if (!wrong.empty()) {
+      return concat(&file == &files[0] ? "step 1: " : "step 1 is right, step 2 is not: ",
+                    text_of(wrong, concat(a, "/", file.name), concat(b, "/", file.name)));
+    }
+    if (!others.empty()) break;
+  }
+  return {};
+}
+
+std::vector<nlohmann::json> steps_of(const Outcome& outcome) {
+  std::ifstream in(outcome.folder + "/metrics.jsonl");
+  std::vector<nlohmann::json> steps;
+  for (std::string line; std::getline(in, line);) steps.push_back(nlohmann::json::parse(line));
+  return steps;
+}
+
+std::string other_figure(const Outcome& learner, const Outcome& first) {
+  const auto ours = steps_of(learner), theirs = steps_of(first);
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    for (const char* const name : {"loss", "grad_norm", "learning_rate"}) {
+      if (i >= ours.size() || !ours[i][name].is_number()) return concat("no ", name, " in a step");
+      const double a = ours[i][name], b = theirs[i][name];
+      if (std::abs(a - b) > kTolerance * std::abs(b)) {
+        return concat("step ", i + 1, ": ", name, " is ", a, ", lesson 01's is ", b);
+      }
+    }
+  }
+  return {};
+}
+
+std::string look_at_results(Grading& grading, const Training& training, bool gradients_only) {
+  const Outcome& learner = grading.train(Whose::learner, training.num_ranks, training.flags);
+  // Trainers compare the copies of parameters at the end, when the dumps are there.
+  const bool has_dumps = std::filesystem::exists(learner.folder + "/dump/" + dump_name(2));
+  if (!has_dumps) return learner.ended_well() ? "no dump of step 2" : learner.complaint;
+  const Outcome& first = grading.train(Whose::first, 1, training.first);
+  const std::string wrong = difference(learner, first, gradients_only);
+  if (!wrong.empty() || gradients_only) return wrong;
+  return learner.ended_well() ? other_figure(learner, first) : learner.complaint;
+}
+
+// The measured bytes in the two tables that a trainer prints at its end, by the name of the line:
+// "device gradients", "gradient all_reduce".
+std::map<std::string, uint64_t> measured_bytes(const Outcome& outcome) {
+  static const std::regex kLine(R"(  ([a-z_]+(?: +[a-z_]+)+) +(?:[0-9,]+|-) +([0-9,]+)(?: .*)?)");
+  std::map<std::string, uint64_t> measured;
+  std::istringstream in(outcome.out);
+  for (std::string line; std::getline(in, line);) {
+    std::smatch match;
+    if (!std::regex_match(line, match, kLine)) continue;
+    std::string digits = match[2];
+    std::erase(digits, ',');
+    measured[match[1]] = std::stoull(digits);
+  }
+  return measured;
+}
+
+bool is_memory(const std::string& name) {
+  return name.starts_with("device ") || name.starts_with("host ");
+}
+bool is_control(const std::string& name) { return name.find("control") != std::string::npos; }
+
+// Returns a line of the lesson's tables that the learner's program does not print; empty: none.
+// What is not there holds no bytes and sends none, which is no proof.
+std::string missing_line(const Outcome& learner, const Outcome& lesson) {
+  const auto printed = measured_bytes(learner);
+  for (const auto& [name, bytes] : measured_bytes(lesson)) {
+    if (!printed.contains(name)) return concat("no line \"", name, "\" is printed");
+  }
+  return {};
+}
+
+std::string more_bytes_held(const Outcome& learner, const Outcome& lesson) {
+  auto allowed = measured_bytes(lesson);
+  for (const auto& [name, bytes] : measured_bytes(learner)) {
+    if (is_memory(name) && bytes > allowed[name]) {
+      return concat(name, ": ", bytes, " bytes held, ", allowed[name], " would do");
+    }
+  }
+  return {};
+}
+
+std::string more_bytes_sent(const Outcome& learner, const Outcome& lesson) {
+  auto allowed = measured_bytes(lesson);
+  for (const auto& [name, bytes] : measured_bytes(learner)) {
+    if (!is_memory(name) && !is_control(name) && bytes > allowed[name]) {
+      return concat(name, ": ", bytes, " bytes sent in a step, ", allowed[name], " would do");
+    }
+  }
+  const nlohmann::json ours = steps_of(learner).back()["collectives"];
+  const nlohmann::json theirs = steps_of(lesson).back()["collectives"];
+  for (const auto& [name, figures] : ours.items()) {
+    const uint64_t seen = figures["calls"];
+    const uint64_t most = theirs.contains(name) ? theirs[name]["calls"].get<uint64_t>() : 0;
+    if (!is_control(name) && seen > most) {
+      return concat(name, ": ", seen, " calls in a step, ", most, " would do");
+    }
+  }
+  return {};
+}
+
+// On every rank, does some span of `computation` begin while one of `communication` lasts?
+bool overlaps(const Outcome& outcome, size_t num_ranks, const std::string& communication,
+              const std::string& computation) {
+  std::ifstream in(outcome.folder + "/trace.json");
+  const nlohmann::json trace = nlohmann::json::parse(in);
+  std::map<size_t, std::vector<double>> begins;  // of computation, by rank
+  for (const auto& span : trace["traceEvents"]) {
+    const std::string name = span["name"];
+    if (name.ends_with(computation)) begins[span["pid"]].push_back(span["ts"]);
+  }
+  std::map<size_t, bool> found;
+  for (const auto& span : trace["traceEvents"]) {
+    if (span["name"] != communication) continue;
+    const double begin = span["ts"], end = begin + span["dur"].get<double>();
+    for (double time : begins[span["pid"]]) {
+      if (begin < time && time < end) found[span["pid"]] = true;
+    }
+  }
+  return found.size() == num_ranks;
+}
+
+using Judge = std::function<std::string(const Outcome& learner, const Outcome& lesson)>;
+
+// A check of what right results have cost.
+std::string look_at_cost(Grading& grading, const Training& training, const Judge& judge) {
+  if (!look_at_results(grading, training, false).empty()) {
+    return "not looked at: the results of this run are not right";
+  }
+  const size_t n = training.num_ranks;
+  const Outcome& learner = grading.train(Whose::learner, n, training.flags);
+  const Outcome& lesson = grading.train(Whose::lesson, n, training.flags);
+  const std::string missing = missing_line(learner, lesson);
+  return missing.empty() ? judge(learner, lesson) : missing;
+}
+
+}  // namespace
+
+Check gradients(int points, const std::string& name, const Training& training,
+                const std::string& hint) {
+  return {points, name, [=](Grading& g) { return look_at_results(g, training, true); }, hint};
+}
+
+Check update(int points, const std::string& name, const Training& training,
+             const std::string& hint) {
+  return {points, name, [=](Grading& g) { return look_at_results(g, training, false); }, hint};
+}
+
+Check bytes_held(int points, const Training& training, const std::string& hint) {
+  return {points, "bytes held",
+          [=](Grading& g) { return look_at_cost(g, training, more_bytes_held); }, hint};
+}
+
+Check bytes_sent(int points, const Training& training, const std::string& hint) {
+  return {points, "bytes sent",
+          [=](Grading& g) { return look_at_cost(g, training, more_bytes_sent); }, hint};
+}
+
+Check overlap(int points, const Training& training, const std::string& communication,
+              const std::string& computation, const std::string& hint) {
+  const auto look = [=](Grading& grading) -> std::string {
+    std::string found;
+    Training run = training;
+    for (int i = 0; i < kTries; ++i) {
+      bool has_right_results = false;
+      const auto judge = [&](const Outcome& learner, const Outcome&) -> std::string {
+        has_right_results = true;
+        if (overlaps(learner, training.num_ranks, communication, computation)) return {};
+        return concat("no ", computation, " begins while a ", communication, " is under way");
+      };
+      found = look_at_cost(grading, run, judge);
+      if (found.empty() || !has_right_results) break;
+      run.flags += " ";  // a new run of the same
+    }
+    return found;
+  };
+  return {points, "overlap", look, hint};
+}
+
+std::string other_metric(const Outcome& learner, const Outcome& lesson,
+                         const std::vector<std::string>& names) {
+  const auto ours = steps_of(learner), theirs = steps_of(lesson);
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    if (i >= ours.size()) return concat("no step ", i + 1);
+    for (const std::string& name : names) {
+      const auto a = ours[i].value(name, nlohmann::json()),
+                 b = theirs[i].value(name, nlohmann::json());
+      if (a != b) return concat("step ", i + 1, ": ", name, " is ", a.dump(), ", not ", b.dump());
+    }
+  }
+  return {};
+}
+
+}  // namespace ladder

@@ -1,0 +1,162 @@
+#include "tools/course/grader/later_exercises.h"
+
+#include "kernels/runtime/check.h"
+#include "tools/course/grader/printed.h"
+#include "tools/course/grader/resumed.h"
+
+namespace ladder {
+
+std::vector<Check> activation_checkpointing() {
+  const std::string model = "--layers 6 --micro-batch-size 3 --activation-memory ";
+  return {
+      gradients(2, "gradients with little memory", {.flags = model + "600000"},
+                "A count is at most the number of blocks."),
+      activations_fit(3,
+                      "Of n blocks that drop a tensor n - 1 save its bytes: the shared memory "
+                      "needs room for one."),
+      operations_again(2, Budgets::cheap,
+                       "First drop what costs few operations for its bytes: GELU and the "
+                       "layernorms."),
+      operations_again(3, Budgets::all,
+                       "The last tensor that you drop may save more than is missing: perhaps "
+                       "another one, or two smaller ones instead of it, cost less."),
+  };
+}
+
+std::vector<Check> compression() {
+  return {
+      compressed(2, "codes of 8 bits", "int8 --block-size 64",
+                 "for_blocks gives the place of every block: its first element, how many it has, "
+                 "and the word at which its code begins. scale_of, encode_block and decode_block "
+                 "do the rest of a block."),
+      compressed(2, "other formats", "bf16 --dtype fp64",
+                 "dispatch_codec gives the types of the elements and of the format."),
+      compressed(3, "error feedback", "1bit --error-feedback",
+                 "What is held is added to the gradient before it is encoded; what the code "
+                 "decodes to is subtracted from the sum, and the rest is held."),
+      compressed(2, "random numbers", "fp8-e4m3 --stochastic-rounding",
+                 "Every element of a call has a random number of its own, so each block begins "
+                 "with another one (Rounding::first)."),
+      compressed(1, "sums of rows", "int8 --error-feedback --block-size 32",
+                 "The first row sets the sum, the others add to it. Rows are a whole row of words "
+                 "apart, which may be more than the words of their elements."),
+  };
+}
+
+std::vector<Check> sequence_parallel() {
+  const Training two = {2}, keep = {2, "--gathered keep --micro-batch-size 6"};
+  return {
+      update(3, "gradients and parameters on 2 ranks", two,
+             "Entering gathers in forward and scatters sums in backward; leaving does it the other "
+             "way round. The gradient of what every rank holds is the sum over all ranks' tokens."),
+      gradients(3, "gradients on 2 ranks, gathered inputs kept, two micro-batches", keep,
+                "An input that has room for all rows is gathered there, and is complete in "
+                "backward. The partial gradients are summed once, after the last micro-batch."),
+      bytes_held(1, two, "Gathered rows go to the room that the model offers."),
+      bytes_sent(3, two,
+                 "An all_reduce is a reduce_scatter and an all_gather: one of them at each place, "
+                 "and twice a block one more all_gather in backward."),
+  };
+}
+
+std::vector<Check> context_parallel() {
+  const std::string odd = "--sequence-length 31";
+  const Training two = {2, "--slices contiguous"};
+  return {
+      gradients(
+          4, "two contiguous slices", two,
+          "Each result counts as much as the exponentials behind it: exp(logsumexp). Backward "
+          "reads the merged logsumexp, so that has to be right too."),
+      gradients(3, "zigzag on 3 ranks", {3, odd, odd},
+                "At step s the keys are those of owner_at(s). A block may have some of the queries "
+                "only, and the others keep what they have."),
+      bytes_held(1, two, "The ring's memory is there already: kv_, partial_, sum_."),
+      bytes_sent(2, two, "After the last step nobody needs the keys any more."),
+  };
+}
+
+std::vector<Check> experts() {
+  return {
+      routed(3, "slots", 1, "--expert-parallel-size 1",
+             "Slots are numbered by expert, and within an expert by row. First count how many "
+             "choices each expert keeps; then the slots of an expert begin after those of the "
+             "experts before it."),
+      routed(2, "drops", 1, "--expert-parallel-size 1 --capacity-factor 0.7",
+             "An expert counts its tokens anew in every sequence. A choice that comes when it has "
+             "`capacity` of them gets the slot -1, but counts in the fractions."),
+      routed(3, "arrivals", 2, "--expert-parallel-size 2",
+             "The place of a slot in the order of arrival: after all slots of the senders before "
+             "its own, and after those of the same sender for the experts before its own that "
+             "this rank holds."),
+      routed(2, "arrivals on four ranks", 4, "--capacity-factor 1 --experts-per-token 3",
+             "rows.of(from, to) counts the slots for all experts that `to` holds, and every rank "
+             "finds the same counts."),
+  };
+}
+
+std::vector<Check> pipeline_schedules() {
+  const Training two = {2, "--micro-batch-size 3"}, many = {4, "--micro-batch-size 1"};
+  return {
+      gradients(3, "ZB-H1: gradients on 2 stages, 4 micro-batches", two,
+                "Each micro-batch has a forward, a half for the input and a half for the weights, "
+                "in this order. Messages, copies and slots are added for you."),
+      gradients(2, "fewer micro-batches than stages", {4, "--micro-batch-size 6"},
+                "With m < p there are m of each kind, and no more."),
+      bytes_held(2, many,
+                 "A stage holds at most p micro-batches. It frees a slot with the half for the "
+                 "weights, so the first of those comes before forward p."),
+      bubble(3, "bubble of ZB-H1",
+             "As in 1F1B a stage runs p - s forwards first. It puts off as many halves for the "
+             "weights as there are stages before it, and does them at the end."),
+  };
+}
+
+std::vector<Check> elastic() {
+  const auto layout = [](size_t ranks, size_t tensor, size_t pipeline, const char* more = "") {
+    return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
+                                  pipeline, " ", more)};
+  };
+  // One tensor, mlp.c_fc.weight, has two chunks of 1 MiB.
+  const char* const wide = "--layers 1 --hidden 256";
+  return {
+      resumed(3, "from 4 ranks' shards to 3", {layout(4, 1, 1), layout(3, 1, 1)},
+              "Both slices lie in one run. What they have in common begins at the larger of the "
+              "two beginnings and ends at the smaller of the two ends; from and to count from the "
+              "beginning of each slice."),
+      resumed(3, "from columns to shards", {layout(2, 2, 1), layout(3, 1, 1)},
+              "Element i of a part is element first + i / length * stride + i % length of the "
+              "whole tensor."),
+      resumed(2, "from shards to a grid", {layout(3, 1, 1), layout(4, 2, 2)},
+              "The wanted slice has many runs, too: go on to the next one where one ends."),
+      bytes_read(2, {layout(2, 1, 2, wide), layout(2, 2, 1, wide)},
+                 "The reader keeps one chunk. Overlaps in the order in which they are stored need "
+                 "each chunk once."),
+  };
+}
+
+std::vector<Check> planning() {
+  // Steps of a million tokens: 2, 1.1, 0.8 and 0.7 hours; 2, 2.2, 3.2 and 5.6 GPU-hours.
+  const std::string tokens = "--tokens 36e6 --measured ";
+  const std::string offers = tokens + "1:200:1e6,2:110:1e6,4:80:1e6,8:70:1e6";
+  return {
+      chosen(2, "days and GPU-hours",
+             {tokens + "4:1200:1e6", "--tokens 35.5e6 --measured 4:1200:1e6,3:77:5e5"},
+             "A part of a step is a step. All GPUs are paid for, as long as the training takes."),
+      chosen(3, "the cheapest in time",
+             {offers, offers + " --days 0.06", offers + " --days 0.04 --gpu-hours 6",
+              offers + ",16:oom --days 0.03 --gpu-hours 6"},
+             "Of the offers that fit and keep both limits the one with the fewest GPU-hours, "
+             "not the quickest."),
+      chosen(2, "ties", {tokens + "1:200:1e6,2:100:1e6,8:25:1e6,1:400:2e6 --days 3"},
+             "All that are as cheap as the cheapest, the quickest of them first."),
+      not_chosen(2, "why none, and what would do", offers + " --days 0.042 --gpu-hours 3",
+                 "; 3.2 GPU-hours would do (4 GPUs); 0.05 days would do (2 GPUs)",
+                 "in_time is the cheapest of those that are in time but too expensive; in_budget "
+                 "is the quickest of those that are cheap enough but too late."),
+      not_chosen(1, "nothing fits", tokens + "1:oom,8:oom --days 3",
+                 "nothing fits; take more GPUs, or GPUs with more memory",
+                 "An offer that does not fit is passed over, whatever its numbers are."),
+  };
+}
+
+}  // namespace ladder

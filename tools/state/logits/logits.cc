@@ -1,0 +1,66 @@
+#include "tools/state/logits/logits.h"
+
+#include "common/io/path.h"
+#include "common/model/gpt2.h"
+#include "common/model/published_config.h"
+#include "common/model/weights.h"
+#include "kernels/elementwise.h"
+
+namespace ladder {
+namespace {
+
+// Returns a flat buffer with the whole model.
+Tensor read_parameters(const std::string& folder, const Layout& layout, DType dtype,
+                       Memory& memory) {
+  const WeightsFile file(folder, layout);
+  Tensor flat(memory, Category::parameters, dtype, {layout.num_elements()});
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& p : unit.parameters) {
+      file.read(p, flat.view().elements(unit.offset + p.offset, p.shape));
+    }
+  }
+  return flat;
+}
+
+void check_tokens(const std::vector<int32_t>& tokens, const Gpt2Config& config) {
+  if (tokens.empty() || tokens.size() > config.sequence_length) {
+    throw UserError(concat("--tokens: ", tokens.size(), " tokens, expected from 1 to ",
+                           config.sequence_length));
+  }
+  for (int32_t token : tokens) {
+    if (token >= 0 && static_cast<size_t>(token) < config.vocab_size) continue;
+    throw UserError(
+        concat("--tokens: ", token, " is not in the vocabulary of ", config.vocab_size));
+  }
+}
+
+}  // namespace
+
+Logits logits_of(const std::string& folder, const std::vector<int32_t>& tokens, DType dtype) {
+  const Gpt2Config config =
+      named_by("--init", [&] { return read_published_config(folder + "/config.json"); });
+  check_config(config);
+  check_tokens(tokens, config);
+  const size_t vocab = config.vocab_size, length = tokens.size();
+  Memory memory(DeviceType::cpu, "host", 0);
+  Stream stream(DeviceType::cpu);
+  const Layout layout(config, 1);
+  const Tensor parameters = read_parameters(folder, layout, dtype, memory);
+  const Activations activations(memory, layout, dtype, 1, length);
+  const ModelWorkspace workspace(memory, layout, dtype, 1, length);
+  const Tensor row(memory, Category::workspace, accumulation_dtype(dtype), {1, vocab});
+
+  const Gpt2 model(layout, parameters, TensorView());
+  model.forward(stream, activations, workspace,
+                ConstTensorView(tokens.data(), DType::int32, DeviceType::cpu, {1, length}));
+  Logits logits = {.vocab_size = vocab, .values = std::vector<double>(length * vocab)};
+  const TensorView all(logits.values.data(), DType::fp64, DeviceType::cpu, {length, vocab});
+  for (size_t i = 0; i < length; ++i) {
+    model.logits(stream, row, activations, i);
+    cast(stream, all.rows(i, 1), row);
+  }
+  stream.synchronize();
+  return logits;
+}
+
+}  // namespace ladder
