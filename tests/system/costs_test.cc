@@ -1,4 +1,4 @@
-// tools/costs: one table of what every lesson measures.
+// tools/measure/costs: one table of what every lesson measures.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -17,7 +17,8 @@ Flags command(const Flags& flags) {
   // The folder that has lessons/.
   const auto programs = std::filesystem::path(lesson_path("01_single_gpu")).parent_path() / "../..";
   // On the CPU, where memory is the same in every build.
-  return Flags{program_path("tools/costs"), "--programs", programs.string(), "--device", "cpu"} +
+  return Flags{program_path("tools/measure/costs"), "--programs", programs.string(), "--device",
+               "cpu"} +
          flags;
 }
 
@@ -97,8 +98,8 @@ TEST_CASE("costs: mistakes of the user") {
     for (const std::string& mention : mentions) CHECK_THAT(result.err, ContainsSubstring(mention));
   };
   refuse(command({"-n", "3"}), {"-n", "3", "2 or 4"});
-  refuse(command({"-n"}), {"-n", "2 or 4"});
-  refuse({program_path("tools/costs"), "--programs", "/no/such/folder"},
+  refuse(command({"-n"}), {"-n", "expected one argument"});
+  refuse({program_path("tools/measure/costs"), "--programs", "/no/such/folder"},
          {"--programs", "/no/such/folder"});
   refuse(command({"--no-such-flag"}), {"--no-such-flag"});
 }

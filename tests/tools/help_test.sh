@@ -36,7 +36,7 @@ expect() {
 }
 
 seen=0
-for tool in tools/*; do
+for tool in tools/* tools/measure/*; do
   [[ -f $tool && -x $tool ]] || continue
   seen=$((seen + 1))
   text=$(basename "$tool")
