@@ -1,4 +1,6 @@
-"""The lessons by their folders, for tests that ask all of them."""
+"""The lessons by their folders, for tests that ask all of them, and their tests on devices."""
+
+load("//tools/bazel:mpi.bzl", "mpi_test")
 
 # Those with a trainer.h, which `bazel build //lessons/NAME:trainer` has.
 TRAINERS = [
@@ -25,3 +27,16 @@ LESSONS = TRAINERS + [
     "00_collectives",
     "19_planning",
 ]
+
+def device_test(ranks, lesson = None):
+    """device_test.cc, of a lesson [that of the folder]; streams are deferred in the emulator."""
+    mpi_test(
+        name = "device_test",
+        srcs = ["device_test.cc"],
+        ranks = ranks,
+        streams = ["deferred"],
+        deps = [
+            "//lessons/%s:trainer" % (lesson or native.package_name().split("/")[-1]),
+            "//tests/lessons:device",
+        ],
+    )
