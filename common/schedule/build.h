@@ -20,8 +20,6 @@ Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool re
 // split takes as long as its two halves.
 struct PartTimes {
   double forward = 1, input = 1, weight = 1;
-
-  bool operator==(const PartTimes&) const = default;
 };
 
 // Returns the costs of a placement's parts. A message takes `message`, and reduce_embedding

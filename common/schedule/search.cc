@@ -111,13 +111,4 @@ Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& 
   return best;
 }
 
-const Schedule& FoundWork::find(const ScheduleProblem& problem, const std::vector<Schedule>& known,
-                                size_t max_trials) {
-  for (const auto& [searched, work] : found_) {
-    if (searched == problem) return work;
-  }
-  found_.emplace_back(problem, find_work(problem, known, max_trials));
-  return found_.back().second;
-}
-
 }  // namespace ladder

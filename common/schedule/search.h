@@ -1,8 +1,6 @@
 // Looks for a fast pipeline schedule, given how long everything takes and how much memory there is.
 #pragma once
 
-#include <deque>
-#include <utility>
 #include <vector>
 
 #include "common/schedule/build.h"
@@ -17,8 +15,6 @@ struct ScheduleProblem {
   double message = 0;             // the time of a message
   std::vector<size_t> max_slots;  // by stage: the micro-batches in flight for which there is memory
   bool splits = true;             // whether backward may run in two halves
-
-  bool operator==(const ScheduleProblem&) const = default;
 };
 
 // Returns how long a step takes with this work; infinity if its stages wait for each other for
@@ -37,17 +33,5 @@ double time_of(const ScheduleProblem& problem, const Schedule& work);
 // tries in the second part.
 Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
                    size_t max_trials);
-
-// FoundWork remembers what was found, so that no problem is searched twice.
-class FoundWork {
- public:
-  // Returns find_work() of the arguments. REQUIRES: the same problem always comes with the same
-  // `known` and `max_trials`.
-  const Schedule& find(const ScheduleProblem& problem, const std::vector<Schedule>& known,
-                       size_t max_trials);
-
- private:
-  std::deque<std::pair<ScheduleProblem, Schedule>> found_;
-};
 
 }  // namespace ladder

@@ -31,16 +31,17 @@ TrainerContext Rehearsal::context() {
 }
 
 Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid) {
+  const Program planned = program.planned(config, grid);
   Prediction prediction;
   {
     Rehearsal rehearsal(config, grid);
-    const TrainerCalls trainer = program.make(rehearsal.context());
+    const TrainerCalls trainer = planned.make(rehearsal.context());
     const FullTensors full_tensors = rehearsal.full_tensors();
     const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer.stored());
     prediction.device = rehearsal.device_peak();
     prediction.host = rehearsal.host_peak();
   }
-  if (program.traffic) prediction.step = program.traffic(config, grid);
+  if (planned.traffic) prediction.step = planned.traffic(config, grid);
   return prediction;
 }
 

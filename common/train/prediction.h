@@ -38,6 +38,15 @@ class Rehearsal {
   RankContext ranks_;
 };
 
+// Returns the bytes of device memory that the trainer of rank grid.rank allocates, given its plan.
+template <Trainer T, class... Plan>
+size_t device_bytes(const RunConfig& config, const ProcessGrid& grid,
+                    const typename T::Flags& flags, const Plan&... plan) {
+  Rehearsal rehearsal(config, grid);
+  const T trainer(rehearsal.context(), flags, plan...);
+  return rehearsal.device_peak().total();
+}
+
 // Predicts what rank grid.rank will use: the peak memory, by running the trainer's constructor in a
 // rehearsal, and the communication of a step, by the trainer's formulas. It needs no peers and
 // allocates nothing. Throws UserError if the trainer refuses its flags.

@@ -25,7 +25,8 @@ int run(const Program& program, int argc, const char* const* argv) {
     RunConfig config = options.resolve(grid, job.node_size());
     if (program.adjust) program.adjust(config);
     job.connect(options.connection().options(config.device));
-    TrainingRun run(program, config, grid, job, predict(program, config, grid));
+    const Program planned = program.planned(config, grid);
+    TrainingRun run(planned, config, grid, job, predict(planned, config, grid));
     if (job.rank() == 0) options.save(config);
     run.train();
   });

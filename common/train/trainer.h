@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/data/corpus.h"
+#include "common/grid/process_grid.h"
 #include "common/io/cli11.h"
 #include "common/model/slices.h"
 #include "common/train/config.h"
@@ -37,6 +38,8 @@ struct TrainerContext {
   Stream& stream;
   const RankContext* ranks = nullptr;  // null in lessons that run on one rank (ranks.h)
 };
+// Returns the grid of the ranks: that of one rank if `ranks` is null.
+ProcessGrid grid_of(const TrainerContext& context);
 
 // A trainer is a class with
 //   kLesson                  its name and description
@@ -62,17 +65,24 @@ struct TrainerContext {
 //                            UserError if n ranks make no grid. Without it all ranks share the
 //                            global batch
 //   describe(config, grid, flags)  optional, static: more lines for the header
+//   plan(config, grid, flags)  optional, static: what the trainer plans of a run, cheap to copy. It
+//                            is made once for all ranks of the grid, and comes after the other
+//                            arguments of the constructor, of traffic() and of describe()
 //   adjust(config, flags)    optional, static: adds what the flags say of the model to the run's
 //                            configuration; throws UserError if they do not fit it
 //   make_mixture(config, flags)  optional, static: a MixtureMaker (sample.h), for samples of a
 //                            model with experts
 //   report()                 optional: lines for the end, on rank 0; collective
 template <class T>
+concept PlanningTrainer = requires(const RunConfig& config, const ProcessGrid& grid,
+                                   const typename T::Flags& flags) {
+  T::plan(config, grid, flags);
+};
+template <class T>
 concept Trainer = requires(T trainer, typename T::Flags flags, const TrainerContext& context,
                            CLI::App& app) {
   { T::kLesson } -> std::convertible_to<const LessonInfo&>;
   flags.add_to(app);
-  T(context, flags);
   { trainer.state() } -> std::same_as<ModelState&>;
   { trainer.step() } -> std::same_as<StepResult>;
   { trainer.evaluate(size_t{1}) } -> std::same_as<double>;

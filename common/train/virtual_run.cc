@@ -60,7 +60,7 @@ struct VirtualRun::State {
   void observe(Rank& rank, const UnitTime& work);
   SimulatedStep result() const;
 
-  const Program& program;
+  Program program;  // planned
   RunConfig config;
   bool shows_breakdown;
   Corpus corpus;
@@ -88,6 +88,7 @@ VirtualRun::VirtualRun(const Program& program, const RunConfig& config, const Cl
     s.ranks.push_back(
         std::make_unique<Rank>(s.config, program.grid(num_ranks, rank), s.host_memory));
   }
+  s.program = program.planned(s.config, s.ranks.front()->grid);
   s.engine.set_observer([&s](const DeviceSpan& span) { s.observe(span); });
 }
 

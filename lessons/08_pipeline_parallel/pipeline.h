@@ -2,8 +2,8 @@
 #pragma once
 
 #include "common/comm/grid_groups.h"
+#include "common/pipeline/report.h"
 #include "common/train/model_runner.h"
-#include "common/train/pipeline_report.h"
 #include "common/train/ranks.h"
 
 namespace ladder {
@@ -13,7 +13,8 @@ namespace ladder {
 // relies on buffers between ranks (common/schedule/simulate.h finds schedules that would hang).
 class Pipeline {
  public:
-  // `model` runs this stage and has a slot for each that the schedule names. All must outlive this.
+  // `model` runs this stage and has a slot (activation buffer) for each that the schedule names.
+  // All must outlive this.
   Pipeline(const TrainerContext& context, const Layout& layout, ModelRunner& model,
            const StageSchedule& schedule)
       : context_(context),

@@ -23,32 +23,21 @@ void PipelineFlags::add_to(CLI::App& app) {
       ->group(group);
 }
 
-PipelinePlan plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
-                           const PipelineFlags& flags) {
+std::shared_ptr<const PipelinePlan> plan_pipeline(const RunConfig& config, const ProcessGrid& grid,
+                                                  const PipelineFlags& flags) {
   const ModelDescription model = describe(config.model);
-  PipelinePlan plan;
-  plan.parts = flags.stage_layers.empty()
-                   ? cut_evenly(model, grid.pipeline_size)
-                   : cut_at_layers(model, flags.stage_layers, grid.pipeline_size);
-  for (const ModelPart& part : plan.parts)
-    check_recompute(config.recompute, Layout(model, 1, part).count(OperationKind::block));
-  const bool shares_units = !Layout(model, 1, plan.parts.back()).shared_units().empty();
+  PipelinePlan plan = {.placement = {.num_stages = grid.pipeline_size},
+                       .chunks = flags.stage_layers.empty()
+                                     ? cut_evenly(model, grid.pipeline_size)
+                                     : cut_at_layers(model, flags.stage_layers, grid.pipeline_size),
+                       .schedule = {},
+                       .name = std::string(name_of(flags.schedule))};
+  for (const ModelPart& stage : plan.chunks)
+    check_recompute(config.recompute, Layout(model, 1, stage).count(OperationKind::block));
+  const bool shares_units = !Layout(model, 1, plan.chunks.back()).shared_units().empty();
   plan.schedule =
       make_schedule(flags.schedule, grid.pipeline_size, config.num_micro_batches(1), shares_units);
-  plan.name = name_of(flags.schedule);
-  return plan;
-}
-
-Stage::Stage(const RunConfig& config, const ProcessGrid& grid, const PipelineFlags& flags)
-    : plan(plan_pipeline(config, grid, flags)),
-      index(grid.place(Axis::pipeline)),
-      layout(config.model, 1, plan.parts[index]) {}
-
-std::string describe_pipeline(const RunConfig& config, const ProcessGrid& grid,
-                              const PipelineFlags& flags) {
-  const PipelinePlan plan = plan_pipeline(config, grid, flags);
-  draw_schedule(config, plan);
-  return stages_text(config, plan);
+  return std::make_shared<const PipelinePlan>(std::move(plan));
 }
 
 }  // namespace ladder

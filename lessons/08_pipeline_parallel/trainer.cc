@@ -12,12 +12,12 @@ ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_
   return {.pipeline_size = num_ranks, .rank = rank};
 }
 
-PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags& flags)
+PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags&, const Plan& plan)
     : context_(context),
-      stage_(context.config, context.ranks->grid, flags),
+      stage_(plan, context.config.model, context.ranks->grid.place(Axis::pipeline)),
       state_(context, stage_.layout, 0, {.gradients = {.source = context.ranks->registered}}),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
-             {.num_slots = stage_.num_slots()}),
+             {.num_buffers = stage_.num_buffers()}),
       pipeline_(context, stage_.layout, model_, stage_.schedule()) {}
 
 StepResult PipelineTrainer::step() {
@@ -46,7 +46,7 @@ double PipelineTrainer::evaluate(size_t num_batches) {
 }
 
 std::string PipelineTrainer::report() {
-  return bubble_text(stage_.plan, times_of_stages(context_.ranks->world, pipeline_.times()));
+  return bubble_text(*stage_.plan, times_of_stages(context_.ranks->world, pipeline_.times()));
 }
 
 }  // namespace ladder

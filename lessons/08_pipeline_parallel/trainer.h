@@ -19,17 +19,22 @@ class PipelineTrainer {
   using Flags = PipelineFlags;
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags) {
-    const Stage stage(config, grid, flags);
-    return pipeline_traffic(config, stage.layout, stage.schedule(), false);
+  using Plan = std::shared_ptr<const PipelinePlan>;
+  static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags) {
+    return plan_pipeline(config, grid, flags);
   }
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid,
-                              const Flags& flags) {
-    return describe_pipeline(config, grid, flags);
+  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&,
+                                const Plan& plan) {
+    return PipelineStage(plan, config.model, grid.place(Axis::pipeline)).traffic(config, false);
+  }
+  // Returns lines for the header, and draws the schedule. Throws UserError if it cannot.
+  static std::string describe(const RunConfig& config, const ProcessGrid&, const Flags&,
+                              const Plan& plan) {
+    draw_schedule(config, *plan);
+    return stages_text(config, *plan);
   }
 
-  PipelineTrainer(const TrainerContext& context, const Flags& flags);
+  PipelineTrainer(const TrainerContext& context, const Flags&, const Plan& plan);
   ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches);
@@ -43,7 +48,7 @@ class PipelineTrainer {
 
  private:
   TrainerContext context_;
-  Stage stage_;
+  PipelineStage stage_;
   ModelState state_;
   ModelRunner model_;
   Pipeline pipeline_;

@@ -15,12 +15,12 @@ View own_part(const View& message, const Communicator& tensor_group) {
 
 Work ScatteredPipeline::recv(Communicator& link, TensorView buffer, size_t stage) {
   const TensorView part = own_part(buffer, tensor_group());
-  ChunkPipeline::recv(link, part, stage).wait(context_.stream);
+  PipelineExecutor::recv(link, part, stage).wait(context_.stream);
   return tensor_group().all_gather(context_.stream, buffer, part, {.purpose = Purpose::activation});
 }
 
 Work ScatteredPipeline::send(Communicator& link, ConstTensorView buffer, size_t stage) {
-  return ChunkPipeline::send(link, own_part(buffer, tensor_group()), stage);
+  return PipelineExecutor::send(link, own_part(buffer, tensor_group()), stage);
 }
 
 void scatter_messages(TrafficEntries& traffic, size_t tensor_size) {

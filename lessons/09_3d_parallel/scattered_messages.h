@@ -1,10 +1,8 @@
 // Messages between stages of which each rank of a tensor group carries a part.
 #pragma once
 
-#include "common/comm/grid_groups.h"
 #include "common/grid/traffic.h"
-#include "common/train/config.h"
-#include "lessons/16_pipeline_schedules/executor.h"
+#include "common/pipeline/executor.h"
 
 namespace ladder {
 
@@ -14,9 +12,9 @@ namespace ladder {
 // the node, if tensor groups do. [Narayanan21, section 4.1: scatter/gather]
 //
 // The bits that arrive are those that were sent.
-class ScatteredPipeline final : public ChunkPipeline {
+class ScatteredPipeline final : public PipelineExecutor {
  public:
-  using ChunkPipeline::ChunkPipeline;
+  using PipelineExecutor::PipelineExecutor;
 
  private:
   // Waits for the part before it gathers, so that is the wait of the pipeline.

@@ -27,52 +27,29 @@ RunConfig with_tokens_of(size_t context_rank, RunConfig config, const ProcessGri
 }
 
 // Returns what a rank has of the plan.
-ChunkStage stage_at(const RunConfig& config, const ProcessGrid& grid, const ChunkPlan& plan,
-                    const ThreeDFlags& flags) {
-  const size_t stage = grid.place(Axis::pipeline);
+PipelineStage stage_at(const RunConfig& config, const ProcessGrid& grid, const ThreeDFlags& flags,
+                       const ThreeDTrainer::Plan& plan) {
   const ModelPart split = {.tensor_rank = grid.place(Axis::tensor),
                            .tensor_size = grid.tensor_size,
                            .splits_tokens = flags.sequence_parallel};
-  return {plan.of_stage(stage), stage,
-          plan.layouts(config.model, stage, split, grid.size(grid.replicas()))};
+  return {plan, config.model, grid.place(Axis::pipeline), split, grid.size(grid.replicas())};
 }
 
-ChunkPlan checked_plan(const RunConfig& config, const ProcessGrid& grid, const ThreeDFlags& flags) {
-  check_slices(config.model, grid.tensor_size);
-  const size_t last = grid.context_size - 1;  // it has the fewest tokens
-  if (flags.sequence_parallel) {
-    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
-  }
-  const auto bytes = [&](const ChunkPlan& plan, size_t stage, size_t num_slots) {
-    size_t most = 0;
-    ProcessGrid there = grid;
-    for (there.rank = 0; there.rank < grid.world_size(); ++there.rank) {
-      if (there.place(Axis::pipeline) != stage || there.place(Axis::data) != 0) continue;
-      Rehearsal rehearsal(config, there);
-      const ChunkStage at = stage_at(config, there, plan, flags);
-      const RankMemory memory(rehearsal.context(), at, flags, num_slots);
-      most = std::max(most, rehearsal.device_peak().total());
-    }
-    return most;
-  };
-  return plan_chunks(config, grid, flags.pipeline, bytes);
-}
-
-// Returns what a rank communicates for the activations of one chunk, besides the messages between
-// stages. `own` is the run with this rank's tokens.
+// Returns what a rank communicates for the activations of one model chunk, besides the messages
+// between stages. `own` is the run with this rank's tokens.
 TrafficEntries chunk_traffic(const RunConfig& config, const RunConfig& own, const ProcessGrid& grid,
-                             const ChunkStage& stage, const Layout& chunk,
+                             const PipelineStage& stage, const Layout& chunk,
                              const ThreeDFlags& flags) {
   const size_t num_micro_batches = config.num_micro_batches(grid.data_size);
   const bool in_halves =
       std::ranges::count(stage.schedule(), ActionKind::backward_weight, &Action::kind) > 0;
   TrafficEntries traffic =
-      ring_traffic(config, chunk, flags.context.plan(config, grid), grid, stage.num_slots());
+      ring_traffic(config, chunk, flags.context.plan(config, grid), grid, stage.num_buffers());
   if (flags.sequence_parallel) {
-    traffic.merge(sequence_traffic(own, chunk, num_micro_batches, stage.num_slots(), in_halves));
+    traffic.merge(sequence_traffic(own, chunk, num_micro_batches, stage.num_buffers(), in_halves));
   } else if (grid.tensor_size > 1) {
     traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(own, chunk, num_micro_batches, stage.num_slots());
+        tensor_traffic(own, chunk, num_micro_batches, stage.num_buffers());
   }
   return traffic;
 }
@@ -87,10 +64,10 @@ void for_axes(const ProcessGrid& grid, Body body) {
   }
 }
 
-std::unique_ptr<ChunkPipeline> make_pipeline(const TrainerContext& context,
-                                             const ThreeDFlags& flags, const ChunkStage& stage,
-                                             ChunkRunner& model) {
-  if (!flags.scatter_messages) return std::make_unique<ChunkPipeline>(context, stage, model);
+std::unique_ptr<PipelineExecutor> make_pipeline(const TrainerContext& context,
+                                                const ThreeDFlags& flags,
+                                                const PipelineStage& stage, ModelRunner& model) {
+  if (!flags.scatter_messages) return std::make_unique<PipelineExecutor>(context, stage, model);
   return std::make_unique<ScatteredPipeline>(context, stage, model);
 }
 
@@ -101,19 +78,37 @@ TensorParallel points_on(const TrainerContext& context, const ThreeDFlags& flags
   return flags.overlaps(Axis::tensor) ? points : without_overlap(points);
 }
 
-std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, RankMemory& memory,
-                                        Communicator& replicas) {
-  auto sync = make_reduced_sync(flags.zero, memory.state, replicas, memory.reduced);
+std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, ModelState& state,
+                                        Communicator& replicas, TensorView reduced) {
+  auto sync = make_reduced_sync(flags.zero, state, replicas, reduced);
   if (flags.overlaps(Axis::data)) return sync;
   return std::make_unique<LateSync>(std::move(sync));
 }
 
 }  // namespace
 
+ThreeDTrainer::Plan ThreeDTrainer::plan(const RunConfig& config, const ProcessGrid& grid,
+                                        const Flags& flags) {
+  check_slices(config.model, grid.tensor_size);
+  const size_t last = grid.context_size - 1;  // it has the fewest tokens
+  if (flags.sequence_parallel) {
+    check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
+  }
+  return plan_schedule(config, grid, flags.pipeline, [&](const Plan& plan, size_t stage) {
+    size_t most = 0;
+    ProcessGrid there = grid;
+    for (there.rank = 0; there.rank < grid.world_size(); ++there.rank) {
+      if (there.place(Axis::pipeline) != stage || there.place(Axis::data) != 0) continue;
+      most = std::max(most, device_bytes<ThreeDTrainer>(config, there, flags, plan));
+    }
+    return most;
+  });
+}
+
 TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                      const Flags& flags) {
-  const ChunkStage stage = stage_at(config, grid, checked_plan(config, grid, flags), flags);
-  const Layout& layout = stage.layouts.stage;
+                                      const Flags& flags, const Plan& plan) {
+  const PipelineStage stage = stage_at(config, grid, flags, plan);
+  const Layout& layout = stage.layout;
   const RunConfig own = with_tokens_of(grid.place(Axis::context), config, grid, flags);
   TrafficEntries traffic = stage.traffic(own, flags.zero.stage == 1);
   if (flags.scatter_messages) scatter_messages(traffic, grid.tensor_size);
@@ -122,7 +117,7 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
         zero_traffic(flags.zero, layout, grid.replicas(), flags.reduce.of(config), config.dtype));
   }
   if (flags.sequence_parallel) traffic.merge(partial_gradient_traffic(config, layout));
-  for (const Layout& chunk : stage.layouts.chunks) {
+  for (const Layout& chunk : stage.chunks) {
     for (const auto& [key, of_chunk] : chunk_traffic(config, own, grid, stage, chunk, flags)) {
       traffic[key] += of_chunk;
     }
@@ -133,9 +128,8 @@ TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
-                                    const Flags& flags) {
-  const ChunkPlan plan = checked_plan(config, grid, flags);
-  draw_schedule(config, plan.pipeline);
+                                    const Flags& flags, const Plan& plan) {
+  draw_schedule(config, *plan);
   std::string sizes, heads;
   for_axes(grid, [&](Axis axis, const std::string& name, int width) {
     sizes += concat(sizes.empty() ? "" : " x ", grid.size(axis), " ", name);
@@ -153,41 +147,37 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
     for_axes(at, [&](Axis axis, const std::string&, int width) {
       text += format(" %*zu", width, at.place(axis));
     });
-    const Layout layout = stage_at(config, at, plan, flags).layouts.stage;
+    const Layout layout = stage_at(config, at, flags, plan).layout;
     text += format("  %-27s %13s %12s\n", units_text(layout).c_str(),
                    with_commas(layout.num_parameters()).c_str(),
-                   human_bytes(predict<ThreeDTrainer>(config, at, flags).device.total()).c_str());
+                   human_bytes(device_bytes<ThreeDTrainer>(config, at, flags, plan)).c_str());
   }
   if (every > 1) text += "  (the first rank of each stage)\n";
-  return grid.pipeline_size == 1 ? text : text + stages_text(config, plan.pipeline);
+  return grid.pipeline_size == 1 ? text : text + stages_text(config, *plan);
 }
 
-RankMemory::RankMemory(const TrainerContext& context, const ChunkStage& stage,
-                       const ThreeDFlags& flags, size_t num_slots)
-    : tokens(context, flags.context),
-      state(context, stage.layouts.stage, context.ranks->replicas().rank(),
-            zero_places(flags.zero, context.ranks->registered)),
-      model(context, stage.layouts, state, stage.sends(),
-            {.num_slots = num_slots,
-             .tensor = points_on(context, flags),
-             .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
-             .part = tokens.part(),
-             .context = tokens.attention()}),
-      reduced(flags.reduce.make_buffer(context, stage.layouts.stage)) {}
-
-ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
+ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan)
     : context_(context),
-      stage_(stage_at(context.config, context.ranks->grid,
-                      checked_plan(context.config, context.ranks->grid, flags), flags)),
-      memory_(context, stage_, flags, stage_.num_slots()),
-      pipeline_(make_pipeline(context, flags, stage_, memory_.model)),
+      stage_(stage_at(context.config, context.ranks->grid, flags, plan)),
+      tokens_(context, flags.context),
+      state_(context, stage_.layout, context.ranks->replicas().rank(),
+             zero_places(flags.zero, context.ranks->registered)),
+      model_(context, stage_.layout, state_.parameters, state_.gradients,
+             {.num_buffers = stage_.num_buffers(),
+              .tensor = points_on(context, flags),
+              .summed = context.ranks->grid.tensor_size > 1 ? context.ranks->registered : nullptr,
+              .part = tokens_.part(),
+              .context = tokens_.attention(),
+              .chunks = stage_.chunks}),
+      reduced_(flags.reduce.make_buffer(context, stage_.layout)),
+      pipeline_(make_pipeline(context, flags, stage_, model_)),
       share_(context.config, context.ranks->on(Axis::data)),
-      sync_(make_sync(flags, memory_, context.ranks->replicas())) {}
+      sync_(make_sync(flags, state_, context.ranks->replicas(), reduced_)) {}
 
 StepResult ThreeDTrainer::step() {
   const RunConfig& config = context_.config;
   const auto& [grid, world, groups, registered] = *context_.ranks;
-  ModelState& state = memory_.state;
+  ModelState& state = state_;
   const double num_tokens = static_cast<double>(config.tokens_per_step());
   ++state.step;
   fill(context_.stream, state.gradients, 0);
@@ -209,7 +199,7 @@ StepResult ThreeDTrainer::step() {
   }
   // Only ranks of the last stage have losses, and all ranks of a tensor group have the same ones.
   // So one rank of each group counts.
-  const double own_loss = memory_.model.total_loss();
+  const double own_loss = model_.total_loss();
   const double loss = sum_over(world, grid.place(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
   // Every parameter counts once: shards over the replicas, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
@@ -224,7 +214,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
   double total = 0;
   for (size_t batch = 0; batch < num_batches; ++batch) {
     pipeline_->evaluate(batch, share_.first(), share_.num_sequences());
-    const double own = memory_.model.total_loss();
+    const double own = model_.total_loss();
     const bool counts = context_.ranks->grid.place(Axis::tensor) == 0;
     total += sum_over(context_.ranks->world, counts ? own : 0);
   }
@@ -233,7 +223,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
 
 void ThreeDTrainer::check_replicas() {
   GridGroups& groups = *context_.ranks->groups;
-  check_copies(memory_.state, context_.ranks->world,
+  check_copies(state_, context_.ranks->world,
                {{context_.ranks->replicas()},
                 {groups[Axis::tensor], [](const Unit&, const Parameter& p) { return !p.split; }},
                 copies_of_shared_units(groups[Axis::embedding])});

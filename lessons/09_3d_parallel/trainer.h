@@ -3,21 +3,11 @@
 
 #include <memory>
 
+#include "common/pipeline/executor.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/09_3d_parallel/flags.h"
-#include "lessons/16_pipeline_schedules/executor.h"
 
 namespace ladder {
-
-// What a rank of the grid allocates, with so many slots.
-struct RankMemory {
-  RankMemory(const TrainerContext& context, const ChunkStage& stage, const ThreeDFlags& flags,
-             size_t num_slots);
-  ContextShare tokens;  // this rank's tokens of each sequence
-  ModelState state;
-  ChunkRunner model;
-  Tensor reduced;  // the gradients in --reduce-dtype; empty if that is their own dtype
-};
 
 // In ThreeDTrainer ranks form a grid. The ranks of a tensor group, which have consecutive numbers,
 // split every large weight of one pipeline stage. The ranks of a pipeline group have the stages of
@@ -38,15 +28,18 @@ class ThreeDTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return flags.arrange(num_ranks, rank);
   }
+  using Plan = std::shared_ptr<const PipelinePlan>;
+  static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
   // Returns what a step communicates: that of the lessons it combines, each on its axis. The
   // gradient of the token embedding is summed on two axes.
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
+                                const Flags& flags, const Plan& plan);
   // Returns lines for the header that say where each rank is in the grid and what it holds.
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags,
+                              const Plan& plan);
 
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return memory_.state; }
+  ThreeDTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan);
+  ModelState& state() { return state_; }
   StepResult step();
   double evaluate(size_t num_batches);
   // Throws an Error unless parameters that several ranks hold are the same on all of them.
@@ -56,9 +49,12 @@ class ThreeDTrainer {
 
  private:
   TrainerContext context_;
-  ChunkStage stage_;
-  RankMemory memory_;
-  std::unique_ptr<ChunkPipeline> pipeline_;
+  PipelineStage stage_;
+  ContextShare tokens_;  // this rank's tokens of each sequence
+  ModelState state_;
+  ModelRunner model_;
+  Tensor reduced_;  // the gradients in --reduce-dtype; empty if that is their own dtype
+  std::unique_ptr<PipelineExecutor> pipeline_;
   DataParallel share_;  // the part of the global batch that this pipeline runs
   std::unique_ptr<GradientSync> sync_;
 };

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
-#include "common/schedule/build.h"
 #include "common/schedule/cut.h"
+#include "common/schedule/search.h"
 #include "common/train/validators.h"
 
 namespace ladder {
@@ -19,18 +19,18 @@ void set_order(ScheduleFlags& flags, const std::string& name) {
   }
 }
 
-// Returns how many blocks the part with the fewest has, among the parts that have any.
-size_t fewest_blocks(const ModelDescription& model, const std::vector<ModelPart>& parts) {
+// Returns how many blocks the model chunk with the fewest has, among those that have any.
+size_t fewest_blocks(const ModelDescription& model, const std::vector<ModelPart>& model_chunks) {
   size_t fewest = ~size_t{0};
-  for (const ModelPart& part : parts) {
-    const size_t blocks = Layout(model, 1, part).count(OperationKind::block);
+  for (const ModelPart& chunk : model_chunks) {
+    const size_t blocks = Layout(model, 1, chunk).count(OperationKind::block);
     if (blocks > 0) fewest = std::min(fewest, blocks);
   }
   return fewest;
 }
 
-std::vector<ModelPart> cut_parts(const RunConfig& config, const ChunkPlacement& at,
-                                 const ScheduleFlags& flags) {
+std::vector<ModelPart> cut_chunks(const RunConfig& config, const ChunkPlacement& at,
+                                  const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
   const size_t most = most_stages(model);
   if (at.num_chunks > 1 && at.num_parts() > most) {
@@ -40,21 +40,11 @@ std::vector<ModelPart> cut_parts(const RunConfig& config, const ChunkPlacement& 
     throw UserError(concat("--chunks ", at.num_chunks, ": ", why, "; there may be at most ",
                            counted(most / at.num_stages, "chunk")));
   }
-  std::vector<ModelPart> parts = flags.stage_layers.empty()
-                                     ? cut_evenly(model, at.num_parts())
-                                     : cut_at_layers(model, flags.stage_layers, at.num_parts());
-  check_recompute(config.recompute, fewest_blocks(model, parts));
-  return parts;
-}
-
-// Returns all operations of the parts that a stage holds.
-ModelPart stage_part(const std::vector<ModelPart>& parts, const ChunkPlacement& at, size_t stage) {
-  ModelPart part = parts[at.part_at(stage, 0)];
-  for (size_t chunk = 1; chunk < at.num_chunks; ++chunk) {
-    const ModelPart& more = parts[at.part_at(stage, chunk)];
-    part.more_chunks.push_back({more.first, more.end});
-  }
-  return part;
+  std::vector<ModelPart> chunks = flags.stage_layers.empty()
+                                      ? cut_evenly(model, at.num_parts())
+                                      : cut_at_layers(model, flags.stage_layers, at.num_parts());
+  check_recompute(config.recompute, fewest_blocks(model, chunks));
+  return chunks;
 }
 
 std::string order_name(const ScheduleFlags& flags) {
@@ -66,19 +56,14 @@ bool needs_many_links(const ScheduleFlags& flags) {
   return !flags.order || *flags.order == Order::interleaved || splits_backward(*flags.order);
 }
 
-PipelinePlan pipeline_of(const RunConfig& config, const std::vector<ModelPart>& parts,
-                         const ChunkPlacement& at, const Schedule& work,
-                         const ScheduleFlags& flags) {
-  PipelinePlan plan = {.parts = {},
-                       .schedule = {},
-                       .name = order_name(flags),
-                       .links = needs_many_links(flags) ? Links::many : Links::few};
-  for (size_t stage = 0; stage < at.num_stages; ++stage) {
-    plan.parts.push_back(stage_part(parts, at, stage));
-  }
-  const Layout last(config.model, 1, plan.parts[at.place_of(at.num_parts() - 1).stage]);
-  plan.schedule = complete(work, at, !last.shared_units().empty());
-  return plan;
+// Returns a plan without a schedule.
+PipelinePlan plan_at(const RunConfig& config, const ChunkPlacement& at,
+                     const ScheduleFlags& flags) {
+  return {.placement = at,
+          .chunks = cut_chunks(config, at, flags),
+          .schedule = Schedule(at.num_stages),
+          .name = order_name(flags),
+          .links = needs_many_links(flags) ? Links::many : Links::few};
 }
 
 void check_micro_batches(const RunConfig& config, const ProcessGrid& grid, Order order) {
@@ -91,9 +76,10 @@ void check_micro_batches(const RunConfig& config, const ProcessGrid& grid, Order
                          " would do"));
 }
 
-// Returns the times of the parts: as measured, or one unit for each of forward and the halves.
-std::vector<PartTimes> times_of_parts(const RunConfig& config, const std::vector<ModelPart>& parts,
-                                      const ScheduleFlags& flags) {
+// Returns the times of the model chunks: as measured, or one unit for each of forward and the
+// halves.
+std::vector<PartTimes> times_of(const RunConfig& config, const std::vector<ModelPart>& chunks,
+                                const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
   double all = 0, classifier = 0;
   for (const Operation& operation : model.operations) {
@@ -102,9 +88,9 @@ std::vector<PartTimes> times_of_parts(const RunConfig& config, const std::vector
   const std::vector<double> by_flops = {all, all, all, 3 * classifier, 0};
   const std::vector<double>& whole = flags.times.empty() ? by_flops : flags.times;
   std::vector<PartTimes> times;
-  for (const ModelPart& part : parts) {
-    const bool classifies = part.end >= model.operations.size();
-    double share = part_flops(model, part) / 3;
+  for (const ModelPart& chunk : chunks) {
+    const bool classifies = chunk.end >= model.operations.size();
+    double share = part_flops(model, chunk) / 3;
     if (classifies) share -= classifier;
     share /= all;
     times.push_back({.forward = share * whole[0] + (classifies ? whole[3] : 0),
@@ -116,50 +102,57 @@ std::vector<PartTimes> times_of_parts(const RunConfig& config, const std::vector
 
 // What the search has found for one placement. `least` is the memory that it needs at all.
 struct Found {
-  ChunkPlan plan;
+  PipelinePlan plan;
   double time = 0;
   bool fits = false;
   size_t least = 0;
 };
 
-Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacement& at,
-             const ScheduleFlags& flags, const StageBytes& bytes) {
-  Found found;
-  found.plan = {at, cut_parts(config, at, flags), {}};
-  ScheduleProblem problem = {.placement = at,
-                             .num_micro_batches = config.num_micro_batches(grid.data_size),
-                             .times = times_of_parts(config, found.plan.parts, flags),
-                             .message = flags.times.empty() ? 0 : flags.times.back(),
-                             .max_slots = {},
-                             .splits = config.recompute.name == "none"};
-  const size_t no_limit = problem.num_micro_batches * at.num_chunks;
-  found.fits = true;
-  for (size_t stage = 0; stage < at.num_stages; ++stage) {
-    const size_t with_one = bytes(found.plan, stage, 1);
-    const size_t slot = bytes(found.plan, stage, 2) - with_one;
-    const size_t limit = config.device_memory, least = with_one + (at.num_chunks - 1) * slot;
-    found.least = std::max(found.least, least);
-    if (limit != 0 && limit < least) found.fits = false;
-    const bool is_limited = limit != 0 && found.fits;
-    problem.max_slots.push_back(is_limited ? std::min(no_limit, 1 + (limit - with_one) / slot)
-                                           : no_limit);
-  }
-  if (!found.fits) return found;
+// Returns the named schedules with the placement of the problem.
+std::vector<Schedule> known_work(const ScheduleProblem& problem) {
+  const ChunkPlacement& at = problem.placement;
   std::vector<Schedule> known;
   for (Order order : kOrders) {
-    const ChunkPlacement its = placement_of(order, at.num_stages, at.num_chunks);
     const bool is_possible =
         (order != Order::interleaved || problem.num_micro_batches % at.num_stages == 0) &&
         (problem.splits || !splits_backward(order));
-    if (its == at && is_possible) {
+    if (is_possible && placement_of(order, at.num_stages, at.num_chunks) == at) {
       known.push_back(make_work(order, at, problem.num_micro_batches));
     }
   }
-  const Schedule& work = flags.found->find(problem, known, kTrials);
+  return known;
+}
+
+Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacement& at,
+             const ScheduleFlags& flags, const StageBytes& bytes) {
+  Found found = {.plan = plan_at(config, at, flags), .fits = true};
+  ScheduleProblem problem = {.placement = at,
+                             .num_micro_batches = config.num_micro_batches(grid.data_size),
+                             .times = times_of(config, found.plan.chunks, flags),
+                             .message = flags.times.empty() ? 0 : flags.times.back(),
+                             .max_slots = {},
+                             .splits = config.recompute.name == "none"};
+  const auto bytes_with = [&](size_t stage, size_t num_buffers) {
+    const auto plan = std::make_shared<PipelinePlan>(found.plan);
+    plan->schedule[stage] = {{.kind = ActionKind::forward, .slot = num_buffers - 1}};
+    return bytes(plan, stage);
+  };
+  const size_t no_limit = problem.num_micro_batches * at.num_chunks;
+  for (size_t stage = 0; stage < at.num_stages; ++stage) {
+    const size_t with_one = bytes_with(stage, 1), buffer = bytes_with(stage, 2) - with_one;
+    const size_t limit = config.device_memory, least = with_one + (at.num_chunks - 1) * buffer;
+    found.least = std::max(found.least, least);
+    if (limit != 0 && limit < least) found.fits = false;
+    const bool is_limited = limit != 0 && found.fits;
+    problem.max_slots.push_back(is_limited ? std::min(no_limit, 1 + (limit - with_one) / buffer)
+                                           : no_limit);
+  }
+  if (!found.fits) return found;
+  const Schedule work = find_work(problem, known_work(problem), kTrials);
   found.fits = !work.empty();
   if (!found.fits) return found;
   found.time = time_of(problem, work);
-  found.plan.pipeline = pipeline_of(config, found.plan.parts, at, work, flags);
+  found.plan.complete(config.model, work);
   return found;
 }
 
@@ -174,8 +167,8 @@ std::vector<size_t> chunks_to_try(const RunConfig& config, const ScheduleFlags& 
 }
 
 // Tries these chunks, looped and in a V, and takes the fastest list.
-ChunkPlan find_plan(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
-                    const StageBytes& bytes) {
+PipelinePlan find_plan(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
+                       const StageBytes& bytes) {
   const size_t p = grid.pipeline_size;
   std::optional<Found> best;
   size_t least = ~size_t{0};
@@ -244,29 +237,19 @@ void ScheduleFlags::add_to(CLI::App& app) {
       ->group(group);
 }
 
-ChunkLayouts ChunkPlan::layouts(const Gpt2Config& config, size_t stage, const ModelPart& split,
-                                size_t num_replicas) const {
-  const auto layout_of = [&](const ModelPart& part) {
-    return Layout(config, num_replicas, part.split_like(split));
-  };
-  ChunkLayouts layouts = {layout_of(stage_part(parts, placement, stage)), {}};
-  for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
-    layouts.chunks.push_back(layout_of(parts[placement.part_at(stage, chunk)]));
-  }
-  return layouts;
-}
-
-ChunkPlan plan_chunks(const RunConfig& config, const ProcessGrid& grid, const ScheduleFlags& flags,
-                      const StageBytes& bytes) {
+std::shared_ptr<const PipelinePlan> plan_schedule(const RunConfig& config, const ProcessGrid& grid,
+                                                  const ScheduleFlags& flags,
+                                                  const StageBytes& bytes) {
   check_flags(config, flags);
-  if (!flags.order) return find_plan(config, grid, flags, bytes);
-  const Order order = *flags.order;
+  if (!flags.order) {
+    return std::make_shared<const PipelinePlan>(find_plan(config, grid, flags, bytes));
+  }
   const ChunkPlacement at =
-      placement_of(order, grid.pipeline_size, flags.chunks == 0 ? 2 : flags.chunks);
-  check_micro_batches(config, grid, order);
-  ChunkPlan plan = {at, cut_parts(config, at, flags), {}};
-  const Schedule work = make_work(order, at, config.num_micro_batches(grid.data_size));
-  plan.pipeline = pipeline_of(config, plan.parts, at, work, flags);
+      placement_of(*flags.order, grid.pipeline_size, flags.chunks == 0 ? 2 : flags.chunks);
+  check_micro_batches(config, grid, *flags.order);
+  const auto plan = std::make_shared<PipelinePlan>(plan_at(config, at, flags));
+  plan->complete(config.model,
+                 make_work(*flags.order, at, config.num_micro_batches(grid.data_size)));
   return plan;
 }
 

@@ -4,12 +4,6 @@
 #include "lessons/17_elastic/step_file.h"
 
 namespace ladder {
-namespace {
-
-// Whether ranks have parts of the model for which lesson 05 has no name.
-bool splits_model(const ProcessGrid& grid) { return grid.data_size < grid.world_size(); }
-
-}  // namespace
 
 void ElasticTrainer::Flags::add_to(CLI::App& app) {
   const char* const group = "Elastic";
@@ -44,23 +38,22 @@ ThreeDTrainer::Flags ElasticTrainer::Flags::three_d() const {
 }
 
 TrafficEntries ElasticTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                       const Flags& flags) {
-  return splits_model(grid) ? ThreeDTrainer::traffic(config, grid, flags.three_d())
-                            : Zero3Trainer::traffic(config, grid, {});
+                                       const Flags& flags, const Plan& plan) {
+  return plan ? ThreeDTrainer::traffic(config, grid, flags.three_d(), plan)
+              : Zero3Trainer::traffic(config, grid, {});
 }
 
 std::string ElasticTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
-                                     const Flags& flags) {
-  return splits_model(grid) ? ThreeDTrainer::describe(config, grid, flags.three_d())
-                            : std::string();
+                                     const Flags& flags, const Plan& plan) {
+  return plan ? ThreeDTrainer::describe(config, grid, flags.three_d(), plan) : std::string();
 }
 
-ElasticTrainer::ElasticTrainer(const TrainerContext& context, const Flags& flags)
+ElasticTrainer::ElasticTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan)
     : context_(context), flags_(flags) {
-  const ProcessGrid& grid = context.ranks->grid;
-  check_failures(flags.failures, grid.world_size(), context.config.optimizer.num_steps);
-  if (splits_model(grid)) {
-    trainer_ = std::make_unique<ThreeDTrainer>(context, flags.three_d());
+  const RunConfig& config = context.config;
+  check_failures(flags.failures, context.ranks->grid.world_size(), config.optimizer.num_steps);
+  if (plan) {
+    trainer_ = std::make_unique<ThreeDTrainer>(context, flags.three_d(), plan);
   } else {
     trainer_ = std::make_unique<Zero3Trainer>(context, Zero3Trainer::Flags());
   }

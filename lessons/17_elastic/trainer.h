@@ -34,11 +34,18 @@ class ElasticTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return ThreeDTrainer::arrange(flags.three_d(), num_ranks, rank);
   }
+  // That of lesson 09, or null if lesson 05 is enough.
+  using Plan = ThreeDTrainer::Plan;
+  static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags) {
+    const bool splits_model = grid.data_size < grid.world_size();
+    return splits_model ? ThreeDTrainer::plan(config, grid, flags.three_d()) : nullptr;
+  }
   static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+                                const Flags& flags, const Plan& plan);
+  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags,
+                              const Plan& plan);
 
-  ElasticTrainer(const TrainerContext& context, const Flags& flags);
+  ElasticTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan);
   ModelState& state();
   StepResult step();
   double evaluate(size_t num_batches);

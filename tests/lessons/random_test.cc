@@ -57,8 +57,9 @@ Parsed<T> parse(const DrawnRun& run) {
   const Program program = make_program<T>(parsed.flags);
   parsed.config = options.resolve(program.grid(run.num_ranks, 0));
   if (program.adjust) program.adjust(parsed.config);
+  const Program planned = program.planned(parsed.config, program.grid(run.num_ranks, 0));
   for (size_t rank = 0; rank < run.num_ranks; ++rank) {
-    predict(program, parsed.config, program.grid(run.num_ranks, rank));
+    predict(planned, parsed.config, program.grid(run.num_ranks, rank));
   }
   return parsed;
 }

@@ -27,7 +27,9 @@ class Session {
                      collecting != nullptr ? *collecting : ranks) {
     if (make_program<T>(flags).arrange) groups.emplace(group, grid);
     rank_context.emplace(RankContext{grid, group, groups ? &*groups : nullptr, registered});
-    trainer.emplace(TrainerContext{config, corpus(), device, host, stream, &*rank_context}, flags);
+    const TrainerContext context{config, corpus(), device, host, stream, &*rank_context};
+    std::apply([&](const auto&... plan) { trainer.emplace(context, flags, plan...); },
+               plan_of<T>(config, grid, flags));
     trainer->state().initialize();
   }
   Session(const Session&) = delete;

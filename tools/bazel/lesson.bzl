@@ -26,6 +26,7 @@ def lesson(parents = [], supervised = False):
         deps = [
             "//common/comm",
             "//common/model",
+            "//common/pipeline",
             "//common/schedule",
             "//common/train",
             "//kernels",

@@ -158,23 +158,6 @@ TEST_CASE("without halves only whole backwards are found, and not slower than 1F
   CHECK(time_of(problem, work) <= 3 * (8 + 4 - 1));
 }
 
-TEST_CASE("a problem is searched once, and another one is another problem") {
-  ScheduleProblem problem = {.placement = {2, 1, false},
-                             .num_micro_batches = 4,
-                             .times = std::vector<PartTimes>(2),
-                             .max_slots = {4, 4}};
-  FoundWork found;
-  const Schedule* const first = &found.find(problem, {}, 10);
-  CHECK(*first == find_work(problem, {}, 10));
-  problem.max_slots = {1, 1};
-  const Schedule* const second = &found.find(problem, {}, 10);
-  CHECK(*second == find_work(problem, {}, 10));
-  CHECK(*second != *first);
-  CHECK(&found.find(problem, {}, 10) == second);
-  problem.max_slots = {4, 4};
-  CHECK(&found.find(problem, {}, 10) == first);
-}
-
 // Greedy lists and found ones keep to the slots of each stage, which differ, and are no slower than
 // a list that fits in the same slots.
 TEST_CASE("each stage has its own limit of slots") {

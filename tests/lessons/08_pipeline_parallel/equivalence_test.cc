@@ -141,8 +141,9 @@ TEST_CASE("layouts that cannot be are refused, with one that can") {
 TEST_CASE("a token embedding that differs on one of its two stages is found, and the ranks named") {
   const RunConfig config = split_config(DType::fp32, 3);
   for (size_t ranks : {2, 4}) {
-    require_culprits_named<PipelineTrainer>(
-        config, ranks, [&](const ProcessGrid& grid) { return Stage(config, grid, {}).layout; });
+    require_culprits_named<PipelineTrainer>(config, ranks, [&](const ProcessGrid& grid) {
+      return PipelineStage(plan_pipeline(config, grid, {}), config.model, grid.rank).layout;
+    });
   }
 }
 

@@ -252,7 +252,8 @@ TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank
       require_culprits_named<ThreeDTrainer>(
           config, ranks,
           [&](const ProcessGrid& grid) {
-            ModelPart part = Stage(config, grid, {}).layout.part();
+            ModelPart part =
+                plan_pipeline(config, grid, {})->operations_of(grid.place(Axis::pipeline));
             part.tensor_rank = grid.place(Axis::tensor);
             part.tensor_size = grid.tensor_size;
             return Layout(config.model, grid.size(grid.replicas()), part);

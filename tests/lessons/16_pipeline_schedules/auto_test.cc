@@ -14,16 +14,17 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A machine: what it takes, and what it has. Stages differ in what they hold and in what a slot
-// takes, so each has room for another number of them.
+// A machine: what it takes, and what it has. Stages differ in what they hold and in what an
+// activation buffer takes, so each has room for another number of them.
 struct Profile {
   size_t num_stages, num_micro_batches;
-  std::vector<size_t> held, slot;  // bytes of each stage, and of a slot of it with one chunk
+  std::vector<size_t> held, buffer;  // bytes of each stage, and of a buffer with one model chunk
   size_t memory = 0;
   std::vector<double> times;  // of --times
-  // The bytes of a stage with so many slots. A slot of half a stage has half the bytes.
-  size_t bytes(const ChunkPlan& plan, size_t stage, size_t num_slots) const {
-    return held[stage] + slot[stage] / plan.placement.num_chunks * num_slots;
+  // The bytes of a stage. A buffer of half a stage has half the bytes.
+  size_t bytes(const PipelinePlan& plan, size_t stage) const {
+    return held[stage] +
+           buffer[stage] / plan.placement.num_chunks * num_slots(plan.schedule[stage]);
   }
 };
 
@@ -35,8 +36,8 @@ Profile draw_profile(std::mt19937& random) {
   Profile profile = {whole(2, 4), whole(4, 10), {}, {}, 0, {}};
   for (size_t stage = 0; stage < profile.num_stages; ++stage) {
     profile.held.push_back(whole(0, 1000));
-    profile.slot.push_back(12 * whole(2, 10));
-    const size_t fewest = profile.held.back() + 2 * profile.slot.back();
+    profile.buffer.push_back(12 * whole(2, 10));
+    const size_t fewest = profile.held.back() + 2 * profile.buffer.back();
     profile.memory = std::max(profile.memory, fewest + whole(0, 500));
   }
   const double forward = 10 * factor(random);
@@ -55,22 +56,21 @@ RunConfig config_of(const Profile& profile) {
 }
 
 // The time of a step, or infinity if a stage has not the memory.
-double time_of(const ChunkPlan& plan, const Profile& profile, const RunConfig& config) {
+double time_of(const PipelinePlan& plan, const Profile& profile, const RunConfig& config) {
   const ModelDescription model = describe(config.model);
   const ModelPart whole = {.first = 0, .end = model.operations.size()};
   const double classifier = 3 * model.operations.back().forward_flops;
   const double all = part_flops(model, whole) - classifier;
   std::vector<PartTimes> times;
-  for (const ModelPart& part : plan.parts) {
+  for (const ModelPart& part : plan.chunks) {
     const bool is_last = part.end >= model.operations.size();
     const double share = (part_flops(model, part) - (is_last ? classifier : 0)) / all;
     times.push_back({share * profile.times[0] + (is_last ? profile.times[3] : 0),
                      share * profile.times[1], share * profile.times[2]});
   }
-  const Schedule& schedule = plan.pipeline.schedule;
+  const Schedule& schedule = plan.schedule;
   for (size_t stage = 0; stage < schedule.size(); ++stage) {
-    const size_t bytes = profile.bytes(plan, stage, num_slots(schedule[stage]));
-    if (bytes > config.device_memory) return kInfinity;
+    if (profile.bytes(plan, stage) > config.device_memory) return kInfinity;
   }
   return extent_of(
              simulate(schedule, costs_of(plan.placement, times, profile.times[4]), Links::many))
@@ -85,19 +85,17 @@ TEST_CASE("for 100 random machines auto is as fast as any schedule that fits, an
     const ProcessGrid grid = {.pipeline_size = profile.num_stages};
     const auto plan_with = [&](std::optional<Order> order) {
       const ScheduleFlags flags = {.order = order, .times = profile.times};
-      return plan_chunks(config_of(profile), grid, flags,
-                         [&](const ChunkPlan& plan, size_t stage, size_t num_slots) {
-                           return profile.bytes(plan, stage, num_slots);
-                         });
+      return *plan_schedule(config_of(profile), grid, flags, [&](const auto& plan, size_t stage) {
+        return profile.bytes(*plan, stage);
+      });
     };
     // Every second machine has the memory of a named schedule, to the byte.
     const Order exact = i % 4 == 0 ? Order::one_f_one_b : Order::zb_v;
     if (i % 2 == 0) {
-      const ChunkPlan plan = plan_with(exact);
+      const PipelinePlan plan = plan_with(exact);
       profile.memory = 0;
       for (size_t stage = 0; stage < profile.num_stages; ++stage) {
-        const size_t bytes = profile.bytes(plan, stage, num_slots(plan.schedule(stage)));
-        profile.memory = std::max(profile.memory, bytes);
+        profile.memory = std::max(profile.memory, profile.bytes(plan, stage));
       }
     }
     const auto time_with = [&](std::optional<Order> order) {
@@ -110,7 +108,7 @@ TEST_CASE("for 100 random machines auto is as fast as any schedule that fits, an
       named = std::min(named, time_with(order));
     }
     const double found = time_with(std::nullopt);
-    CAPTURE(i, profile.num_stages, profile.num_micro_batches, profile.held, profile.slot,
+    CAPTURE(i, profile.num_stages, profile.num_micro_batches, profile.held, profile.buffer,
             profile.memory);
     if (i % 2 == 0) CHECK(time_with(exact) < kInfinity);
     REQUIRE(found < kInfinity);

@@ -158,9 +158,7 @@ TEST_CASE("the negative control: ranks that exchange nothing are found out") {
 TEST_CASE("a token embedding that differs on one of its two stages is found, and the ranks named") {
   const RunConfig config = split_config(DType::fp32, 3);
   require_culprits_named<ScheduleTrainer>(config, 2, [&](const ProcessGrid& grid) {
-    return plan_chunks(config, grid, {}, {})
-        .layouts(config.model, grid.place(Axis::pipeline))
-        .stage;
+    return PipelineStage(plan_schedule(config, grid, {}, {}), config.model, grid.rank).layout;
   });
 }
 
@@ -170,10 +168,10 @@ TEST_CASE("training begins with the weights of a file") {
 
 TEST_CASE("the search keeps to the chunks that are asked for") {
   const auto chunks_of = [](size_t chunks) {
-    const auto no_bytes = [](const ChunkPlan&, size_t, size_t) { return size_t{0}; };
-    return plan_chunks(split_config(DType::fp32, 2), {.pipeline_size = 2},
-                       {.order = std::nullopt, .chunks = chunks}, no_bytes)
-        .placement.num_chunks;
+    const auto no_bytes = [](const auto&, size_t) { return size_t{0}; };
+    return plan_schedule(split_config(DType::fp32, 2), {.pipeline_size = 2},
+                         {.order = std::nullopt, .chunks = chunks}, no_bytes)
+        ->placement.num_chunks;
   };
   CHECK(chunks_of(0) == 2);
   CHECK(chunks_of(1) == 1);

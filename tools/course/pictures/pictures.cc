@@ -1,8 +1,8 @@
 #include "tools/course/pictures/pictures.h"
 
+#include "common/pipeline/report.h"
 #include "common/schedule/build.h"
 #include "common/schedule/draw.h"
-#include "common/train/pipeline_report.h"
 #include "common/train/timeline.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
@@ -23,7 +23,8 @@ constexpr size_t kStages = 4;
 
 // As lesson 08's --draw does.
 std::string schedule_of(ScheduleKind kind, size_t num_micro_batches) {
-  return drawing_of({.parts = {},
+  return drawing_of({.placement = {.num_stages = kStages},
+                     .chunks = {},
                      .schedule = make_schedule(kind, kStages, num_micro_batches),
                      .name = std::string(name_of(kind))});
 }

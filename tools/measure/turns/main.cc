@@ -20,6 +20,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "common/train/program.h"
 #include "common/train/rank_benchmark.h"
 #include "kernels/runtime/median.h"
 #include "lessons/01_single_gpu/trainer.h"
@@ -60,17 +61,17 @@ struct Place {
     }
     if (kIsAlone && rank != 0) return;
     ranks.emplace(grid, ground.ranks(), groups ? &*groups : nullptr, base.ranks->registered);
-    trainer.emplace(TrainerContext{config, base.corpus, base.device_memory, base.host_memory,
-                                   base.stream, kIsAlone ? nullptr : &*ranks},
-                    flags);
-    trainer->state().initialize();
+    trainer = make_program<T>(flags).make({config, base.corpus, base.device_memory,
+                                           base.host_memory, base.stream,
+                                           kIsAlone ? nullptr : &*ranks});
+    trainer->initialize();
   }
 
   RunConfig config;
   ProcessGrid grid;
   std::optional<GridGroups> groups;
   std::optional<RankContext> ranks;
-  std::optional<T> trainer;
+  std::optional<TrainerCalls> trainer;
 };
 
 struct Contestant {
@@ -88,8 +89,8 @@ Contestant contestant(RankBenchmark& ground, const std::string& name, size_t mic
     if (place->trainer) place->trainer->step();
   };
   return {name, step, [place]() -> std::string {
-            if constexpr (requires { place->trainer->report(); }) return place->trainer->report();
-            return "";
+            if (!place->trainer || !place->trainer->report) return "";
+            return place->trainer->report();
           }};
 }
 

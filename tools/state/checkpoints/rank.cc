@@ -5,7 +5,7 @@
 
 #include "common/checkpoint/overlap.h"
 #include "common/model/slices.h"
-#include "common/train/pipeline_report.h"
+#include "common/pipeline/report.h"
 #include "common/train/report.h"
 #include "tools/state/checkpoints/consecutive.h"
 

@@ -1,4 +1,4 @@
-#include "common/train/pipeline_report.h"
+#include "common/pipeline/report.h"
 
 #include <algorithm>
 #include <numeric>
@@ -44,14 +44,19 @@ std::string units_text(const Layout& layout) {
 
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
   const ModelDescription model = describe(config.model);
+  const size_t num_stages = plan.schedule.size();
+  std::vector<ModelPart> stages;
   std::vector<double> flops;
-  for (const ModelPart& part : plan.parts) flops.push_back(part_flops(model, part));
+  for (size_t stage = 0; stage < num_stages; ++stage) {
+    stages.push_back(plan.operations_of(stage));
+    flops.push_back(part_flops(model, stages.back()));
+  }
   const double total = std::accumulate(flops.begin(), flops.end(), 0.0);
   std::string text;
-  for (size_t stage = 0; stage < plan.parts.size(); ++stage) {
+  for (size_t stage = 0; stage < num_stages; ++stage) {
     text += format("  stage %-2zu %s: %.1f %% of the products, in flight: %zu\n", stage,
-                   units_text(Layout(model, 1, plan.parts[stage])).c_str(),
-                   100 * flops[stage] / total, num_slots(plan.schedule[stage]));
+                   units_text(Layout(model, 1, stages[stage])).c_str(), 100 * flops[stage] / total,
+                   num_slots(plan.schedule[stage]));
   }
   const Timeline timeline = ideal_timeline(plan);
   text +=
@@ -73,29 +78,6 @@ void draw_schedule(const RunConfig& config, const PipelinePlan& plan) {
     file.write(drawing_of(plan));
     file.commit();
   });
-}
-
-TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
-                                const StageSchedule& schedule, bool in_shards) {
-  const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  const size_t message =
-      layout.part().residual().count(rows) * config.model.hidden * size_of(config.dtype);
-  TrafficEntries traffic;
-  const auto add = [&](const TrafficKey& key, size_t bytes) {
-    ++traffic[key].calls;
-    traffic[key].payload_bytes += bytes;
-  };
-  for (const Action& action : schedule) {
-    if (is_send(action.kind)) add({Purpose::activation, Collective::send, Axis::pipeline}, message);
-    if (is_recv(action.kind)) add({Purpose::activation, Collective::recv, Axis::pipeline}, message);
-    if (action.kind != ActionKind::reduce_embedding) continue;
-    for (size_t unit : layout.shared_units()) {
-      const size_t parts = in_shards ? layout.world_size() : 1;
-      add({Purpose::gradient, Collective::all_reduce, Axis::embedding},
-          layout.unit(unit).padded_elements / parts * size_of(config.accumulation()));
-    }
-  }
-  return traffic;
 }
 
 std::vector<StageTimes> times_of_stages(Communicator& stages, const StageTimes& own) {

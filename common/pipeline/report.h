@@ -6,22 +6,12 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/schedule/simulate.h"
-#include "common/train/trainer.h"
+#include "common/pipeline/plan.h"
 
 namespace ladder {
 
-// The plan of a pipeline: the operations of each stage, what each stage does and when, and the name
-// of the schedule.
-struct PipelinePlan {
-  std::vector<ModelPart> parts;
-  Schedule schedule;
-  std::string name;
-  Links links = Links::few;
-};
-
 // Names the units of a stage, as in "h.3 to ln_f and classifier", or in "wte to h.0, h.4" if it has
-// two chunks.
+// two model chunks.
 std::string units_text(const Layout& layout);
 
 // Returns lines for the header: the stages with their shares of the matrix products, their balance
@@ -34,13 +24,6 @@ std::string drawing_of(const PipelinePlan& plan);
 // Writes drawing_of(plan) to the file of --draw, unless that is for a simulated step, or not given.
 // Throws UserError if the file cannot be written.
 void draw_schedule(const RunConfig& config, const PipelinePlan& plan);
-
-// Returns what a stage communicates in a step. Each message of the schedule is an activation or its
-// gradient: R C elements, for R rows (tokens) in a micro-batch and hidden size C. If the stage
-// shares units with another stage, their gradients are summed too: whole, or only this rank's
-// shards if `in_shards`.
-TrafficEntries pipeline_traffic(const RunConfig& config, const Layout& layout,
-                                const StageSchedule& schedule, bool in_shards);
 
 // The seconds that a stage spent in forward, in backward (or in its first half), and in the second
 // half of backward. `all` is the time from the beginning of its first action to the end of its last

@@ -1,5 +1,5 @@
 // What a run says about its pipeline: of times that are given, and that of each stage's.
-#include "common/train/pipeline_report.h"
+#include "common/pipeline/report.h"
 
 #include "common/comm/mpi_transport.h"
 #include "tests/catch.h"
@@ -11,7 +11,10 @@ namespace {
 
 // Two stages, all micro-batches forward and then back.
 PipelinePlan two_stages() {
-  return {.parts = {}, .schedule = schedule_of({"F0 F1 B0 B1", "F0 F1 B0 B1"}), .name = "gpipe"};
+  return {.placement = {.num_stages = 2},
+          .chunks = {},
+          .schedule = schedule_of({"F0 F1 B0 B1", "F0 F1 B0 B1"}),
+          .name = "gpipe"};
 }
 
 TEST_CASE("the bubble by the clock, by the measured times, and of equal stages") {
@@ -34,8 +37,9 @@ TEST_CASE("the bubble by the clock, by the measured times, and of equal stages")
              ContainsSubstring("55.0 % of the wall time; 40.0 % by the schedule"));
   CHECK_THAT(bubble_text(two_stages(), uneven), ContainsSubstring("33.3 % with equal stages"));
   // One micro-batch at a time: half of the time, whatever their number. (2-1)/2.
-  const PipelinePlan naive = {
-      .parts = {}, .schedule = schedule_of({"F0 B0 F1 B1", "F0 B0 F1 B1"}), .name = "naive"};
+  PipelinePlan naive = two_stages();
+  naive.schedule = schedule_of({"F0 B0 F1 B1", "F0 B0 F1 B1"});
+  naive.name = "naive";
   CHECK_THAT(bubble_text(naive, {even, even}), ContainsSubstring("50.0 % with equal stages"));
 }
 

@@ -1,5 +1,5 @@
-// The executor: it carries out a stage's actions in the order of the schedule, on several chunks
-// and with backward in halves.
+// The executor: it carries out a stage's actions in the order of the schedule, on several model
+// chunks and with backward in halves.
 #pragma once
 
 #include <array>
@@ -8,28 +8,23 @@
 #include <vector>
 
 #include "common/comm/grid_groups.h"
-#include "common/train/pipeline_report.h"
+#include "common/pipeline/plan.h"
+#include "common/pipeline/report.h"
+#include "common/train/model_runner.h"
 #include "common/train/ranks.h"
-#include "lessons/16_pipeline_schedules/chunks.h"
-#include "lessons/16_pipeline_schedules/plan.h"
 
 namespace ladder {
 
-// The seconds of a stage's work in so many steps, and of the part of it that is the classifier's.
-// `message` is the shortest receive: one that found its message waiting.
-struct ChunkTimes {
-  StageTimes stage;
-  double classifier = 0, message = 0, steps = 0;
-};
-
-// ChunkPipeline is one stage of a pipeline, like lesson 08's Pipeline. What differs: a message
+// PipelineExecutor is one stage of a pipeline, like lesson 08's Pipeline. What differs: a message
 // takes the link that its kind, its direction and its sender have (link_of), if the plan has many
-// links, or is a copy if both its parts are here; gradients are sent from a buffer of their own.
-class ChunkPipeline {
+// links, or is a copy if both its chunks are here; gradients are sent from a buffer of their own,
+// which it allocates.
+class PipelineExecutor {
  public:
-  // All must outlive this object. `runner` has a slot for each that the schedule names.
-  ChunkPipeline(const TrainerContext& context, const ChunkStage& stage, ChunkRunner& runner);
-  virtual ~ChunkPipeline() = default;
+  // All must outlive this object. `model` runs the stage's chunks, and has an activation buffer for
+  // each that the schedule names.
+  PipelineExecutor(const TrainerContext& context, const PipelineStage& stage, ModelRunner& model);
+  virtual ~PipelineExecutor() = default;
 
   // What run() needs to know of a step besides the schedule.
   struct Step {
@@ -45,7 +40,7 @@ class ChunkPipeline {
     std::function<TensorView(size_t unit)> shared_gradient;
   };
   // Runs all actions of the schedule. It adds the gradients of all micro-batches to the gradients
-  // and the losses to the runner's total.
+  // and the losses to the model's total.
   void run(const Step& step);
   // Runs sequences of the validation split forward, and adds their losses.
   void evaluate(size_t batch, size_t first_sequence, size_t num_sequences);
@@ -62,31 +57,40 @@ class ChunkPipeline {
   TrainerContext context_;
 
  private:
+  // The seconds of the stage's work in so many steps, and of what of it is the classifier's.
+  // `message` is the shortest receive: one that found its message waiting.
+  struct Times {
+    StageTimes stage;
+    double classifier = 0, message = 0, steps = 0;
+  };
+
   void run_action(size_t index, const Step& step);
   void forward(const Action& action, const Step& step);
   void backward(size_t index, const Step& step);
-  // Counts that a chunk adds no more to the unit's gradient.
-  void finish(size_t unit, const Step& step);
+  // Counts that a chunk adds no more to the unit's gradient, if this use is the last that does.
+  void finish(const Use& use, const Step& step);
+  void send_gradient(const Action& action);
   // Returns the flag that gives the search the times that were measured. Collective.
   std::string times_text();
   // Returns the group by which a message goes.
   Communicator& link(const Action& message);
   void timed_recv(const Action& action, TensorView buffer);
-  // Returns the slot in which a chunk of this stage has the micro-batch.
-  size_t& slot_of(size_t chunk, size_t micro_batch) { return slots_[chunk][micro_batch]; }
+  // Returns the activation buffer in which a chunk of this stage has the micro-batch.
+  size_t& buffer_of(size_t chunk, size_t micro_batch) { return buffers_[chunk][micro_batch]; }
 
   GridGroups& groups_;
-  const ChunkStage& stage_;
+  const PipelineStage& stage_;
   const StageSchedule& schedule_;
-  ChunkRunner& runner_;
+  ModelRunner& model_;
+  std::array<Tensor, 2> outgoing_;   // gradients that are being sent: to earlier stages, to later
   std::vector<bool> is_last_;        // by action: whether it is the last of its kind and chunk
   std::vector<size_t> order_;        // units, in the order in which gradients become final
   std::vector<size_t> chunks_left_;  // by unit: the chunks that still add to its gradient
   size_t num_final_ = 0;             // so many units of order_ are final
-  std::vector<std::vector<size_t>> slots_;  // by chunk and micro-batch
-  std::vector<Work> activation_sent_;       // by slot
-  std::array<Work, 2> gradient_sent_;       // to earlier stages, to later ones
-  ChunkTimes times_;
+  std::vector<std::vector<size_t>> buffers_;  // by chunk and micro-batch
+  std::vector<Work> activation_sent_;         // by activation buffer
+  std::array<Work, 2> gradient_sent_;         // to earlier stages, to later ones
+  Times times_;
   bool is_first_step_ = true;
 };
 

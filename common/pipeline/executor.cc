@@ -1,0 +1,237 @@
+#include "common/pipeline/executor.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "common/train/replicas.h"
+#include "common/train/report.h"
+#include "kernels/runtime/clock.h"
+
+namespace ladder {
+namespace {
+
+// Returns for each action whether it is the last of its kind on its chunk.
+std::vector<bool> last_of_kinds(const StageSchedule& schedule) {
+  std::vector<bool> is_last(schedule.size());
+  std::set<std::pair<ActionKind, size_t>> seen;
+  for (size_t i = schedule.size(); i-- > 0;) {
+    is_last[i] = seen.insert({schedule[i].kind, schedule[i].chunk}).second;
+  }
+  return is_last;
+}
+
+}  // namespace
+
+PipelineExecutor::PipelineExecutor(const TrainerContext& context, const PipelineStage& stage,
+                                   ModelRunner& model)
+    : context_(context),
+      groups_(*context.ranks->groups),
+      stage_(stage),
+      schedule_(stage.schedule()),
+      model_(model),
+      is_last_(last_of_kinds(schedule_)),
+      buffers_(
+          stage.chunks.size(),
+          std::vector<size_t>(context.config.num_micro_batches(context.ranks->grid.data_size))),
+      activation_sent_(stage.num_buffers()) {
+  for (const Use& use : training_walk(stage.layout)) {
+    if (use.gradient_is_final) order_.push_back(use.unit);
+  }
+  for (const bool to_later : {false, true}) {
+    if (!stage.sends_gradients(to_later)) continue;
+    outgoing_[to_later] = Tensor(context.device_memory, Category::workspace,
+                                 model.d_residual().dtype(), model.d_residual().shape());
+  }
+}
+
+void PipelineExecutor::run(const Step& step) {
+  const auto begin = Clock::now();
+  num_final_ = 0;
+  chunks_left_.assign(order_.size(), 0);
+  for (size_t chunk = 0; chunk < buffers_.size(); ++chunk) {
+    for (size_t unit : model_.units(chunk)) ++chunks_left_[unit];
+  }
+  for (size_t i = 0; i < schedule_.size(); ++i) run_action(i, step);
+  for (Work& work : activation_sent_) work.wait(context_.stream);
+  for (Work& work : gradient_sent_) work.wait(context_.stream);
+  times_.stage.all += seconds_since(begin);
+  ++times_.steps;
+  if (is_first_step_) times_ = {};  // the first step is slower, since it touches new memory
+  is_first_step_ = false;
+}
+
+void PipelineExecutor::run_action(size_t index, const Step& step) {
+  Stream& stream = context_.stream;
+  const Action& action = schedule_[index];
+  const auto& [kind, micro_batch, buffer, peer, chunk] = action;
+  const bool is_local = peer == stage_.index;
+  switch (kind) {
+    case ActionKind::recv_activation: {
+      const TensorView input = model_.input(buffer, chunk);
+      if (!is_local) return timed_recv(action, input);
+      return copy(stream, input, model_.output(buffer_of(chunk - 1, micro_batch), chunk - 1));
+    }
+    case ActionKind::send_activation:
+      if (!is_local)
+        activation_sent_[buffer] = send(link(action), model_.output(buffer, chunk), peer);
+      return;
+    case ActionKind::recv_gradient:
+      if (!is_local) return timed_recv(action, model_.d_residual());
+      return copy(stream, model_.d_residual(), model_.output(buffer, chunk));
+    case ActionKind::send_gradient:
+      return send_gradient(action);
+    case ActionKind::reduce_embedding:
+      for (size_t unit : stage_.layout.shared_units()) {
+        groups_[Axis::embedding]
+            .all_reduce(stream, step.shared_gradient(unit), {.purpose = Purpose::gradient})
+            .wait(stream);
+      }
+      return;
+    case ActionKind::forward:
+      return forward(action, step);
+    default:
+      return backward(index, step);
+  }
+}
+
+void PipelineExecutor::send_gradient(const Action& action) {
+  Stream& stream = context_.stream;
+  const auto& [kind, micro_batch, buffer, peer, chunk] = action;
+  if (peer == stage_.index) {
+    const TensorView before = model_.output(buffer_of(chunk - 1, micro_batch), chunk - 1);
+    return copy(stream, before, model_.d_residual());
+  }
+  const bool to_later = peer > stage_.index;
+  gradient_sent_[to_later].wait(stream);
+  copy(stream, outgoing_[to_later], model_.d_residual());
+  gradient_sent_[to_later] = send(link(action), outgoing_[to_later], peer);
+}
+
+void PipelineExecutor::forward(const Action& action, const Step& step) {
+  const auto& [kind, micro_batch, buffer, peer, chunk] = action;
+  const auto begin = Clock::now();
+  buffer_of(chunk, micro_batch) = buffer;
+  if (model_.needs_tokens(chunk)) {
+    const size_t before = micro_batch * context_.config.micro_batch_size;
+    model_.load(Split::train, step.number, step.first_sequence + before, buffer);
+  }
+  model_.forward({}, buffer, chunk);
+  if (model_.has_classifier(chunk)) {
+    const auto classifier_begin = Clock::now();
+    model_.classify(step.token_weight, {}, buffer, chunk);
+    times_.classifier += seconds_since(classifier_begin);
+  }
+  times_.stage.forward += seconds_since(begin);
+}
+
+void PipelineExecutor::backward(size_t index, const Step& step) {
+  const auto& [kind, micro_batch, buffer, peer, chunk] = schedule_[index];
+  const auto begin = Clock::now();
+  // The gradient has come back, so the activations have arrived.
+  activation_sent_[buffer].wait(context_.stream);
+  Hooks hooks;
+  if (is_last_[index]) hooks.done = [&](const Use& use) { finish(use, step); };
+  model_.backward(hooks, buffer, chunk,
+                  kind == ActionKind::backward         ? BackwardHalf::both
+                  : kind == ActionKind::backward_input ? BackwardHalf::input
+                                                       : BackwardHalf::weight);
+  double& time = kind == ActionKind::backward_weight ? times_.stage.weight : times_.stage.backward;
+  time += seconds_since(begin);
+}
+
+void PipelineExecutor::finish(const Use& use, const Step& step) {
+  if (!use.gradient_is_final) return;
+  --chunks_left_[use.unit];
+  while (num_final_ < order_.size() && chunks_left_[order_[num_final_]] == 0) {
+    if (step.gradient_is_final) step.gradient_is_final(order_[num_final_]);
+    ++num_final_;
+  }
+}
+
+void PipelineExecutor::evaluate(size_t batch, size_t first_sequence, size_t num_sequences) {
+  Stream& stream = context_.stream;
+  const Times times = times_;  // what is measured here does not count
+  const ChunkPlacement& placement = stage_.plan->placement;
+  const size_t micro_batch_size = context_.config.micro_batch_size;
+  for (size_t done = 0; done < num_sequences; done += micro_batch_size) {
+    for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
+      // A chunk uses buffer 0 after the one before it, whose output waits in d_residual if it is
+      // the input.
+      const size_t at = placement.part_at(stage_.index, chunk);
+      Action action = {.kind = ActionKind::recv_activation, .chunk = chunk};
+      if (at > 0) action.peer = placement.place_of(at - 1).stage;
+      if (at > 0 && action.peer == stage_.index) {
+        copy(stream, model_.input(0, chunk), model_.d_residual());
+      } else if (at > 0) {
+        timed_recv(action, model_.input(0, chunk));
+      }
+      if (model_.needs_tokens(chunk)) {
+        model_.load(Split::validation, static_cast<int64_t>(batch), first_sequence + done, 0);
+      }
+      model_.forward({}, 0, chunk);
+      if (model_.has_classifier(chunk)) model_.evaluate({}, 0, chunk);
+      if (at + 1 == placement.num_parts()) continue;
+      action.kind = ActionKind::send_activation;
+      action.peer = placement.place_of(at + 1).stage;
+      if (action.peer == stage_.index) {
+        copy(stream, model_.d_residual(), model_.output(0, chunk));
+      } else {
+        send(link(action), model_.output(0, chunk), action.peer).wait(stream);
+      }
+    }
+  }
+  times_ = times;
+}
+
+Communicator& PipelineExecutor::link(const Action& message) {
+  if (stage_.plan->links == Links::many) {
+    return groups_.pipeline_link(link_of(stage_.index, message));
+  }
+  return moves_gradient(message.kind) ? groups_.pipeline_gradients() : groups_[Axis::pipeline];
+}
+
+void PipelineExecutor::timed_recv(const Action& action, TensorView buffer) {
+  const auto begin = Clock::now();
+  recv(link(action), buffer, action.peer).wait(context_.stream);
+  const double seconds = seconds_since(begin);
+  times_.message = times_.message == 0 ? seconds : std::min(times_.message, seconds);
+}
+
+Work PipelineExecutor::recv(Communicator& link, TensorView buffer, size_t stage) {
+  return link.recv(context_.stream, buffer, stage, {.purpose = Purpose::activation});
+}
+
+Work PipelineExecutor::send(Communicator& link, ConstTensorView buffer, size_t stage) {
+  return link.send(context_.stream, buffer, stage,
+                   {.purpose = Purpose::activation, .background = true});
+}
+
+std::string PipelineExecutor::report() {
+  Communicator& stages = groups_[Axis::pipeline];
+  const std::vector<StageTimes> all = times_of_stages(stages, times_.stage);
+  if (times_.steps == 0) return {};
+  const std::string times = times_text();
+  return stage_.index == 0 ? bubble_text(*stage_.plan, all) + times : std::string();
+}
+
+std::string PipelineExecutor::times_text() {
+  Communicator& stages = groups_[Axis::pipeline];
+  const double runs = times_.steps * static_cast<double>(buffers_[0].size());
+  const auto ms = [&](double seconds) { return 1000 * sum_over(stages, seconds) / runs; };
+  const double forward = ms(times_.stage.forward - times_.classifier);
+  const double input = ms(times_.stage.backward), weight = ms(times_.stage.weight);
+  const double classifier = ms(times_.classifier);
+  // The shortest of all; stages that receive nothing have none.
+  std::vector<double> messages(stages.size());
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    messages[stage] = sum_over(stages, stage == stages.rank() ? times_.message : 0);
+  }
+  std::erase(messages, 0);
+  const double message = messages.empty() ? 0 : 1000 * std::ranges::min(messages);
+  return format("  for --schedule auto: --times %.3g,%.3g,%.3g,%.3g,%.2g\n", forward,
+                weight > 0 ? input : input / 2, weight > 0 ? weight : input / 2, classifier,
+                message);
+}
+
+}  // namespace ladder

@@ -1,0 +1,56 @@
+// The plan of a pipeline: which model chunks each stage holds, and what it does when.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/grid/traffic.h"
+#include "common/model/layout.h"
+#include "common/schedule/placement.h"
+#include "common/schedule/simulate.h"
+#include "common/train/config.h"
+
+namespace ladder {
+
+// The plan of all stages, which is the same on all ranks. It is made once in a run, and shared by
+// the ranks of a process: with 35 stages and 280 micro-batches in three chunks the lists take 9 MB.
+struct PipelinePlan {
+  ChunkPlacement placement;       // of the model chunks on the stages
+  std::vector<ModelPart> chunks;  // the model chunks, in the order of the model
+  Schedule schedule;              // what each stage does, and when
+  std::string name;               // of the schedule
+  Links links = Links::few;
+
+  // Returns all operations of the chunks that a stage holds.
+  ModelPart operations_of(size_t stage) const;
+  // Sets the schedule to one with this work (common/schedule/build.h).
+  // REQUIRES: the other members are set.
+  void complete(const Gpt2Config& config, const Schedule& work);
+};
+
+// A rank's place in the pipeline: its stage, and what it has there.
+struct PipelineStage {
+  // `split` says how other ranks split the stage's tensors and tokens, and `num_replicas` ranks
+  // have the same part of the model.
+  PipelineStage(std::shared_ptr<const PipelinePlan> plan, const Gpt2Config& config, size_t index,
+                const ModelPart& split = {}, size_t num_replicas = 1);
+
+  const StageSchedule& schedule() const { return plan->schedule[index]; }
+  // Returns how many activation buffers the schedule names.
+  size_t num_buffers() const { return num_slots(schedule()); }
+  // Returns whether the stage sends gradients to later stages, or to earlier ones.
+  bool sends_gradients(bool to_later) const;
+  // Returns what the stage communicates in a step. Each message to another stage is an activation
+  // or its gradient: R C elements, for R rows (tokens) in a micro-batch and hidden size C. If the
+  // stage shares units with another stage, their gradients are summed too: whole, or only this
+  // rank's shards if `in_shards`.
+  TrafficEntries traffic(const RunConfig& config, bool in_shards) const;
+
+  std::shared_ptr<const PipelinePlan> plan;
+  size_t index;
+  Layout layout;               // of all that the stage holds
+  std::vector<Layout> chunks;  // by the number of the model chunk on the stage
+};
+
+}  // namespace ladder
