@@ -49,8 +49,8 @@ std::set<std::string> flags_of_tree(const Texts& texts) {
   return flags;
 }
 
-// Does a BUILD file have the target? "//tools/pages" is "//tools/pages:pages". A lesson's program has the
-// name of its folder.
+// Does a BUILD file have the target? "//tools/pages" is "//tools/pages:pages". A lesson's program
+// has the name of its folder.
 bool has_target(const std::string& label, const Texts& texts) {
   const size_t colon = label.find(':');
   const std::string package = label.substr(2, colon - 2);
@@ -77,8 +77,8 @@ size_t num_lessons(const std::string& beginning, const Texts& texts) {
 
 // "" or why the word cannot be part of a command.
 std::string wrong_word(const std::string& word, const Texts& texts) {
-  static const std::regex kScript(R"(tools/[a-z_/]+)"), kProgram(R"((cuda|bazel)-bin/(.+)/([^/]+))"),
-      kLabel(R"(//[A-Za-z0-9_.][A-Za-z0-9_/.:-]*)");
+  static const std::regex kScript(R"(tools/[a-z_/]+)"),
+      kProgram(R"((cuda|bazel)-bin/(.+)/([^/]+))"), kLabel(R"(//[A-Za-z0-9_.][A-Za-z0-9_/.:-]*)");
   std::smatch match;
   if (std::regex_match(word, kScript) && !has_script(word, texts)) {
     return "no script " + word;
@@ -241,9 +241,8 @@ TEST_CASE("the checker of commands finds what does not exist") {
   };
   const std::string good = GENERATE(
       "`tools/run 02_ddp -n 4 --naive`", "`tools/run 02`", "see `tools/pages`",
-      "```\ntools/run 02; bazel-bin/tools/pages/pages a b\n```\n",
-      "`bazel run //tools/pages`", "`bazel test //lessons/...`",
-      "`bazel-bin/lessons/02_ddp/02_ddp`", "`//lessons/02_ddp`",
+      "```\ntools/run 02; bazel-bin/tools/pages/pages a b\n```\n", "`bazel run //tools/pages`",
+      "`bazel test //lessons/...`", "`bazel-bin/lessons/02_ddp/02_ddp`", "`//lessons/02_ddp`",
       "`bazel run //lessons/02_ddp:benchmark -- --ranks`", "--other in prose",
       "```cpp\n--counter; // --other\n```\n", "```\nfor l in 02_ddp; do tools/run $l; done\n```\n");
   CAPTURE(good);

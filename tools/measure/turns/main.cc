@@ -61,9 +61,9 @@ struct Place {
     }
     if (kIsAlone && rank != 0) return;
     ranks.emplace(grid, ground.ranks(), groups ? &*groups : nullptr, base.ranks->registered);
-    trainer = make_program<T>(flags).make({config, base.corpus, base.device_memory,
-                                           base.host_memory, base.stream,
-                                           kIsAlone ? nullptr : &*ranks});
+    trainer =
+        make_program<T>(flags).make({config, base.corpus, base.device_memory, base.host_memory,
+                                     base.stream, kIsAlone ? nullptr : &*ranks});
     trainer->initialize();
   }
 
