@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "common/train/replicas.h"
-#include "common/train/report.h"
+#include "common/train/report/report.h"
+#include "common/train/trainer/replicas.h"
 #include "kernels/runtime/clock.h"
 
 namespace ladder {

@@ -10,8 +10,8 @@
 #include "common/comm/grid_groups.h"
 #include "common/pipeline/plan.h"
 #include "common/pipeline/report.h"
-#include "common/train/model_runner.h"
-#include "common/train/ranks.h"
+#include "common/train/trainer/model_runner.h"
+#include "common/train/trainer/ranks.h"
 
 namespace ladder {
 

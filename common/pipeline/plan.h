@@ -9,7 +9,7 @@
 #include "common/model/layout.h"
 #include "common/schedule/placement.h"
 #include "common/schedule/simulate.h"
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 
 namespace ladder {
 

@@ -8,7 +8,7 @@
 #include "common/schedule/balance.h"
 #include "common/schedule/cut.h"
 #include "common/schedule/draw.h"
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 
 namespace ladder {
 namespace {

@@ -1,10 +1,10 @@
 #include <CLI/CLI.hpp>
 
 #include "common/io/standard_streams.h"
-#include "common/train/alike.h"
-#include "common/train/command_line.h"
-#include "common/train/guarded.h"
-#include "common/train/saved_flags.h"
+#include "common/train/flags/alike.h"
+#include "common/train/flags/command_line.h"
+#include "common/train/flags/saved_flags.h"
+#include "common/train/trainer/guarded.h"
 #include "lessons/00_collectives/program.h"
 
 namespace ladder {

@@ -8,7 +8,7 @@
 #include "common/io/file.h"
 #include "common/io/path.h"
 #include "common/io/standard_streams.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "kernels/runtime/threads.h"
 #include "lessons/00_collectives/measure.h"
 #include "lessons/00_collectives/show.h"

@@ -5,7 +5,7 @@
 
 #include "common/comm/job.h"
 #include "common/io/cli11.h"
-#include "common/train/lesson_info.h"
+#include "common/train/trainer/lesson_info.h"
 #include "lessons/00_collectives/plan.h"
 
 namespace ladder {

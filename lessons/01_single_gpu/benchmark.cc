@@ -1,4 +1,4 @@
-// A training step against its floor (common/train/step_floor.h), interleaved in one run:
+// A training step against its floor (common/train/bench/step_floor.h), interleaved in one run:
 //   bazel run //lessons/01_single_gpu:benchmark [-- --device=cpu|cuda|emulator]
 // `floor_ms` is the median of the floors, `of_floor` the median of step / floor over the
 // iterations. On the CPU the argument after a name is the number of threads; on a GPU floor and
@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "common/train/step_floor.h"
+#include "common/train/bench/step_floor.h"
 #include "kernels/benchmark_device.h"
 #include "kernels/matmul.h"
 #include "kernels/runtime/median.h"

@@ -1,8 +1,8 @@
 // Lesson 01: one device holds everything.
 #pragma once
 
-#include "common/train/model_runner.h"
-#include "common/train/model_state.h"
+#include "common/train/trainer/model_runner.h"
+#include "common/train/trainer/model_state.h"
 
 namespace ladder {
 

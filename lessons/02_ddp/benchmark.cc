@@ -2,7 +2,7 @@
 //   bazel build //lessons/02_ddp:benchmark
 //   tools/mpirun -n 2 bazel-bin/lessons/02_ddp/benchmark --tokens 64 --rounds 7
 //
-// The floor has two parts: that of one rank's share of the batch (common/train/step_floor.h),
+// The floor has two parts: that of one rank's share of the batch (common/train/bench/step_floor.h),
 // measured on all ranks at once, and one all_reduce of the gradients at the speed of memory. It is
 // a step in which nothing overlaps and nothing else happens. Each round times the two parts, the
 // step, and a step of lesson 01 with the whole batch on one rank while the others sleep. It prints
@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/train/rank_benchmark.h"
-#include "common/train/step_floor.h"
+#include "common/train/bench/rank_benchmark.h"
+#include "common/train/bench/step_floor.h"
 #include "kernels/runtime/median.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"

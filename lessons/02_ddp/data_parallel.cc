@@ -1,6 +1,6 @@
 #include "lessons/02_ddp/data_parallel.h"
 
-#include "common/train/replicas.h"
+#include "common/train/trainer/replicas.h"
 
 namespace ladder {
 

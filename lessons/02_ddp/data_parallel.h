@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "common/comm/communicator.h"
-#include "common/train/model_runner.h"
+#include "common/train/trainer/model_runner.h"
 
 namespace ladder {
 

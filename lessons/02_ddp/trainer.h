@@ -2,7 +2,7 @@
 // global batch.
 #pragma once
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
 

@@ -1,7 +1,7 @@
 // Lesson 03: ZeRO stage 1. The optimizer's state is sharded.
 #pragma once
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/zero_flags.h"
 

@@ -1,7 +1,7 @@
 #include "lessons/03_zero1/zero_flags.h"
 
-#include "common/train/options.h"
-#include "common/train/validators.h"
+#include "common/train/flags/options.h"
+#include "common/train/flags/validators.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/03_zero1/shards.h"
 

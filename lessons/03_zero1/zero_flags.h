@@ -5,8 +5,8 @@
 
 #include "common/comm/communicator.h"
 #include "common/io/cli11.h"
-#include "common/train/gradient_sync.h"
-#include "common/train/model_state.h"
+#include "common/train/trainer/gradient_sync.h"
+#include "common/train/trainer/model_state.h"
 
 namespace ladder {
 

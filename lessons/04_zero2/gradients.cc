@@ -1,6 +1,6 @@
 #include "lessons/04_zero2/gradients.h"
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "kernels/elementwise.h"
 #include "lessons/03_zero1/shards.h"
 

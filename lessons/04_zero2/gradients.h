@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/comm/communicator.h"
-#include "common/train/gradient_sync.h"
-#include "common/train/model_state.h"
+#include "common/train/trainer/gradient_sync.h"
+#include "common/train/trainer/model_state.h"
 
 namespace ladder {
 

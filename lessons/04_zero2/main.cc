@@ -1,4 +1,4 @@
-#include "common/train/run.h"
+#include "common/train/run/run.h"
 #include "lessons/04_zero2/trainer.h"
 
 int main(int argc, char** argv) { return ladder::run<ladder::Zero2Trainer>(argc, argv); }

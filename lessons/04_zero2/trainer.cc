@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "common/train/replicas.h"
+#include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 #include "lessons/03_zero1/shards.h"
 

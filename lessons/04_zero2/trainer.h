@@ -1,7 +1,7 @@
 // Lesson 04: ZeRO stage 2. Gradients are sharded too.
 #pragma once
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/04_zero2/gradients.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "common/train/ranks.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
+#include "common/train/trainer/ranks.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {

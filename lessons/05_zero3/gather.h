@@ -6,7 +6,7 @@
 #include "common/comm/communicator.h"
 #include "common/io/cli11.h"
 #include "common/model/hooks.h"
-#include "common/train/model_state.h"
+#include "common/train/trainer/model_state.h"
 
 namespace ladder {
 

@@ -1,7 +1,7 @@
 // Lesson 05: ZeRO stage 3. Parameters are sharded too.
 #pragma once
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/04_zero2/gradients.h"
 #include "lessons/05_zero3/gather.h"

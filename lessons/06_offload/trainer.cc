@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
-#include "common/train/replicas.h"
+#include "common/train/trainer/replicas.h"
 #include "lessons/03_zero1/shards.h"
 #include "lessons/06_offload/host_parameters.h"
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/05_zero3/gather.h"
 #include "lessons/06_offload/host_gradients.h"

@@ -5,7 +5,7 @@
 #include "common/comm/grid_groups.h"
 #include "common/model/description.h"
 #include "common/model/tensor_parallel.h"
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 
 namespace ladder {
 

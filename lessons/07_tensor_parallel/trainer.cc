@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "common/train/replicas.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
+#include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

@@ -1,9 +1,9 @@
 // Lesson 07: tensor parallelism. Every large weight is split among the ranks.
 #pragma once
 
-#include "common/train/model_runner.h"
-#include "common/train/model_state.h"
-#include "common/train/ranks.h"
+#include "common/train/trainer/model_runner.h"
+#include "common/train/trainer/model_state.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/07_tensor_parallel/slices.h"
 
 namespace ladder {

@@ -1,7 +1,7 @@
 #include "lessons/08_pipeline_parallel/plan.h"
 
 #include "common/schedule/cut.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 
 namespace ladder {
 

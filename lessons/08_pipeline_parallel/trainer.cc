@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

@@ -1,7 +1,7 @@
 // Lesson 08: pipeline parallelism. Every rank runs a part of the model's operations.
 #pragma once
 
-#include "common/train/replicas.h"
+#include "common/train/trainer/replicas.h"
 #include "lessons/08_pipeline_parallel/pipeline.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 

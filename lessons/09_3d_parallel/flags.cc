@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 
 namespace ladder {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/model/tensor_parallel.h"
-#include "common/train/gradient_sync.h"
+#include "common/train/trainer/gradient_sync.h"
 
 namespace ladder {
 

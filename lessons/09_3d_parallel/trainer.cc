@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/train/prediction.h"
-#include "common/train/replicas.h"
-#include "common/train/report.h"
+#include "common/train/program/prediction.h"
+#include "common/train/report/report.h"
+#include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 #include "lessons/07_tensor_parallel/slices.h"
 #include "lessons/09_3d_parallel/no_overlap.h"

@@ -1,5 +1,5 @@
 // Compares a training step of GPT-2 124M in bf16 or fp16 with the same step in fp32, and in bf16
-// with its floor (common/train/step_floor.h). All take turns in one run:
+// with its floor (common/train/bench/step_floor.h). All take turns in one run:
 //   bazel run //lessons/10_mixed_precision:benchmark -- --benchmark_filter=T256/bf16/1/
 //
 // The steps are this lesson's on one rank, because only this lesson has fp16; lesson 01 does the
@@ -14,7 +14,7 @@
 
 #include "common/comm/communicator.h"
 #include "common/comm/one_rank.h"
-#include "common/train/step_floor.h"
+#include "common/train/bench/step_floor.h"
 #include "kernels/benchmark_device.h"
 #include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"

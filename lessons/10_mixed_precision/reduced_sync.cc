@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

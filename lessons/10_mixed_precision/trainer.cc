@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 
-#include "common/train/replicas.h"
+#include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

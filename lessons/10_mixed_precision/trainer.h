@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/zero_flags.h"
 #include "lessons/10_mixed_precision/loss_scaler.h"

@@ -16,8 +16,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/train/model_runner.h"
-#include "common/train/model_state.h"
+#include "common/train/trainer/model_runner.h"
+#include "common/train/trainer/model_state.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/model/recompute.h"
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 
 namespace ladder {
 

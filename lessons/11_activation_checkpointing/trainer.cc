@@ -1,7 +1,7 @@
 #include "lessons/11_activation_checkpointing/trainer.h"
 
-#include "common/train/report.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
+#include "common/train/report/report.h"
 
 namespace ladder {
 namespace {

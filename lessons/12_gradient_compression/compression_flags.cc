@@ -1,6 +1,6 @@
 #include "lessons/12_gradient_compression/compression_flags.h"
 
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {

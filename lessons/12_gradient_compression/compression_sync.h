@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "common/train/gradient_sync.h"
+#include "common/train/trainer/gradient_sync.h"
 #include "lessons/12_gradient_compression/feedback.h"
 
 namespace ladder {

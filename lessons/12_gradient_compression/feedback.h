@@ -6,8 +6,8 @@
 
 #include "common/checkpoint/reader.h"
 #include "common/checkpoint/writer.h"
-#include "common/train/model_state.h"
-#include "common/train/ranks.h"
+#include "common/train/trainer/model_state.h"
+#include "common/train/trainer/ranks.h"
 
 namespace ladder {
 

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "common/train/gradient_sync.h"
-#include "common/train/ranks.h"
+#include "common/train/trainer/gradient_sync.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/12_gradient_compression/compression_flags.h"
 #include "lessons/12_gradient_compression/feedback.h"

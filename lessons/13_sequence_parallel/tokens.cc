@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/model/classifier.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

@@ -8,7 +8,7 @@
 #include "common/io/cli11.h"
 #include "common/model/layout.h"
 #include "common/model/tensor_parallel.h"
-#include "common/train/trainer.h"
+#include "common/train/trainer/trainer.h"
 
 namespace ladder {
 

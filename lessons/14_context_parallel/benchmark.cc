@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "common/train/rank_benchmark.h"
+#include "common/train/bench/rank_benchmark.h"
 #include "kernels/elementwise.h"
 #include "kernels/runtime/median.h"
 #include "lessons/14_context_parallel/context_share.h"

@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "common/io/cli11.h"
-#include "common/train/micro_batch.h"
-#include "common/train/ranks.h"
+#include "common/train/trainer/micro_batch.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/14_context_parallel/ring.h"
 #include "lessons/14_context_parallel/ulysses.h"
 

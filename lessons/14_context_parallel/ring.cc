@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "kernels/attention_merge.h"
 #include "kernels/columns.h"
 #include "kernels/elementwise.h"

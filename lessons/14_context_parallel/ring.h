@@ -6,7 +6,7 @@
 
 #include "common/comm/communicator.h"
 #include "common/model/context_parallel.h"
-#include "common/train/trainer.h"
+#include "common/train/trainer/trainer.h"
 #include "lessons/14_context_parallel/slices.h"
 
 namespace ladder {

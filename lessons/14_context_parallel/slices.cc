@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 
 namespace ladder {
 

@@ -1,7 +1,7 @@
 // Lesson 14: context parallelism. Ranks share each sequence.
 #pragma once
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/14_context_parallel/context_share.h"

@@ -3,7 +3,7 @@
 #include <functional>
 #include <utility>
 
-#include "common/train/ranks.h"
+#include "common/train/trainer/ranks.h"
 #include "kernels/columns.h"
 
 namespace ladder {

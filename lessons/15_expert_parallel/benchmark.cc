@@ -3,20 +3,20 @@
 //   tools/mpirun -n 2 bazel-bin/lessons/15_expert_parallel/benchmark --tokens 256 --batch 4
 //
 // Every rank has one thread and holds its part of the experts. The floor is the matrix products of
-// the step and AdamW, nothing else (common/train/step_floor.h), with the rows that each expert had
-// in the step before. Routers do not divide tokens evenly, and in a step all ranks wait for the one
-// whose experts have most, block by block. So there is a second floor, in which they do the same.
-// (With --balance-loss 1 routers soon divide evenly, and the two floors are alike.) Step and floors
-// take turns, so that other programs on the machine disturb all alike. It prints medians over the
-// rounds: of the slowest rank's milliseconds, and of step / floor within a round.
+// the step and AdamW, nothing else (common/train/bench/step_floor.h), with the rows that each
+// expert had in the step before. Routers do not divide tokens evenly, and in a step all ranks wait
+// for the one whose experts have most, block by block. So there is a second floor, in which they do
+// the same. (With --balance-loss 1 routers soon divide evenly, and the two floors are alike.) Step
+// and floors take turns, so that other programs on the machine disturb all alike. It prints medians
+// over the rounds: of the slowest rank's milliseconds, and of step / floor within a round.
 #include <array>
 #include <cstdio>
 #include <map>
 #include <vector>
 
 #include "common/model/description.h"
-#include "common/train/rank_benchmark.h"
-#include "common/train/step_floor.h"
+#include "common/train/bench/rank_benchmark.h"
+#include "common/train/bench/step_floor.h"
 #include "kernels/runtime/median.h"
 #include "lessons/15_expert_parallel/trainer.h"
 

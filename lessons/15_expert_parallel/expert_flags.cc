@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 
 namespace ladder {
 

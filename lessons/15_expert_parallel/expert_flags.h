@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/io/cli11.h"
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 
 namespace ladder {
 

@@ -1,4 +1,4 @@
-#include "common/train/run.h"
+#include "common/train/run/run.h"
 #include "lessons/15_expert_parallel/trainer.h"
 
 int main(int argc, char** argv) { return ladder::run<ladder::ExpertParallelTrainer>(argc, argv); }

@@ -2,8 +2,8 @@
 // ranks share them out.
 #pragma once
 
-#include "common/train/ranks.h"
-#include "common/train/sample.h"
+#include "common/train/program/sample.h"
+#include "common/train/trainer/ranks.h"
 #include "lessons/02_ddp/buckets.h"
 #include "lessons/02_ddp/data_parallel.h"
 #include "lessons/03_zero1/zero_flags.h"

@@ -5,7 +5,7 @@
 
 #include "common/schedule/cut.h"
 #include "common/schedule/search.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 
 namespace ladder {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "common/train/prediction.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
+#include "common/train/program/prediction.h"
 #include "kernels/elementwise.h"
 
 namespace ladder {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/pipeline/executor.h"
-#include "common/train/replicas.h"
+#include "common/train/trainer/replicas.h"
 #include "lessons/16_pipeline_schedules/plan.h"
 
 namespace ladder {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/grid/process_grid.h"
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 
 namespace ladder {
 

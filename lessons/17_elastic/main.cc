@@ -1,5 +1,5 @@
 #include "common/comm/job.h"
-#include "common/train/run.h"
+#include "common/train/run/run.h"
 #include "lessons/17_elastic/supervisor.h"
 #include "lessons/17_elastic/trainer.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/io/child_process.h"
-#include "common/train/options.h"
+#include "common/train/flags/options.h"
 #include "lessons/17_elastic/trainer.h"
 
 namespace ladder {

@@ -1,6 +1,6 @@
 #include "lessons/17_elastic/trainer.h"
 
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "lessons/17_elastic/step_file.h"
 
 namespace ladder {

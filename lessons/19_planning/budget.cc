@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 
 namespace ladder {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "common/train/simulated_rank.h"
+#include "common/train/run/simulated_rank.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/cluster/cluster.h"
-#include "common/train/config.h"
-#include "common/train/program.h"
+#include "common/train/program/program.h"
+#include "common/train/trainer/config.h"
 
 namespace ladder {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 #include "lessons/19_planning/report.h"
 #include "lessons/19_planning/search.h"
 

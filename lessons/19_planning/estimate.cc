@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "common/model/description.h"
-#include "common/train/virtual_run.h"
+#include "common/train/run/virtual_run.h"
 #include "kernels/runtime/cost.h"
 
 namespace ladder {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/cluster/comm_time.h"
-#include "common/train/needed_memory.h"
+#include "common/train/program/needed_memory.h"
 #include "lessons/19_planning/candidate.h"
 
 namespace ladder {

@@ -5,7 +5,7 @@
 
 #include "common/grid/process_grid.h"
 #include "common/io/standard_streams.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "lessons/19_planning/budget.h"
 #include "lessons/19_planning/report.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/io/cli11.h"
-#include "common/train/lesson_info.h"
+#include "common/train/trainer/lesson_info.h"
 #include "lessons/19_planning/choose.h"
 
 namespace ladder {

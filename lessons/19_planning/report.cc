@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "common/model/description.h"
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 #include "lessons/19_planning/choose.h"
 
 namespace ladder {

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "common/schedule/rank_layout.h"
-#include "common/train/prediction.h"
-#include "common/train/simulated_rank.h"
+#include "common/train/program/prediction.h"
+#include "common/train/run/simulated_rank.h"
 #include "lessons/07_tensor_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
 #include "lessons/13_sequence_parallel/trainer.h"

@@ -8,10 +8,10 @@
 #include <set>
 #include <sstream>
 
-#include "common/train/command_line.h"
-#include "common/train/options.h"
-#include "common/train/program.h"
-#include "common/train/saved_flags.h"
+#include "common/train/flags/command_line.h"
+#include "common/train/flags/options.h"
+#include "common/train/flags/saved_flags.h"
+#include "common/train/program/program.h"
 #include "lessons/00_collectives/program.h"
 #include "lessons/19_planning/program.h"
 #include "tests/catch.h"

@@ -13,9 +13,9 @@
 #include <optional>
 #include <string_view>
 
-#include "common/train/inputs.h"
-#include "common/train/prediction.h"
-#include "common/train/simulated_rank.h"
+#include "common/train/flags/inputs.h"
+#include "common/train/program/prediction.h"
+#include "common/train/run/simulated_rank.h"
 #include "common/virtual/lazy_memory.h"
 #include "kernels/runtime/hash.h"
 #include "tests/lessons/all_trainers.h"

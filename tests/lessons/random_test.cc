@@ -8,7 +8,7 @@
 #include <optional>
 #include <tuple>
 
-#include "common/train/options.h"
+#include "common/train/flags/options.h"
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"
 #include "lessons/04_zero2/trainer.h"

@@ -4,9 +4,9 @@
 #include <optional>
 #include <set>
 
-#include "common/train/options.h"
-#include "common/train/program.h"
-#include "common/train/settings.h"
+#include "common/train/flags/options.h"
+#include "common/train/flags/settings.h"
+#include "common/train/program/program.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 #include "tests/lessons/all_trainers.h"

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "common/comm/communicator.h"
-#include "common/train/full_tensors.h"
-#include "common/train/program.h"
-#include "common/train/ranks.h"
+#include "common/train/program/program.h"
+#include "common/train/trainer/full_tensors.h"
+#include "common/train/trainer/ranks.h"
 
 namespace ladder::testing {
 

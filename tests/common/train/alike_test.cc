@@ -1,11 +1,11 @@
 // What ranks compare before they do anything together.
-#include "common/train/alike.h"
+#include "common/train/flags/alike.h"
 
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <set>
 
-#include "common/train/options.h"
+#include "common/train/flags/options.h"
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 

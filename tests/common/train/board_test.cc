@@ -1,5 +1,5 @@
 // What a run writes for TensorBoard.
-#include "common/train/board.h"
+#include "common/train/report/board.h"
 
 #include <filesystem>
 

@@ -1,6 +1,6 @@
 // A checkpoint has what the device had after its step, however late the device is, and whatever
 // training does while the checkpoint is written.
-#include "common/train/checkpoints.h"
+#include "common/train/run/checkpoints.h"
 
 #include "kernels/elementwise.h"
 

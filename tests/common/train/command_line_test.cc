@@ -1,5 +1,5 @@
 // How flags are read: whole numbers, files of flags, what is said of words that are no flags.
-#include "common/train/command_line.h"
+#include "common/train/flags/command_line.h"
 
 #include <sys/stat.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <sstream>
 
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 

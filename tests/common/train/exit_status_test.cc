@@ -1,5 +1,5 @@
 // How a program ends that cannot go on: its status and what it says.
-#include "common/train/guarded.h"
+#include "common/train/trainer/guarded.h"
 
 #include <iostream>
 #include <new>

@@ -1,5 +1,5 @@
 // The folder of --export.
-#include "common/train/export.h"
+#include "common/train/run/export.h"
 
 #include <cmath>
 #include <cstring>

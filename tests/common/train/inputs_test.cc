@@ -1,9 +1,9 @@
 // What a run reads: the folder of --init, and the tokenizer.
-#include "common/train/inputs.h"
+#include "common/train/flags/inputs.h"
 
 #include <nlohmann/json.hpp>
 
-#include "common/train/export.h"
+#include "common/train/run/export.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 

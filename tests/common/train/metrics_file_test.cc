@@ -1,5 +1,5 @@
 // The file of --metrics.
-#include "common/train/metrics_file.h"
+#include "common/train/report/metrics_file.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "common/train/micro_batch.h"
+#include "common/train/trainer/micro_batch.h"
 
 #include "kernels/elementwise.h"
 

@@ -1,5 +1,5 @@
 // Outputs that would damage an input or each other.
-#include "common/train/named_files.h"
+#include "common/train/flags/named_files.h"
 
 #include <optional>
 

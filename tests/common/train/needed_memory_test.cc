@@ -1,5 +1,5 @@
 // Every rank in turn is the one that needs most.
-#include "common/train/needed_memory.h"
+#include "common/train/program/needed_memory.h"
 
 #include "tests/catch.h"
 #include "tests/mpi_main.h"

@@ -1,5 +1,5 @@
 // The command line of every lesson.
-#include "common/train/options.h"
+#include "common/train/flags/options.h"
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>

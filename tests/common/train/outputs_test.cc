@@ -1,5 +1,5 @@
 // What a run writes to disk.
-#include "common/train/outputs.h"
+#include "common/train/run/outputs.h"
 
 #include <filesystem>
 #include <fstream>

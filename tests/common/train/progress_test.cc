@@ -1,5 +1,5 @@
 // Rates, estimates and divergence, on plain numbers.
-#include "common/train/progress.h"
+#include "common/train/report/progress.h"
 
 #include <algorithm>
 #include <cmath>

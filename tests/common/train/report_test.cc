@@ -1,5 +1,5 @@
 // What a run says.
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 #include "tests/catch.h"
 
 namespace ladder {

@@ -1,5 +1,5 @@
 // Sampling: one token, and a whole text.
-#include "common/train/sample.h"
+#include "common/train/program/sample.h"
 
 #include <algorithm>
 #include <cmath>

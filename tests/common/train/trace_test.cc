@@ -1,5 +1,5 @@
 // The timeline of two ranks: what was computed and communicated, in order, as JSON that opens.
-#include "common/train/trace.h"
+#include "common/train/report/trace.h"
 
 #include <unistd.h>
 

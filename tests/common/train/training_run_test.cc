@@ -1,5 +1,5 @@
 // The training loop: what it asks of a trainer when, and how it ends.
-#include "common/train/training_run.h"
+#include "common/train/run/training_run.h"
 
 #include <algorithm>
 #include <chrono>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 #include "kernels/runtime/clock.h"
 #include "tests/catch.h"
 #include "tests/common/io/event_records.h"

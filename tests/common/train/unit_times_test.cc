@@ -1,5 +1,5 @@
 // Operations of a device, which come when they end, belong to the range that queued them.
-#include "common/train/unit_times.h"
+#include "common/train/report/unit_times.h"
 
 #include <vector>
 

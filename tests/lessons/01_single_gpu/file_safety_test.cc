@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "common/train/run.h"
+#include "common/train/run/run.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"

@@ -11,8 +11,8 @@
 #include "common/comm/one_rank.h"
 #include "common/data/batch.h"
 #include "common/io/safetensors.h"
-#include "common/train/outputs.h"
-#include "common/train/prediction.h"
+#include "common/train/program/prediction.h"
+#include "common/train/run/outputs.h"
 #include "kernels/runtime/threads.h"
 #include "tests/catch.h"
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/comm/delay.h"
-#include "common/train/run.h"
+#include "common/train/run/run.h"
 #include "lessons/02_ddp/trainer.h"
 
 namespace ladder {

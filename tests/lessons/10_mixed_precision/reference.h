@@ -11,7 +11,7 @@
 #include "common/data/batch.h"
 #include "common/model/gpt2.h"
 #include "common/model/optimizer.h"
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 #include "kernels/elementwise.h"
 
 namespace ladder::testing {

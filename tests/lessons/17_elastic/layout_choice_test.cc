@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "common/train/options.h"
+#include "common/train/flags/options.h"
 #include "lessons/07_tensor_parallel/slices.h"
 #include "lessons/08_pipeline_parallel/plan.h"
 #include "lessons/17_elastic/trainer.h"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/train/run.h"
+#include "common/train/run/run.h"
 #include "lessons/17_elastic/trainer.h"
 #include "tests/catch.h"
 #include "tools/programs/scratch.h"

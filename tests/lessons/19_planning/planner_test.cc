@@ -4,7 +4,7 @@
 #include <set>
 
 #include "common/cluster/comm_time.h"
-#include "common/train/virtual_run.h"
+#include "common/train/run/virtual_run.h"
 #include "lessons/19_planning/budget.h"
 #include "lessons/19_planning/report.h"
 #include "tests/catch.h"

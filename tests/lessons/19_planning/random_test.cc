@@ -8,7 +8,7 @@
 #include <set>
 
 #include "common/model/description.h"
-#include "common/train/simulated_rank.h"
+#include "common/train/run/simulated_rank.h"
 #include "common/virtual/cluster_times.h"
 #include "common/virtual/lazy_memory.h"
 #include "kernels/runtime/check.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/io/svg.h"
-#include "common/train/prediction.h"
+#include "common/train/program/prediction.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"
 #include "lessons/03_zero1/trainer.h"

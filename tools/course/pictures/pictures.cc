@@ -3,7 +3,7 @@
 #include "common/pipeline/report.h"
 #include "common/schedule/build.h"
 #include "common/schedule/draw.h"
-#include "common/train/timeline.h"
+#include "common/train/report/timeline.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
 #include "tools/course/pictures/block_split.h"

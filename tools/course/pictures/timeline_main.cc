@@ -1,7 +1,7 @@
 // timeline TRACE PICTURE: draws a step of the file of --trace as SVG. Exit status: 0; 2 wrong
 // usage, no such step, or a file that cannot be read or written; 1 anything else.
 #include "common/io/file.h"
-#include "common/train/timeline.h"
+#include "common/train/report/timeline.h"
 #include "tools/programs/small_program.h"
 
 int main(int argc, char** argv) {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/train/program.h"
+#include "common/train/program/program.h"
 
 namespace ladder {
 

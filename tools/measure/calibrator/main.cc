@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "common/io/file.h"
-#include "common/train/command_line.h"
-#include "common/train/guarded.h"
-#include "common/train/validators.h"
+#include "common/train/flags/command_line.h"
+#include "common/train/flags/validators.h"
+#include "common/train/trainer/guarded.h"
 #include "tools/measure/calibrator/calibration.h"
 #include "tools/measure/calibrator/lessons.h"
 

@@ -4,8 +4,8 @@
 #include <map>
 #include <memory>
 
-#include "common/train/inputs.h"
-#include "common/train/simulated_rank.h"
+#include "common/train/flags/inputs.h"
+#include "common/train/run/simulated_rank.h"
 #include "common/virtual/lazy_memory.h"
 #include "tools/measure/calibrator/lessons.h"
 #include "tools/measure/calibrator/probe.h"

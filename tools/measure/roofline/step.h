@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 #include "tools/measure/roofline/gpu.h"
 
 namespace ladder::roofline {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/train/config.h"
+#include "common/train/trainer/config.h"
 #include "tools/measure/roofline/gpu.h"
 
 namespace ladder::roofline {

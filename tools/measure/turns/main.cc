@@ -20,8 +20,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "common/train/program.h"
-#include "common/train/rank_benchmark.h"
+#include "common/train/bench/rank_benchmark.h"
+#include "common/train/program/program.h"
 #include "kernels/runtime/median.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"

@@ -7,7 +7,7 @@
 #include "common/checkpoint/reader.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
-#include "common/train/validators.h"
+#include "common/train/flags/validators.h"
 #include "tools/programs/small_program.h"
 #include "tools/state/checkpoints/list.h"
 #include "tools/state/checkpoints/rank.h"

@@ -6,7 +6,7 @@
 #include "common/checkpoint/overlap.h"
 #include "common/model/slices.h"
 #include "common/pipeline/report.h"
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 #include "tools/state/checkpoints/consecutive.h"
 
 namespace ladder {

@@ -5,7 +5,7 @@
 
 #include "common/io/printable.h"
 #include "common/model/description.h"
-#include "common/train/report.h"
+#include "common/train/report/report.h"
 #include "tools/state/checkpoints/consecutive.h"
 
 namespace ladder {

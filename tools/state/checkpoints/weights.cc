@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "common/checkpoint/reader.h"
-#include "common/train/export.h"
-#include "common/train/inputs.h"
+#include "common/train/flags/inputs.h"
+#include "common/train/run/export.h"
 
 namespace ladder {
 

@@ -1,4 +1,4 @@
-#include "common/train/timeline.h"
+#include "common/train/report/timeline.h"
 
 #include <cmath>
 #include <fstream>

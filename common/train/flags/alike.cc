@@ -1,0 +1,164 @@
+#include "common/train/flags/alike.h"
+
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <span>
+
+#include "common/io/file.h"
+#include "common/train/flags/command_line.h"
+#include "common/train/flags/inputs.h"
+#include "kernels/runtime/check.h"
+#include "kernels/runtime/hash.h"
+
+namespace ladder {
+namespace {
+
+constexpr size_t kAll = std::numeric_limits<size_t>::max();
+// Data may be much larger than memory, so only a part of each file is compared.
+constexpr size_t kMostOfData = size_t{16} << 20;
+
+// Returns a hash of at most `most` bytes of a file, in pieces spread evenly from the first byte to
+// the last.
+uint64_t hash_of_file(const InputFile& file, size_t most) {
+  constexpr size_t kBlock = 4096;
+  const size_t size = file.size();
+  uint64_t hash = size;
+  const auto add = [&](size_t begin, size_t count) {
+    const std::string bytes = file.text(begin, count);
+    hash = hash_bytes(std::as_bytes(std::span(bytes)), hash);
+  };
+  if (size <= most) {
+    for (size_t begin = 0; begin < size; begin += kMostOfData) add(begin, kMostOfData);
+    return hash;
+  }
+  const size_t num_blocks = most / kBlock;
+  for (size_t i = 0; i < num_blocks; ++i) {
+    const double part = static_cast<double>(i) / static_cast<double>(num_blocks - 1);
+    const auto begin = static_cast<size_t>(part * static_cast<double>(size - kBlock));
+    add(std::min(begin, size - kBlock), kBlock);
+  }
+  return hash;
+}
+
+std::string hexadecimal(uint64_t number) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016lx", number);
+  return text;
+}
+
+struct Input {
+  const char* flag;
+  std::string path;
+  size_t most;  // bytes of it that are compared
+};
+
+std::vector<Input> inputs_of(const RunConfig& config, const Corpus& corpus) {
+  std::vector<Input> inputs;
+  for (const std::string& file : init_files(config)) inputs.push_back({"--init", file, kAll});
+  for (const std::string& file : corpus.files()) {
+    inputs.push_back({"--data", file, kMostOfData});
+  }
+  return inputs;
+}
+
+// Returns a text that only this file of this machine has. It changes when the file is written.
+std::string identity_of(const std::string& path) {
+  struct stat status;
+  if (stat(path.c_str(), &status) != 0) return "?";
+  return concat(path, " ", status.st_dev, " ", status.st_ino, " ", status.st_size, " ",
+                status.st_mtim.tv_sec, " ", status.st_mtim.tv_nsec, "\n");
+}
+
+}  // namespace
+
+std::string identity_of(const Corpus& corpus) {
+  uint64_t hash = 0;
+  for (const std::string& path : corpus.files()) {
+    const uint64_t of_file = hash_of_file(InputFile(path), kMostOfData);
+    hash = hash_bytes(std::as_bytes(std::span(&of_file, 1)), hash);
+  }
+  const std::string text = concat(corpus.num_tokens(), " tokens");
+  return corpus.files().empty() ? text + " of the built-in text"
+                                : concat(text, " with hash ", hexadecimal(hash));
+}
+
+std::string shortest_text(double number) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof text, number).ptr);
+}
+
+std::vector<Setting> settings_of_program(const char* lesson, int argc, const char* const* argv) {
+  // Returns whether a flag is given that ends the program before it runs.
+  const auto asked = [&](const char* flag, const char* short_flag) {
+    const bool found = std::any_of(argv, argv + argc, [&](const std::string& argument) {
+      return argument == flag || argument == short_flag;
+    });
+    return found ? "asked for" : "not asked for";
+  };
+  const uint64_t build = hash_of_file(InputFile("/proc/self/exe"), kAll);
+  return {{"the lesson", lesson},
+          {concat("the build of ", lesson), hexadecimal(build)},
+          {"--help", asked("--help", "-h")},
+          {"--version", asked("--version", "--version")}};
+}
+
+std::vector<Setting> settings_of_flags(CLI::App& app) {
+  std::vector<Setting> settings;
+  for (CLI::Option* option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (name == "--help" || name == "--version") continue;  // they end the program
+    if (name == "--config" || name == kSaveFlag) continue;  // their flags count, not their names
+    const std::string shown_by_help = option->get_default_str();
+    option->capture_default_str();  // of the variable, as it is now
+    std::string value = option->get_default_str();
+    option->default_str(shown_by_help);
+    if (value.empty()) value = CLI::detail::join(option->results(), ",");
+    // CLI11 writes six digits.
+    const bool is_real = option->get_type_name() == "FLOAT" && option->count() == 1;
+    if (is_real) value = shortest_text(option->as<double>());
+    settings.push_back({name, value.empty() ? "not given" : value});
+  }
+  return settings;
+}
+
+std::map<std::string, FlagValue> flag_values(CLI::App& app, const std::vector<Setting>& defaults) {
+  std::map<std::string, FlagValue> flags;
+  for (const auto& [name, value] : defaults) flags[name] = {value, true};
+  for (const auto& [name, value] : settings_of_flags(app)) {
+    flags[name] = {value, value == flags[name].value};
+  }
+  return flags;
+}
+
+void require_same_program(const Job& job, const char* lesson, int argc, const char* const* argv) {
+  if (job.size() > 1) job.require_same(settings_of_program(lesson, argc, argv));
+}
+
+void require_same_flags(const Job& job, CLI::App& app) {
+  if (job.size() > 1) job.require_same(settings_of_flags(app));
+}
+
+void require_same_inputs(const Job& job, const RunConfig& config, const Corpus& corpus) {
+  if (job.size() == 1) return;
+  const std::vector<Input> inputs = inputs_of(config, corpus);
+  std::string identities;
+  for (const Input& input : inputs) identities += identity_of(input.path);
+  const bool one_machine = job.node_size() == job.size();
+  if (one_machine && job.all_same(identities)) return;
+  std::vector<Setting> settings = {{"files of --init and --data", concat(inputs.size())}};
+  for (const Input& input : inputs) {
+    const InputFile file(input.path, input.flag);
+    settings.push_back(
+        {concat(input.flag, " ", input.path),
+         concat(file.size(), " bytes with hash ", hexadecimal(hash_of_file(file, input.most)))});
+  }
+  job.require_same(settings);
+}
+
+}  // namespace ladder

@@ -1,0 +1,277 @@
+#include "common/train/flags/options.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "common/cluster/cluster.h"
+#include "common/train/flags/alike.h"
+#include "common/train/flags/command_line.h"
+#include "common/train/flags/memory_flags.h"
+#include "common/train/flags/model_flags.h"
+#include "common/train/flags/sampling_flags.h"
+#include "common/train/flags/saved_flags.h"
+#include "common/train/flags/validators.h"
+#include "common/virtual/cluster_times.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+
+// The values as they were parsed. Defaults that depend on other flags are not filled in yet.
+struct Options::Raw {
+  RunConfig config;
+  ConnectionFlags connection;
+  VirtualFlags virtual_flags;
+  std::string dtype = "fp32", device = "auto";
+  ModelFlags model;
+  SamplingFlags sampling;
+  std::optional<size_t> micro_batch_size;
+  std::optional<double> learning_rate, min_learning_rate;
+  std::optional<int64_t> warmup_steps;
+  std::optional<int> threads;
+
+  void add_training_flags(CLI::App& app);
+  void add_output_flags(CLI::App& app);
+  void add_checkpoint_flags(CLI::App& app);
+  void add_machine_flags(CLI::App& app);
+};
+
+void Options::Raw::add_training_flags(CLI::App& app) {
+  OptimizerConfig& optimizer = config.optimizer;
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Training");
+  };
+  add("--data", config.data,
+      "A text file (bytes are tokens), a token shard, a folder of .bin shards, or a pattern in "
+      "quotes ('shards/*.bin'); several with commas. They are read in the order given, those of a "
+      "folder or pattern sorted by name; the order is part of the run [built-in King James text]")
+      ->join(',')  // a file of flags splits at commas
+      ->check(path());
+  add("--global-batch-size", config.global_batch_size, "Sequences in an optimizer step [16]")
+      ->check(whole(1, 100'000'000));
+  add("--micro-batch-size", micro_batch_size,
+      "Sequences that a rank runs at a time [all of its own; on a pipeline a (4 p)-th of them]")
+      ->check(whole(1, 100'000'000));
+  add("--steps", optimizer.num_steps, "Optimizer steps; 0 = none, only a sample or an export [200]")
+      ->check(whole(0, 1'000'000'000));
+  add("--seed", config.seed, "Of initial weights and data order [1]")
+      ->check(whole(0, std::numeric_limits<int64_t>::max()));
+  add("--learning-rate", learning_rate, "Highest learning rate [preset]")
+      ->check(real(0, 100, true));
+  add("--min-learning-rate", min_learning_rate, "Lowest, at the end [a tenth of the highest]")
+      ->check(real(0, 100));
+  add("--warmup-steps", warmup_steps, "Steps to reach the highest [a twentieth of --steps]")
+      ->check(whole(0, 1'000'000'000));
+  add("--weight-decay", optimizer.weight_decay, "Of 2-D weights [0.1]")->check(real(0, 10));
+  add("--beta1", optimizer.beta1, "AdamW [0.9]")->check(real(0, 0.999999));
+  add("--beta2", optimizer.beta2, "AdamW [0.95]")->check(real(0, 0.999999));
+  add("--epsilon", optimizer.epsilon, "AdamW [1e-8]")->check(real(0, 1, true));
+  add("--clip-norm", optimizer.clip_norm, "Largest global gradient norm; 0 = no clipping [1]")
+      ->check(real(0, 1e30));
+}
+
+void Options::Raw::add_output_flags(CLI::App& app) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Output");
+  };
+  add("--evaluate-every", config.evaluate_every, "Steps between validation losses; 0 = never [50]")
+      ->check(whole(0, 1'000'000'000));
+  add("--evaluate-batches", config.evaluate_batches, "Global batches in an evaluation [4]")
+      ->check(whole(1, 1'000'000));
+  add("--dump", config.dump,
+      "Folder: after every step loss, gradients, parameters and moments as safetensors")
+      ->check(path());
+  add("--metrics", config.metrics,
+      "File or pipe: one JSON object a step, there as soon as the step is done")
+      ->check(path());
+  add("--tensorboard", config.tensorboard,
+      "Folder: event files for TensorBoard: loss, speed, memory, communication, samples")
+      ->check(path());
+  add("--trace", config.trace, "File: timeline of all ranks, for Perfetto or chrome://tracing")
+      ->check(path());
+  add("--draw", config.draw,
+      "File: SVG of what ranks do when: a pipeline's schedule, or the simulated step with --device "
+      "virtual")
+      ->check(path());
+  add("--export", config.export_to,
+      "New folder: at the end the model, as transformers' GPT2LMHeadModel.from_pretrained opens it")
+      ->check(path());
+  add("--peak-flops", config.peak_flops, "FLOP/s of one rank's device, to report mfu [unknown]")
+      ->check(real(0, 1e30, true));
+}
+
+void Options::Raw::add_checkpoint_flags(CLI::App& app) {
+  const char* const group = "Checkpoints";
+  CheckpointConfig& checkpoint = config.checkpoint;
+  CLI::Option* const folder =
+      app.add_option("--checkpoint", checkpoint.path,
+                     "Folder: all that training needs to go on, after the last step and every so "
+                     "many before")
+          ->check(path())
+          ->group(group);
+  const auto needs_folder = [&](CLI::Option* option) { option->needs(folder)->group(group); };
+  needs_folder(app.add_option("--checkpoint-every", checkpoint.every,
+                              "Steps between checkpoints; 0 = only after the last [0]")
+                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_option("--keep", checkpoint.keep, "How many, the newest; 0 = all [0]")
+                   ->check(whole(0, 1'000'000'000)));
+  needs_folder(app.add_flag("--checkpoint-async", checkpoint.async,
+                            "Train on while a checkpoint is written, from a copy in host memory"));
+  needs_folder(app.add_flag("--resume", checkpoint.resume,
+                            "Go on after the newest checkpoint in the folder, if there is one"));
+}
+
+void Options::Raw::add_machine_flags(CLI::App& app) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("Machine");
+  };
+  add("--dtype", dtype, "fp32, fp64, bf16 or fp16 [fp32]");
+  app.add_flag("--round-logits", config.round_logits,
+               "Logits in bf16 or fp16 instead of fp32: faster on a GPU, and a less exact loss")
+      ->group("Machine");
+  add("--device", device, "auto, cpu, emulator, cuda, virtual [auto]");
+  add("--threads", threads, "CPU threads of a rank [OMP_NUM_THREADS, or cores / ranks]")
+      ->check(whole(1, 4096));
+}
+
+namespace {
+
+DType parse_dtype(const std::string& name, const LessonInfo& lesson) {
+  if (name == "fp32") return DType::fp32;
+  if (name == "fp64") return DType::fp64;
+  const bool is_low = name == "bf16" || name == "fp16";
+  if (!is_low) throw UserError(concat("--dtype ", name, ": expected fp32, fp64, bf16 or fp16"));
+  if (name == "bf16" && lesson.precisions != Precisions::full) return DType::bf16;
+  if (name == "fp16" && lesson.precisions == Precisions::all) return DType::fp16;
+  const bool needs_scale = name == "fp16" && lesson.precisions == Precisions::bf16;
+  throw UserError(concat("--dtype ", name, ": ", lesson.name,
+                         needs_scale ? " has no loss scale, without which small gradients vanish"
+                                     : " updates what it has on the host, in fp32 or fp64",
+                         "; take 10_mixed_precision"));
+}
+
+void check_rounding(const RunConfig& config, const ProcessGrid& grid) {
+  if (!config.round_logits) return;
+  if (size_of(config.dtype) > 2) {
+    throw UserError("--round-logits: only --dtype bf16 and fp16 have anything to round");
+  }
+  if (grid.tensor_size > 1) {
+    throw UserError("--round-logits: with tensor parallelism exponentials would be rounded, too");
+  }
+}
+
+// Names the ranks that share the global batch: "4 ranks", or "2 data-parallel ranks (of 4)".
+std::string sharers(size_t data_size, size_t num_ranks) {
+  return data_size == num_ranks ? counted(data_size, "rank")
+                                : concat(data_size, " data-parallel ranks (of ", num_ranks, ")");
+}
+
+// Returns the default micro-batch size. It is all of a rank's sequences at once. On a pipeline of p
+// stages it makes about 4 p micro-batches, with which the bubble is small [Huang19, section 2].
+size_t default_micro_batch(size_t sequences, size_t num_stages) {
+  if (num_stages == 1) return sequences;
+  size_t size = std::max<size_t>(1, sequences / (4 * num_stages));
+  while (sequences % size != 0) --size;
+  return size;
+}
+
+}  // namespace
+
+RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
+  const Raw& raw = *raw_;
+  raw.virtual_flags.check(is_virtual());
+  RunConfig config = raw.config;
+  const size_t data_size = grid.data_size, num_ranks = grid.world_size();
+  const Gpt2Preset& preset = raw.model.resolve(config);
+  config.dtype = parse_dtype(raw.dtype, lesson_);
+  check_rounding(config, grid);
+  config.device =
+      is_virtual() ? device_of(read_cluster(raw.virtual_flags.cluster)) : device_named(raw.device);
+  raw.connection.check(config.device);
+  config.threads = raw.threads ? *raw.threads : default_num_threads(node_size);
+  if (!config.draw.empty() && !is_virtual() && !lesson_.has_schedule) {
+    throw UserError(concat("--draw: ", lesson_.name,
+                           " has no schedule; with --device virtual it draws the simulated step"));
+  }
+  if (is_virtual()) {
+    VirtualFlags::refuse_values(config, raw.sampling.ask(config));
+  } else {
+    raw.sampling.resolve(config, preset.sample_tokens);
+  }
+
+  const size_t global = config.global_batch_size;
+  if (global % data_size != 0) {
+    throw UserError(concat("--global-batch-size ", global, " does not divide among ",
+                           sharers(data_size, num_ranks)));
+  }
+  config.micro_batch_size =
+      raw.micro_batch_size.value_or(default_micro_batch(global / data_size, grid.pipeline_size));
+  if (global / data_size % config.micro_batch_size != 0) {
+    const std::string of_rank =
+        concat("the ", counted(global / data_size, "sequence"), " of a rank (");
+    throw UserError(
+        concat("--micro-batch-size ", config.micro_batch_size, " does not divide ",
+               data_size > 1 ? of_rank : "", "--global-batch-size ", global,
+               data_size > 1 ? concat(" over ", sharers(data_size, num_ranks), ")") : ""));
+  }
+
+  check_countable(config);
+  OptimizerConfig& optimizer = config.optimizer;
+  optimizer.learning_rate = raw.learning_rate.value_or(preset.learning_rate);
+  optimizer.min_learning_rate = raw.min_learning_rate.value_or(optimizer.learning_rate / 10);
+  optimizer.warmup_steps = raw.warmup_steps.value_or(optimizer.num_steps / 20);
+  if (optimizer.min_learning_rate > optimizer.learning_rate) {
+    throw UserError(concat("--min-learning-rate ", optimizer.min_learning_rate,
+                           " is above --learning-rate ", optimizer.learning_rate));
+  }
+  if (optimizer.warmup_steps > optimizer.num_steps) {
+    throw UserError(concat("--warmup-steps ", optimizer.warmup_steps, " is more than --steps ",
+                           optimizer.num_steps));
+  }
+  return config;
+}
+
+Options::Options(const LessonInfo& lesson, bool distributed,
+                 const std::function<void(CLI::App&)>& add_flags)
+    : lesson_(lesson),
+      app_(std::make_unique<CLI::App>(lesson.description, lesson.name)),
+      raw_(std::make_unique<Raw>()) {
+  raw_->model.add_to(*app_, raw_->config);
+  raw_->add_training_flags(*app_);
+  raw_->sampling.add_to(*app_, raw_->config);
+  raw_->add_output_flags(*app_);
+  raw_->add_checkpoint_flags(*app_);
+  raw_->add_machine_flags(*app_);
+  add_memory_flags(*app_, raw_->config);
+  if (distributed) raw_->connection.add_to(*app_);
+  raw_->virtual_flags.add_to(*app_, distributed);
+  add_flags(*app_);
+  app_->footer(help_footer(lesson.name, distributed ? 4 : 0));
+}
+Options::~Options() = default;
+
+std::string Options::parse(int argc, const char* const* argv) {
+  const std::vector<Setting> defaults = settings_of_flags(*app_);
+  try {
+    FlagsFile file = parse_command_line(*app_, argc, argv);
+    raw_->config.flags_file = std::move(file.path);
+    raw_->config.flags_note = std::move(file.note);
+    raw_->config.save_flags = saved_path(*app_);
+  } catch (const CLI::Success& asked) {
+    return asked.what();
+  }
+  raw_->config.flags = flag_values(*app_, defaults);
+  return "";
+}
+
+void Options::save(const RunConfig& config) {
+  save_flags(*app_, is_virtual() ? resolved_sizes(config) : resolved_flags(config));
+}
+
+void Options::save_as_given() { save_flags(*app_); }
+
+bool Options::is_virtual() const { return raw_->device == VirtualFlags::kDevice; }
+const VirtualFlags& Options::virtual_flags() const { return raw_->virtual_flags; }
+const ConnectionFlags& Options::connection() const { return raw_->connection; }
+
+}  // namespace ladder

@@ -1,0 +1,42 @@
+// Checks of the values that users give to flags.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/train/trainer/config.h"
+
+namespace ladder {
+
+// Accepts a whole number in decimal without leading zeros.
+CLI::Validator decimal();
+// Accepts such a number from `least` to `most`.
+CLI::Validator whole(int64_t least, int64_t most);
+// Accepts a finite number from `least` (or above it, if exclusive) to `most`.
+CLI::Validator real(double least, double most, bool exclusive = false);
+// Accepts a path that is not empty. An empty one would mean "none", but is more likely a shell
+// variable that is not set. `fault` says so.
+CLI::Validator path(const char* fault = "the path is empty");
+
+// Accepts a number of bytes, such as 64MiB, and turns it into the plain number. It is given to
+// transform(), which keeps what a validator makes of a value.
+CLI::Validator byte_size();
+
+// Adds a flag that takes whole numbers from `least` to `most`, separated by commas, as in 5,3,3,1.
+// In a file of flags they may also be written [5, 3, 3, 1]. `numbers` gets the values and must live
+// until the app has parsed; `text` is the help text.
+CLI::Option* add_whole_list(CLI::App& app, const std::string& name, std::vector<size_t>& numbers,
+                            const std::string& text, int64_t least, int64_t most);
+
+// Throws UserError if sizes of the model multiply to more than a size_t can count. Each flag has
+// its range, but their product may still be too large.
+void check_countable(const RunConfig& config);
+
+// Throws a UserError that names the flag unless `size` is 0 (which means all) or the number of
+// ranks. It is for lessons whose ranks all split one model.
+void check_all_ranks(std::string_view flag, size_t size, size_t num_ranks);
+
+}  // namespace ladder

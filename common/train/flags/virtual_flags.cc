@@ -1,0 +1,56 @@
+#include "common/train/flags/virtual_flags.h"
+
+#include <array>
+#include <utility>
+
+#include "common/train/flags/validators.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+
+void VirtualFlags::add_to(CLI::App& app, bool distributed) {
+  const char* const group = "Virtual device";
+  app.add_option("--cluster", cluster,
+                 "With --device virtual: the cluster to simulate, such as h100x8, a100-80x8x64 (64 "
+                 "nodes of 8), laptop, or a file")
+      ->group(group);
+  app.add_flag("--breakdown", breakdown, "With --device virtual: where a step's time goes")
+      ->group(group);
+  if (!distributed) return;
+  app.add_option("--ranks", num_ranks, "With --device virtual: ranks [one for each device]")
+      ->check(whole(1, 1'000'000))
+      ->group(group);
+}
+
+void VirtualFlags::check(bool is_virtual) const {
+  if (is_virtual && cluster.empty()) {
+    throw UserError(concat("--device virtual: add --cluster NAME|FILE, such as --cluster h100x8"));
+  }
+  if (is_virtual) return;
+  const char* const given = !cluster.empty() ? "--cluster"
+                            : breakdown      ? "--breakdown"
+                            : num_ranks > 0  ? "--ranks"
+                                             : nullptr;
+  if (given != nullptr) throw UserError(concat(given, ": needs --device virtual"));
+}
+
+void VirtualFlags::refuse_values(const RunConfig& config, bool samples) {
+  const std::array<std::pair<const char*, bool>, 8> asked = {{
+      {"--dump", !config.dump.empty()},
+      {"--init", !config.init.empty()},
+      {"--checkpoint", !config.checkpoint.path.empty()},
+      {"--export", !config.export_to.empty()},
+      {"--metrics", !config.metrics.empty()},
+      {"--tensorboard", !config.tensorboard.empty()},
+      {"--tokenizer", !config.tokenizer.empty()},
+      {"--sample or --prompt", samples},
+  }};
+  for (const auto& [flag, is_given] : asked) {
+    if (!is_given) continue;
+    throw UserError(concat(flag,
+                           ": the virtual device computes no values; leave it out, or take a "
+                           "real device"));
+  }
+}
+
+}  // namespace ladder

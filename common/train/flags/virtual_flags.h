@@ -1,0 +1,31 @@
+// The flags of --device virtual: which cluster is simulated, and what is shown of it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "common/io/cli11.h"
+#include "common/train/trainer/config.h"
+
+namespace ladder {
+
+struct VirtualFlags {
+  static constexpr const char* kDevice = "virtual";
+
+  std::string cluster;     // --cluster: a name or a file (cluster.h); empty = not given
+  size_t num_ranks = 0;    // --ranks; 0 = one for each device of the cluster
+  bool breakdown = false;  // --breakdown: print where a step's time goes
+
+  // Adds the flags to a program's. Only a program with several ranks has --ranks.
+  void add_to(CLI::App& app, bool distributed);
+  // Throws a UserError if the device is virtual and --cluster is missing, or if it is not virtual
+  // and one of these flags is given.
+  void check(bool is_virtual) const;
+  // The virtual device knows how long an operation takes, but computes no elements: tensors have
+  // shapes and no contents. So it refuses what reads or writes contents, as a UserError that names
+  // the flag: files of parameters, losses or results (--init, --checkpoint, --export, --dump,
+  // --metrics, --tensorboard), --tokenizer, and text (`samples`: --sample or --prompt is given).
+  static void refuse_values(const RunConfig& config, bool samples);
+};
+
+}  // namespace ladder

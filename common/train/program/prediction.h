@@ -1,0 +1,66 @@
+// Predicts the memory and the communication of a run before anything is allocated.
+#pragma once
+
+#include "common/checkpoint/writer.h"
+#include "common/comm/one_rank.h"
+#include "common/train/program/program.h"
+#include "common/train/trainer/full_tensors.h"
+#include "common/train/trainer/ranks.h"
+
+namespace ladder {
+
+// The memory and communication of one rank.
+struct Prediction {
+  MemoryUse device, host;  // peak bytes by category
+  TrafficEntries step;     // what a step communicates on each axis, without control traffic
+};
+
+// The host memory that writing a checkpoint takes. If training goes on meanwhile, it is a copy of
+// all slices that this rank owns. Otherwise it is one chunk if the slices are on a device, and
+// nothing if they are on the host: they are written from where they are.
+Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
+                         const std::vector<NamedSlice>& slices);
+
+// A Rehearsal lets a trainer of any rank of a grid be constructed without memory and without peers.
+// Its arenas count what they are asked for, and return addresses that must not be used.
+class Rehearsal {
+ public:
+  Rehearsal(const RunConfig& config, const ProcessGrid& grid);
+  TrainerContext context();
+  // Allocates, in the same way, what a run needs besides the trainer.
+  FullTensors full_tensors();
+  Tensor checkpoint_buffer(const std::vector<NamedSlice>& slices);
+  MemoryUse device_peak() const { return device_.peak(); }
+  MemoryUse host_peak() const { return host_.peak(); }
+
+ private:
+  RunConfig config_;
+  ProcessGrid grid_;
+  Corpus corpus_ = Corpus::king_james();
+  Memory device_, host_;
+  Stream stream_{DeviceType::cpu};
+  Communicator world_;
+  GridGroups groups_;
+  RankContext ranks_;
+};
+
+// Returns the bytes of device memory that the trainer of rank grid.rank allocates, given its plan.
+template <Trainer T, class... Plan>
+size_t device_bytes(const RunConfig& config, const ProcessGrid& grid,
+                    const typename T::Flags& flags, const Plan&... plan) {
+  Rehearsal rehearsal(config, grid);
+  const T trainer(rehearsal.context(), flags, plan...);
+  return rehearsal.device_peak().total();
+}
+
+// Predicts what rank grid.rank will use: the peak memory, by running the trainer's constructor in a
+// rehearsal, and the communication of a step, by the trainer's formulas. It needs no peers and
+// allocates nothing. Throws UserError if the trainer refuses its flags.
+Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid);
+template <Trainer T>
+Prediction predict(const RunConfig& config, const ProcessGrid& grid,
+                   const typename T::Flags& flags) {
+  return predict(make_program<T>(flags), config, grid);
+}
+
+}  // namespace ladder

@@ -1,0 +1,300 @@
+#include "common/train/run/training_run.h"
+
+#include <unistd.h>
+
+#include <optional>
+#include <tuple>
+
+#include "common/io/path.h"
+#include "common/io/printable.h"
+#include "common/io/standard_streams.h"
+#include "common/io/terminal.h"
+#include "common/train/flags/alike.h"
+#include "common/train/flags/inputs.h"
+#include "common/train/flags/named_files.h"
+#include "common/train/flags/sampling_flags.h"
+#include "common/train/program/sample.h"
+#include "common/train/report/progress.h"
+#include "common/train/report/report.h"
+#include "common/train/report/trace.h"
+#include "common/train/run/checkpoints.h"
+#include "common/train/run/outputs.h"
+#include "common/train/trainer/full_tensors.h"
+#include "common/train/trainer/guarded.h"
+#include "common/train/trainer/ranks.h"
+#include "kernels/runtime/clock.h"
+#include "kernels/runtime/threads.h"
+
+namespace ladder {
+
+struct TrainingRun::State {
+  State(const Program& program_, RunConfig config_, const ProcessGrid& grid_, Job& job_,
+        const Prediction& prediction_)
+      : program(program_),
+        config(std::move(config_)),
+        prediction(prediction_),
+        grid(grid_),
+        job(job_),
+        corpus(open_corpus(config)),
+        device_memory(config.device, "device", config.device_memory),
+        host_memory(DeviceType::cpu, "host", config.host_memory, host_memory_for(config.device)),
+        stream(config.device),
+        staging_elements(needs_staging() ? GridGroups::staging_elements(grid) : 0),
+        // Under mpirun every rank has a terminal, so isatty() alone says nothing.
+        on_terminal(!Job::is_launched() && isatty(STDOUT_FILENO) != 0) {
+    prediction.device[Category::communication] += staging_elements * size_of(config.accumulation());
+  }
+
+  // Returns whether sums of data on the device need messages between ranks.
+  bool needs_staging() const {
+    return job.size() > 1 && config.device == DeviceType::cpu && !job.shares_memory();
+  }
+
+  void say(const std::string& text) {
+    if (grid.rank == 0) print(progress->end() + text);
+  }
+  // Ends a line of progress, so that an error does not go on in it.
+  void end_line() {
+    const std::string text = progress->end();
+    if (grid.rank == 0) std::ignore = ::write(STDOUT_FILENO, text.data(), text.size());
+  }
+  void print_progress(const MetricsFile::Step& line);
+  void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
+  void write_trace();
+  void write(const MetricsFile::Step& line);
+  void visit_parameters(const TrainerCalls& calls, const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kParam), stream, sink);
+  }
+  void export_model(const TrainerCalls& calls);
+  void sample(int64_t step, const TrainerCalls& calls);
+  double exposed_so_far() const;
+
+  const Program& program;
+  RunConfig config;
+  Prediction prediction;
+  ProcessGrid grid;
+  Job& job;
+  Corpus corpus;
+  Memory device_memory, host_memory;
+  Stream stream;
+  size_t staging_elements;  // of the areas for sums of messages, of all axes
+  Tensor staging;
+  Vocabulary vocabulary;                      // on rank 0
+  std::vector<int32_t> prompt;                // on rank 0
+  std::optional<OutputFiles> files;           // on rank 0
+  std::unique_ptr<Communicator> trace_ranks;  // all, apart: no trainer's traffic is counted there
+  std::optional<Trace> trace;
+  std::optional<GridGroups> groups;
+  std::optional<RankContext> ranks;
+  std::optional<FullTensors> full_tensors;
+  std::optional<Checkpoints> checkpoints;
+  std::optional<Progress> progress;
+  bool on_terminal;
+  Time begin;
+};
+
+TrainingRun::TrainingRun(const Program& program, RunConfig config, const ProcessGrid& grid,
+                         Job& job, const Prediction& prediction) {
+  if (config.device_memory == 0) {
+    const size_t num_groups = program.arrange ? GridGroups::num_groups(grid) : 0;
+    config.device_memory = job.free_device_memory(num_groups + !config.trace.empty());
+  }
+  state_ = std::make_unique<State>(program, std::move(config), grid, job, prediction);
+  State& s = *state_;
+  set_num_threads(s.config.threads);
+  // Only rank 0 checks every value: the files of the other ranks have the same contents.
+  if (!s.config.init.empty()) check_weights(s.config, grid.rank == 0);
+  require_same_inputs(job, s.config, s.corpus);
+  if (grid.rank == 0) s.vocabulary = open_vocabulary(s.config, s.corpus);
+  s.checkpoints.emplace(s.config, s.grid, job, program.lesson, s.corpus, s.vocabulary);
+  s.progress.emplace(s.config, s.checkpoints->resumed_step());
+  if (!s.config.trace.empty()) {
+    s.trace_ranks = job.communicator().split(0);
+    s.trace_ranks->barrier();  // so that all ranks' times begin together
+    s.trace.emplace();
+    s.trace->observe(job.communicator());
+    s.trace->observe(s.stream);
+  }
+  const NeededMemory memory =
+      largest_memory(s.prediction, [&](const auto& own) { return job.all_gather(own); });
+  if (grid.rank != 0) return;
+  s.prompt = prompt_tokens(s.config, s.vocabulary.is_text);
+  check_distinct(s.config, s.corpus);
+  s.files.emplace(s.config, s.checkpoints->resumed_step(), s.checkpoints->begun(),
+                  s.checkpoints->run());
+  const std::string header =
+      header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
+      s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : "");
+  if (s.files->board) s.files->board->describe(printable(header + "\n" + flags_text(s.config)));
+  print(header);
+}
+
+TrainingRun::~TrainingRun() { state_->job.communicator().use_staging({}); }
+
+TrainerContext TrainingRun::context() {
+  State& s = *state_;
+  if (s.staging_elements > 0) {
+    s.staging = Tensor(s.device_memory, Category::communication, s.config.accumulation(),
+                       {s.staging_elements});
+    s.job.communicator().use_staging(s.staging);
+  }
+  if (s.program.arrange) s.groups.emplace(s.job.communicator(), s.grid);
+  s.ranks.emplace(RankContext{s.grid, s.job.communicator(), s.groups ? &*s.groups : nullptr,
+                              s.job.registered()});
+  s.full_tensors.emplace(s.host_memory, describe(s.config.model), s.config.accumulation(),
+                         s.job.communicator());
+  return {.config = s.config,
+          .corpus = s.corpus,
+          .device_memory = s.device_memory,
+          .host_memory = s.host_memory,
+          .stream = s.stream,
+          .ranks = &*s.ranks};
+}
+
+void TrainingRun::State::print_progress(const MetricsFile::Step& line) {
+  const std::string text =
+      progress->after_step(line.step, line.result, line.step_ms, seconds_since(begin),
+                           on_terminal ? terminal_width(STDOUT_FILENO) : 0);
+  if (grid.rank == 0 && !text.empty()) print(text);
+}
+
+// Returns how long this rank has waited for communication, in ms, if anything shows it. On a device
+// asking waits for what is in flight.
+double TrainingRun::State::exposed_so_far() const {
+  return files && files->board ? exposed_ms(job.communicator().ledger().entries()) : 0;
+}
+
+void TrainingRun::State::write(const MetricsFile::Step& line) {
+  if (!files) return;
+  if (files->metrics) {
+    files->metrics->write(line, device_memory, job.communicator().ledger().entries());
+  }
+  if (files->board) files->board->write(line, device_memory);
+}
+
+void TrainingRun::train() {
+  // It outlives the handlers: device memory that a collective works on cannot be freed before the
+  // collective ends, and its peers may never come.
+  TrainerCalls calls;
+  try {
+    make_and_train(calls);
+  } catch (const UserError&) {
+    state_->end_line();
+    state_->job.communicator().give_up();
+    throw;
+  } catch (const std::exception& error) {
+    state_->end_line();
+    end_ranks(state_->job, error, [this] {
+      state_->checkpoints.reset();
+      state_->files.reset();
+    });
+    throw;
+  }
+}
+
+void TrainingRun::make_and_train(TrainerCalls& calls) {
+  try {
+    calls = state_->program.make(context());
+    Checkpoints& checkpoints = *state_->checkpoints;
+    checkpoints.prepare(state_->host_memory, state_->stream, calls);
+    if (checkpoints.resumed_step() > 0) {
+      checkpoints.restore(calls);
+    } else {
+      calls.initialize();
+    }
+    on_the_way([&] { train_and_report(calls); });
+  } catch (const OutOfMemory& error) {
+    throw Error(
+        concat(error.what(), "\n", out_of_memory_text(error, state_->config, state_->prediction)));
+  }
+}
+
+void TrainingRun::train_and_report(const TrainerCalls& calls) {
+  State& s = *state_;
+  const RunConfig& config = s.config;
+  const int64_t num_steps = config.optimizer.num_steps;
+  s.begin = Clock::now();
+  for (int64_t step = s.checkpoints->resumed_step() + 1; step <= num_steps; ++step) {
+    const double exposed_before = s.exposed_so_far();
+    Event before, after;
+    before.record(s.stream);
+    const StepResult result = calls.step();
+    after.record(s.stream);
+    after.synchronize();
+    MetricsFile::Step line =
+        measure(config, s.grid.world_size(), step, result, Event::elapsed_ms(before, after));
+    line.exposed_ms = s.exposed_so_far() - exposed_before;
+    s.print_progress(line);
+    check_not_diverged(step, result);
+    if (!config.dump.empty()) s.dump(step, result, calls);
+    if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
+      s.job.communicator().count_as_control(true);
+      line.validation_loss = calls.evaluate(config.evaluate_batches);
+      s.job.communicator().count_as_control(false);
+      s.say(format("step %lld  validation loss %.4f\n", static_cast<long long>(step),
+                   *line.validation_loss));
+      check_not_diverged(step, *line.validation_loss);
+      // A board shows how samples get better. The last one comes after the tables.
+      const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
+      if (draws && step < num_steps) s.sample(step, calls);
+    }
+    s.write(line);
+    s.checkpoints->after_step(step, calls);
+  }
+  s.checkpoints->finish();
+  if (calls.check_replicas) calls.check_replicas();
+  if (s.files && s.files->metrics) s.files->metrics->finish();
+  if (!config.export_to.empty()) s.export_model(calls);
+  s.job.communicator().ledger();  // spans of operations on a device become known by it
+  if (s.trace) s.write_trace();
+  const std::string report = calls.report ? calls.report() : std::string();
+  const int64_t trained = std::max<int64_t>(0, num_steps - s.checkpoints->resumed_step());
+  const TrafficEntries communicated = s.job.communicator().group_entries();
+  s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
+        communication_table(s.prediction, communicated, s.grid, trained, config.threads,
+                            {s.job.node_size(), s.job.machines_that_sum()}) +
+        report);
+  if (config.sample_tokens > 0) s.sample(num_steps, calls);
+  if (s.files && s.files->board) s.files->board->finish();
+}
+
+void TrainingRun::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
+  const auto visit = [&](std::string_view kind, const TensorSink& sink) {
+    full_tensors->visit(calls.slices(kind), stream, sink);
+  };
+  if (grid.rank == 0) {
+    write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit);
+    return;
+  }
+  // The other ranks take part in collecting the tensors, in the order that write_dump asks for.
+  for (std::string_view kind : kDumpedKinds) visit(kind, nullptr);
+}
+
+void TrainingRun::State::write_trace() {
+  const size_t left_out = named_by("--trace", [&] {
+    return ladder::write_trace(*trace, files ? &*files->trace : nullptr, *trace_ranks);
+  });
+  if (left_out == 0) return;
+  say(concat("\n  --trace ", one_line(config.trace), ": the first ", with_commas(Trace::kMaxSpans),
+             " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
+}
+
+void TrainingRun::State::export_model(const TrainerCalls& calls) {
+  if (grid.rank != 0) return visit_parameters(calls, nullptr);
+  files->exported->write(vocabulary,
+                         [&](const TensorSink& sink) { visit_parameters(calls, sink); });
+  say(concat("\n  --export ", one_line(config.export_to), written_text(vocabulary), "\n"));
+}
+
+void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
+  if (grid.rank != 0) return visit_parameters(calls, nullptr);
+  Memory memory(DeviceType::cpu, "host", config.host_memory);
+  const std::string text = sample_text(
+      config, vocabulary, first_token(corpus, vocabulary, config.model.vocab_size), memory,
+      [&](const TensorSink& sink) { visit_parameters(calls, sink); },
+      program.mixture ? program.mixture(config) : nullptr, prompt);
+  if (files->board) files->board->write_sample(step, text);
+  if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
+}
+
+}  // namespace ladder

@@ -1,0 +1,85 @@
+#include "common/train/trainer/guarded.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <new>
+#include <thread>
+
+#include "common/io/printable.h"
+#include "common/io/standard_streams.h"
+#include "kernels/runtime/check.h"
+
+namespace ladder {
+namespace {
+
+constexpr const char* kOutOfHostMemory =
+    "the system refused memory for what is not counted in any category, such as texts and lists; "
+    "this machine, or a limit (ulimit -v, a container's), has too little for this run";
+
+// `bazel run` starts programs in a folder of its own. This changes back to the user's folder before
+// anything else happens, so that relative paths mean what the user expects.
+void change_to_users_folder() {
+  const char* const folder = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (folder == nullptr) return;
+  if (chdir(folder) != 0) {
+    throw UserError(concat("BUILD_WORKING_DIRECTORY ", folder, ": cannot change to this folder"));
+  }
+}
+
+}  // namespace
+
+int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
+  prepare_standard_streams();
+  const size_t launched = Job::num_launched();
+  if (!distributed && launched > 1) {
+    // Rank 0 says it for all. Another rank says it only if rank 0 runs another program and does not
+    // say it.
+    const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    const bool is_first = rank == nullptr || std::atoi(rank) == 0;
+    if (!is_first) std::this_thread::sleep_for(std::chrono::seconds(2));
+    std::cerr << concat("error: ", lesson.name, " runs on one rank, mpirun started ", launched,
+                        "; for several ranks take 02_ddp\n");
+    return 2;
+  }
+  Job job;
+  try {
+    job.join();
+    change_to_users_folder();
+    body(job);
+    print("");  // what was printed without looking, such as the help, could not be written either
+    return 0;
+  } catch (const UserError& error) {
+    job.refuse(one_line(error.what()));
+    return 2;
+  } catch (const std::exception& error) {
+    job.fail(failure_text(job, error), 1);
+    return 1;
+  }
+}
+
+void on_the_way(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const UserError& error) {
+    throw Error(error.what());
+  }
+}
+
+void end_ranks(Job& job, const std::exception& error, const std::function<void()>& tidy_up) {
+  const std::string text = failure_text(job, error);
+  job.announce(text);
+  job.communicator().give_up();
+  if (job.size() == 1) return;
+  tidy_up();
+  job.fail(text, 1);
+}
+
+std::string failure_text(const Job& job, const std::exception& error) {
+  const bool is_memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return printable(concat("error: ", job.prefix(), is_memory ? kOutOfHostMemory : error.what()));
+}
+
+}  // namespace ladder

@@ -1,0 +1,208 @@
+#include "common/train/trainer/model_state.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "common/checkpoint/reader.h"
+#include "common/model/weights.h"
+#include "kernels/elementwise.h"
+#include "kernels/runtime/range.h"
+
+namespace ladder {
+namespace {
+
+size_t elements_of(const Layout& layout, const ModelState::Place& place) {
+  return place.is_sharded ? layout.num_shard_elements() : layout.num_elements();
+}
+
+Memory& arena_of(const TrainerContext& context, const ModelState::Place& place) {
+  return place.on_host ? context.host_memory : context.device_memory;
+}
+
+Tensor make(const TrainerContext& context, const Layout& layout, const ModelState::Place& place,
+            Category category, DType dtype) {
+  return Tensor(arena_of(context, place), category, dtype, {elements_of(layout, place)},
+                place.source);
+}
+
+AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
+                     const ModelState::Places& places) {
+  const RunConfig& config = context.config;
+  const ModelState::Place& place = places.optimizer;
+  // An optimizer on the host cannot update parameters on the device, so it needs masters, too.
+  const bool has_masters =
+      config.dtype != config.accumulation() || place.on_host != places.parameters.on_host;
+  return AdamW(arena_of(context, place), config.optimizer, config.accumulation(),
+               elements_of(layout, place), has_masters);
+}
+
+size_t largest_tensor(const Layout& layout) {
+  size_t largest = 0;
+  for (const Unit& unit : layout.units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      largest = std::max(largest, parameter.full_shape.num_elements());
+    }
+  }
+  return largest;
+}
+
+}  // namespace
+
+ModelState::ModelState(const TrainerContext& context, const Layout& layout, size_t rank,
+                       const Places& places)
+    : parameters(
+          make(context, layout, places.parameters, Category::parameters, context.config.dtype)),
+      gradients(make(context, layout, places.gradients, Category::gradients,
+                     context.config.accumulation())),
+      optimizer(make_optimizer(context, layout, places)),
+      context_(context),
+      layout_(layout),
+      rank_(rank),
+      grad_norm_(arena_of(context, places.gradients), layout) {
+  host_stream_.set_observer(context.stream.observer());
+  // Checkpoints are read into buffers on the host without a detour.
+  const bool resumes_on_device =
+      context.config.checkpoint.resume && context.config.device != DeviceType::cpu;
+  if (context.config.init.empty() && !resumes_on_device) return;
+  staging_ = Tensor(context.host_memory, Category::workspace, context.config.accumulation(),
+                    {largest_tensor(layout)});
+}
+
+void ModelState::initialize() {
+  const RunConfig& config = context_.config;
+  std::optional<WeightsFile> file;
+  if (!config.init.empty()) file.emplace(config.init, Layout(config.model, 1));
+  load(file ? &*file : nullptr, parameters);
+  if (optimizer.masters.view().empty()) return;
+  if (file) {
+    load(&*file, optimizer.masters);
+  } else {
+    masters_from_parameters();
+  }
+}
+
+void ModelState::load(const WeightsFile* file, TensorView buffer) {
+  Stream& stream = stream_of(buffer);
+  if (file == nullptr) {
+    for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+      initialize_parameters(stream, layout_, context_.config.seed, begin_of(buffer, unit),
+                            part_of(buffer, unit));
+    }
+    return;
+  }
+  for (const Slice& slice : held_slices(layout_, rank_, buffer)) {
+    const Parameter& parameter = *slice.parameter;
+    const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu,
+                          parameter.full_shape);
+    file->read(parameter, host);
+    const size_t end = slice.first + slice.view.num_elements();
+    for_runs_in(parameter, slice.first, end, [&](size_t from, size_t at, size_t count) {
+      copy(stream, slice.view.elements(from - slice.first, {count}), host.elements(at, {count}));
+    });
+    stream.synchronize();
+  }
+}
+
+void ModelState::masters_from_parameters() {
+  const TensorView masters = optimizer.masters, from = parameters;
+  const bool same_extent = masters.num_elements() == from.num_elements();
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const TensorView out = same_extent ? part_of(masters, unit) : shard(masters, unit);
+    const ConstTensorView in = same_extent ? part_of(from, unit) : shard(from, unit);
+    if (out.device() == in.device()) {
+      cast(context_.stream, out, in);
+    } else {
+      copy(context_.stream, out, in);
+    }
+  }
+  context_.stream.synchronize();
+}
+
+void ModelState::restore(CheckpointReader& checkpoint) {
+  const auto restore_held = [&](std::string_view kind, TensorView buffer) {
+    if (!buffer.empty()) restore(checkpoint, kind, held_slices(layout_, rank_, buffer));
+  };
+  restore_held(kParam, parameters);
+  restore_held(kParam, optimizer.masters);
+  restore_held(kExpAvg, optimizer.exp_avg);
+  restore_held(kExpAvgSq, optimizer.exp_avg_sq);
+}
+
+void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind,
+                         const std::vector<Slice>& slices) {
+  for (const Slice& slice : slices) {
+    const size_t n = slice.view.num_elements();
+    const TensorView host(staging_.view().data(), slice.view.dtype(), DeviceType::cpu, {n});
+    const bool on_host = slice.view.device() == DeviceType::cpu;
+    checkpoint.read(concat(kind, ".", slice.parameter->name),
+                    {slice.parameter->runs, slice.first, n}, on_host ? slice.view : host);
+    if (on_host) continue;
+    Stream& stream = stream_of(slice.view);
+    copy(stream, slice.view, host);
+    stream.synchronize();
+  }
+}
+
+std::vector<Scalar> ModelState::scalars() {
+  return {{"step", &step}, {"updates", &optimizer.num_updates}};
+}
+
+double ModelState::squared_norm() {
+  return grad_norm_.squared_norm(stream_of(gradients), rank_, gradients);
+}
+
+void ModelState::update(const AdamWStep& adamw_step) {
+  const Range range(stream_of(updated_parameters()), "AdamW");
+  std::vector<AdamWTensors> all;
+  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+    const std::vector<AdamWTensors> own = adamw_tensors_of(unit);
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  adamw(stream_of(updated_parameters()), all, adamw_step);
+}
+
+void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
+  const Range range(stream_of(updated_parameters()), layout_.unit(unit).name, "AdamW");
+  adamw(stream_of(updated_parameters()), adamw_tensors_of(unit), adamw_step);
+}
+
+std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
+  const bool is_whole = layout_.covers(optimizer.exp_avg);
+  const auto own = [&](TensorView buffer) {
+    return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
+  };
+  const TensorView target = updated_parameters();
+  // In 16 bits the model's parameters are a copy of the masters, if they are not on another device.
+  const bool has_copy =
+      target.dtype() != parameters.dtype() && target.device() == parameters.view().device();
+  return adamw_tensors(layout_, begin_of(optimizer.exp_avg, unit),
+                       {own(target), own(optimizer.exp_avg), own(optimizer.exp_avg_sq),
+                        own(gradients), has_copy ? own(parameters) : TensorView()});
+}
+
+std::vector<Slice> ModelState::slices(std::string_view kind) const {
+  const auto owned = [&](TensorView buffer) { return owned_slices(layout_, rank_, buffer); };
+  if (kind == kParam) return owned(updated_parameters());
+  if (kind == kGrad) return owned(gradients);
+  if (kind == kExpAvg) return owned(optimizer.exp_avg);
+  if (kind == kExpAvgSq) return owned(optimizer.exp_avg_sq);
+  return {};
+}
+
+TensorView ModelState::updated_parameters() const {
+  return optimizer.masters.view().empty() ? parameters : optimizer.masters;
+}
+
+Stream& ModelState::stream_of(const TensorView& view) {
+  return view.device() == DeviceType::cpu ? host_stream_ : context_.stream;
+}
+
+size_t ModelState::begin_of(const TensorView& buffer, size_t unit) const {
+  return layout_.covers(buffer) ? layout_.unit(unit).offset : shard_begin(layout_, unit, rank_);
+}
+
+TensorView ModelState::part_of(TensorView buffer, size_t unit) const {
+  return layout_.covers(buffer) ? unit_in_flat(layout_, unit, buffer) : shard(buffer, unit);
+}
+
+}  // namespace ladder

@@ -1,0 +1,108 @@
+// The state of a model that a trainer keeps from step to step.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "common/model/optimizer.h"
+#include "common/model/slices.h"
+#include "common/model/weights.h"
+#include "common/train/trainer/trainer.h"
+
+namespace ladder {
+
+class CheckpointReader;
+
+// ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
+// with the layout's order of units.
+//
+// Parameters have the compute dtype, and gradients and both moments have the accumulation dtype.
+// When the two dtypes differ (bf16, fp16), there is also a master copy of the parameters in the
+// accumulation dtype: AdamW updates the masters, and the parameters are the masters, rounded.
+// [Micikevicius18, section 3.1] Masters also exist when the optimizer is on the host and the
+// parameters are not. Otherwise AdamW updates the parameters themselves.
+//
+// On several ranks a buffer may hold only this rank's shard of every unit, and it may be in host
+// memory.
+class ModelState {
+ public:
+  // Where a buffer is, and how much of it this rank has.
+  struct Place {
+    bool is_sharded = false;         // true: only this rank's shards; false: all of it
+    bool on_host = false;            // true: in the host's arena; false: in the device's
+    MemorySource* source = nullptr;  // the source of its memory; null: the arena's own
+  };
+  struct Places {
+    Place parameters = {}, gradients = {}, optimizer = {};
+  };
+
+  // Allocates the buffers. `rank` is this rank's number among the layout's world_size ranks, which
+  // hold the same part of the model: it says which shards are this rank's. The layout and what the
+  // context refers to must outlive this object.
+  ModelState(const TrainerContext& context, const Layout& layout, size_t rank,
+             const Places& places);
+  ModelState(const TrainerContext& context, const Layout& layout)
+      : ModelState(context, layout, 0, Places()) {}
+
+  // Sets the parameters that this rank holds to the values in the file of --init, or to those that
+  // follow from the seed.
+  void initialize();
+  // Returns the sum of the squares of this rank's shards of the gradients. Synchronizes.
+  double squared_norm();
+  // Updates all units with AdamW. Asynchronous.
+  void update(const AdamWStep& adamw_step);
+  // Updates the part of one unit for which the optimizer has moments: all of it, or this rank's
+  // shard. Asynchronous.
+  void update(const AdamWStep& adamw_step, size_t unit);
+  // Sets the masters to the parameters, converted to the accumulation dtype, wherever this rank
+  // holds both. REQUIRES: there are masters.
+  void masters_from_parameters();
+
+  // Sets everything that decides the steps to come to what a checkpoint has, except scalars: the
+  // parameters that this rank holds, its masters and its moments. Each rank reads what it holds and
+  // nothing else. Throws UserError if the checkpoint is damaged. REQUIRES: it is of this model.
+  void restore(CheckpointReader& checkpoint);
+  // Sets slices of one kind of tensors to what the checkpoint has.
+  void restore(CheckpointReader& checkpoint, std::string_view kind,
+               const std::vector<Slice>& slices);
+  // Returns the numbers that decide the steps to come.
+  std::vector<Scalar> scalars();
+
+  // Returns the slices that this rank owns of one kind of tensors, in the order of the layout. The
+  // kind is kParam (the masters if there are any), kGrad, kExpAvg or kExpAvgSq; other kinds have no
+  // slices.
+  std::vector<Slice> slices(std::string_view kind) const;
+  // Returns the buffer that AdamW updates: the masters if there are any, else the parameters.
+  TensorView updated_parameters() const;
+  // Returns this rank's shard of a unit in one of the buffers.
+  TensorView shard(TensorView buffer, size_t unit) const {
+    return shard_of(layout_, unit, rank_, buffer);
+  }
+
+  const Layout& layout() const { return layout_; }
+  Stream& stream() { return context_.stream; }
+
+  Tensor parameters, gradients;
+  AdamW optimizer;
+  int64_t step = 0;  // the number of steps begun so far, which decides which data come next
+
+ private:
+  // Returns what an update of a unit works on.
+  std::vector<AdamWTensors> adamw_tensors_of(size_t unit) const;
+  // Returns the stream for work on this memory.
+  Stream& stream_of(const TensorView& view);
+  // Returns the part of a unit that the buffer has, and the place in the flat buffer where that
+  // part begins.
+  TensorView part_of(TensorView buffer, size_t unit) const;
+  size_t begin_of(const TensorView& buffer, size_t unit) const;
+  void load(const WeightsFile* file, TensorView buffer);
+
+  TrainerContext context_;
+  const Layout& layout_;
+  size_t rank_;
+  Stream host_stream_{DeviceType::cpu};
+  GradNorm grad_norm_;
+  Tensor staging_;  // host memory for one full tensor, used by initialize() and restore()
+};
+
+}  // namespace ladder

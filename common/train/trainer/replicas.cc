@@ -1,0 +1,83 @@
+#include "common/train/trainer/replicas.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "kernels/runtime/hash.h"
+
+namespace ladder {
+
+double sum_over(Communicator& group, double number) {
+  Stream host(DeviceType::cpu);
+  group.all_reduce(host, TensorView(&number, DType::fp64, DeviceType::cpu, {1}), {}).wait(host);
+  return number;
+}
+
+namespace {
+
+// Returns a hash of the bits of the parameters that `which` picks, in the order of the layout.
+uint64_t hash_of(ModelState& state,
+                 const std::function<bool(const Unit&, const Parameter&)>& which) {
+  constexpr size_t kPiece = 1 << 16;  // elements that are on the host at a time
+  const ConstTensorView parameters = state.parameters;
+  uint64_t hash = 0;
+  std::vector<std::byte> host(kPiece * size_of(parameters.dtype()));
+  for (const Unit& unit : state.layout().units()) {
+    for (const Parameter& parameter : unit.parameters) {
+      if (!which(unit, parameter)) continue;
+      const size_t begin = unit.offset + parameter.offset, n = parameter.shape.num_elements();
+      for (size_t first = 0; first < n; first += kPiece) {
+        const size_t count = std::min(kPiece, n - first);
+        const TensorView piece(host.data(), parameters.dtype(), DeviceType::cpu, {count});
+        copy(state.stream(), piece, parameters.elements(begin + first, {count}));
+        state.stream().synchronize();
+        hash = hash_bytes(std::span(host).first(piece.num_bytes()), hash);
+      }
+    }
+  }
+  return hash;
+}
+
+// Describes a difference, as in "the parameters of rank 5 differ from those of rank 4". Returns an
+// empty text if there is none.
+std::string difference_of(ModelState& state, const Communicator& world, const Copies& copies) {
+  struct Copy {
+    uint64_t hash, rank;
+  };
+  constexpr size_t kNumbers = sizeof(Copy) / sizeof(int32_t);
+  Communicator& group = copies.group;
+  std::vector<Copy> found(group.size());
+  found[group.rank()] = {hash_of(state, copies.which), world.rank()};
+  Stream host(DeviceType::cpu);
+  const TensorView all(found.data(), DType::int32, DeviceType::cpu, {kNumbers * group.size()});
+  group.all_gather(host, all, all.rows(kNumbers * group.rank(), kNumbers), {}).wait(host);
+  // This is the copy that most ranks have. If two are equally frequent, it is that of the first
+  // rank.
+  const Copy usual = *std::ranges::max_element(found, {}, [&](const Copy& copy) {
+    return std::ranges::count(found, copy.hash, &Copy::hash);
+  });
+  std::string ranks;
+  for (const Copy& copy : found) {
+    if (copy.hash != usual.hash) ranks += concat(ranks.empty() ? "" : " and ", "rank ", copy.rank);
+  }
+  if (ranks.empty()) return "";
+  return concat("the parameters of ", ranks, " differ from those of rank ", usual.rank);
+}
+
+}  // namespace
+
+Copies copies_of_shared_units(Communicator& group) {
+  return {group, [](const Unit& unit, const Parameter&) { return unit.is_shared; }};
+}
+
+void check_copies(ModelState& state, const Communicator& world, const std::vector<Copies>& all) {
+  std::string differences;
+  for (const Copies& copies : all) {
+    const std::string difference = difference_of(state, world, copies);
+    if (!difference.empty()) differences += concat(differences.empty() ? "" : "; ", difference);
+  }
+  if (!differences.empty()) fail(differences);
+}
+
+}  // namespace ladder
