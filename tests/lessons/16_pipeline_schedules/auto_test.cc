@@ -48,7 +48,8 @@ Profile draw_profile(std::mt19937& random) {
 
 RunConfig config_of(const Profile& profile) {
   RunConfig config;
-  config.model = {.num_layers = 12, .num_heads = 2, .hidden = 32, .sequence_length = 16};
+  config.model = {
+      .num_layers = 12, .num_heads = 2, .hidden = 32, .vocab_size = 1, .sequence_length = 16};
   config.micro_batch_size = 1;
   config.global_batch_size = profile.num_micro_batches;
   config.device_memory = profile.memory;
