@@ -89,9 +89,10 @@ TEST_CASE("with sequence parallelism: the same, and less memory") {
 TEST_CASE("with scattered messages: the same, and a part of the bytes between stages") {
   const Record oracle = record_oracle(split_config(DType::fp64, 24));
   const auto sent = [](const ThreeDTrainer::Flags& flags) {
-    const TrafficEntries traffic = ThreeDTrainer::traffic(
+    const Prediction prediction = predict<ThreeDTrainer>(
         split_config(DType::fp64, 2), ThreeDTrainer::arrange(flags, 8, 0), flags);
-    return traffic.at({Purpose::activation, Collective::send, Axis::pipeline}).payload_bytes;
+    return prediction.step.at({Purpose::activation, Collective::send, Axis::pipeline})
+        .payload_bytes;
   };
   for (const ThreeDTrainer::Flags& flags : {flags_for(2, 2), flags_for(4, 2, 0, Order::gpipe),
                                             flags_for(2, 2, 1, Order::interleaved)}) {

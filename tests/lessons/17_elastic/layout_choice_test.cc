@@ -65,7 +65,7 @@ TEST_CASE("a layout can train exactly if the flags and both trainers accept it")
         bool accepted = true;
         try {
           const RunConfig resolved = options.resolve(layout);
-          ThreeDTrainer::traffic(resolved, layout, {});
+          ThreeDTrainer::plan(resolved, layout, {});
         } catch (const UserError&) {
           accepted = false;
         }
