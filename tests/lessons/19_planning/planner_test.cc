@@ -96,8 +96,8 @@ TEST_CASE("The first plan is the fastest of all layouts that fit") {
 TEST_CASE("A search ends with its seconds, and says so where it has no plan") {
   const PlanRequest request = request_for("gpt3-175b", "a100-80x8x64", 1536);
   const std::clock_t begin = std::clock();
-  const SearchResult result = search_plans(request, model_of(request), 1, 0.3);
-  CHECK(std::clock() - begin < 0.6 * CLOCKS_PER_SEC);
+  const SearchResult result = search_plans(request, model_of(request), 1, 1);
+  CHECK(std::clock() - begin < 2 * CLOCKS_PER_SEC);
   CHECK(result.plans.empty());
   CHECK_THAT(no_plan_text(result, request), StartsWith("--seconds: too few to simulate one of ") &&
                                                 EndsWith(" layouts on 512 ranks; give more"));
