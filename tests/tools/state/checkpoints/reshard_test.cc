@@ -91,7 +91,8 @@ TEST_CASE("what cannot be written anew leaves nothing") {
   const TestFolder folder;
   const std::string source = write_checkpoint(folder / "c", parse_layout("data=2"));
   SECTION("a layout that the model cannot have") {
-    CHECK_THAT(refusal(source, "tensor=3", folder / "out"), ContainsSubstring("cannot be split among 3 ranks"));
+    CHECK_THAT(refusal(source, "tensor=3", folder / "out"),
+               ContainsSubstring("cannot be split among 3 ranks"));
     CHECK_FALSE(fs::exists(folder / "out"));
   }
   SECTION("a checkpoint of this step is there") {
