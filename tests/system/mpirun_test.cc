@@ -259,7 +259,7 @@ TEST_CASE("mpirun: where mpirun itself is killed, no rank is left when the run h
   const Scratch folder;
   const std::string mark = concat("orphan.", getpid());
   const std::string script = concat("mark=", mark, kCountRanks, R"sh(
-    "$@" >out &
+    : >out; "$@" >>out &
     until (($(grep -c begin out) == 2)); do sleep 0.05; done
     kill -s KILL $(ps -o pid=,sid=,comm= --ppid $! | awk '$1 == $2 && $3 == "mpirun" { print $1 }')
     wait $!
