@@ -22,7 +22,7 @@ View by_sequence(View rows, const TensorView& logsumexp) {
   return rows.reshape({logsumexp.shape()[0], logsumexp.shape()[2], rows.shape()[1]});
 }
 
-// A sublayer of a block: its activations, and its parameters or their gradients.
+// A sublayer of a block: its activations `a`, its parameters w(), and its input in().
 struct SublayerCall {
   const Sublayer& sublayer;
   const BlockCall& block;
@@ -49,8 +49,8 @@ void core_forward(Stream& stream, const SublayerCall& s) {
                           by_sequence(first, statistics));
 }
 
-// Computes d_first, the gradient with respect to the first linear layer's output. GELU's may be
-// d_core itself.
+// Computes d_first, the gradient with respect to the first linear layer's output. For GELU it may
+// be d_core or the activation `first`.
 void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
                    ConstTensorView d_core) {
   const TensorView first = s.a[A::first], statistics = s.a[A::statistics], core = s.a[A::core];
@@ -96,7 +96,8 @@ void sublayer_forward(Stream& stream, const SublayerCall& s, const BlockOperatio
   if (runs(O::second)) second_forward(stream, s);
 }
 
-// The weight's half. The gradients of the outputs of `first` and `second` lie where these lay.
+// The half `weight`. A::first and A::out now hold the gradients of the first and the second linear
+// layer's output.
 void weight_backward(Stream& stream, const SublayerCall& s, const UnitView& gradients) {
   const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
   const TensorView gathered = s.block.workspace.gathered;
@@ -115,6 +116,8 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
   const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
   const TensorParallel& tensor = s.block.tensor;
   const TensorView narrow = s.block.workspace.narrow, gathered = s.block.workspace.gathered;
+  // The fused kernel writes d_first at once, to where d_core would lie. The half `input` wants it
+  // elsewhere.
   const bool is_gelu = s.sublayer.core == Core::gelu, is_fused = is_gelu && with_weights;
   const TensorView d_core = is_gelu ? s.wide() : narrow.elements(0, s.a[A::core].shape());
   const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, gathered);
@@ -160,7 +163,7 @@ void block_backward(Stream& stream, const BlockCall& block, TensorView d_residua
       continue;
     }
     const bool with_weights = half == BackwardHalf::both;
-    // The next block has read `out` in its own backward.
+    // What follows the sublayer has run its backward, so nobody reads `out` any more.
     if (!with_weights) copy(stream, s.a[A::out], d_residual);
     const ConstTensorView d_norm =
         sublayer.num_experts > 0 ? block.workspace.narrow

@@ -58,8 +58,9 @@ enum class BackwardHalf { both, input, weight };
 
 // Turns d_residual (n, C) from the gradient with respect to the block's output into that with
 // respect to its input, and adds the parameters' gradients to `gradients`. The activations and `in`
-// are those of forward; `out` is not read. Where a sublayer has experts, workspace.narrow must be
-// the gradient with respect to its norm's output (R, C). Asynchronous on the stream.
+// are those of forward. The block's own output is not read. Where a sublayer has experts,
+// workspace.narrow must be the gradient with respect to its norm's output (R, C). Asynchronous on
+// the stream.
 //
 // In two halves it does the same with the same bits. The half `input` turns d_residual into the
 // gradient with respect to the block's input, which the block before waits for, and adds the

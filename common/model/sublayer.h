@@ -3,8 +3,6 @@
 // `first` and `second` are linear layers. GPT-2's block has two sublayers: the core of the first is
 // attention, and that of the second, the MLP, is GELU. All that is said of a block elsewhere
 // follows from the list: parameters, activations, FLOP, what tensor-parallel ranks sum and split.
-//
-// Letters: C hidden size, F elements of an MLP's inner layer, NH heads, T tokens in a sequence.
 #pragma once
 
 #include <array>
@@ -24,9 +22,10 @@ enum class TensorSplit {
   qkv_columns  // an N-th of the columns of each of q, k and v, which lie side by side
 };
 
-// A linear layer of the whole model: its weight is (in, out), its bias (out). If ranks split the
-// weight by columns, they split the bias too.
 inline constexpr double kInitialDeviation = 0.02;  // of weights [Radford19 GPT-2]
+
+// A linear layer before any split: its weight is (in, out), its bias (out). Ranks that split the
+// weight by columns split the bias too.
 struct Linear {
   const char* name;  // "c_attn"
   size_t in, out;
@@ -64,6 +63,7 @@ inline constexpr size_t kAttention = 0, kMlp = 1;
 
 // Operations of a block. Operation k of sublayer s has number 4 s + k.
 using BlockOperations = std::bitset<kNumSublayers * SublayerOperation::kCount>;
+// The last operation, which computes the block's output.
 inline constexpr size_t kBlockOutput = kNumSublayers * SublayerOperation::kCount - 1;
 constexpr size_t number_of_operation(size_t sublayer, SublayerOperation::Index operation) {
   return sublayer * SublayerOperation::kCount + operation;
@@ -97,12 +97,12 @@ struct Sublayer {
 std::vector<Sublayer> dense_sublayers(const Gpt2Config& config);
 std::vector<Sublayer> sublayers_of(const Gpt2Config& config, size_t block);
 
-// Returns the FLOP of the matrix products of forward for one token of a sequence of T. Of experts
-// it is what lies in the block itself: nothing. Attention counts the causal half that is never
-// computed, too, as is usual.
+// Returns the FLOP of the matrix products of forward for one token of a sequence of num_tokens. Of
+// experts it is what lies in the block itself: nothing. Attention counts the causal half that is
+// never computed, too, as is usual.
 double product_flops(const Sublayer& sublayer, size_t num_tokens);
-// Returns all operations that one operation of forward runs for one token, on average: of products
-// two for each weight; of an element of a layernorm, GELU, bias or sum as many as the kernels count
+// Returns all FLOP of an operation for one token, the mean over the sequence: 2 for each weight of
+// a product, and for each element of a layernorm, GELU, bias or sum as many as the kernels count
 // (kernels/layernorm.h and others). A query sees half the keys.
 double operation_flops(const Sublayer& sublayer, SublayerOperation::Index operation,
                        size_t num_tokens);

@@ -21,8 +21,8 @@ namespace ladder {
 // rows that the ranks have between them, and scatter sums. `gathered` is memory for all rows, which
 // gathered rows may overwrite. Buffers of all rows are padded as RowSplit says.
 //
-// If the model is not split, nothing happens at these points; that is what the functions do unless
-// they are set.
+// If the model is not split, nothing happens at these points: unless they are set, the functions of
+// f and g return their argument, and reduce_statistics is empty.
 struct TensorParallel {
   // Rows that are on their way: `rows` may be read when `work` has been waited for.
   struct Pending {
