@@ -125,7 +125,8 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
       batch_(batch),
       tokens_(tokens),
       capacity_(batch * tokens),
-      shared_(shared) {
+      shared_(shared),
+      block_specs_(block_activation_specs(dense_sublayers(layout.config()))) {
   const auto make = [&](const ActivationSpec& spec) {
     return make_activation(memory, Category::activations, layout, dtype, capacity_, spec);
   };
@@ -133,8 +134,7 @@ Activations::Activations(Memory& memory, const Layout& layout, DType dtype, size
   input_ = make({"input", Kind::rows, hidden_});
   for (const Operation& operation : layout.operations()) {
     if (operation.kind != OperationKind::block) continue;
-    const std::vector<ActivationSpec>& specs =
-        block_specs_.emplace_back(block_activation_specs(operation.sublayers));
+    const std::vector<ActivationSpec> specs = block_activation_specs(operation.sublayers);
     std::vector<Tensor>& block = blocks_.emplace_back();
     for (size_t i = 0; i < specs.size(); ++i) {
       const bool is_own = specs[i].columns > 0 && find_shared(operation.index, i) == nullptr;
@@ -177,7 +177,7 @@ BlockActivations Activations::block(size_t index) const {
   BlockActivations views;
   for (size_t i = 0; i < views.size(); ++i) {
     const TensorView whole = tensor(index, i);
-    if (!whole.empty()) views[i] = whole.elements(0, shape_of(block_specs_[index][i]));
+    if (!whole.empty()) views[i] = whole.elements(0, shape_of(block_specs_[i]));
   }
   return views;
 }
@@ -187,13 +187,11 @@ TensorView Activations::block_input(size_t index) const {
 }
 
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
-                               size_t tokens, MemorySource* registered, RecomputePlan plan,
-                               OffloadPlan offload, bool rounds_logits)
+                               size_t tokens, MemorySource* registered, bool rounds_logits)
     : hidden_(layout.config().hidden),
       wide_columns_(widest_first(layout.config()) / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
-      part_(layout.part()),
-      shared_(memory, layout, dtype, batch * tokens, std::move(plan), std::move(offload)) {
+      part_(layout.part()) {
   const size_t r = batch * tokens, c = hidden_;
   const size_t k = std::min(r, classifier_rows(memory.device()));
   const DType full = accumulation_dtype(dtype);

@@ -110,7 +110,7 @@ class Activations {
   ModelPart part_;
   size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
   const SharedActivations* shared_;
-  std::vector<std::vector<ActivationSpec>> block_specs_;  // by block
+  std::vector<ActivationSpec> block_specs_;  // of a block that lacks nothing
   // By block, then by its index in BlockActivations. Tensors in shared memory are empty.
   std::vector<std::vector<Tensor>> blocks_;
   Tensor input_, final_norm_, final_mean_, final_rstd_;
@@ -121,14 +121,10 @@ class Activations {
 class ModelWorkspace {
  public:
   // Allocates for at most `batch` sequences of `tokens` tokens. What tensor-parallel ranks sum or
-  // gather comes from `registered`, or from the arena if that is null. `plan` says what blocks
-  // drop, `offload` what waits on the host, and `rounds_logits` that logits have `dtype`.
+  // gather comes from `registered`, or from the arena if that is null. `rounds_logits` says that
+  // logits have `dtype`.
   ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch, size_t tokens,
-                 MemorySource* registered = nullptr, RecomputePlan plan = {},
-                 OffloadPlan offload = {}, bool rounds_logits = false);
-
-  // Where activations lie that blocks share.
-  const SharedActivations& shared() const { return shared_; }
+                 MemorySource* registered = nullptr, bool rounds_logits = false);
 
   // The views below have the sizes of the micro-batch that `activations` is for at the moment. In
   // the course of backward d_residual (n, C) is the gradient with respect to the residual stream.
@@ -144,7 +140,6 @@ class ModelWorkspace {
   Tensor d_residual_, gathered_, wide_, row_dot_, losses_, logits_, dlogits_;
   // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
   Tensor summed_;
-  SharedActivations shared_;
 };
 
 }  // namespace ladder

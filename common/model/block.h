@@ -17,7 +17,7 @@
 
 namespace ladder {
 
-// The activations of a block: Sublayer::activation() says where each lies.
+// The activations of a block: those of its sublayers, one after the other.
 // block_activation_specs() in activations.h has their shapes. What a block lacks is empty.
 using BlockActivations = std::array<TensorView, kNumSublayers * SublayerActivation::kCount>;
 // Returns those of one sublayer, by SublayerActivation::Index.

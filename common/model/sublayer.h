@@ -88,9 +88,6 @@ struct Sublayer {
   size_t parameter(SublayerParameter::Index i) const {
     return index * SublayerParameter::kCount + i;
   }
-  size_t activation(SublayerActivation::Index i) const {
-    return index * SublayerActivation::kCount + i;
-  }
 };
 
 // Returns the sublayers of a block without experts, and those of block `block` of the model.

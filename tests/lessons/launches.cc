@@ -159,14 +159,12 @@ std::optional<std::string> line_of(const DrawnRun& run, size_t number) {
   const Program program = make_program<T>();
   try {
     RunConfig config = resolve_flags(program, run.flags, run.num_ranks);
-    const ProcessGrid grid = program.grid(run.num_ranks, 0);
-    const Program planned = program.planned(config, grid);
+    if (number % 2 == 1) config.device = DeviceType::emulator;
+    const Program planned = program.planned(config, program.grid(run.num_ranks, 0));
     for (size_t rank = 0; rank < run.num_ranks; ++rank) {
       predict(planned, config, program.grid(run.num_ranks, rank));
     }
-    if (number % 2 == 1) config.device = DeviceType::emulator;
-    return concat(number, hashes_of(program.planned(config, grid), config, run.num_ranks), " ",
-                  run.text(), "\n");
+    return concat(number, hashes_of(planned, config, run.num_ranks), " ", run.text(), "\n");
   } catch (const UserError&) {
     return std::nullopt;
   } catch (const Error& error) {

@@ -131,15 +131,17 @@ TEST_CASE("the walk recomputes a group from its first block on, just before its 
 // A model with a plan, and as many slots as may be in flight.
 struct Planned {
   Planned(const TestModel& model, const RecomputePlan& plan, size_t num_slots)
-      : workspace(memory(), model.layout, model.dtype, 2, 7, nullptr, plan),
+      : workspace(memory(), model.layout, model.dtype, 2, 7),
+        shared(memory(), model.layout, model.dtype, 2 * 7, plan, {}),
         gpt2(model.layout, model.parameters, model.gradients, {}, plan) {
     slots.reserve(num_slots);
     for (size_t i = 0; i < num_slots; ++i) {
-      slots.emplace_back(memory(), model.layout, model.dtype, 2, 7, &workspace.shared());
+      slots.emplace_back(memory(), model.layout, model.dtype, 2, 7, &shared);
     }
   }
 
   ModelWorkspace workspace;
+  SharedActivations shared;
   std::vector<Activations> slots;
   Gpt2 gpt2;
 };
