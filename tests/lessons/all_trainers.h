@@ -1,6 +1,8 @@
 // The trainers of all lessons, for tests that ask each of them.
 #pragma once
 
+#include <optional>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -36,6 +38,18 @@ auto of_all_trainers(Ask ask) {
   return [&]<class... T>(std::tuple<T...>*) {
     return std::vector{ask.template operator()<T>()...};
   }(static_cast<AllTrainers*>(nullptr));
+}
+
+// Calls ask.template operator()<T>() for the trainer T of a lesson, and returns its answer.
+template <class Ask>
+auto of_trainer(std::string_view lesson, Ask ask) {
+  std::optional<decltype(ask.template operator()<SingleGpuTrainer>())> answer;
+  of_all_trainers([&]<class T>() {
+    if (lesson == T::kLesson.name) answer.emplace(ask.template operator()<T>());
+    return 0;
+  });
+  check(answer.has_value(), "of_trainer: no such lesson");
+  return *answer;
 }
 
 }  // namespace ladder::testing

@@ -151,12 +151,9 @@ void vary(DrawnRun& run, size_t number) {
   }
 }
 
-// Returns the line of a run; nothing if it is no run of the trainer's lesson, or if the lesson
-// refuses it.
-template <class T>
+// Returns the line of a run; nothing if its lesson refuses it.
 std::optional<std::string> line_of(const DrawnRun& run, size_t number) {
-  if (run.lesson != T::kLesson.name) return std::nullopt;
-  const Program program = make_program<T>();
+  const Program program = of_trainer(run.lesson, []<class T>() { return make_program<T>(); });
   try {
     RunConfig config = resolve_flags(program, run.flags, run.num_ranks);
     if (number % 2 == 1) config.device = DeviceType::emulator;
@@ -170,15 +167,6 @@ std::optional<std::string> line_of(const DrawnRun& run, size_t number) {
   } catch (const Error& error) {
     return concat(number, " ", error.what(), " ", run.text(), "\n");
   }
-}
-
-// Returns the line of a run, by the trainer of its lesson.
-std::optional<std::string> line_of(const DrawnRun& run, size_t number) {
-  const auto lines = of_all_trainers([&]<class T>() { return line_of<T>(run, number); });
-  for (const std::optional<std::string>& line : lines) {
-    if (line) return line;
-  }
-  return std::nullopt;
 }
 
 std::string drawn_line(size_t number) {

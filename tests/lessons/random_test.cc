@@ -6,25 +6,11 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <tuple>
 
 #include "common/train/flags/options.h"
-#include "lessons/02_ddp/trainer.h"
-#include "lessons/03_zero1/trainer.h"
-#include "lessons/04_zero2/trainer.h"
-#include "lessons/05_zero3/trainer.h"
-#include "lessons/06_offload/trainer.h"
-#include "lessons/07_tensor_parallel/trainer.h"
-#include "lessons/08_pipeline_parallel/trainer.h"
-#include "lessons/09_3d_parallel/trainer.h"
-#include "lessons/10_mixed_precision/trainer.h"
-#include "lessons/12_gradient_compression/trainer.h"
-#include "lessons/13_sequence_parallel/trainer.h"
-#include "lessons/14_context_parallel/trainer.h"
-#include "lessons/15_expert_parallel/trainer.h"
-#include "lessons/16_pipeline_schedules/trainer.h"
 #include "tests/catch.h"
 #include "tests/delays.h"
+#include "tests/lessons/all_trainers.h"
 #include "tests/lessons/drawn_runs.h"
 #include "tests/lessons/sharded.h"
 #include "tests/sample.h"
@@ -33,11 +19,6 @@ namespace ladder {
 namespace {
 
 using namespace testing;
-
-using AllTrainers = std::tuple<DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer, OffloadTrainer,
-                               TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,
-                               MixedPrecisionTrainer, CompressionTrainer, SequenceParallelTrainer,
-                               ContextParallelTrainer, ExpertParallelTrainer, ScheduleTrainer>;
 
 // What the command line of a run says.
 template <Trainer T>
@@ -100,11 +81,9 @@ void check_run(const DrawnRun& run, const Parsed<T>& parsed, uint64_t number) {
       differences(oracle_of<T>(parsed), record, bounds_for(DType::fp64), parsed.config.optimizer));
 }
 
-// Runs the drawn run if T is its lesson's trainer. Returns whether it ran: if not, the lesson has
-// refused it.
+// Returns whether the run ran: if not, the lesson has refused it.
 template <Trainer T>
 bool run_by(const DrawnRun& run, uint64_t number) {
-  if (run.lesson != T::kLesson.name) return false;
   std::optional<Parsed<T>> parsed;
   try {
     parsed = parse<T>(run);
@@ -115,12 +94,6 @@ bool run_by(const DrawnRun& run, uint64_t number) {
   return true;
 }
 
-bool run_by_its_trainer(const DrawnRun& run, uint64_t number) {
-  return [&]<class... T>(std::tuple<T...>*) {
-    return (run_by<T>(run, number) || ...);
-  }(static_cast<AllTrainers*>(nullptr));
-}
-
 TEST_CASE("runs drawn at random compute what lesson 01 computes") {
   REQUIRE(world().size() == 8);
   for_random_cases(100, [](size_t number) {
@@ -128,7 +101,7 @@ TEST_CASE("runs drawn at random compute what lesson 01 computes") {
       REQUIRE(attempt < 100);  // lessons refuse less than half of all
       const DrawnRun run = draw_run(static_cast<uint32_t>(number), attempt);
       INFO("number " << number << ": " << run.text());
-      if (run_by_its_trainer(run, number)) return;
+      if (of_trainer(run.lesson, [&]<class T>() { return run_by<T>(run, number); })) return;
     }
   });
 }
