@@ -123,7 +123,12 @@ Work Communicator::run_task(Stream& stream, const Task& task, size_t payload, Ca
   check(view.device() == DeviceType::cpu || stream.device() == view.device(),
         "a collective: its stream is of another device than its buffers");
   if (account_->counts_as_control_) options.purpose = Purpose::control;
-  account_->ledger_.add(key_of(request, options.purpose), {.calls = 1, .payload_bytes = payload});
+  Traffic call = {.calls = 1, .payload_bytes = payload, .at_most = options.by_data};
+  const PairCounts& counts = request.counts;
+  if (counts.total() < size() * size() * counts.largest()) {  // they are not all the same
+    call.group_payload_bytes = counts.total() * size_of(request.in.dtype());
+  }
+  account_->ledger_.add(key_of(request, options.purpose), call);
   if (queue_ && view.device() == device()) {
     return run_on_queue(stream, task, payload, options.purpose);
   }

@@ -20,17 +20,20 @@ class OneRank final : public Transport {
   std::unique_ptr<Transport> split(size_t color) override;
 };
 
-// Unconnected has the true rank and size but moves nothing. Rehearsals use it, and tests use it to
-// see that their comparisons find the wrong results (the negative control).
+// Unconnected has the true rank and size but moves nothing. Rehearsals use it, in a simulation,
+// where all operations are queued. Tests use it to see that their comparisons find the wrong
+// results (the negative control).
 class Unconnected final : public Transport {
  public:
   // Groups along the axes of the grid are unconnected too, and have the rank and size of the grid.
   explicit Unconnected(const ProcessGrid& grid, DeviceType device = DeviceType::cpu)
-      : Transport(grid.rank, grid.world_size(), device), grid_(grid) {}
+      : Transport(grid.rank, grid.world_size(), device, Simulation::current() != nullptr),
+        grid_(grid) {}
   Unconnected(size_t rank, size_t size, DeviceType device = DeviceType::cpu)
       : Unconnected({.data_size = size, .rank = rank}, device) {}
 
   Moved execute(const Request&) override { return {}; }
+  void enqueue(const Request&, Stream&) override {}
   std::unique_ptr<Transport> split(size_t color) override;
   std::unique_ptr<Transport> split_axis(Axis axis, size_t color) override;
 

@@ -86,8 +86,8 @@ struct Moved {
 struct Traffic {
   size_t calls = 0;
   size_t payload_bytes = 0;
-  // Of a prediction of an all_to_all in which ranks give unequally many bytes: what all ranks of
-  // the group give together. 0: all give as many.
+  // Of an all_to_all in which ranks give unequally many bytes: what all ranks of the group give
+  // together. 0: all give as many.
   size_t group_payload_bytes = 0;
   double busy_seconds = 0;     // the time that operations took, wherever they ran
   double exposed_seconds = 0;  // the part of it for which the caller waited

@@ -27,14 +27,6 @@ void DdpTrainer::Flags::add_to(CLI::App& app) {
   app.add_flag("--naive", naive, "Reduce all gradients in one call after backward")->group(group);
 }
 
-TrafficEntries DdpTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                   const Flags& flags) {
-  const Layout layout(config.model, grid.data_size);
-  return {{{Purpose::gradient, Collective::all_reduce},
-           {.calls = buckets_for(layout, config.accumulation(), flags).size(),
-            .payload_bytes = layout.num_elements() * size_of(config.accumulation())}}};
-}
-
 DdpTrainer::DdpTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),

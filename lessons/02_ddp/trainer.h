@@ -24,10 +24,6 @@ class DdpTrainer {
     void add_to(CLI::App& app);
   };
 
-  // Returns what a step communicates: one all_reduce of the gradients, padding included.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-
   DdpTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }
   StepResult step();

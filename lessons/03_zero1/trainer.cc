@@ -7,12 +7,6 @@
 
 namespace ladder {
 
-TrafficEntries Zero1Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                     const Flags& flags) {
-  return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
-                      config.accumulation(), config.dtype);
-}
-
 Zero1Trainer::Zero1Trainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),

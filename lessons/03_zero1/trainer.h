@@ -22,11 +22,6 @@ class Zero1Trainer {
     void add_to(CLI::App& app) { zero.add_to(app, "ZeRO"); }
   };
 
-  // Returns what a step communicates: a reduce_scatter of all gradients and an all_gather of all
-  // parameters, together as many bytes as lesson 02's all_reduce.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-
   Zero1Trainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }
   StepResult step();

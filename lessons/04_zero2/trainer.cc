@@ -18,16 +18,6 @@ ModelState::Places places(MemorySource* registered) {
 
 }  // namespace
 
-TrafficEntries Zero2Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                     const Flags&) {
-  const Layout layout(config.model, grid.data_size);
-  return {
-      {{Purpose::gradient, Collective::reduce_scatter},
-       traffic_of_all_units(layout, config.accumulation())
-           .times(config.num_micro_batches(grid.data_size))},
-      {{Purpose::parameter, Collective::all_gather}, traffic_of_all_units(layout, config.dtype)}};
-}
-
 Zero2Trainer::Zero2Trainer(const TrainerContext& context, const Flags&)
     : context_(context),
       ranks_(context.ranks->world),

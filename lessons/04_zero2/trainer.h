@@ -21,10 +21,6 @@ class Zero2Trainer {
     void add_to(CLI::App&) {}
   };
 
-  // Returns what a step communicates: for each micro-batch a reduce_scatter of all gradients, and
-  // once an all_gather of all parameters.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
-
   Zero2Trainer(const TrainerContext& context, const Flags&);
   ModelState& state() { return state_; }
   StepResult step();

@@ -39,19 +39,6 @@ std::vector<UnitGatherer::Read> UnitGatherer::plan(const GatherOptions& options,
   return reads;
 }
 
-Traffic UnitGatherer::traffic(const RunConfig& config, const Layout& layout,
-                              const GatherOptions& options) {
-  Traffic traffic;
-  const RecomputePlan recompute =
-      plan_recompute(config.recompute, layout.count(OperationKind::block), 1);
-  for (const Read& read : plan(options, training_walk(layout, recompute))) {
-    if (!read.gathers) continue;
-    ++traffic.calls;
-    traffic.payload_bytes += layout.unit(read.use.unit).padded_elements * size_of(config.dtype);
-  }
-  return traffic;
-}
-
 UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
                            const GatherOptions& options)
     : state_(state), ranks_(ranks), options_(options) {

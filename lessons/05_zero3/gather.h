@@ -31,9 +31,6 @@ class UnitGatherer {
   UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
                const GatherOptions& options);
   virtual ~UnitGatherer() = default;
-  // Returns what one training micro-batch gathers.
-  static Traffic traffic(const RunConfig& config, const Layout& layout,
-                         const GatherOptions& options);
 
   // Returns the hooks `weights` and `done` for one micro-batch that uses units in the order of
   // `walk`. REQUIRES: the micro-batch before has ended.

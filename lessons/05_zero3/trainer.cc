@@ -18,16 +18,6 @@ ModelState::Places places(MemorySource* registered) {
 
 }  // namespace
 
-TrafficEntries Zero3Trainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                     const Flags& flags) {
-  const Layout layout(config.model, grid.data_size);
-  const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  return {{{Purpose::gradient, Collective::reduce_scatter},
-           traffic_of_all_units(layout, config.accumulation()).times(micro_batches)},
-          {{Purpose::parameter, Collective::all_gather},
-           UnitGatherer::traffic(config, layout, flags.gather).times(micro_batches)}};
-}
-
 Zero3Trainer::Zero3Trainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),

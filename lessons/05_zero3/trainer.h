@@ -23,11 +23,6 @@ class Zero3Trainer {
     void add_to(CLI::App& app) { gather.add_to(app, "ZeRO-3"); }
   };
 
-  // Returns what a step communicates: each micro-batch gathers parameters, as
-  // UnitGatherer::traffic() says, and reduce-scatters all gradients.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-
   Zero3Trainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }
   StepResult step();

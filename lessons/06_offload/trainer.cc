@@ -62,19 +62,6 @@ void OffloadTrainer::Flags::add_to(CLI::App& app) {
   });
 }
 
-TrafficEntries OffloadTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                       const Flags& flags) {
-  const Layout layout(config.model, grid.data_size);
-  const size_t micro_batches = config.num_micro_batches(grid.data_size);
-  const Traffic all_units = traffic_of_all_units(layout, config.dtype);
-  const Traffic gathered =
-      flags.zero_stage == 2
-          ? all_units
-          : UnitGatherer::traffic(config, layout, flags.gather).times(micro_batches);
-  return {{{Purpose::gradient, Collective::reduce_scatter}, all_units.times(micro_batches)},
-          {{Purpose::parameter, Collective::all_gather}, gathered}};
-}
-
 OffloadTrainer::OffloadTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       flags_(flags),

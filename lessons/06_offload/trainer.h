@@ -29,10 +29,6 @@ class OffloadTrainer {
     void add_to(CLI::App& app);
   };
 
-  // Returns what a step communicates: the same as in lesson 04 (stage 2) or 05 (stage 3).
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-
   OffloadTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }
   StepResult step();

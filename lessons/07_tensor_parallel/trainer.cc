@@ -30,13 +30,6 @@ Layout layout_of(const RunConfig& config, const ProcessGrid& grid) {
 
 }  // namespace
 
-TrafficEntries TensorParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                              const Flags&) {
-  if (grid.tensor_size == 1) return {};
-  return {{{Purpose::activation, Collective::all_reduce, Axis::tensor},
-           tensor_traffic(config, layout_of(config, grid), config.num_micro_batches(1))}};
-}
-
 TensorParallelTrainer::TensorParallelTrainer(const TrainerContext& context, const Flags&)
     : context_(context),
       ranks_(context.ranks->on(Axis::tensor)),

@@ -24,8 +24,6 @@ class TensorParallelTrainer {
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // Returns what a step communicates: tensor_traffic() of the whole model.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&);
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);
   ModelState& state() { return state_; }

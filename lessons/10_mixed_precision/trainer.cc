@@ -17,12 +17,6 @@ void MixedPrecisionTrainer::Flags::add_to(CLI::App& app) {
   scale.add_to(app);
 }
 
-TrafficEntries MixedPrecisionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                              const Flags& flags) {
-  return zero_traffic(flags.zero, Layout(config.model, grid.data_size), Axis::world,
-                      flags.reduce.of(config), config.dtype);
-}
-
 MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       flags_(flags),

@@ -31,11 +31,6 @@ class MixedPrecisionTrainer {
     void add_to(CLI::App& app);
   };
 
-  // Returns what a step communicates: the sum of all gradients, in --reduce-dtype, and with ZeRO-1
-  // an all_gather of all parameters.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }
   std::vector<Scalar> scalars() { return scaler_.scalars(); }

@@ -22,33 +22,6 @@ void CompressionTrainer::Flags::add_to(CLI::App& app) {
       ->group(group);
 }
 
-TrafficEntries CompressionTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                           const Flags& flags) {
-  const Layout layout(config.model, grid.data_size);
-  const DType dtype = config.accumulation();
-  const CompressionFlags& compression = flags.compression;
-  const std::vector<Bucket> buckets = make_buckets(layout, dtype, flags.bucket_bytes);
-  Traffic traffic;
-  const auto add = [&](size_t bytes) {
-    if (bytes > 0) traffic += {.calls = 1, .payload_bytes = bytes};
-  };
-  if (compression.is_powersgd() && grid.data_size == 1) return {};
-  if (compression.is_powersgd()) {
-    for (const auto& bucket : make_power_sgd_buckets(layout, buckets, compression.rank())) {
-      add(bucket.first_elements * size_of(dtype));
-      add(bucket.second_elements * size_of(dtype));
-    }
-  } else {
-    for (const Bucket& bucket : buckets) {
-      const size_t n = bucket.num_elements;
-      add(compression.is_none()
-              ? n * size_of(dtype)
-              : CompressedSum::payload_bytes(compression.codec(), n, grid.data_size));
-    }
-  }
-  return {{{Purpose::gradient, Collective::all_reduce}, traffic}};
-}
-
 CompressionTrainer::CompressionTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->world),

@@ -27,10 +27,6 @@ class CompressionTrainer {
     void add_to(CLI::App& app);
   };
 
-  // Returns what a step communicates: the sum of all gradients, encoded, scales and all.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
-
   CompressionTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }
   StepResult step();

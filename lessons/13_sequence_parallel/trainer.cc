@@ -25,15 +25,6 @@ void SequenceParallelTrainer::Flags::add_to(CLI::App& app) {
   tokens.add_to(app, "Sequence parallel");
 }
 
-TrafficEntries SequenceParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                                const Flags& flags) {
-  if (grid.tensor_size == 1) return {};
-  const Layout layout = layout_of(config, grid, flags.tokens);
-  TrafficEntries traffic = sequence_traffic(config, layout, config.num_micro_batches(1));
-  traffic.merge(partial_gradient_traffic(config, layout));
-  return traffic;
-}
-
 SequenceParallelTrainer::SequenceParallelTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
       ranks_(context.ranks->on(Axis::tensor)),

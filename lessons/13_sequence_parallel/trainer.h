@@ -29,10 +29,6 @@ class SequenceParallelTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return TensorParallelTrainer::arrange(flags.tensor, num_ranks, rank);
   }
-  // Returns what a step communicates: sequence_traffic() of the model and
-  // partial_gradient_traffic(), or nothing with one rank.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
 
   SequenceParallelTrainer(const TrainerContext& context, const Flags& flags);
   ModelState& state() { return state_; }

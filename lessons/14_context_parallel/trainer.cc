@@ -30,21 +30,6 @@ ProcessGrid ContextParallelTrainer::arrange(const Flags& flags, size_t num_ranks
   return {.data_size = num_ranks / size, .context_size = size, .rank = rank};
 }
 
-TrafficEntries ContextParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                               const Flags& flags) {
-  const Layout layout(config.model, grid.world_size());
-  const DType dtype = config.accumulation();
-  const SlicePlan plan = flags.context.plan(config, grid);
-  TrafficEntries traffic = flags.context.attention == ContextFlags::Method::ring
-                               ? ring_traffic(config, layout, plan, grid)
-                               : ulysses_traffic(config, layout, plan, grid);
-  if (grid.world_size() == 1) return traffic;
-  traffic[{Purpose::gradient, Collective::all_reduce, grid.replicas()}] = {
-      .calls = make_buckets(layout, dtype, flags.bucket_bytes).size(),
-      .payload_bytes = layout.num_elements() * size_of(dtype)};
-  return traffic;
-}
-
 std::string ContextParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
                                              const Flags& flags) {
   if (grid.context_size == 1) return {};

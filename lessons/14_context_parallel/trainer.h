@@ -26,9 +26,6 @@ class ContextParallelTrainer {
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // Returns what a step communicates: lesson 02's gradients, and what goes around the ring.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
   // Returns lines for the header: the tokens of each rank.
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
 

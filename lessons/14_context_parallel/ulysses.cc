@@ -119,29 +119,4 @@ void UlyssesAttention::for_slices(TensorView parts, size_t width, Body body) con
   }
 }
 
-TrafficEntries ulysses_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
-                               const ProcessGrid& grid) {
-  const size_t n = grid.context_size;
-  if (n == 1) return {};
-  const size_t num_blocks = layout.count(OperationKind::block);
-  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, 1);
-  size_t forwards = num_blocks;
-  for (size_t block = 0; block < num_blocks; ++block) {
-    if (recompute.recomputed(block)[kAttentionCore]) ++forwards;
-  }
-  // How often C numbers of each token go: in forward 3 to the heads and 1 back, in backward 2
-  // and 3.
-  const size_t to_heads = 3 * forwards + 2 * num_blocks, to_tokens = forwards + 3 * num_blocks;
-  // A rank sends all of its own tokens, and its heads of all tokens.
-  const size_t own = plan.num_tokens(grid.place(Axis::context)), all = plan.num_tokens();
-  const size_t hidden = config.model.hidden / grid.tensor_size;
-  const size_t bytes = config.micro_batch_size * hidden / n * size_of(config.dtype);
-  const Traffic traffic = {
-      .calls = 2 * forwards + 3 * num_blocks,
-      .payload_bytes = bytes * (n * own * to_heads + all * to_tokens),
-      .group_payload_bytes = all % n == 0 ? 0 : bytes * n * all * (to_heads + to_tokens)};
-  return {{{Purpose::activation, Collective::all_to_all, Axis::context},
-           traffic.times(config.num_micro_batches(grid.data_size))}};
-}
-
 }  // namespace ladder

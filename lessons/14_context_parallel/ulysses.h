@@ -52,10 +52,4 @@ class UlyssesAttention {
   Tensor out_, dout_;                         // (B, T, c)
 };
 
-// Returns what a rank exchanges on the axis `context` in a step of training: q, k, v and the output
-// in forward, also where forward runs again for --recompute; in backward the output once more, its
-// gradient and those of q, k and v.
-TrafficEntries ulysses_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
-                               const ProcessGrid& grid);
-
 }  // namespace ladder

@@ -167,7 +167,7 @@ void ExpertLayer::bring(Stream& stream, const Block& b, TensorView at_experts,
   const TensorView arrived = rows_of(arrived_, count, hidden_);
   ranks_
       .all_to_all(stream, arrived, sent, b.arrival.rows.times(hidden_),
-                  {.purpose = Purpose::activation})
+                  {.purpose = Purpose::activation, .by_data = true})
       .wait(stream);
   gather_rows(stream, at_experts, arrived, b.grouped.view().rows(0, count));
 }
@@ -179,7 +179,7 @@ void ExpertLayer::bring_back(Stream& stream, const Block& b, TensorView sent,
   gather_rows(stream, arrived, at_experts, b.arrived.view().rows(0, count));
   ranks_
       .all_to_all(stream, sent, arrived, b.arrival.rows.reversed().times(hidden_),
-                  {.purpose = Purpose::activation})
+                  {.purpose = Purpose::activation, .by_data = true})
       .wait(stream);
 }
 

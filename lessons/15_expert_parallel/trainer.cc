@@ -42,28 +42,6 @@ std::vector<Bucket> buckets_of(const Layout& layout, DType dtype, size_t bucket_
   return cut;
 }
 
-// Returns what the ranks that hold the same of some units communicate in a step: of those with
-// experts on other ranks, or of the rest.
-TrafficEntries sync_traffic(const ZeroFlags& flags, const Layout& layout, const RunConfig& config,
-                            bool of_divided) {
-  const Axis axis = of_divided ? Axis::expert_data : Axis::data;
-  size_t num_units = 0, elements = 0;
-  for (const Unit& unit : layout.units()) {
-    if (is_divided(unit) != of_divided) continue;
-    ++num_units;
-    elements += unit.padded_elements;
-  }
-  const size_t reduced = elements * size_of(config.accumulation());
-  if (flags.stage == 1) {
-    return {{{Purpose::gradient, Collective::reduce_scatter, axis}, {num_units, reduced}},
-            {{Purpose::parameter, Collective::all_gather, axis},
-             {num_units, elements * size_of(config.dtype)}}};
-  }
-  const size_t num_buckets =
-      buckets_of(layout, config.accumulation(), flags.bucket_bytes, of_divided).size();
-  return {{{Purpose::gradient, Collective::all_reduce, axis}, {num_buckets, reduced}}};
-}
-
 std::unique_ptr<GradientSync> make_sync(const ZeroFlags& flags, ModelState& state,
                                         Communicator& ranks, bool of_divided) {
   if (flags.stage == 1) return std::make_unique<ShardSync>(state, ranks);
@@ -71,12 +49,6 @@ std::unique_ptr<GradientSync> make_sync(const ZeroFlags& flags, ModelState& stat
       state, ranks,
       buckets_of(state.layout(), state.gradients.dtype(), flags.bucket_bytes, of_divided),
       BucketSync::Options{});
-}
-
-RoutingSizes sizes_of(const RunConfig& config) {
-  const ExpertsConfig& experts = config.model.experts;
-  return {config.micro_batch_size, config.model.sequence_length, experts.per_token,
-          experts.num_experts};
 }
 
 ExpertLayer::Options layer_options(const TrainerContext& context, const ExpertFlags& flags) {
@@ -98,31 +70,6 @@ ProcessGrid ExpertParallelTrainer::arrange(const Flags& flags, size_t num_ranks,
   return {.data_size = num_ranks,
           .rank = rank,
           .expert_size = flags.experts.parallel_size_of(num_ranks)};
-}
-
-TrafficEntries ExpertParallelTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                              const Flags& flags) {
-  const Layout layout(config.model, grid.data_size, part_of(grid));
-  TrafficEntries entries;
-  for (bool of_divided : {false, true}) {
-    entries.merge(sync_traffic(flags.zero, layout, config, of_divided));
-  }
-  const size_t times =
-      layout.count(OperationKind::experts) * config.num_micro_batches(grid.data_size);
-  const size_t counts = grid.expert_size * config.model.experts.num_experts * sizeof(int32_t);
-  entries[{Purpose::activation, Collective::all_gather, Axis::expert}] =
-      Traffic{.calls = 1, .payload_bytes = counts}.times(times);
-  const size_t rows = ExpertLayer::most_sent(sizes_of(config), flags.experts.capacity_factor);
-  // There and back, forward and backward.
-  entries[{Purpose::activation, Collective::all_to_all, Axis::expert}] =
-      Traffic{.calls = 1,
-              .payload_bytes = rows * config.model.hidden * size_of(config.dtype),
-              .at_most = true}
-          .times(4 * times);
-  std::erase_if(entries, [&](const auto& entry) {
-    return grid.size(entry.first.axis) == 1 || entry.second.calls == 0;
-  });
-  return entries;
 }
 
 std::string ExpertParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,

@@ -33,9 +33,6 @@ class ExpertParallelTrainer {
   static void adjust(RunConfig& config, const Flags& flags) { flags.experts.adjust(config); }
   // Expert-parallel groups are consecutive ranks. Throws UserError if they do not divide.
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  // Returns what a step communicates. The bytes of tokens are an upper bound.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags);
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
   // Samples drop nobody, whatever the capacity in training.
   static MixtureMaker make_mixture(const RunConfig& config, const Flags& flags);

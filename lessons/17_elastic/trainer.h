@@ -40,8 +40,6 @@ class ElasticTrainer {
     const bool splits_model = grid.data_size < grid.world_size();
     return splits_model ? ThreeDTrainer::plan(config, grid, flags.three_d()) : nullptr;
   }
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags, const Plan& plan);
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags,
                               const Plan& plan);
 

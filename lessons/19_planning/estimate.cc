@@ -95,7 +95,7 @@ MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
     if (request.watch) request.watch();
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
     const Prediction prediction =
-        predict(prepared.program, prepared.config, prepared.program.grid(num_ranks, rank));
+        predict_memory(prepared.program, prepared.config, prepared.program.grid(num_ranks, rank));
     need.consider(rank, prediction.device, prediction.host);
     need.fits = need.device.total() <= cluster.device_memory &&
                 need.host.total() * sharers <= cluster.host_memory;

@@ -6,8 +6,9 @@ Rehearsal::Rehearsal(const RunConfig& config, const ProcessGrid& grid)
     : config_(config),
       grid_(grid),
       device_(config.device, "device", 0, no_memory()),
-      host_(DeviceType::cpu, "host", 0, no_memory()),
-      world_(std::make_unique<Unconnected>(grid)),
+      host_(DeviceType::cpu, "host", 0, host_source_),
+      stream_(config.device),
+      world_(std::make_unique<Unconnected>(grid, config.device)),
       groups_(world_, grid_),
       ranks_{grid_, world_, &groups_} {}
 
@@ -28,19 +29,47 @@ TrainerContext Rehearsal::context() {
           .ranks = &ranks_};
 }
 
-Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid) {
-  const Program planned = program.planned(config, grid);
-  Prediction prediction;
-  {
-    Rehearsal rehearsal(config, grid);
-    const TrainerCalls trainer = planned.make(rehearsal.context());
-    const FullTensors full_tensors = rehearsal.full_tensors();
-    const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer.stored());
-    prediction.device = rehearsal.device_peak();
-    prediction.host = rehearsal.host_peak();
+TrafficEntries Rehearsal::traffic() const {
+  TrafficEntries entries = world_.ledger().entries();
+  std::erase_if(entries, [](const auto& entry) { return entry.first.purpose == Purpose::control; });
+  for (auto& [key, traffic] : entries) {
+    traffic = traffic.times(1);  // without times and moved bytes
+    if (!traffic.at_most || traffic.group_payload_bytes == 0) continue;
+    traffic.payload_bytes = traffic.group_payload_bytes / grid_.size(key.axis);
+    traffic.group_payload_bytes = 0;
   }
-  if (planned.traffic) prediction.step = planned.traffic(config, grid);
+  return entries;
+}
+
+namespace {
+
+Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid,
+                   bool with_step) {
+  const Program planned = program.planned(config, grid);
+  Rehearsal rehearsal(config, grid);
+  const TrainerCalls trainer = planned.make(rehearsal.context());
+  const FullTensors full_tensors = rehearsal.full_tensors();
+  const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer.stored());
+  Prediction prediction = {rehearsal.device_peak(), rehearsal.host_peak(), {}};
+  if (!with_step) return prediction;
+  if (planned.traffic) {
+    prediction.step = planned.traffic(config, grid);
+  } else {
+    trainer.step();
+    prediction.step = rehearsal.traffic();
+  }
   return prediction;
+}
+
+}  // namespace
+
+Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid) {
+  return predict(program, config, grid, true);
+}
+
+Prediction predict_memory(const Program& program, const RunConfig& config,
+                          const ProcessGrid& grid) {
+  return predict(program, config, grid, false);
 }
 
 Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,

@@ -6,6 +6,8 @@
 #include "common/train/program/program.h"
 #include "common/train/trainer/full_tensors.h"
 #include "common/train/trainer/ranks.h"
+#include "common/virtual/dry_run.h"
+#include "common/virtual/lazy_memory.h"
 
 namespace ladder {
 
@@ -21,8 +23,9 @@ struct Prediction {
 Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
                          const std::vector<NamedSlice>& slices);
 
-// A Rehearsal lets a trainer of any rank of a grid be constructed without memory and without peers.
-// Its arenas count what they are asked for, and return addresses that must not be used.
+// A Rehearsal lets a trainer of any rank of a grid be constructed, and take a step, without memory
+// and without peers. While it exists nothing is computed (common/virtual/dry_run.h). Its arenas
+// count what they are asked for; what lies on the device must not be used.
 class Rehearsal {
  public:
   Rehearsal(const RunConfig& config, const ProcessGrid& grid);
@@ -32,13 +35,18 @@ class Rehearsal {
   Tensor checkpoint_buffer(const std::vector<NamedSlice>& slices);
   MemoryUse device_peak() const { return device_.peak(); }
   MemoryUse host_peak() const { return host_.peak(); }
+  // Returns what has been communicated, without control traffic. Where that depends on the data it
+  // is the mean over the ranks.
+  TrafficEntries traffic() const;
 
  private:
+  DryRun dry_run_;  // before all that has streams
   RunConfig config_;
   ProcessGrid grid_;
   Corpus corpus_ = Corpus::king_james();
+  LazyMemory host_source_;
   Memory device_, host_;
-  Stream stream_{DeviceType::cpu};
+  Stream stream_;
   Communicator world_;
   GridGroups groups_;
   RankContext ranks_;
@@ -53,14 +61,16 @@ size_t device_bytes(const RunConfig& config, const ProcessGrid& grid,
   return rehearsal.device_peak().total();
 }
 
-// Predicts what rank grid.rank will use: the peak memory, by running the trainer's constructor in a
-// rehearsal, and the communication of a step, by the trainer's formulas. It needs no peers and
-// allocates nothing. Throws UserError if the trainer refuses its flags.
+// Predicts what rank grid.rank will use, in a rehearsal: the peak memory by running the trainer's
+// constructor, and the communication by letting it take a step. It needs no peers and allocates
+// nothing. Throws UserError if the trainer refuses its flags.
 Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid);
 template <Trainer T>
 Prediction predict(const RunConfig& config, const ProcessGrid& grid,
                    const typename T::Flags& flags) {
   return predict(make_program<T>(flags), config, grid);
 }
+// Predicts the memory alone, which is faster where a step has many micro-batches.
+Prediction predict_memory(const Program& program, const RunConfig& config, const ProcessGrid& grid);
 
 }  // namespace ladder

@@ -101,7 +101,7 @@ std::string VirtualRun::header() const {
   const ProcessGrid& grid = s.ranks.front()->grid;
   for (size_t stage = 0; stage < grid.pipeline_size; ++stage) {
     const size_t rank = grid.rank_at(Axis::pipeline, stage);
-    const Prediction prediction = predict(s.program, s.config, s.ranks[rank]->grid);
+    const Prediction prediction = predict_memory(s.program, s.config, s.ranks[rank]->grid);
     needed.consider(rank, prediction.device, prediction.host);
   }
   return header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
@@ -114,7 +114,8 @@ SimulatedStep VirtualRun::run(std::function<void()> watch) {
   try {
     s.engine.run([&s](size_t number) { s.run_rank(number); });
   } catch (const OutOfMemory& error) {
-    const Prediction prediction = predict(s.program, s.config, s.ranks[s.out_of_memory]->grid);
+    const Prediction prediction =
+        predict_memory(s.program, s.config, s.ranks[s.out_of_memory]->grid);
     throw Error(concat("rank ", s.out_of_memory, ": ", error.what(), "\n",
                        out_of_memory_text(error, s.config, prediction)));
   }

@@ -41,8 +41,10 @@ TEST_CASE("Unconnected has a rank and a size, records its calls and moves nothin
   }
   const TrafficEntries entries = ranks.ledger().entries();
   REQUIRE(entries.size() == 9);
-  REQUIRE(entries.at({Purpose::gradient, Collective::all_reduce}) == Traffic{2, 64});
-  REQUIRE(entries.at({Purpose::gradient, Collective::all_gather}) == Traffic{2, 64});
+  for (const auto& [key, traffic] : entries) {  // the full vector counts, not a rank's part of it
+    INFO(name_of(key));
+    if (key.purpose == Purpose::gradient) CHECK(traffic == Traffic{2, 64});
+  }
   REQUIRE(entries.at({Purpose::control, Collective::barrier}) == Traffic{2, 0});
   for (const auto& [key, traffic] : ranks.group_entries()) CHECK(traffic.moved.bytes == 0);
 }

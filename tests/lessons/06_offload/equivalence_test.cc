@@ -72,6 +72,17 @@ TEST_CASE("memory and communication are as predicted, and these as the README sa
         gathered = flags.gather.reshard_after_forward ? e + (flags.gather.prefetch + 1) * u : p;
       }
       CHECK(device[Category::communication] == e + 3 * u + gathered);
+      // What is sent is lesson 04's or 05's.
+      const size_t micro_batches = 24 / ranks, w = size_of_unit("wpe");
+      const size_t twice = 2 * p - w - (flags.gather.keep_embedding ? e : 0);
+      const size_t parameters = flags.zero_stage == 2                ? p
+                                : flags.gather.reshard_after_forward ? micro_batches * twice
+                                                                     : micro_batches * p;
+      const auto bytes = [&](Purpose purpose, Collective collective) {
+        return prediction.step.at({purpose, collective}).payload_bytes;
+      };
+      CHECK(bytes(Purpose::gradient, Collective::reduce_scatter) == micro_batches * p);
+      CHECK(bytes(Purpose::parameter, Collective::all_gather) == parameters);
     }
   }
 }

@@ -52,8 +52,11 @@ TEST_CASE("memory and communication are as predicted, and as the README says") {
         CHECK(device[Category::communication] == (reduce == DType::fp32 ? 0 : p * 2));
         const Collective sums =
             zero_stage == 1 ? Collective::reduce_scatter : Collective::all_reduce;
-        CHECK(record.prediction.step.at({Purpose::gradient, sums}).payload_bytes ==
-              p * size_of(reduce));
+        const TrafficEntries& step = record.prediction.step;
+        CHECK(step.at({Purpose::gradient, sums}).payload_bytes == p * size_of(reduce));
+        CHECK(step.size() == 1 + zero_stage);
+        if (zero_stage == 0) continue;
+        CHECK(step.at({Purpose::parameter, Collective::all_gather}).payload_bytes == p * x);
       }
     }
   }

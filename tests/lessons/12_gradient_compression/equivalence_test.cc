@@ -65,13 +65,32 @@ TEST_CASE("memory and communication are as predicted, and feedback is counted") 
     CHECK(optimizer(true) - optimizer(false) >= gradients + gradients / ranks);
     CHECK(optimizer(true) - optimizer(false) <= gradients + 2 * gradients / ranks);
   }
-  // Blocks of 260 bytes for 1024, less what fills up the slices of small buckets.
-  const double none = static_cast<double>(predicted_bytes<Compressed>(
-      config, 4, Purpose::gradient, Collective::all_reduce, with("none", false)));
-  const double int8 = static_cast<double>(predicted_bytes<Compressed>(
-      config, 4, Purpose::gradient, Collective::all_reduce, with("int8", false)));
-  CHECK(none / int8 > 3.5);
-  CHECK(none / int8 < 3.94);
+}
+
+TEST_CASE("the bytes that are sent are as the README says") {
+  const RunConfig config = equivalence_config(DType::fp32, 1);
+  const auto sent = [&](const std::string& compression, std::optional<size_t> block_size = {}) {
+    Compressed::Flags flags = with(compression, false);
+    flags.compression.block_size = block_size;
+    return predicted_bytes<Compressed>(config, 4, Purpose::gradient, Collective::all_reduce, flags);
+  };
+  constexpr size_t N = 4, B = 64;  // w is the words of an encoded block
+  for (const auto& [codec, w] :
+       {std::pair("int8", 1 + B / 4), std::pair("1bit", 1 + B / 32), std::pair("bf16", B / 2)}) {
+    size_t bytes = 0;
+    for (const Bucket& bucket : make_buckets(Layout(config.model, N), DType::fp32, 20000)) {
+      const size_t blocks = (bucket.num_elements + B - 1) / B;
+      bytes += N * ((blocks + N - 1) / N) * 4 * w;
+    }
+    CHECK(sent(codec, B) == bytes);
+  }
+  CHECK(sent("none") == Layout(config.model, N).num_elements() * sizeof(float));
+  // r columns of P and of Q for each matrix, and all vectors.
+  constexpr size_t C = 32, L = 2, T = 16, V = 256, r = 4;
+  const size_t embeddings = (V + C) + (T + C);
+  const size_t block = (C + 3 * C) + (C + C) + 2 * (C + 4 * C);  // of matrices
+  const size_t vectors = L * 13 * C + 2 * C;
+  CHECK(sent("powersgd") == (vectors + r * (embeddings + L * block)) * sizeof(float));
 }
 
 TEST_CASE("replicas stay the same, whatever the codec") {

@@ -113,12 +113,16 @@ TEST_CASE("bytes and activations are as the README says") {
       const size_t most = (t + n - 1) / n;
       const auto tokens = [&](size_t rank) { return rank % n < t % n ? most : t / n; };
       for (size_t rank = 0; rank < n; ++rank) {
-        const Prediction prediction = predict<ContextParallelTrainer>(
-            config, {.context_size = n, .rank = rank}, flags_for(n, slices));
+        const ProcessGrid grid = {.context_size = n, .rank = rank};
+        const Prediction prediction =
+            predict<ContextParallelTrainer>(config, grid, flags_for(n, slices));
         const Traffic& sent =
             prediction.step.at({Purpose::activation, Collective::send, Axis::context});
         CHECK(sent.payload_bytes == m * l * b * 2 * c * (2 * (t - tokens(rank + 1)) + t) * s);
         CHECK(sent.calls == m * l * (2 * (n - 1) + n));
+        const Traffic& gradients =
+            prediction.step.at({Purpose::gradient, Collective::all_reduce, grid.replicas()});
+        CHECK(gradients.payload_bytes == Layout(config.model, n).num_elements() * s);
         CHECK(prediction.device[Category::activations] ==
               b * most * (l * (16 * c + nh + 4) + 2 * c + 2) * s);
       }

@@ -282,8 +282,7 @@ TEST_CASE("What simulated ranks of random layouts communicate is what their ledg
           if (key.collective == Collective::send) ranks = {rank};
           if (ranks.front() == rank) counted[{key.collective, ranks}] += traffic;
         }
-        const auto& formula = prepared->program.traffic;  // none of lesson 01
-        CHECK(step == (formula ? formula(prepared->config, grid) : TrafficEntries()));
+        CHECK(step == predict(prepared->program, prepared->config, grid).step);
       }
       std::map<Group, Traffic> moved;
       for (const auto& [group, traffic] : times.moved) {

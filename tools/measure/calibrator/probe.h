@@ -5,7 +5,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "kernels/runtime/simulation.h"
+#include "common/virtual/dry_run.h"
 
 namespace ladder {
 
@@ -15,22 +15,10 @@ inline KernelCall copy_call(size_t bytes) {
 }
 
 // Keeps the last call of a kernel instead of running it.
-class Probe final : public Simulation {
+class Probe final : public DryRun {
  public:
-  Probe() { set_current(this); }
-  ~Probe() override { set_current(nullptr); }
-
-  Time now() override { return {}; }
-  StreamId add_stream(DeviceType) override { return 0; }
-  void remove_stream(StreamId) noexcept override {}
   void launch(StreamId, const KernelCall& call) override { seen = call; }
   void copy(StreamId, DeviceType, DeviceType, size_t bytes) override { seen = copy_call(bytes); }
-  void synchronize(StreamId) override {}
-  void synchronize_mark(MarkId) override {}
-  MarkId record(StreamId) override { return kNoMark; }
-  void release(MarkId) noexcept override {}
-  void wait(StreamId, MarkId) override {}
-  Time time_of(MarkId) override { return {}; }
 
   std::optional<KernelCall> seen;
 };
