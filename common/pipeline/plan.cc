@@ -43,28 +43,4 @@ bool PipelineStage::sends_gradients(bool to_later) const {
   return false;
 }
 
-TrafficEntries PipelineStage::traffic(const RunConfig& config, bool in_shards) const {
-  const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  const size_t message =
-      layout.part().residual().count(rows) * config.model.hidden * size_of(config.dtype);
-  TrafficEntries traffic;
-  const auto add = [&](const TrafficKey& key, size_t bytes) {
-    ++traffic[key].calls;
-    traffic[key].payload_bytes += bytes;
-  };
-  for (const Action& action : schedule()) {
-    if (action.kind == ActionKind::reduce_embedding) {
-      for (size_t unit : layout.shared_units()) {
-        const size_t shards = in_shards ? layout.world_size() : 1;
-        add({Purpose::gradient, Collective::all_reduce, Axis::embedding},
-            layout.unit(unit).padded_elements / shards * size_of(config.accumulation()));
-      }
-    }
-    if (action.peer == index) continue;  // a copy
-    if (is_send(action.kind)) add({Purpose::activation, Collective::send, Axis::pipeline}, message);
-    if (is_recv(action.kind)) add({Purpose::activation, Collective::recv, Axis::pipeline}, message);
-  }
-  return traffic;
-}
-
 }  // namespace ladder

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "common/grid/traffic.h"
 #include "common/model/layout.h"
 #include "common/schedule/placement.h"
 #include "common/schedule/simulate.h"
@@ -41,11 +40,6 @@ struct PipelineStage {
   size_t num_buffers() const { return num_slots(schedule()); }
   // Returns whether the stage sends gradients to later stages, or to earlier ones.
   bool sends_gradients(bool to_later) const;
-  // Returns what the stage communicates in a step. Each message to another stage is an activation
-  // or its gradient: R C elements, for R rows (tokens) in a micro-batch and hidden size C. If the
-  // stage shares units with another stage, their gradients are summed too: whole, or only this
-  // rank's shards if `in_shards`.
-  TrafficEntries traffic(const RunConfig& config, bool in_shards) const;
 
   std::shared_ptr<const PipelinePlan> plan;
   size_t index;

@@ -2,10 +2,6 @@
 
 namespace ladder {
 
-Traffic traffic_of_all_units(const Layout& layout, DType dtype) {
-  return {.calls = layout.units().size(), .payload_bytes = layout.num_elements() * size_of(dtype)};
-}
-
 ShardSync::ShardSync(ModelState& state, Communicator& ranks, TensorView gradients)
     : state_(state),
       ranks_(ranks),

@@ -9,9 +9,6 @@
 
 namespace ladder {
 
-// Returns what one collective on every unit communicates together: one call a unit.
-Traffic traffic_of_all_units(const Layout& layout, DType dtype);
-
 // ShardSync is ZeRO-1: each rank receives the sum of its shard of the gradients, updates its shard
 // of the parameters, and receives the shards that the other ranks have updated.
 // [Rajbhandari20, section 5.1]

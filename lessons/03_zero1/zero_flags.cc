@@ -33,16 +33,4 @@ std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState&
       BucketSync::Options{.gradients = gradients});
 }
 
-TrafficEntries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
-                            DType gathered) {
-  Traffic gradients = traffic_of_all_units(layout, reduced);
-  if (flags.stage == 1) {
-    return {{{Purpose::gradient, Collective::reduce_scatter, axis}, gradients},
-            {{Purpose::parameter, Collective::all_gather, axis},
-             traffic_of_all_units(layout, gathered)}};
-  }
-  gradients.calls = make_buckets(layout, accumulation_dtype(gathered), flags.bucket_bytes).size();
-  return {{{Purpose::gradient, Collective::all_reduce, axis}, gradients}};
-}
-
 }  // namespace ladder

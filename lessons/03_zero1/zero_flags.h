@@ -26,9 +26,4 @@ ModelState::Places zero_places(const ZeroFlags& flags, MemorySource* registered)
 std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState& state,
                                              Communicator& ranks, TensorView gradients = {});
 
-// Returns what the ranks communicate in a step, counted on `axis`. Gradients are summed in the
-// dtype `reduced`, and parameters are gathered in the dtype `gathered`.
-TrafficEntries zero_traffic(const ZeroFlags& flags, const Layout& layout, Axis axis, DType reduced,
-                            DType gathered);
-
 }  // namespace ladder

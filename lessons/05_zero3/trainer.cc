@@ -4,7 +4,6 @@
 
 #include "common/train/trainer/replicas.h"
 #include "kernels/elementwise.h"
-#include "lessons/03_zero1/shards.h"
 
 namespace ladder {
 namespace {

@@ -23,10 +23,6 @@ class PipelineTrainer {
   static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags) {
     return plan_pipeline(config, grid, flags);
   }
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&,
-                                const Plan& plan) {
-    return PipelineStage(plan, config.model, grid.place(Axis::pipeline)).traffic(config, false);
-  }
   // Returns lines for the header, and draws the schedule. Throws UserError if it cannot.
   static std::string describe(const RunConfig& config, const ProcessGrid&, const Flags&,
                               const Plan& plan) {

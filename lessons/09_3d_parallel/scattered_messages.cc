@@ -23,15 +23,4 @@ Work ScatteredPipeline::send(Communicator& link, ConstTensorView buffer, size_t 
   return PipelineExecutor::send(link, own_part(buffer, tensor_group()), stage);
 }
 
-void scatter_messages(TrafficEntries& traffic, size_t tensor_size) {
-  const auto received = traffic.find({Purpose::activation, Collective::recv, Axis::pipeline});
-  if (received != traffic.end()) {
-    traffic[{Purpose::activation, Collective::all_gather, Axis::tensor}] += received->second;
-  }
-  for (Collective message : {Collective::send, Collective::recv}) {
-    const auto entry = traffic.find({Purpose::activation, message, Axis::pipeline});
-    if (entry != traffic.end()) entry->second.payload_bytes /= tensor_size;
-  }
-}
-
 }  // namespace ladder

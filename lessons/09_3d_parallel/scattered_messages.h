@@ -1,7 +1,6 @@
 // Messages between stages of which each rank of a tensor group carries a part.
 #pragma once
 
-#include "common/grid/traffic.h"
 #include "common/pipeline/executor.h"
 
 namespace ladder {
@@ -22,8 +21,5 @@ class ScatteredPipeline final : public PipelineExecutor {
   Work send(Communicator& link, ConstTensorView buffer, size_t stage) override;
   Communicator& tensor_group() { return (*context_.ranks->groups)[Axis::tensor]; }
 };
-
-// Turns what a stage communicates into what it does if messages are scattered over so many ranks.
-void scatter_messages(TrafficEntries& traffic, size_t tensor_size);
 
 }  // namespace ladder

@@ -35,25 +35,6 @@ PipelineStage stage_at(const RunConfig& config, const ProcessGrid& grid, const T
   return {plan, config.model, grid.place(Axis::pipeline), split, grid.size(grid.replicas())};
 }
 
-// Returns what a rank communicates for the activations of one model chunk, besides the messages
-// between stages. `own` is the run with this rank's tokens.
-TrafficEntries chunk_traffic(const RunConfig& config, const RunConfig& own, const ProcessGrid& grid,
-                             const PipelineStage& stage, const Layout& chunk,
-                             const ThreeDFlags& flags) {
-  const size_t num_micro_batches = config.num_micro_batches(grid.data_size);
-  const bool in_halves =
-      std::ranges::count(stage.schedule(), ActionKind::backward_weight, &Action::kind) > 0;
-  TrafficEntries traffic =
-      ring_traffic(config, chunk, flags.context.plan(config, grid), grid, stage.num_buffers());
-  if (flags.sequence_parallel) {
-    traffic.merge(sequence_traffic(own, chunk, num_micro_batches, stage.num_buffers(), in_halves));
-  } else if (grid.tensor_size > 1) {
-    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        tensor_traffic(own, chunk, num_micro_batches, stage.num_buffers());
-  }
-  return traffic;
-}
-
 // Calls body(axis, name, column width) for the axes of the grid. Most grids have no context axis.
 template <class Body>
 void for_axes(const ProcessGrid& grid, Body body) {
@@ -103,28 +84,6 @@ ThreeDTrainer::Plan ThreeDTrainer::plan(const RunConfig& config, const ProcessGr
     }
     return most;
   });
-}
-
-TrafficEntries ThreeDTrainer::traffic(const RunConfig& config, const ProcessGrid& grid,
-                                      const Flags& flags, const Plan& plan) {
-  const PipelineStage stage = stage_at(config, grid, flags, plan);
-  const Layout& layout = stage.layout;
-  const RunConfig own = with_tokens_of(grid.place(Axis::context), config, grid, flags);
-  TrafficEntries traffic = stage.traffic(own, flags.zero.stage == 1);
-  if (flags.scatter_messages) scatter_messages(traffic, grid.tensor_size);
-  if (grid.size(grid.replicas()) > 1) {
-    traffic.merge(
-        zero_traffic(flags.zero, layout, grid.replicas(), flags.reduce.of(config), config.dtype));
-  }
-  if (flags.sequence_parallel) traffic.merge(partial_gradient_traffic(config, layout));
-  for (const Layout& chunk : stage.chunks) {
-    for (const auto& [key, of_chunk] : chunk_traffic(config, own, grid, stage, chunk, flags)) {
-      traffic[key] += of_chunk;
-    }
-  }
-  // A stage without transformer blocks has nothing to say on some axes.
-  std::erase_if(traffic, [](const auto& entry) { return entry.second.calls == 0; });
-  return traffic;
 }
 
 std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,

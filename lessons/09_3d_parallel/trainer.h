@@ -30,10 +30,6 @@ class ThreeDTrainer {
   }
   using Plan = std::shared_ptr<const PipelinePlan>;
   static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
-  // Returns what a step communicates: that of the lessons it combines, each on its axis. The
-  // gradient of the token embedding is summed on two axes.
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid,
-                                const Flags& flags, const Plan& plan);
   // Returns lines for the header that say where each rank is in the grid and what it holds.
   static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags,
                               const Plan& plan);

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/model/classifier.h"
 #include "common/train/flags/validators.h"
 #include "kernels/elementwise.h"
 
@@ -129,48 +128,6 @@ void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView grad
     sums.push_back(ranks.all_reduce(stream, partial, {.purpose = Purpose::gradient}));
   }
   for (Work& sum : sums) sum.wait(stream);
-}
-
-TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
-                                size_t num_micro_batches, size_t num_in_flight, bool in_halves) {
-  const size_t rows = config.micro_batch_size * config.model.sequence_length;
-  const size_t num_blocks = layout.count(OperationKind::block);
-  // How often R C elements. For the gradients of weights two of a block are gathered again.
-  size_t scatters = 0, gathers = layout.part().keeps_gathered ? 0 : 2 * num_blocks;
-  if (in_halves) gathers += 2 * num_blocks;
-  for (const Operation& operation : layout.operations()) {
-    scatters += operation.tensor_sums;
-    gathers += operation.tensor_sums;
-  }
-  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
-  for (size_t block = 0; block < num_blocks; ++block) {
-    const BlockOperations again = recompute.recomputed(block);
-    gathers += (again & in_all_sublayers(SublayerOperation::first)).count();
-    scatters += (again & in_all_sublayers(SublayerOperation::second)).count();
-  }
-  const auto of_rows = [&](size_t calls) {
-    const size_t padded = layout.part().residual().padded(rows);
-    const size_t bytes = padded * config.model.hidden * size_of(config.dtype);
-    return Traffic{.calls = calls, .payload_bytes = calls * bytes}.times(num_micro_batches);
-  };
-  TrafficEntries traffic;
-  traffic[{Purpose::activation, Collective::reduce_scatter, Axis::tensor}] = of_rows(scatters);
-  traffic[{Purpose::activation, Collective::all_gather, Axis::tensor}] = of_rows(gathers);
-  if (layout.has(OperationKind::classifier)) {
-    const size_t most = classifier_rows(config.device), row_blocks = (rows + most - 1) / most;
-    const size_t bytes = 3 * rows * size_of(config.accumulation());
-    traffic[{Purpose::activation, Collective::all_reduce, Axis::tensor}] =
-        Traffic{.calls = 2 * row_blocks, .payload_bytes = bytes}.times(num_micro_batches);
-  }
-  return traffic;
-}
-
-TrafficEntries partial_gradient_traffic(const RunConfig& config, const Layout& layout) {
-  Traffic partial;
-  for (const Run& run : partial_runs(layout)) {
-    partial += {.calls = 1, .payload_bytes = run.count * size_of(config.accumulation())};
-  }
-  return {{{Purpose::gradient, Collective::all_reduce, Axis::tensor}, partial}};
 }
 
 }  // namespace ladder

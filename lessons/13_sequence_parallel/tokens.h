@@ -39,17 +39,4 @@ TensorParallel sequence_parallel_on(Communicator& ranks);
 void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView gradients,
                            Communicator& ranks);
 
-// Returns what a step of `num_micro_batches` micro-batches of this part of the model communicates
-// on the tensor axis. With R rows (tokens) in a micro-batch, padding included, and hidden size C,
-// ranks scatter R C elements as often as those of lesson 07 sum them, and gather as often; twice in
-// each block they gather once more, unless gathered inputs are kept, and two more times if backward
-// runs in two halves (common/model/block.h). With --recompute, products that run again scatter and
-// gather again. The classifier's 3 statistics a row are still summed. `num_in_flight` is that of
-// plan_recompute().
-TrafficEntries sequence_traffic(const RunConfig& config, const Layout& layout,
-                                size_t num_micro_batches, size_t num_in_flight = 1,
-                                bool in_halves = false);
-// Returns what sum_partial_gradients() communicates.
-TrafficEntries partial_gradient_traffic(const RunConfig& config, const Layout& layout);
-
 }  // namespace ladder

@@ -142,28 +142,4 @@ void RingAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot
   copy_columns(stream, as_rows(dqkv), hidden_, as_rows(own), 0, 2 * hidden_);
 }
 
-TrafficEntries ring_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
-                            const ProcessGrid& grid, size_t num_in_flight) {
-  const size_t n = grid.context_size, rank = grid.place(Axis::context);
-  if (n == 1) return {};
-  const size_t num_blocks = layout.count(OperationKind::block);
-  const RecomputePlan recompute = plan_recompute(config.recompute, num_blocks, num_in_flight);
-  size_t rounds = 0;  // how often keys and values go around
-  for (size_t block = 0; block < num_blocks; ++block) {
-    rounds += recompute.recomputed(block)[kAttentionCore] ? 3 : 2;
-  }
-  const size_t per_token = config.micro_batch_size * 2 * config.model.hidden / grid.tensor_size;
-  const size_t all = plan.num_tokens();
-  // `absent` is the rank whose keys and values are not among those that are moved.
-  const auto traffic = [&](size_t absent) {
-    const size_t kv = rounds * (all - plan.num_tokens(absent)) * size_of(config.dtype);
-    const size_t dkv = num_blocks * all * size_of(config.accumulation());
-    return Traffic{.calls = rounds * (n - 1) + num_blocks * n,
-                   .payload_bytes = per_token * (kv + dkv)}
-        .times(config.num_micro_batches(grid.data_size));
-  };
-  return {{{Purpose::activation, Collective::send, Axis::context}, traffic((rank + 1) % n)},
-          {{Purpose::activation, Collective::recv, Axis::context}, traffic(rank)}};
-}
-
 }  // namespace ladder

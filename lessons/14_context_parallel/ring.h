@@ -61,11 +61,4 @@ class RingAttention {
   Tensor sum_;  // the output in the accumulation dtype; empty if that is the compute dtype
 };
 
-// Returns what a rank sends and receives on the axis `context` in a step of training: keys and
-// values of all ranks but one in forward, also where forward runs again for --recompute, and in
-// backward; there also the gradients of all ranks' keys and values. `num_in_flight` is that of
-// plan_recompute().
-TrafficEntries ring_traffic(const RunConfig& config, const Layout& layout, const SlicePlan& plan,
-                            const ProcessGrid& grid, size_t num_in_flight = 1);
-
 }  // namespace ladder

@@ -21,10 +21,6 @@ class ScheduleTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   using Plan = std::shared_ptr<const PipelinePlan>;
   static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
-  static TrafficEntries traffic(const RunConfig& config, const ProcessGrid& grid, const Flags&,
-                                const Plan& plan) {
-    return PipelineStage(plan, config.model, grid.place(Axis::pipeline)).traffic(config, false);
-  }
   static std::string describe(const RunConfig& config, const ProcessGrid&, const Flags&,
                               const Plan& plan) {
     draw_schedule(config, *plan);

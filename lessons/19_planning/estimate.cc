@@ -84,8 +84,7 @@ double products_bound(const Candidate& candidate, const PlanRequest& request,
 }
 
 MemoryNeed memory_need(const Candidate& candidate, const PlanRequest& request) {
-  Prepared prepared = prepare(candidate, request);
-  prepared.program.traffic = {};  // which is not asked for, and takes as long
+  const Prepared prepared = prepare(candidate, request);
   const size_t num_ranks = candidate.num_ranks();
   const ProcessGrid grid = prepared.program.grid(num_ranks, 0);
   const Cluster& cluster = request.cluster;

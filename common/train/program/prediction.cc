@@ -52,12 +52,8 @@ Prediction predict(const Program& program, const RunConfig& config, const Proces
   const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer.stored());
   Prediction prediction = {rehearsal.device_peak(), rehearsal.host_peak(), {}};
   if (!with_step) return prediction;
-  if (planned.traffic) {
-    prediction.step = planned.traffic(config, grid);
-  } else {
-    trainer.step();
-    prediction.step = rehearsal.traffic();
-  }
+  trainer.step();
+  prediction.step = rehearsal.traffic();
   return prediction;
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <tuple>
 
-#include "common/grid/traffic.h"
+#include "common/grid/process_grid.h"
 #include "common/train/program/sample.h"
 #include "common/train/program/trainer_calls.h"
 
@@ -22,13 +22,12 @@ struct Program {
   // The following may be empty. They use the flags' values at the time of the call.
   std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange;
   std::function<std::string(const RunConfig&, const ProcessGrid&)> describe;
-  std::function<TrafficEntries(const RunConfig&, const ProcessGrid&)> traffic;
   std::function<void(RunConfig&)> adjust;
   std::function<MixtureMaker(const RunConfig&)> mixture;
   std::function<Program(const RunConfig&, const ProcessGrid&)> plan;
 
-  // Returns the same program with its plan made, for all ranks of such a run. Before, make(),
-  // describe() and traffic() each plan for themselves. Throws UserError if there is no plan.
+  // Returns the same program with its plan made, for all ranks of such a run. Before, make()
+  // and describe() each plan for themselves. Throws UserError if there is no plan.
   Program planned(const RunConfig& config, const ProcessGrid& grid) const {
     return plan ? plan(config, grid) : *this;
   }
@@ -59,13 +58,6 @@ void set_planned(Program& program, const std::shared_ptr<typename T::Flags>& fla
     program.describe = [=](const RunConfig& config, const ProcessGrid& grid) {
       return std::apply(
           [&](const auto&... own) { return T::describe(config, grid, *flags, own...); },
-          plan(config, grid));
-    };
-  }
-  if constexpr (requires { &T::traffic; }) {
-    program.traffic = [=](const RunConfig& config, const ProcessGrid& grid) {
-      return std::apply(
-          [&](const auto&... own) { return T::traffic(config, grid, *flags, own...); },
           plan(config, grid));
     };
   }

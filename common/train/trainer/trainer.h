@@ -45,8 +45,8 @@ ProcessGrid grid_of(const TrainerContext& context);
 //   kLesson                  its name and description
 //   Flags                    its own options: void add_to(CLI::App&)
 //   a constructor            allocates everything that it will ever need, and nothing else: it also
-//                            runs where there is neither memory nor peers, to find out how much
-//                            that is (prediction.h)
+//                            runs where there is neither memory nor peers, and so does a step, to
+//                            find out how much that is and what is communicated (prediction.h)
 //   ModelState& state()      what it keeps from step to step (model_state.h)
 //   StepResult step()        one optimizer step on the next global batch
 //   double evaluate(n)       mean loss over n global batches of the validation split, always the
@@ -60,14 +60,13 @@ ProcessGrid grid_of(const TrainerContext& context);
 //                            name, and what sets them again
 //   check_replicas()         optional: throws Error unless copies on several ranks are identical
 //   kDistributed             optional: true if it runs on several ranks
-//   traffic(config, grid, flags)  optional, static: what a step communicates, by formula
 //   arrange(flags, n, rank)  optional, static: the grid of n ranks as one of them sees it; throws
 //                            UserError if n ranks make no grid. Without it all ranks share the
 //                            global batch
 //   describe(config, grid, flags)  optional, static: more lines for the header
 //   plan(config, grid, flags)  optional, static: what the trainer plans of a run, cheap to copy. It
 //                            is made once for all ranks of the grid, and comes after the other
-//                            arguments of the constructor, of traffic() and of describe()
+//                            arguments of the constructor and of describe()
 //   adjust(config, flags)    optional, static: adds what the flags say of the model to the run's
 //                            configuration; throws UserError if they do not fit it
 //   make_mixture(config, flags)  optional, static: a MixtureMaker (sample.h), for samples of a
