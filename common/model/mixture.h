@@ -1,7 +1,11 @@
 // The experts of transformer blocks as the model sees them: what takes the place of an MLP.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "common/model/block.h"
+#include "common/model/layout.h"
 
 namespace ladder {
 
@@ -25,5 +29,9 @@ class Mixture {
                         ConstTensorView d_out, const UnitView& gradients,
                         const BlockActivations& block, const ConstUnitView& weights) = 0;
 };
+
+// Makes what runs the experts of a whole model on one rank, for one sequence of at most so many
+// tokens.
+using MixtureMaker = std::function<std::unique_ptr<Mixture>(const Layout&, Memory&, size_t tokens)>;
 
 }  // namespace ladder

@@ -12,7 +12,7 @@ namespace {
 
 int run_collectives(int argc, const char* const* argv) {
   bool is_good = true;
-  const int status = run_guarded(kCollectivesLesson, true, [&](Job& job) {
+  const int status = run_guarded(kCollectivesLesson, [&](Job& job) {
     require_same_program(job, kCollectivesLesson.name, argc, argv);
     CLI::App app(kCollectivesLesson.description, kCollectivesLesson.name);
     CollectiveFlags flags;

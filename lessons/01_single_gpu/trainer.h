@@ -8,22 +8,23 @@ namespace ladder {
 
 // SingleGpuTrainer trains on one device. A global batch that is too large for its memory runs as
 // several micro-batches, one after the other, whose gradients are added up.
-class SingleGpuTrainer {
+class SingleGpuTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"01_single_gpu", "Trains a GPT-2 on one device."};
-
   struct Flags {
     void add_to(CLI::App&) {}  // this lesson has only the common flags
   };
+  static constexpr Lesson<Flags> kLesson = {{.name = "01_single_gpu",
+                                             .description = "Trains a GPT-2 on one device.",
+                                             .is_distributed = false}};
 
   // Allocates all memory that training needs.
   SingleGpuTrainer(const TrainerContext& context, const Flags&);
   // Returns what the trainer keeps from step to step: dumps, samples and checkpoints read it.
-  ModelState& state() { return state_; }
+  ModelState& state() override { return state_; }
   // Makes one update from the next global batch.
-  StepResult step();
+  StepResult step() override;
   // Returns the mean loss over global batches of the validation split.
-  double evaluate(size_t num_batches);
+  double evaluate(size_t num_batches) override;
 
  private:
   TrainerContext context_;

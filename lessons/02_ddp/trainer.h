@@ -10,26 +10,23 @@ namespace ladder {
 
 // DdpTrainer sums gradients over the ranks once a step, bucket by bucket, while the backward of the
 // last micro-batch goes on. Then every rank makes the same update.
-class DdpTrainer {
+class DdpTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"02_ddp",
-                                         "Trains a GPT-2 on several ranks, each a whole "
-                                         "replica."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
     bool naive = false;  // true: one reduction of all gradients, after backward
     void add_to(CLI::App& app);
   };
+  static constexpr Lesson<Flags> kLesson = {
+      {"02_ddp", "Trains a GPT-2 on several ranks, each a whole replica."}};
 
   DdpTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
   // Throws an Error that names a rank unless all replicas are the same to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   TrainerContext context_;

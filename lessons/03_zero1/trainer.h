@@ -10,24 +10,21 @@ namespace ladder {
 // In Zero1Trainer every rank still has all parameters and all gradients, but only the moments of
 // its shard. Gradients are reduce-scattered, each rank updates its shard of every unit, and the
 // updated parameters are all-gathered. [Rajbhandari20, ZeRO, section 5.1: P_os]
-class Zero1Trainer {
+class Zero1Trainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"03_zero1",
-                                         "Trains a GPT-2 on several ranks that share the "
-                                         "optimizer's state (ZeRO-1)."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     ZeroFlags zero = {.stage = 1};  // 0 is lesson 02, to compare with
     void add_to(CLI::App& app) { zero.add_to(app, "ZeRO"); }
   };
+  static constexpr Lesson<Flags> kLesson = {
+      {"03_zero1", "Trains a GPT-2 on several ranks that share the optimizer's state (ZeRO-1)."}};
 
   Zero1Trainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
   // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   TrainerContext context_;

@@ -10,23 +10,21 @@ namespace ladder {
 // In Zero2Trainer every rank still has all parameters, but only the gradients and moments of its
 // shard. A unit's whole gradient exists only while its backward runs. [Rajbhandari20, ZeRO, section
 // 5.2: P_os+g]
-class Zero2Trainer {
+class Zero2Trainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"04_zero2",
-                                         "Trains a GPT-2 on several ranks that share gradients and "
-                                         "the optimizer's state (ZeRO-2)."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     void add_to(CLI::App&) {}
   };
+  static constexpr Lesson<Flags> kLesson = {
+      {"04_zero2",
+       "Trains a GPT-2 on several ranks that share gradients and the optimizer's state (ZeRO-2)."}};
 
   Zero2Trainer(const TrainerContext& context, const Flags&);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
   // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   TrainerContext context_;

@@ -11,22 +11,21 @@ namespace ladder {
 // In Zero3Trainer every rank has only the parameters, gradients and moments of its shard. A unit's
 // parameters are gathered for its forward, and again for its backward. [Rajbhandari20, ZeRO,
 // section 5.3: P_os+g+p; Zhao23, FSDP]
-class Zero3Trainer {
+class Zero3Trainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"05_zero3",
-                                         "Trains a GPT-2 on several ranks that share parameters, "
-                                         "gradients and the optimizer's state (ZeRO-3, FSDP)."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     GatherOptions gather;
     void add_to(CLI::App& app) { gather.add_to(app, "ZeRO-3"); }
   };
+  static constexpr Lesson<Flags> kLesson = {
+      {"05_zero3",
+       "Trains a GPT-2 on several ranks that share parameters, gradients and the optimizer's state "
+       "(ZeRO-3, FSDP)."}};
 
   Zero3Trainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override;
   size_t most_gathered() const { return gatherer_.most_gathered(); }
 
  private:

@@ -14,27 +14,25 @@ namespace ladder {
 // are summed, AdamW runs there on the rank's shards, and updated parameters are copied back. With
 // stage 3 the parameters' shards may be only on the host: each is copied to the device just before
 // it is gathered. [Ren21, ZeRO-Offload; Rajbhandari21, ZeRO-Infinity]
-class OffloadTrainer {
+class OffloadTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"06_offload",
-                                         "Trains a GPT-2 with the optimizer, and if wanted the "
-                                         "parameters, in host memory (ZeRO-Offload).",
-                                         Precisions::full};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     int zero_stage = 2;
     bool offload_parameters = false;
     GatherOptions gather;  // for stage 3
     void add_to(CLI::App& app);
   };
+  static constexpr Lesson<Flags> kLesson = {{"06_offload",
+                                             "Trains a GPT-2 with the optimizer, and if wanted the "
+                                             "parameters, in host memory (ZeRO-Offload).",
+                                             Precisions::full}};
 
   OffloadTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override;
   // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   // Returns the hooks that give weights to one micro-batch. With stage 2 there are none: weights

@@ -12,25 +12,24 @@ namespace ladder {
 // some columns of the inner layer, and some tokens of the vocabulary, and computes its slice of
 // every large product. The ranks sum what they add to the residual stream, which needs two
 // all_reduces for each transformer block in forward and two in backward. [Shoeybi19]
-class TensorParallelTrainer {
+class TensorParallelTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"07_tensor_parallel",
-                                         "Trains a GPT-2 whose weights are split among the ranks."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     size_t tensor_parallel_size = 0;  // 0 = all ranks
     void add_to(CLI::App& app);
   };
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
+  static constexpr Lesson<Flags> kLesson = {
+      .info = {"07_tensor_parallel", "Trains a GPT-2 whose weights are split among the ranks."},
+      .arrange = arrange};
 
   TensorParallelTrainer(const TrainerContext& context, const Flags&);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override;
   // Throws an Error unless the parameters that are not split are the same on all ranks.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   TrainerContext context_;

@@ -12,9 +12,9 @@ ProcessGrid PipelineTrainer::arrange(const Flags& flags, size_t num_ranks, size_
   return {.pipeline_size = num_ranks, .rank = rank};
 }
 
-PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags&, const Plan& plan)
+PipelineTrainer::PipelineTrainer(const TrainerContext& context, const Flags&)
     : context_(context),
-      stage_(plan, context.config.model, context.ranks->grid.place(Axis::pipeline)),
+      stage_(context.plan, context.config.model, context.ranks->grid.place(Axis::pipeline)),
       state_(context, stage_.layout, 0, {.gradients = {.source = context.ranks->registered}}),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_buffers = stage_.num_buffers()}),

@@ -28,7 +28,7 @@ RunConfig with_tokens_of(size_t context_rank, RunConfig config, const ProcessGri
 
 // Returns what a rank has of the plan.
 PipelineStage stage_at(const RunConfig& config, const ProcessGrid& grid, const ThreeDFlags& flags,
-                       const ThreeDTrainer::Plan& plan) {
+                       const SharedPlan& plan) {
   const ModelPart split = {.tensor_rank = grid.place(Axis::tensor),
                            .tensor_size = grid.tensor_size,
                            .splits_tokens = flags.sequence_parallel};
@@ -68,14 +68,14 @@ std::unique_ptr<GradientSync> make_sync(const ThreeDFlags& flags, ModelState& st
 
 }  // namespace
 
-ThreeDTrainer::Plan ThreeDTrainer::plan(const RunConfig& config, const ProcessGrid& grid,
-                                        const Flags& flags) {
+SharedPlan ThreeDTrainer::plan(const Flags& flags, const RunConfig& config,
+                               const ProcessGrid& grid) {
   check_slices(config.model, grid.tensor_size);
   const size_t last = grid.context_size - 1;  // it has the fewest tokens
   if (flags.sequence_parallel) {
     check_tokens(with_tokens_of(last, config, grid, flags), grid.tensor_size, {});
   }
-  return plan_schedule(config, grid, flags.pipeline, [&](const Plan& plan, size_t stage) {
+  return plan_schedule(config, grid, flags.pipeline, [&](const SharedPlan& plan, size_t stage) {
     size_t most = 0;
     ProcessGrid there = grid;
     for (there.rank = 0; there.rank < grid.world_size(); ++there.rank) {
@@ -86,8 +86,8 @@ ThreeDTrainer::Plan ThreeDTrainer::plan(const RunConfig& config, const ProcessGr
   });
 }
 
-std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
-                                    const Flags& flags, const Plan& plan) {
+std::string ThreeDTrainer::describe(const Flags& flags, const RunConfig& config,
+                                    const ProcessGrid& grid, const SharedPlan& plan) {
   draw_schedule(config, *plan);
   std::string sizes, heads;
   for_axes(grid, [&](Axis axis, const std::string& name, int width) {
@@ -115,9 +115,9 @@ std::string ThreeDTrainer::describe(const RunConfig& config, const ProcessGrid& 
   return grid.pipeline_size == 1 ? text : text + stages_text(config, *plan);
 }
 
-ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan)
+ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context),
-      stage_(stage_at(context.config, context.ranks->grid, flags, plan)),
+      stage_(stage_at(context.config, context.ranks->grid, flags, context.plan)),
       tokens_(context, flags.context),
       state_(context, stage_.layout, context.ranks->replicas().rank(),
              zero_places(flags.zero, context.ranks->registered)),

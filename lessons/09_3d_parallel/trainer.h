@@ -16,32 +16,33 @@ namespace ladder {
 // --sequence-parallel a tensor group splits the tokens, too, as in lesson 13. With
 // --context-parallel-size the ranks of a context group have the same part of the model and share
 // each sequence, as in lesson 14. [Narayanan21]
-class ThreeDTrainer {
+class ThreeDTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {
-      "09_3d_parallel", "Trains a GPT-2 with data, pipeline and tensor parallelism at once.",
-      Precisions::bf16, true};
-  static constexpr bool kDistributed = true;
-
   using Flags = ThreeDFlags;
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return flags.arrange(num_ranks, rank);
   }
-  using Plan = std::shared_ptr<const PipelinePlan>;
-  static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  static SharedPlan plan(const Flags& flags, const RunConfig& config, const ProcessGrid& grid);
   // Returns lines for the header that say where each rank is in the grid and what it holds.
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags,
-                              const Plan& plan);
+  static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
+                              const SharedPlan& plan);
+  static constexpr Lesson<Flags> kLesson = {
+      .info = {"09_3d_parallel",
+               "Trains a GPT-2 with data, pipeline and tensor parallelism at once.",
+               Precisions::bf16, true},
+      .arrange = arrange,
+      .plan = plan,
+      .describe = describe};
 
-  ThreeDTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ThreeDTrainer(const TrainerContext& context, const Flags& flags);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override;
   // Throws an Error unless parameters that several ranks hold are the same on all of them.
-  void check_replicas();
+  void check_replicas() override;
   // Returns lines about the bubble, on rank 0. Collective.
-  std::string report();
+  std::string report() override;
 
  private:
   TrainerContext context_;

@@ -66,6 +66,12 @@ void MixedPrecisionTrainer::update(AdamWStep step) {
   }
 }
 
+std::vector<Scalar> MixedPrecisionTrainer::scalars() {
+  std::vector<Scalar> scalars = Trainer::scalars();
+  for (Scalar& scalar : scaler_.scalars()) scalars.push_back(std::move(scalar));
+  return scalars;
+}
+
 std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
   if (kind == kGrad && gradient_scale_ != 1) {
     // The division is exact if the scale is a power of two, which it is unless the user gives
@@ -73,7 +79,7 @@ std::vector<Slice> MixedPrecisionTrainer::slices(std::string_view kind) {
     scale(context_.stream, state_.gradients, state_.gradients, 1 / gradient_scale_);
     gradient_scale_ = 1;
   }
-  return state_.slices(kind);
+  return Trainer::slices(kind);
 }
 
 void MixedPrecisionTrainer::check_replicas() { check_copies(state_, ranks_, {{ranks_}}); }

@@ -15,14 +15,8 @@ namespace ladder {
 // Parameters, activations and the gradients of activations are bf16 or fp16. Gradients of
 // parameters, their sums, the norm, the moments and the masters that AdamW updates are fp32.
 // [Micikevicius18]
-class MixedPrecisionTrainer {
+class MixedPrecisionTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"10_mixed_precision",
-                                         "Trains a GPT-2 in bf16 or fp16, with fp32 where it "
-                                         "matters.",
-                                         Precisions::all};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     LossScaleFlags scale = {};
     ZeroFlags zero = {};
@@ -30,18 +24,21 @@ class MixedPrecisionTrainer {
     bool no_master_weights = false;
     void add_to(CLI::App& app);
   };
+  static constexpr Lesson<Flags> kLesson = {
+      {"10_mixed_precision", "Trains a GPT-2 in bf16 or fp16, with fp32 where it matters.",
+       Precisions::all}};
 
   MixedPrecisionTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  std::vector<Scalar> scalars() { return scaler_.scalars(); }
+  ModelState& state() override { return state_; }
+  std::vector<Scalar> scalars() override;
   // If gradients overflow on any rank, all ranks skip the step: AdamW makes no update and does not
   // count one, and the learning rate's schedule stays where it is.
-  StepResult step();
-  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
   // Returns the slices of one kind. If they are gradients, it first divides them by the loss scale.
-  std::vector<Slice> slices(std::string_view kind);
+  std::vector<Slice> slices(std::string_view kind) override;
   // Throws an Error that names a rank unless all ranks have the same parameters to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   void update(AdamWStep step);

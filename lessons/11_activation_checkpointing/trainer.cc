@@ -48,8 +48,8 @@ void CheckpointingTrainer::Flags::add_to(CLI::App& app) {
       ->group("Memory");
 }
 
-std::string CheckpointingTrainer::describe(const RunConfig& config, const ProcessGrid&,
-                                           const Flags& flags) {
+std::string CheckpointingTrainer::describe(const Flags& flags, const RunConfig& config,
+                                           const ProcessGrid&, const SharedPlan&) {
   const RecomputePlan plan = plan_recompute(choose_mode(config, flags), config.model.num_layers, 1);
   std::string text = format("  %-10s %14s %16s %12s %11s %15s\n", "drops", "bytes a block",
                             "FLOP a block", "bytes/FLOP", "dropped by", "computed again");

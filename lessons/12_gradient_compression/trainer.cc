@@ -77,11 +77,15 @@ StepResult CompressionTrainer::step() {
   return {loss, norm, step.learning_rate};
 }
 
-std::vector<NamedSlice> CompressionTrainer::stored() const {
-  return feedback_ != nullptr ? feedback_->stored() : std::vector<NamedSlice>();
+std::vector<NamedSlice> CompressionTrainer::stored() {
+  std::vector<NamedSlice> slices = Trainer::stored();
+  if (feedback_ == nullptr) return slices;
+  for (NamedSlice& slice : feedback_->stored()) slices.push_back(std::move(slice));
+  return slices;
 }
 
 void CompressionTrainer::restore(CheckpointReader& checkpoint) {
+  Trainer::restore(checkpoint);
   if (feedback_ != nullptr) feedback_->restore(checkpoint);
 }
 

@@ -13,29 +13,27 @@ namespace ladder {
 
 // CompressionTrainer encodes gradients before it sends them. Without compression it is lesson 02 to
 // the bit.
-class CompressionTrainer {
+class CompressionTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"12_gradient_compression",
-                                         "Trains a GPT-2 on several ranks that send gradients in "
-                                         "fewer bits."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     CompressionFlags compression = {};
     size_t bucket_bytes = size_t{25} << 20;
     bool no_overlap = false;
     void add_to(CLI::App& app);
   };
+  static constexpr Lesson<Flags> kLesson = {
+      {"12_gradient_compression",
+       "Trains a GPT-2 on several ranks that send gradients in fewer bits."}};
 
   CompressionTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
-  // The error feedback, which a checkpoint has besides the state.
-  std::vector<NamedSlice> stored() const;
-  void restore(CheckpointReader& checkpoint);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
+  // A checkpoint also has the error feedback.
+  std::vector<NamedSlice> stored() override;
+  void restore(CheckpointReader& checkpoint) override;
   // Throws an Error that names a rank unless all replicas are the same to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   void make_sync(const Flags& flags);

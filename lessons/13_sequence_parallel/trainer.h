@@ -14,12 +14,8 @@ namespace ladder {
 // their rows; after it a reduce_scatter gives each rank the sums of its own rows. Layernorms,
 // positions and some biases are still whole on all ranks, so their gradients are summed once a
 // step. [Korthikanti22, section 4.2.2]
-class SequenceParallelTrainer {
+class SequenceParallelTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {
-      "13_sequence_parallel", "Trains a GPT-2 whose weights and tokens are split among the ranks."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     TensorParallelTrainer::Flags tensor;
     TokenFlags tokens;
@@ -29,13 +25,17 @@ class SequenceParallelTrainer {
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank) {
     return TensorParallelTrainer::arrange(flags.tensor, num_ranks, rank);
   }
+  static constexpr Lesson<Flags> kLesson = {
+      .info = {"13_sequence_parallel",
+               "Trains a GPT-2 whose weights and tokens are split among the ranks."},
+      .arrange = arrange};
 
   SequenceParallelTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override;
   // Throws an Error unless the parameters that are not split are the same on all ranks.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   TrainerContext context_;

@@ -30,8 +30,8 @@ ProcessGrid ContextParallelTrainer::arrange(const Flags& flags, size_t num_ranks
   return {.data_size = num_ranks / size, .context_size = size, .rank = rank};
 }
 
-std::string ContextParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
-                                             const Flags& flags) {
+std::string ContextParallelTrainer::describe(const Flags& flags, const RunConfig& config,
+                                             const ProcessGrid& grid, const SharedPlan&) {
   if (grid.context_size == 1) return {};
   if (flags.context.attention == ContextFlags::Method::ulysses) {
     return concat("  heads    a rank has ", config.model.num_heads / grid.context_size, " of ",

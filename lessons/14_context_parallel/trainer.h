@@ -12,12 +12,8 @@ namespace ladder {
 // part of the tokens of every sequence. Only attention needs the tokens of other ranks;
 // RingAttention brings their keys and values. Several context groups share the global batch. Every
 // rank has a whole replica of the model, and gradients are summed over all ranks, as in lesson 02.
-class ContextParallelTrainer {
+class ContextParallelTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"14_context_parallel",
-                                         "Trains a GPT-2 on sequences that ranks share."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     ContextFlags context = {};
     size_t bucket_bytes = size_t{25} << 20;
@@ -27,14 +23,19 @@ class ContextParallelTrainer {
 
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
   // Returns lines for the header: the tokens of each rank.
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
+                              const SharedPlan&);
+  static constexpr Lesson<Flags> kLesson = {
+      .info = {"14_context_parallel", "Trains a GPT-2 on sequences that ranks share."},
+      .arrange = arrange,
+      .describe = describe};
 
   ContextParallelTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches);
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override;
   // Throws an Error that names a rank unless all replicas are the same to the bit.
-  void check_replicas();
+  void check_replicas() override;
 
  private:
   TrainerContext context_;

@@ -80,7 +80,7 @@ class ExpertFloor {
 void measure(RankBenchmark& ground, const ExpertParallelTrainer::Flags& flags) {
   const auto [tokens, batch, rounds] = ground.options();
   RunConfig config = ground.config();
-  ExpertParallelTrainer::adjust(config, flags);
+  ExpertParallelTrainer::adjust(flags, config);
   const TrainerContext base = ground.context();
   const size_t size = ground.ranks().size();
   const ProcessGrid grid = ExpertParallelTrainer::arrange(flags, size, ground.ranks().rank());

@@ -72,8 +72,8 @@ ProcessGrid ExpertParallelTrainer::arrange(const Flags& flags, size_t num_ranks,
           .expert_size = flags.experts.parallel_size_of(num_ranks)};
 }
 
-std::string ExpertParallelTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
-                                            const Flags& flags) {
+std::string ExpertParallelTrainer::describe(const Flags& flags, const RunConfig& config,
+                                            const ProcessGrid& grid, const SharedPlan&) {
   const ExpertsConfig& experts = config.model.experts;
   const ModelDescription model = ladder::describe(config.model);
   const size_t held = experts.num_experts / grid.expert_size;
@@ -88,7 +88,7 @@ std::string ExpertParallelTrainer::describe(const RunConfig& config, const Proce
                 "\n");
 }
 
-MixtureMaker ExpertParallelTrainer::make_mixture(const RunConfig& config, const Flags&) {
+MixtureMaker ExpertParallelTrainer::make_mixture(const Flags&, const RunConfig& config) {
   return [dtype = config.dtype](const Layout& layout, Memory& memory, size_t tokens) {
     return std::make_unique<ExpertLayer>(memory, memory, layout, dtype, 1, tokens,
                                          ExpertLayer::Options{});

@@ -17,33 +17,36 @@ namespace ladder {
 // expert-parallel group. Only the ranks with the same part sum its gradients. At ZeRO stage 1 the
 // moments are sharded among the ranks that sum the gradients: those of experts in another shard
 // group than the rest.
-class ExpertParallelTrainer {
+class ExpertParallelTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {"15_expert_parallel",
-                                         "Trains a GPT-2 with a mixture of experts, which ranks "
-                                         "share."};
-  static constexpr bool kDistributed = true;
-
   struct Flags {
     ExpertFlags experts = {};
     ZeroFlags zero = {};
     void add_to(CLI::App& app);
   };
 
-  static void adjust(RunConfig& config, const Flags& flags) { flags.experts.adjust(config); }
+  static void adjust(const Flags& flags, RunConfig& config) { flags.experts.adjust(config); }
   // Expert-parallel groups are consecutive ranks. Throws UserError if they do not divide.
   static ProcessGrid arrange(const Flags& flags, size_t num_ranks, size_t rank);
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags);
+  static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
+                              const SharedPlan&);
   // Samples drop nobody, whatever the capacity in training.
-  static MixtureMaker make_mixture(const RunConfig& config, const Flags& flags);
+  static MixtureMaker make_mixture(const Flags& flags, const RunConfig& config);
+  static constexpr Lesson<Flags> kLesson = {
+      .info = {"15_expert_parallel",
+               "Trains a GPT-2 with a mixture of experts, which ranks share."},
+      .arrange = arrange,
+      .adjust = adjust,
+      .describe = describe,
+      .make_mixture = make_mixture};
 
   ExpertParallelTrainer(const TrainerContext& context, const Flags& flags);
-  ModelState& state() { return state_; }
-  StepResult step();
-  double evaluate(size_t num_batches) { return share_.evaluate(model_, num_batches); }
-  void check_replicas();
+  ModelState& state() override { return state_; }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return share_.evaluate(model_, num_batches); }
+  void check_replicas() override;
   // Returns how the routers of the last step have divided the tokens.
-  std::string report();
+  std::string report() override;
   // Returns the same as numbers, summed over all ranks. Collective.
   std::map<size_t, ExpertLayer::Load> loads();
 

@@ -13,18 +13,18 @@ ProcessGrid ScheduleTrainer::arrange(const Flags& flags, size_t num_ranks, size_
   return {.pipeline_size = num_ranks, .rank = rank, .pipeline_links = num_links(flags)};
 }
 
-ScheduleTrainer::Plan ScheduleTrainer::plan(const RunConfig& config, const ProcessGrid& grid,
-                                            const Flags& flags) {
-  return plan_schedule(config, grid, flags, [&](const Plan& plan, size_t stage) {
+SharedPlan ScheduleTrainer::plan(const Flags& flags, const RunConfig& config,
+                                 const ProcessGrid& grid) {
+  return plan_schedule(config, grid, flags, [&](const SharedPlan& plan, size_t stage) {
     ProcessGrid there = grid;
     there.rank = stage;
     return device_bytes<ScheduleTrainer>(config, there, flags, plan);
   });
 }
 
-ScheduleTrainer::ScheduleTrainer(const TrainerContext& context, const Flags&, const Plan& plan)
+ScheduleTrainer::ScheduleTrainer(const TrainerContext& context, const Flags&)
     : context_(context),
-      stage_(plan, context.config.model, context.ranks->grid.place(Axis::pipeline)),
+      stage_(context.plan, context.config.model, context.ranks->grid.place(Axis::pipeline)),
       state_(context, stage_.layout, 0, {.gradients = {.source = context.ranks->registered}}),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_buffers = stage_.num_buffers(), .chunks = stage_.chunks}),

@@ -212,10 +212,10 @@ std::string Supervisor::checkpoint_note() {
 
 int supervise(int argc, const char* const* argv) {
   int status = 0;
-  const int failed = run_guarded(ElasticTrainer::kLesson, true, [&](Job&) {
+  const int failed = run_guarded(ElasticTrainer::kLesson.info, [&](Job&) {
     SupervisorFlags flags;
     ElasticTrainer::Flags trainer;
-    Options options(ElasticTrainer::kLesson, true, [&](CLI::App& app) {
+    Options options(ElasticTrainer::kLesson.info, [&](CLI::App& app) {
       flags.add_to(app);
       trainer.add_to(app);
       app.remove_option(app.get_option("--step-file"));  // it is the supervisor's own

@@ -37,49 +37,24 @@ ThreeDTrainer::Flags ElasticTrainer::Flags::three_d() const {
   return flags;
 }
 
-std::string ElasticTrainer::describe(const RunConfig& config, const ProcessGrid& grid,
-                                     const Flags& flags, const Plan& plan) {
-  return plan ? ThreeDTrainer::describe(config, grid, flags.three_d(), plan) : std::string();
-}
-
-ElasticTrainer::ElasticTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan)
+ElasticTrainer::ElasticTrainer(const TrainerContext& context, const Flags& flags)
     : context_(context), flags_(flags) {
   const RunConfig& config = context.config;
   check_failures(flags.failures, context.ranks->grid.world_size(), config.optimizer.num_steps);
-  if (plan) {
-    trainer_ = std::make_unique<ThreeDTrainer>(context, flags.three_d(), plan);
+  if (context.plan) {
+    trainer_ = std::make_unique<ThreeDTrainer>(context, flags.three_d());
   } else {
     trainer_ = std::make_unique<Zero3Trainer>(context, Zero3Trainer::Flags());
   }
 }
 
-ModelState& ElasticTrainer::state() {
-  return std::visit([](auto& trainer) -> ModelState& { return trainer->state(); }, trainer_);
-}
-
 StepResult ElasticTrainer::step() {
-  const auto step = [this] {
-    return std::visit([](auto& trainer) { return trainer->step(); }, trainer_);
-  };
-  if (Simulation::current() != nullptr) return step();  // nobody dies, and nobody is told
+  if (Simulation::current() != nullptr) return trainer_->step();  // nobody dies, and nobody is told
   const Failure now = {context_.ranks->grid.rank, state().step + 1};
   if (!flags_.step_file.empty()) write_step(flags_.step_file, now.rank, now.step);
-  if (std::ranges::count(flags_.failures, now) == 0) return step();
+  if (std::ranges::count(flags_.failures, now) == 0) return trainer_->step();
   const DeathInBackward death(context_.stream);
-  return step();
-}
-
-double ElasticTrainer::evaluate(size_t num_batches) {
-  return std::visit([&](auto& trainer) { return trainer->evaluate(num_batches); }, trainer_);
-}
-
-void ElasticTrainer::check_replicas() {
-  if (auto* const split = std::get_if<1>(&trainer_)) (*split)->check_replicas();
-}
-
-std::string ElasticTrainer::report() {
-  auto* const split = std::get_if<1>(&trainer_);
-  return split != nullptr ? (*split)->report() : std::string();
+  return trainer_->step();
 }
 
 }  // namespace ladder

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "lessons/05_zero3/trainer.h"
@@ -15,11 +14,8 @@ namespace ladder {
 // ElasticTrainer is lesson 05's trainer if all ranks share the global batch, and lesson 09's with
 // ZeRO-1 if some of them split the model. So ranks that go on from a checkpoint with another layout
 // may also have another trainer than those that wrote it.
-class ElasticTrainer {
+class ElasticTrainer final : public Trainer {
  public:
-  static constexpr LessonInfo kLesson = {
-      "17_elastic", "Trains a GPT-2 on several ranks, and goes on with the others if one is lost."};
-  static constexpr bool kDistributed = true;
   static constexpr size_t kGlobalBatchSize = 24;  // divides among 1, 2, 3, 4, 6, 8 and 12 ranks
   static constexpr int64_t kCheckpointEvery = 10;
 
@@ -35,25 +31,32 @@ class ElasticTrainer {
     return ThreeDTrainer::arrange(flags.three_d(), num_ranks, rank);
   }
   // That of lesson 09, or null if lesson 05 is enough.
-  using Plan = ThreeDTrainer::Plan;
-  static Plan plan(const RunConfig& config, const ProcessGrid& grid, const Flags& flags) {
+  static SharedPlan plan(const Flags& flags, const RunConfig& config, const ProcessGrid& grid) {
     const bool splits_model = grid.data_size < grid.world_size();
-    return splits_model ? ThreeDTrainer::plan(config, grid, flags.three_d()) : nullptr;
+    return splits_model ? ThreeDTrainer::plan(flags.three_d(), config, grid) : nullptr;
   }
-  static std::string describe(const RunConfig& config, const ProcessGrid& grid, const Flags& flags,
-                              const Plan& plan);
+  static std::string describe(const Flags& flags, const RunConfig& config, const ProcessGrid& grid,
+                              const SharedPlan& plan) {
+    return plan ? ThreeDTrainer::describe(flags.three_d(), config, grid, plan) : std::string();
+  }
+  static constexpr Lesson<Flags> kLesson = {
+      .info = {"17_elastic",
+               "Trains a GPT-2 on several ranks, and goes on with the others if one is lost."},
+      .arrange = arrange,
+      .plan = plan,
+      .describe = describe};
 
-  ElasticTrainer(const TrainerContext& context, const Flags& flags, const Plan& plan);
-  ModelState& state();
-  StepResult step();
-  double evaluate(size_t num_batches);
-  void check_replicas();
-  std::string report();
+  ElasticTrainer(const TrainerContext& context, const Flags& flags);
+  ModelState& state() override { return trainer_->state(); }
+  StepResult step() override;
+  double evaluate(size_t num_batches) override { return trainer_->evaluate(num_batches); }
+  void check_replicas() override { trainer_->check_replicas(); }
+  std::string report() override { return trainer_->report(); }
 
  private:
   TrainerContext context_;
   Flags flags_;
-  std::variant<std::unique_ptr<Zero3Trainer>, std::unique_ptr<ThreeDTrainer>> trainer_;
+  std::unique_ptr<Trainer> trainer_;
 };
 
 }  // namespace ladder

@@ -10,7 +10,7 @@ namespace ladder {
 namespace {
 
 int run_planning(int argc, const char* const* argv) {
-  return run_guarded(kPlanningLesson, false, [&](Job&) {
+  return run_guarded(kPlanningLesson, [&](Job&) {
     CLI::App app(kPlanningLesson.description, kPlanningLesson.name);
     PlanFlags flags;
     flags.add_to(app);

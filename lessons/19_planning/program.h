@@ -11,7 +11,9 @@
 namespace ladder {
 
 inline constexpr LessonInfo kPlanningLesson = {
-    "19_planning", "Finds the fastest layouts of a model on a cluster, by simulating them."};
+    .name = "19_planning",
+    .description = "Finds the fastest layouts of a model on a cluster, by simulating them.",
+    .is_distributed = false};
 
 struct PlanFlags {
   std::string model = "tiny", cluster, dtype;

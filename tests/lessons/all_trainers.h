@@ -45,7 +45,7 @@ template <class Ask>
 auto of_trainer(std::string_view lesson, Ask ask) {
   std::optional<decltype(ask.template operator()<SingleGpuTrainer>())> answer;
   of_all_trainers([&]<class T>() {
-    if (lesson == T::kLesson.name) answer.emplace(ask.template operator()<T>());
+    if (lesson == T::kLesson.info.name) answer.emplace(ask.template operator()<T>());
     return 0;
   });
   check(answer.has_value(), "of_trainer: no such lesson");

@@ -34,7 +34,7 @@ inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, c
 // On groups of `ranks` ranks: for each rank and each of its parameters the last element has another
 // bit there. check_replicas() throws on the ranks that hold a copy, naming the culprit, and on no
 // other. `layout_of`: of a rank's parameters, which all are on its device.
-template <Trainer T>
+template <class T>
 void require_culprits_named(const RunConfig& config, size_t ranks,
                             const std::function<Layout(const ProcessGrid&)>& layout_of,
                             const typename T::Flags& flags = {}) {
@@ -77,7 +77,7 @@ void require_culprits_named(const RunConfig& config, size_t ranks,
 }
 
 // Of trainers all of whose ranks share the global batch and hold all parameters.
-template <Trainer T>
+template <class T>
 void require_culprits_named(const typename T::Flags& flags = {}) {
   const RunConfig config = equivalence_config(DType::fp32, 1);
   for (size_t ranks : {2, 4}) {

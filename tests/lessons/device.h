@@ -17,10 +17,10 @@ inline RunConfig on_device(RunConfig config, DeviceType device) {
 
 // The record of a lesson's run on the group: on rank 0 it is compared with the oracle, and on all
 // ranks the memory with what was predicted.
-template <Trainer T>
+template <class T>
 Record checked_run(const Record& oracle, const RunConfig& config, Communicator& group,
                    MemorySource* registered, const typename T::Flags& flags = {}) {
-  INFO(T::kLesson.name);
+  INFO(T::kLesson.info.name);
   Record record = record_run<T>(config, group, registered, flags);
   if (group.rank() == 0) {
     require_none(differences(oracle, record, bounds_for(config.dtype), config.optimizer));
@@ -32,7 +32,7 @@ Record checked_run(const Record& oracle, const RunConfig& config, Communicator& 
 
 // The same on the ranks of `all`, as a group with a ledger of its own; what a step communicates is
 // as predicted too.
-template <Trainer T>
+template <class T>
 void check_run_and_traffic(const Record& oracle, const RunConfig& config, Communicator& all,
                            MemorySource* registered, const typename T::Flags& flags = {}) {
   const auto group = all.split(0);
@@ -65,10 +65,10 @@ void run_by_nccl(Body body) {
 
 // In bf16 and fp16: after the first step the gradients of a lesson's run on the group are those of
 // as many ranks on the CPU, but for what rounding does to sums in another order.
-template <Trainer T>
+template <class T>
 void require_cpu_gradients(const RunConfig& config, Communicator& group, MemorySource* registered,
                            const typename T::Flags& flags = {}) {
-  INFO(T::kLesson.name << " in " << name_of(config.dtype));
+  INFO(T::kLesson.info.name << " in " << name_of(config.dtype));
   const Record record = record_run<T>(config, group, registered, flags);
   Groups groups(group.size());  // of MPI
   const Record expected =

@@ -27,7 +27,7 @@ std::string refusal(Body body) {
   return "";
 }
 
-template <Trainer T>
+template <class T>
 std::string refusal_of(const Gpt2Config& model, size_t tensor_size) {
   const Program program = make_program<T>();
   std::vector<std::string> flags = {"--layers",
@@ -42,7 +42,7 @@ std::string refusal_of(const Gpt2Config& model, size_t tensor_size) {
                                     concat(model.vocab_size),
                                     "--sequence-length",
                                     "8"};
-  if (std::string(T::kLesson.name) == "09_3d_parallel") {
+  if (std::string(T::kLesson.info.name) == "09_3d_parallel") {
     flags.insert(flags.end(), {"--tensor-parallel-size", concat(tensor_size)});
   }
   return refusal([&] {

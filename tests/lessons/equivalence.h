@@ -67,7 +67,7 @@ struct Record {
 };
 
 // Every tensor of one kind, on the group's rank 0.
-template <Trainer T>
+template <class T>
 void record_tensors(Session<T>& session, std::string_view kind, Record& record) {
   session.visit(kind, [&](const ParameterSpec& parameter, ConstTensorView tensor) {
     const std::string name = concat(kind, ".", parameter.name);
@@ -81,7 +81,7 @@ void record_tensors(Session<T>& session, std::string_view kind, Record& record) 
 }
 
 // What the model writes, as a run samples it: the likeliest, and drawn by chance.
-template <Trainer T>
+template <class T>
 std::vector<std::string> samples_of(Session<T>& session, bool is_first,
                                     const MixtureMaker& mixture) {
   std::vector<std::string> samples;
@@ -117,7 +117,7 @@ inline bool same_on_all(Communicator& group, std::vector<double> numbers) {
 // Runs a trainer for kSteps, with an evaluation of two batches after the first, which must not
 // disturb the others, and of one batch after the last. Collective over `group`, and where
 // `registered` is given over the node. `collecting`: as for Session.
-template <Trainer T>
+template <class T>
 Record record_run(const RunConfig& config, Communicator& group, MemorySource* registered,
                   const typename T::Flags& flags = {}, Communicator* collecting = nullptr) {
   Session<T> session(config, group, registered, flags, nullptr, collecting);
@@ -138,8 +138,8 @@ Record record_run(const RunConfig& config, Communicator& group, MemorySource* re
   }
   evaluate(1);
   const Program program = make_program<T>(flags);
-  record.samples =
-      samples_of(session, group.rank() == 0, program.mixture ? program.mixture(config) : nullptr);
+  record.samples = samples_of(session, group.rank() == 0,
+                              program.make_mixture ? program.make_mixture(config) : nullptr);
   record.device_peak = session.device.peak();
   record.host_peak = session.host.peak();
   record.communicated = group.group_entries();

@@ -45,7 +45,7 @@ std::vector<const char*> pointers(const Flags& flags) {
 template <class T>
 Read read_trainer(const Flags& flags, size_t num_ranks) {
   const Program program = make_program<T>();
-  Options options(program.lesson, program.is_distributed, program.add_flags);
+  Options options(program.lesson, program.add_flags);
   const std::vector<const char*> argv = pointers(flags);
   CHECK(options.parse(static_cast<int>(argv.size()), argv.data()) == "");
   RunConfig config = options.resolve(program.grid(num_ranks, 0));

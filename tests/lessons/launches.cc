@@ -126,8 +126,8 @@ std::string hashes_of(const Program& program, const RunConfig& config, size_t nu
   engine.run([&](size_t number) {
     run_simulated_rank(program, config, corpus, engine, *ranks[number],
                        [&](const TrainerContext& context, Communicator& world) {
-                         const TrainerCalls trainer = program.make(context);
-                         trainer.step();
+                         const auto trainer = program.make(context);
+                         trainer->step();
                          context.stream.synchronize();
                          add_state(states[number], *ranks[number], world);
                        });

@@ -21,18 +21,18 @@ namespace {
 using namespace testing;
 
 // What the command line of a run says.
-template <Trainer T>
+template <class T>
 struct Parsed {
   typename T::Flags flags;
   RunConfig config;
 };
 
 // Parses the run's flags as its program does. Throws UserError if the lesson refuses them.
-template <Trainer T>
+template <class T>
 Parsed<T> parse(const DrawnRun& run) {
   Parsed<T> parsed;
-  Options options(T::kLesson, true, [&](CLI::App& app) { parsed.flags.add_to(app); });
-  std::vector<const char*> words = {T::kLesson.name};
+  Options options(T::kLesson.info, [&](CLI::App& app) { parsed.flags.add_to(app); });
+  std::vector<const char*> words = {T::kLesson.info.name};
   for (const std::string& flag : run.flags) words.push_back(flag.c_str());
   options.parse(static_cast<int>(words.size()), words.data());
   const Program program = make_program<T>(parsed.flags);
@@ -46,7 +46,7 @@ Parsed<T> parse(const DrawnRun& run) {
 }
 
 // The oracle: one rank, which keeps all activations. Experts have one of their own.
-template <Trainer T>
+template <class T>
 Record oracle_of(Parsed<T> parsed) {
   parsed.config.recompute = {};
   parsed.config.offload_activations = false;
@@ -62,7 +62,7 @@ Record oracle_of(Parsed<T> parsed) {
 
 // All ranks of the world call it; those that the run does not need wait for the others. Where all
 // take part their memory is registered: registrations are collective over the node.
-template <Trainer T>
+template <class T>
 void check_run(const DrawnRun& run, const Parsed<T>& parsed, uint64_t number) {
   NodeMemory node_memory(world());
   const auto all =
@@ -82,7 +82,7 @@ void check_run(const DrawnRun& run, const Parsed<T>& parsed, uint64_t number) {
 }
 
 // Returns whether the run ran: if not, the lesson has refused it.
-template <Trainer T>
+template <class T>
 bool run_by(const DrawnRun& run, uint64_t number) {
   std::optional<Parsed<T>> parsed;
   try {

@@ -33,7 +33,7 @@ std::vector<MakeProgram> programs() {
 // The flags of a lesson, each with its heading in --help.
 std::map<std::string, std::string> flags_of(MakeProgram make) {
   const Program program = make();
-  Options options(program.lesson, program.is_distributed, program.add_flags);
+  Options options(program.lesson, program.add_flags);
   std::map<std::string, std::string> flags;
   for (const CLI::Option* option : options.app().get_options()) {
     flags[option->get_name()] = option->get_group();
@@ -48,10 +48,10 @@ std::optional<Compared> compared(MakeProgram make, const Flags& flags, size_t nu
   const Program program = make();
   std::vector<const char*> argv = {program.lesson.name};
   for (const std::string& flag : flags) argv.push_back(flag.c_str());
-  Options options(program.lesson, program.is_distributed, program.add_flags);
+  Options options(program.lesson, program.add_flags);
   try {
     options.parse(static_cast<int>(argv.size()), argv.data());
-    const ProcessGrid grid = program.grid(program.is_distributed ? num_ranks : 1, 0);
+    const ProcessGrid grid = program.grid(program.lesson.is_distributed ? num_ranks : 1, 0);
     RunConfig config = options.resolve(grid);
     if (program.adjust) program.adjust(config);
     const auto settings = config.data.empty() ? settings_of(config, built_in)

@@ -11,7 +11,7 @@
 namespace ladder::testing {
 
 // Collective over `group` wherever the trainer is, and where `registered` is given over the node.
-template <Trainer T>
+template <class T>
 class Session {
  public:
   // Without `registered` all device memory but that of the groups comes from `source`. Tensors are
@@ -25,18 +25,18 @@ class Session {
         device(config.device, "device", 0, source != nullptr ? *source : memory_of(config.device)),
         full_tensors(host, describe(config.model), config.accumulation(),
                      collecting != nullptr ? *collecting : ranks) {
-    if (make_program<T>(flags).arrange) groups.emplace(group, grid);
+    const Program program = make_program<T>(flags);
+    if (program.arrange) groups.emplace(group, grid);
     rank_context.emplace(RankContext{grid, group, groups ? &*groups : nullptr, registered});
     const TrainerContext context{config, corpus(), device, host, stream, &*rank_context};
-    std::apply([&](const auto&... plan) { trainer.emplace(context, flags, plan...); },
-               plan_of<T>(config, grid, flags));
-    trainer->state().initialize();
+    trainer.emplace(program.with_plan(context), flags);
+    trainer->initialize();
   }
   Session(const Session&) = delete;
 
   // Full tensors of a kind, on the group's rank 0. Collective.
   void visit(std::string_view kind, const TensorSink& sink) {
-    full_tensors.visit(slices_of(*trainer, kind), stream, sink);
+    full_tensors.visit(trainer->slices(kind), stream, sink);
   }
 
   static const Corpus& corpus() {

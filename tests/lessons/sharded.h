@@ -28,7 +28,7 @@ inline void require_none(const std::vector<std::string>& found) {
 }
 
 // Loss, gradients, norm, parameters and moments are lesson 01's, for micro-batches of 1 and 3 rows.
-template <Trainer T>
+template <class T>
 void require_equivalence(const typename T::Flags& flags = {}) {
   for (DType dtype : {DType::fp64, DType::fp32}) {
     const Record oracle = record_oracle(dtype);
@@ -48,7 +48,7 @@ void require_equivalence(const typename T::Flags& flags = {}) {
 
 // A run on ranks that exchange nothing, each like rank 0 and the others of `grid`: only afterwards
 // are their tensors collected.
-template <Trainer T>
+template <class T>
 Record record_unconnected(const RunConfig& config, ProcessGrid grid,
                           const typename T::Flags& flags = {}) {
   Groups groups(grid.world_size());
@@ -58,7 +58,7 @@ Record record_unconnected(const RunConfig& config, ProcessGrid grid,
 }
 
 // Ranks that exchange nothing are found out, by nearly all of the oracle's numbers.
-template <Trainer T>
+template <class T>
 void require_negative_control(const RunConfig& config, const ProcessGrid& grid,
                               const typename T::Flags& flags = {}) {
   const Record oracle = record_oracle(config);
@@ -68,7 +68,7 @@ void require_negative_control(const RunConfig& config, const ProcessGrid& grid,
   CHECK(found.size() > oracle.tensors.size() * oracle.tensors[0].size() * 9 / 10);
   CHECK(found.front().find("loss") != std::string::npos);
 }
-template <Trainer T>
+template <class T>
 void require_negative_control(const typename T::Flags& flags = {}) {
   require_negative_control<T>(equivalence_config(DType::fp64, 3), {.data_size = 2}, flags);
 }
@@ -76,7 +76,7 @@ void require_negative_control(const typename T::Flags& flags = {}) {
 // A and B compute the same bits on groups of this size, with one micro-batch a step or with
 // micro-batches of one row, both from registered memory and without.
 enum class Accumulation { none, rows };
-template <Trainer A, Trainer B>
+template <class A, class B>
 void require_same_bits(DType dtype, size_t ranks, Accumulation accumulation,
                        const typename A::Flags& a_flags = {},
                        const typename B::Flags& b_flags = {}) {
@@ -99,14 +99,14 @@ inline size_t elements_of(const Layout& layout, const std::string& unit) {
 }
 
 // Memory and communication are as predicted. Returns the record.
-template <Trainer T>
+template <class T>
 Record require_predicted(const RunConfig& config, Groups& groups,
                          const typename T::Flags& flags = {}) {
   Record record = record_run<T>(config, *groups.group, &groups.node_memory, flags);
   require_as_predicted(record);
   return record;
 }
-template <Trainer T>
+template <class T>
 void require_predicted(size_t micro_batch, const typename T::Flags& flags = {}) {
   for (size_t ranks : {1, 2, 3, 4, 8}) {
     INFO(ranks << " ranks, micro-batch " << micro_batch);
@@ -118,7 +118,7 @@ void require_predicted(size_t micro_batch, const typename T::Flags& flags = {}) 
 // Of bf16 against fp32: half the bytes of parameters and of what moves of them; gradients are fp32
 // as before, and AdamW's state is three numbers instead of two. Activations halve, but for (NH + 4)
 // L + 2 numbers a row.
-template <Trainer T>
+template <class T>
 void require_low_precision_bytes(size_t ranks, const typename T::Flags& flags = {}) {
   const auto predicted = [&](DType dtype) {
     return predict<T>(equivalence_config(dtype, 4), {.data_size = ranks}, flags);
@@ -140,7 +140,7 @@ void require_low_precision_bytes(size_t ranks, const typename T::Flags& flags = 
 
 // In bf16, with accumulation: near lesson 01's fp64, memory and bytes as predicted. Ranks that
 // exchange nothing are found out.
-template <Trainer T>
+template <class T>
 void require_low_precision(const typename T::Flags& flags = {}) {
   const Record exact = record_oracle(DType::fp64);
   const RunConfig config = equivalence_config(DType::bf16, 4);
@@ -157,7 +157,7 @@ void require_low_precision(const typename T::Flags& flags = {}) {
 }
 
 // The bytes of one step's traffic, as predicted for `ranks` ranks.
-template <Trainer T>
+template <class T>
 size_t predicted_bytes(const RunConfig& config, size_t ranks, Purpose purpose,
                        Collective collective, const typename T::Flags& flags = {}) {
   const ProcessGrid grid = {.data_size = ranks, .rank = 0};

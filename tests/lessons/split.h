@@ -7,7 +7,7 @@ namespace ladder::testing {
 
 // Loss, gradients, norm, parameters and moments on groups of `ranks` ranks are the oracle's; memory
 // and bytes are as predicted. Returns the record.
-template <Trainer T>
+template <class T>
 Record require_split_run(const Record& oracle, const RunConfig& config, size_t ranks,
                          const typename T::Flags& flags) {
   Groups groups(ranks);
@@ -20,7 +20,7 @@ Record require_split_run(const Record& oracle, const RunConfig& config, size_t r
 }
 
 // The same in bf16 with micro-batches of 3 rows: near the oracle's fp64.
-template <Trainer T>
+template <class T>
 Record require_split_low_precision(const Record& oracle, size_t ranks,
                                    const typename T::Flags& flags) {
   const RunConfig config = split_config(DType::bf16, 3);

@@ -67,14 +67,14 @@ class WeightsOnDisk {
 
 // On groups of `ranks` ranks: in fp32 and bf16 training begins with the numbers of the file, to the
 // bit (in bf16 the masters do), and in fp64 it goes on as lesson 01's.
-template <Trainer T>
+template <class T>
 void require_weights_from_file(RunConfig config, size_t ranks,
                                const typename T::Flags& flags = {}) {
   const WeightsOnDisk file(config.model);
   config.init = file.path();
   Groups groups(ranks);
   for (DType dtype : {DType::fp32, DType::bf16}) {
-    if (dtype == DType::bf16 && T::kLesson.precisions == Precisions::full) continue;
+    if (dtype == DType::bf16 && T::kLesson.info.precisions == Precisions::full) continue;
     config.dtype = dtype;
     INFO("weights from a file in " << name_of(dtype));
     Session<T> session(config, *groups.group, &groups.node_memory, flags);

@@ -231,8 +231,7 @@ RunConfig Options::resolve(const ProcessGrid& grid, size_t node_size) const {
   return config;
 }
 
-Options::Options(const LessonInfo& lesson, bool distributed,
-                 const std::function<void(CLI::App&)>& add_flags)
+Options::Options(const LessonInfo& lesson, const std::function<void(CLI::App&)>& add_flags)
     : lesson_(lesson),
       app_(std::make_unique<CLI::App>(lesson.description, lesson.name)),
       raw_(std::make_unique<Raw>()) {
@@ -243,10 +242,10 @@ Options::Options(const LessonInfo& lesson, bool distributed,
   raw_->add_checkpoint_flags(*app_);
   raw_->add_machine_flags(*app_);
   add_memory_flags(*app_, raw_->config);
-  if (distributed) raw_->connection.add_to(*app_);
-  raw_->virtual_flags.add_to(*app_, distributed);
+  if (lesson.is_distributed) raw_->connection.add_to(*app_);
+  raw_->virtual_flags.add_to(*app_, lesson.is_distributed);
   add_flags(*app_);
-  app_->footer(help_footer(lesson.name, distributed ? 4 : 0));
+  app_->footer(help_footer(lesson.name, lesson.is_distributed ? 4 : 0));
 }
 Options::~Options() = default;
 

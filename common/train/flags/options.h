@@ -17,10 +17,8 @@ namespace ladder {
 
 class Options {
  public:
-  // `distributed` says whether the lesson runs on several ranks. `add_flags` adds the lesson's own
-  // flags.
-  Options(const LessonInfo& lesson, bool distributed,
-          const std::function<void(CLI::App&)>& add_flags);
+  // `add_flags` adds the lesson's own flags.
+  Options(const LessonInfo& lesson, const std::function<void(CLI::App&)>& add_flags);
   ~Options();
 
   // Reads the flags and the file of --config. Returns an empty text, or what --help or --version

@@ -47,12 +47,12 @@ Prediction predict(const Program& program, const RunConfig& config, const Proces
                    bool with_step) {
   const Program planned = program.planned(config, grid);
   Rehearsal rehearsal(config, grid);
-  const TrainerCalls trainer = planned.make(rehearsal.context());
+  const auto trainer = planned.make(rehearsal.context());
   const FullTensors full_tensors = rehearsal.full_tensors();
-  const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer.stored());
+  const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer->stored());
   Prediction prediction = {rehearsal.device_peak(), rehearsal.host_peak(), {}};
   if (!with_step) return prediction;
-  trainer.step();
+  trainer->step();
   prediction.step = rehearsal.traffic();
   return prediction;
 }

@@ -53,11 +53,13 @@ class Rehearsal {
 };
 
 // Returns the bytes of device memory that the trainer of rank grid.rank allocates, given its plan.
-template <Trainer T, class... Plan>
+template <class T>
 size_t device_bytes(const RunConfig& config, const ProcessGrid& grid,
-                    const typename T::Flags& flags, const Plan&... plan) {
+                    const typename T::Flags& flags, const SharedPlan& plan) {
   Rehearsal rehearsal(config, grid);
-  const T trainer(rehearsal.context(), flags, plan...);
+  TrainerContext context = rehearsal.context();
+  context.plan = plan;
+  const T trainer(context, flags);
   return rehearsal.device_peak().total();
 }
 
@@ -65,7 +67,7 @@ size_t device_bytes(const RunConfig& config, const ProcessGrid& grid,
 // constructor, and the communication by letting it take a step. It needs no peers and allocates
 // nothing. Throws UserError if the trainer refuses its flags.
 Prediction predict(const Program& program, const RunConfig& config, const ProcessGrid& grid);
-template <Trainer T>
+template <class T>
 Prediction predict(const RunConfig& config, const ProcessGrid& grid,
                    const typename T::Flags& flags) {
   return predict(make_program<T>(flags), config, grid);

@@ -5,31 +5,42 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "common/grid/process_grid.h"
-#include "common/train/program/sample.h"
-#include "common/train/program/trainer_calls.h"
+#include "common/train/trainer/trainer.h"
 
 namespace ladder {
 
-// What trainer.h requires of a trainer class, as functions that share the lesson's flags.
+// A lesson (trainer.h) and its flags. Functions use the flags' values at the time of the call.
 struct Program {
   LessonInfo lesson;
-  bool is_distributed = false;
   std::function<void(CLI::App&)> add_flags;
-  std::function<TrainerCalls(const TrainerContext&)> make;
-  // The following may be empty. They use the flags' values at the time of the call.
-  std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange;
-  std::function<std::string(const RunConfig&, const ProcessGrid&)> describe;
-  std::function<void(RunConfig&)> adjust;
-  std::function<MixtureMaker(const RunConfig&)> mixture;
-  std::function<Program(const RunConfig&, const ProcessGrid&)> plan;
+  std::function<std::unique_ptr<Trainer>(const TrainerContext&)> construct;
+  // Those of Lesson, given the flags; empty where it has none.
+  std::function<ProcessGrid(size_t num_ranks, size_t rank)> arrange = {};
+  std::function<void(RunConfig&)> adjust = {};
+  std::function<SharedPlan(const RunConfig&, const ProcessGrid&)> plan = {};
+  std::function<std::string(const RunConfig&, const ProcessGrid&, const SharedPlan&)> describe = {};
+  std::function<MixtureMaker(const RunConfig&)> make_mixture = {};
 
-  // Returns the same program with its plan made, for all ranks of such a run. Before, make()
-  // and describe() each plan for themselves. Throws UserError if there is no plan.
+  // Returns the same program with its plan made, for all ranks of such a run. Before, make() and
+  // header() each plan for themselves. Throws UserError if there is no plan.
   Program planned(const RunConfig& config, const ProcessGrid& grid) const {
-    return plan ? plan(config, grid) : *this;
+    Program program = *this;
+    if (plan) program.plan = [made = plan(config, grid)](const auto&...) { return made; };
+    return program;
+  }
+  TrainerContext with_plan(TrainerContext context) const {
+    if (plan) context.plan = plan(context.config, grid_of(context));
+    return context;
+  }
+  std::unique_ptr<Trainer> make(const TrainerContext& context) const {
+    return construct(with_plan(context));
+  }
+  // Returns the lesson's own lines for the header.
+  std::string header(const RunConfig& config, const ProcessGrid& grid) const {
+    return describe ? describe(config, grid, plan ? plan(config, grid) : nullptr) : std::string();
   }
   // Returns the grid of so many ranks as one of them sees it. Throws what arrange() throws.
   ProcessGrid grid(size_t num_ranks, size_t rank) const {
@@ -37,63 +48,29 @@ struct Program {
   }
 };
 
-// Returns what the trainer plans of a run, in a tuple, which is empty if it plans nothing.
-template <Trainer T>
-auto plan_of(const RunConfig& config, const ProcessGrid& grid, const typename T::Flags& flags) {
-  if constexpr (PlanningTrainer<T>) {
-    return std::tuple(T::plan(config, grid, flags));
-  } else {
-    return std::tuple();
-  }
-}
-
-// Sets the functions to which the plan is given. `plan(config, grid)` returns plan_of() them.
-template <Trainer T, class GetPlan>
-void set_planned(Program& program, const std::shared_ptr<typename T::Flags>& flags, GetPlan plan) {
-  program.make = [=](const TrainerContext& context) {
-    return std::apply([&](const auto&... own) { return make_trainer<T>(context, *flags, own...); },
-                      plan(context.config, grid_of(context)));
-  };
-  if constexpr (requires { &T::describe; }) {
-    program.describe = [=](const RunConfig& config, const ProcessGrid& grid) {
-      return std::apply(
-          [&](const auto&... own) { return T::describe(config, grid, *flags, own...); },
-          plan(config, grid));
-    };
-  }
-}
-
 // Returns the program of a trainer class. Its flags begin with the values in `initial`.
-template <Trainer T>
+template <class T>
 Program make_program(const typename T::Flags& initial = {}) {
-  const auto flags = std::make_shared<typename T::Flags>(initial);
-  Program program;
-  program.lesson = T::kLesson;
-  if constexpr (requires { T::kDistributed; }) program.is_distributed = T::kDistributed;
-  program.add_flags = [flags](CLI::App& app) { flags->add_to(app); };
-  if constexpr (requires { T::arrange(*flags, 1, 0); }) {
-    program.arrange = [flags](size_t num_ranks, size_t rank) {
-      return T::arrange(*flags, num_ranks, rank);
-    };
-  }
-  if constexpr (requires(RunConfig & config) { T::adjust(config, *flags); }) {
-    program.adjust = [flags](RunConfig& config) { T::adjust(config, *flags); };
-  }
-  if constexpr (requires(const RunConfig& config) { T::make_mixture(config, *flags); }) {
-    program.mixture = [flags](const RunConfig& config) { return T::make_mixture(config, *flags); };
-  }
-  set_planned<T>(program, flags, [flags](const RunConfig& config, const ProcessGrid& grid) {
-    return plan_of<T>(config, grid, *flags);
-  });
-  if constexpr (PlanningTrainer<T>) {
-    program.plan = [flags, program](const RunConfig& config, const ProcessGrid& grid) {
-      Program planned = program;
-      const auto plan = plan_of<T>(config, grid, *flags);
-      set_planned<T>(planned, flags, [plan](const auto&...) { return plan; });
-      return planned;
-    };
-  }
-  return program;
+  using Flags = typename T::Flags;
+  const auto flags = std::make_shared<Flags>(initial);
+  const auto given = [flags]<class R, class... A>(R (*function)(const Flags&, A...)) {
+    std::function<R(A...)> bound;
+    if (function != nullptr) {
+      bound = [=](A... arguments) { return function(*flags, std::forward<A>(arguments)...); };
+    }
+    return bound;
+  };
+  const Lesson<Flags>& lesson = T::kLesson;
+  return {
+      .lesson = lesson.info,
+      .add_flags = [flags](CLI::App& app) { flags->add_to(app); },
+      .construct =
+          [flags](const TrainerContext& context) { return std::make_unique<T>(context, *flags); },
+      .arrange = given(lesson.arrange),
+      .adjust = given(lesson.adjust),
+      .plan = given(lesson.plan),
+      .describe = given(lesson.describe),
+      .make_mixture = given(lesson.make_mixture)};
 }
 
 }  // namespace ladder

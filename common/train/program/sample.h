@@ -3,19 +3,13 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 
 #include "common/data/tokenizer.h"
-#include "common/model/mixture.h"
 #include "common/train/trainer/trainer.h"
 
 namespace ladder {
-
-// Makes what runs the experts of a whole model on one rank, for one sequence of at most so many
-// tokens.
-using MixtureMaker = std::function<std::unique_ptr<Mixture>(const Layout&, Memory&, size_t tokens)>;
 
 // Returns a sample of config.sample_tokens tokens. Each token is drawn from softmax(logits /
 // temperature) over the top_k most likely tokens, given the last sequence_length tokens. They

@@ -134,15 +134,15 @@ void Checkpoints::note_changed_settings(const CheckpointIndex& index) {
   }
 }
 
-void Checkpoints::restore(const TrainerCalls& calls) {
-  named_by("--checkpoint", [&] { calls.restore(*resumed_); });
+void Checkpoints::restore(Trainer& trainer) {
+  named_by("--checkpoint", [&] { trainer.restore(*resumed_); });
   size_t bytes_read = 0;
   for (uint64_t bytes : job_.all_gather({resumed_->bytes_read()})) bytes_read += bytes;
   if (grid_.rank == 0) {
     print(concat("  resumed  all ranks together have read ", with_commas(bytes_read), " bytes\n"));
   }
   const auto& stored = resumed_->index().scalars;
-  for (const Scalar& scalar : calls.scalars()) {
+  for (const Scalar& scalar : trainer.scalars()) {
     const auto found = stored.find(scalar.name);
     if (found == stored.end()) continue;  // of another lesson: it keeps its first value
     std::visit(
@@ -161,13 +161,13 @@ void Checkpoints::restore(const TrainerCalls& calls) {
   resumed_.reset();
 }
 
-void Checkpoints::prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls) {
+void Checkpoints::prepare(Memory& host_memory, Stream& stream, Trainer& trainer) {
   if (config_.checkpoint.path.empty()) return;
   if (folder_ && resumed_step_ == 0) {
     named_by("--checkpoint", [&] { folder_->note_begun(curves_of(config_)); });
   }
   stream_ = &stream;
-  buffer_ = checkpoint_buffer(host_memory, config_, calls.stored());
+  buffer_ = checkpoint_buffer(host_memory, config_, trainer.stored());
   // The system finds the pages when they are first written: better now than in the first copy.
   if (!buffer_.view().empty()) std::memset(buffer_.view().data(), 0, buffer_.view().num_bytes());
 }
@@ -179,17 +179,17 @@ void Checkpoints::barrier() {
   ranks.count_as_control(false);
 }
 
-void Checkpoints::after_step(int64_t step, const TrainerCalls& calls) {
+void Checkpoints::after_step(int64_t step, Trainer& trainer) {
   const CheckpointConfig& checkpoint = config_.checkpoint;
   if (checkpoint.path.empty()) return;
   named_by("--checkpoint", [&] {
     if (writer_.joinable() && !writing_ && error_) std::rethrow_exception(error_);
     const bool is_due = checkpoint.every > 0 && step % checkpoint.every == 0;
-    if (is_due || step == config_.optimizer.num_steps) save(step, calls);
+    if (is_due || step == config_.optimizer.num_steps) save(step, trainer);
   });
 }
 
-void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
+void Checkpoints::save(int64_t step, Trainer& trainer) {
   finish();  // the one before
   if (folder_) folder_->begin(step);
   barrier();  // the folder is there
@@ -200,10 +200,10 @@ void Checkpoints::save(int64_t step, const TrainerCalls& calls) {
   index.dtype = config_.dtype;
   index.settings = settings_;
   index.settings["run"] = run_;
-  for (const Scalar& scalar : calls.scalars()) {
+  for (const Scalar& scalar : trainer.scalars()) {
     std::visit([&](const auto* number) { index.scalars[scalar.name] = *number; }, scalar.value);
   }
-  std::vector<NamedSlice> slices = calls.stored();
+  std::vector<NamedSlice> slices = trainer.stored();
   if (!config_.checkpoint.async) {
     write(index, slices, [&](const NamedSlice& part) -> ConstTensorView {
       const ConstTensorView elements = part.slice.view;

@@ -13,6 +13,7 @@
 #include "common/checkpoint/reader.h"
 #include "common/checkpoint/writer.h"
 #include "common/comm/job.h"
+#include "common/data/tokenizer.h"
 #include "common/train/program/prediction.h"
 
 namespace ladder {
@@ -42,13 +43,13 @@ class Checkpoints {
   // Returns the mark of the run that goes on here; "" if its checkpoint has none. On rank 0.
   const std::string& run() const { return run_; }
   // Gives the trainer the state of the checkpoint. REQUIRES: resumed_step() > 0; it is called once.
-  void restore(const TrainerCalls& calls);
+  void restore(Trainer& trainer);
   // Allocates what writing needs, and notes which curves begin. Called once, before the first step.
-  void prepare(Memory& host_memory, Stream& stream, const TrainerCalls& calls);
+  void prepare(Memory& host_memory, Stream& stream, Trainer& trainer);
   // Writes a checkpoint if one is due after this step. Unless --checkpoint-async is given it is
   // there when this returns. Throws an Error if it, or the one before, could not be written.
   // Collective if one is due.
-  void after_step(int64_t step, const TrainerCalls& calls);
+  void after_step(int64_t step, Trainer& trainer);
   // Waits until all checkpoints are there. Collective.
   void finish();
 
@@ -59,7 +60,7 @@ class Checkpoints {
   void note_changed_settings(const CheckpointIndex& index);
   void note_changed(const std::string& what, const std::string& now, const std::string& then,
                     const char* because);
-  void save(int64_t step, const TrainerCalls& calls);
+  void save(int64_t step, Trainer& trainer);
   void write(const CheckpointIndex& index, const std::vector<NamedSlice>& slices,
              const ToHost& to_host);
   void publish(const CheckpointIndex& index);

@@ -11,9 +11,9 @@
 namespace ladder {
 
 int run(const Program& program, int argc, const char* const* argv) {
-  return run_guarded(program.lesson, program.is_distributed, [&](Job& job) {
+  return run_guarded(program.lesson, [&](Job& job) {
     require_same_program(job, program.lesson.name, argc, argv);
-    Options options(program.lesson, program.is_distributed, program.add_flags);
+    Options options(program.lesson, program.add_flags);
     const std::string asked = options.parse(argc, argv);
     if (!asked.empty()) {
       if (job.rank() == 0) print(asked);

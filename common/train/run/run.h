@@ -10,7 +10,7 @@ namespace ladder {
 int run(const Program& program, int argc, const char* const* argv);
 
 // Does the same for the program of a trainer class.
-template <Trainer T>
+template <class T>
 int run(int argc, char** argv) {
   return run(make_program<T>(), argc, argv);
 }

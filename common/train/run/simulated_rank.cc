@@ -13,7 +13,7 @@ RunConfig resolve_flags(const Program& program, const std::vector<std::string>& 
                         size_t num_ranks) {
   std::vector<const char*> arguments = {program.lesson.name};
   for (const std::string& flag : flags) arguments.push_back(flag.c_str());
-  Options options(program.lesson, program.is_distributed, program.add_flags);
+  Options options(program.lesson, program.add_flags);
   if (!options.parse(static_cast<int>(arguments.size()), arguments.data()).empty()) {
     throw UserError("--help, --version: of a lesson; tools/run shows it");
   }

@@ -59,14 +59,14 @@ struct TrainingRun::State {
     if (grid.rank == 0) std::ignore = ::write(STDOUT_FILENO, text.data(), text.size());
   }
   void print_progress(const MetricsFile::Step& line);
-  void dump(int64_t step, const StepResult& result, const TrainerCalls& calls);
+  void dump(int64_t step, const StepResult& result, Trainer& trainer);
   void write_trace();
   void write(const MetricsFile::Step& line);
-  void visit_parameters(const TrainerCalls& calls, const TensorSink& sink) {
-    full_tensors->visit(calls.slices(kParam), stream, sink);
+  void visit_parameters(Trainer& trainer, const TensorSink& sink) {
+    full_tensors->visit(trainer.slices(kParam), stream, sink);
   }
-  void export_model(const TrainerCalls& calls);
-  void sample(int64_t step, const TrainerCalls& calls);
+  void export_model(Trainer& trainer);
+  void sample(int64_t step, Trainer& trainer);
   double exposed_so_far() const;
 
   const Program& program;
@@ -124,7 +124,7 @@ TrainingRun::TrainingRun(const Program& program, RunConfig config, const Process
                   s.checkpoints->run());
   const std::string header =
       header_text(program.lesson, s.config, s.grid, s.corpus, memory, job.communication()) +
-      s.checkpoints->notes() + (program.describe ? program.describe(s.config, s.grid) : "");
+      s.checkpoints->notes() + program.header(s.config, s.grid);
   if (s.files->board) s.files->board->describe(printable(header + "\n" + flags_text(s.config)));
   print(header);
 }
@@ -175,9 +175,9 @@ void TrainingRun::State::write(const MetricsFile::Step& line) {
 void TrainingRun::train() {
   // It outlives the handlers: device memory that a collective works on cannot be freed before the
   // collective ends, and its peers may never come.
-  TrainerCalls calls;
+  std::unique_ptr<Trainer> trainer;
   try {
-    make_and_train(calls);
+    make_and_train(trainer);
   } catch (const UserError&) {
     state_->end_line();
     state_->job.communicator().give_up();
@@ -192,24 +192,24 @@ void TrainingRun::train() {
   }
 }
 
-void TrainingRun::make_and_train(TrainerCalls& calls) {
+void TrainingRun::make_and_train(std::unique_ptr<Trainer>& trainer) {
   try {
-    calls = state_->program.make(context());
+    trainer = state_->program.make(context());
     Checkpoints& checkpoints = *state_->checkpoints;
-    checkpoints.prepare(state_->host_memory, state_->stream, calls);
+    checkpoints.prepare(state_->host_memory, state_->stream, *trainer);
     if (checkpoints.resumed_step() > 0) {
-      checkpoints.restore(calls);
+      checkpoints.restore(*trainer);
     } else {
-      calls.initialize();
+      trainer->initialize();
     }
-    on_the_way([&] { train_and_report(calls); });
+    on_the_way([&] { train_and_report(*trainer); });
   } catch (const OutOfMemory& error) {
     throw Error(
         concat(error.what(), "\n", out_of_memory_text(error, state_->config, state_->prediction)));
   }
 }
 
-void TrainingRun::train_and_report(const TrainerCalls& calls) {
+void TrainingRun::train_and_report(Trainer& trainer) {
   State& s = *state_;
   const RunConfig& config = s.config;
   const int64_t num_steps = config.optimizer.num_steps;
@@ -218,7 +218,7 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
     const double exposed_before = s.exposed_so_far();
     Event before, after;
     before.record(s.stream);
-    const StepResult result = calls.step();
+    const StepResult result = trainer.step();
     after.record(s.stream);
     after.synchronize();
     MetricsFile::Step line =
@@ -226,41 +226,41 @@ void TrainingRun::train_and_report(const TrainerCalls& calls) {
     line.exposed_ms = s.exposed_so_far() - exposed_before;
     s.print_progress(line);
     check_not_diverged(step, result);
-    if (!config.dump.empty()) s.dump(step, result, calls);
+    if (!config.dump.empty()) s.dump(step, result, trainer);
     if (config.evaluate_every > 0 && (step % config.evaluate_every == 0 || step == num_steps)) {
       s.job.communicator().count_as_control(true);
-      line.validation_loss = calls.evaluate(config.evaluate_batches);
+      line.validation_loss = trainer.evaluate(config.evaluate_batches);
       s.job.communicator().count_as_control(false);
       s.say(format("step %lld  validation loss %.4f\n", static_cast<long long>(step),
                    *line.validation_loss));
       check_not_diverged(step, *line.validation_loss);
       // A board shows how samples get better. The last one comes after the tables.
       const bool draws = !config.tensorboard.empty() && config.sample_tokens > 0;
-      if (draws && step < num_steps) s.sample(step, calls);
+      if (draws && step < num_steps) s.sample(step, trainer);
     }
     s.write(line);
-    s.checkpoints->after_step(step, calls);
+    s.checkpoints->after_step(step, trainer);
   }
   s.checkpoints->finish();
-  if (calls.check_replicas) calls.check_replicas();
+  trainer.check_replicas();
   if (s.files && s.files->metrics) s.files->metrics->finish();
-  if (!config.export_to.empty()) s.export_model(calls);
+  if (!config.export_to.empty()) s.export_model(trainer);
   s.job.communicator().ledger();  // spans of operations on a device become known by it
   if (s.trace) s.write_trace();
-  const std::string report = calls.report ? calls.report() : std::string();
+  const std::string report = trainer.report();
   const int64_t trained = std::max<int64_t>(0, num_steps - s.checkpoints->resumed_step());
   const TrafficEntries communicated = s.job.communicator().group_entries();
   s.say(memory_table(s.prediction, s.device_memory, s.host_memory) +
         communication_table(s.prediction, communicated, s.grid, trained, config.threads,
                             {s.job.node_size(), s.job.machines_that_sum()}) +
         report);
-  if (config.sample_tokens > 0) s.sample(num_steps, calls);
+  if (config.sample_tokens > 0) s.sample(num_steps, trainer);
   if (s.files && s.files->board) s.files->board->finish();
 }
 
-void TrainingRun::State::dump(int64_t step, const StepResult& result, const TrainerCalls& calls) {
+void TrainingRun::State::dump(int64_t step, const StepResult& result, Trainer& trainer) {
   const auto visit = [&](std::string_view kind, const TensorSink& sink) {
-    full_tensors->visit(calls.slices(kind), stream, sink);
+    full_tensors->visit(trainer.slices(kind), stream, sink);
   };
   if (grid.rank == 0) {
     write_dump(config.dump, step, result, describe(config.model), config.accumulation(), visit);
@@ -279,20 +279,20 @@ void TrainingRun::State::write_trace() {
              " spans of each rank; ", with_commas(left_out), " later ones are left out\n"));
 }
 
-void TrainingRun::State::export_model(const TrainerCalls& calls) {
-  if (grid.rank != 0) return visit_parameters(calls, nullptr);
+void TrainingRun::State::export_model(Trainer& trainer) {
+  if (grid.rank != 0) return visit_parameters(trainer, nullptr);
   files->exported->write(vocabulary,
-                         [&](const TensorSink& sink) { visit_parameters(calls, sink); });
+                         [&](const TensorSink& sink) { visit_parameters(trainer, sink); });
   say(concat("\n  --export ", one_line(config.export_to), written_text(vocabulary), "\n"));
 }
 
-void TrainingRun::State::sample(int64_t step, const TrainerCalls& calls) {
-  if (grid.rank != 0) return visit_parameters(calls, nullptr);
+void TrainingRun::State::sample(int64_t step, Trainer& trainer) {
+  if (grid.rank != 0) return visit_parameters(trainer, nullptr);
   Memory memory(DeviceType::cpu, "host", config.host_memory);
   const std::string text = sample_text(
       config, vocabulary, first_token(corpus, vocabulary, config.model.vocab_size), memory,
-      [&](const TensorSink& sink) { visit_parameters(calls, sink); },
-      program.mixture ? program.mixture(config) : nullptr, prompt);
+      [&](const TensorSink& sink) { visit_parameters(trainer, sink); },
+      program.make_mixture ? program.make_mixture(config) : nullptr, prompt);
   if (files->board) files->board->write_sample(step, text);
   if (step == config.optimizer.num_steps) say("\nsample:\n" + text + "\n");
 }

@@ -26,8 +26,8 @@ class TrainingRun {
 
  private:
   TrainerContext context();
-  void make_and_train(TrainerCalls& calls);
-  void train_and_report(const TrainerCalls& calls);
+  void make_and_train(std::unique_ptr<Trainer>& trainer);
+  void train_and_report(Trainer& trainer);
 
   struct State;
   std::unique_ptr<State> state_;

@@ -105,7 +105,7 @@ std::string VirtualRun::header() const {
     needed.consider(rank, prediction.device, prediction.host);
   }
   return header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
-         (s.program.describe ? s.program.describe(s.config, grid) : "");
+         s.program.header(s.config, grid);
 }
 
 SimulatedStep VirtualRun::run(std::function<void()> watch) {
@@ -136,11 +136,11 @@ void VirtualRun::State::take_step(Rank& rank, const TrainerContext& context,
                                   const Communicator& world) {
   const size_t number = rank.grid.rank;
   try {
-    const TrainerCalls trainer = program.make(context);
+    const auto trainer = program.make(context);
     const Time begin = Clock::now();
     if (!config.trace.empty() || is_drawn(rank)) rank.trace.emplace();
     if (shows_breakdown || rank.trace) observe_units(rank, context.stream);
-    trainer.step();
+    trainer->step();
     context.stream.synchronize();
     if (rank.units) rank.units->finish();
     rank.step_seconds = seconds_since(begin);
@@ -254,7 +254,7 @@ void run_virtual(const Program& program, Options& options, const Job& job) {
   const VirtualFlags& flags = options.virtual_flags();
   flags.check(true);
   const Cluster cluster = read_cluster(flags.cluster);
-  const size_t all = program.is_distributed ? cluster.num_devices() : 1;
+  const size_t all = program.lesson.is_distributed ? cluster.num_devices() : 1;
   const size_t num_ranks = flags.num_ranks > 0 ? flags.num_ranks : all;
   check_devices(cluster, num_ranks);
   RunConfig config = options.resolve(program.grid(num_ranks, 0));

@@ -31,10 +31,10 @@ void change_to_users_folder() {
 
 }  // namespace
 
-int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body) {
+int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body) {
   prepare_standard_streams();
   const size_t launched = Job::num_launched();
-  if (!distributed && launched > 1) {
+  if (!lesson.is_distributed && launched > 1) {
     // Rank 0 says it for all. Another rank says it only if rank 0 runs another program and does not
     // say it.
     const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");

@@ -10,11 +10,11 @@
 
 namespace ladder {
 
-// Joins the other ranks if the lesson is `distributed`, and calls `body`. Returns the exit status:
+// Joins the other ranks if the lesson is distributed, and calls `body`. Returns the exit status:
 // 0 if the body returned, 2 if it threw UserError (the user's mistake), 1 if it threw anything
 // else. An exception becomes one message on standard error. A rank that fails ends all ranks.
 // (job.h says how.)
-int run_guarded(const LessonInfo& lesson, bool distributed, const std::function<void(Job&)>& body);
+int run_guarded(const LessonInfo& lesson, const std::function<void(Job&)>& body);
 
 // Runs body() after all inputs and outputs have been checked. A UserError thrown now, for example
 // because a folder has vanished, is not the user's mistake, so it is rethrown as an Error.

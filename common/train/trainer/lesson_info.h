@@ -1,4 +1,4 @@
-// The name and description of a lesson, and the dtypes it trains in.
+// The name and description of a lesson, the dtypes it trains in, and its ranks.
 #pragma once
 
 namespace ladder {
@@ -14,7 +14,8 @@ struct LessonInfo {
   const char* name;         // "01_single_gpu"
   const char* description;  // one line
   Precisions precisions = Precisions::bf16;
-  bool has_schedule = false;  // whether its ranks follow a list of actions that --draw can draw
+  bool has_schedule = false;   // whether its ranks follow a list of actions that --draw can draw
+  bool is_distributed = true;  // whether it runs on several ranks
 };
 
 }  // namespace ladder

@@ -1,14 +1,17 @@
-// The requirements on a lesson's trainer, and what a trainer is given.
+// What a lesson's trainer is, and what it is given.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/data/corpus.h"
 #include "common/grid/process_grid.h"
 #include "common/io/cli11.h"
+#include "common/model/mixture.h"
 #include "common/model/slices.h"
 #include "common/train/trainer/config.h"
 #include "common/train/trainer/lesson_info.h"
@@ -26,8 +29,14 @@ struct StepResult {
   bool skipped = false;  // true if gradients overflowed, so that nothing was updated
 };
 
-struct RankContext;
+class CheckpointReader;
 class ModelState;
+struct NamedSlice;
+struct PipelinePlan;
+struct RankContext;
+
+// What a pipeline's trainer plans of a run, before there is a trainer (common/pipeline/plan.h).
+using SharedPlan = std::shared_ptr<const PipelinePlan>;
 
 // What a trainer works with. Everything outlives the trainer.
 struct TrainerContext {
@@ -37,54 +46,66 @@ struct TrainerContext {
   Memory& host_memory;
   Stream& stream;
   const RankContext* ranks = nullptr;  // null in lessons that run on one rank (ranks.h)
+  SharedPlan plan = nullptr;           // null in lessons that plan nothing
 };
 // Returns the grid of the ranks: that of one rank if `ranks` is null.
 ProcessGrid grid_of(const TrainerContext& context);
 
-// A trainer is a class with
-//   kLesson                  its name and description
-//   Flags                    its own options: void add_to(CLI::App&)
-//   a constructor            allocates everything that it will ever need, and nothing else: it also
-//                            runs where there is neither memory nor peers, and so does a step, to
-//                            find out how much that is and what is communicated (prediction.h)
-//   ModelState& state()      what it keeps from step to step (model_state.h)
-//   StepResult step()        one optimizer step on the next global batch
-//   double evaluate(n)       mean loss over n global batches of the validation split, always the
-//                            same ones
-//   slices(kind)             optional: the slices of the model that this rank owns, for dumps, if
-//                            they are not just those of state()
-//   scalars()                optional: numbers that decide the steps to come, besides those of
-//                            state(). What is in neither must not decide anything: it is lost when
-//                            training resumes from a checkpoint
-//   stored(), restore(from)  optional: slices that a checkpoint has besides those of state(), by
-//                            name, and what sets them again
-//   check_replicas()         optional: throws Error unless copies on several ranks are identical
-//   kDistributed             optional: true if it runs on several ranks
-//   arrange(flags, n, rank)  optional, static: the grid of n ranks as one of them sees it; throws
-//                            UserError if n ranks make no grid. Without it all ranks share the
-//                            global batch
-//   describe(config, grid, flags)  optional, static: more lines for the header
-//   plan(config, grid, flags)  optional, static: what the trainer plans of a run, cheap to copy. It
-//                            is made once for all ranks of the grid, and comes after the other
-//                            arguments of the constructor and of describe()
-//   adjust(config, flags)    optional, static: adds what the flags say of the model to the run's
-//                            configuration; throws UserError if they do not fit it
-//   make_mixture(config, flags)  optional, static: a MixtureMaker (sample.h), for samples of a
-//                            model with experts
-//   report()                 optional: lines for the end, on rank 0; collective
-template <class T>
-concept PlanningTrainer = requires(const RunConfig& config, const ProcessGrid& grid,
-                                   const typename T::Flags& flags) {
-  T::plan(config, grid, flags);
+// A trainer. Its class also has
+//   Flags          its own options, with a function void add_to(CLI::App&)
+//   kLesson        a Lesson<Flags> (below)
+//   a constructor  from a TrainerContext and Flags. It allocates everything that the trainer will
+//                  ever need, and nothing else: it also runs where there is neither memory nor
+//                  peers, and so does a step, to find out how much that is and what is communicated
+//                  (prediction.h)
+class Trainer {
+ public:
+  Trainer() = default;
+  Trainer(const Trainer&) = delete;
+  virtual ~Trainer() = default;
+
+  // Returns what the trainer keeps from step to step.
+  virtual ModelState& state() = 0;
+  // Makes one optimizer step on the next global batch.
+  virtual StepResult step() = 0;
+  // Returns the mean loss over so many global batches of the validation split, always the same.
+  virtual double evaluate(size_t num_batches) = 0;
+
+  // The rest is enough as it is for most trainers. Gives the state its first values.
+  virtual void initialize();
+  // Returns the slices of one kind that this rank owns (ModelState::slices).
+  virtual std::vector<Slice> slices(std::string_view kind);
+  // Returns all slices that a checkpoint has, by name, and sets them again from one.
+  virtual std::vector<NamedSlice> stored();
+  virtual void restore(CheckpointReader& from);
+  // Returns the numbers that decide the steps to come. What is neither here nor in stored() must
+  // not decide anything: it is lost when training resumes from a checkpoint.
+  virtual std::vector<Scalar> scalars();
+  // Throws Error unless copies on several ranks are identical. Collective.
+  virtual void check_replicas() {}
+  // Returns lines for the end of the run, on rank 0. Collective.
+  virtual std::string report() { return {}; }
 };
-template <class T>
-concept Trainer = requires(T trainer, typename T::Flags flags, const TrainerContext& context,
-                           CLI::App& app) {
-  { T::kLesson } -> std::convertible_to<const LessonInfo&>;
-  flags.add_to(app);
-  { trainer.state() } -> std::same_as<ModelState&>;
-  { trainer.step() } -> std::same_as<StepResult>;
-  { trainer.evaluate(size_t{1}) } -> std::same_as<double>;
+
+// A lesson: what it is called, and what its flags mean before there is a trainer. All functions may
+// be left out. A table rather than members of the trainer's class, so that a misspelt name does not
+// compile.
+template <class Flags>
+struct Lesson {
+  LessonInfo info;
+  // Returns the grid of so many ranks as one of them sees it. Throws UserError if they make none.
+  // Without it all ranks share the global batch.
+  ProcessGrid (*arrange)(const Flags&, size_t num_ranks, size_t rank) = nullptr;
+  // Adds what the flags say of the model to the run's configuration. Throws UserError if they do
+  // not fit it.
+  void (*adjust)(const Flags&, RunConfig&) = nullptr;
+  // Returns TrainerContext::plan, which is made once for all ranks of the grid.
+  SharedPlan (*plan)(const Flags&, const RunConfig&, const ProcessGrid&) = nullptr;
+  // Returns more lines for the header.
+  std::string (*describe)(const Flags&, const RunConfig&, const ProcessGrid&,
+                          const SharedPlan&) = nullptr;
+  // Returns what runs the experts in samples of a model that has some.
+  MixtureMaker (*make_mixture)(const Flags&, const RunConfig&) = nullptr;
 };
 
 }  // namespace ladder

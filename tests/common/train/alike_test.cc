@@ -37,7 +37,7 @@ std::optional<Values> settings_of(const std::vector<const char*>& flags) {
   std::vector<const char*> argv = {"00_test"};
   argv.insert(argv.end(), flags.begin(), flags.end());
   LessonFlags own;
-  Options options(kLesson, true, [&](CLI::App& app) { own.add_to(app); });
+  Options options(kLesson, [&](CLI::App& app) { own.add_to(app); });
   try {
     options.parse(static_cast<int>(argv.size()), argv.data());
   } catch (const UserError&) {
@@ -52,7 +52,7 @@ std::optional<Values> settings_of(const std::vector<const char*>& flags) {
 std::set<std::string> names_of_flags() {
   std::set<std::string> names;
   LessonFlags own;
-  Options options(kLesson, true, [&](CLI::App& app) { own.add_to(app); });
+  Options options(kLesson, [&](CLI::App& app) { own.add_to(app); });
   for (const CLI::Option* option : options.app().get_options()) names.insert(option->get_name());
   return names;
 }

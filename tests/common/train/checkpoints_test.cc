@@ -2,6 +2,7 @@
 // training does while the checkpoint is written.
 #include "common/train/run/checkpoints.h"
 
+#include "common/train/trainer/model_state.h"
 #include "kernels/elementwise.h"
 
 #if LADDER_CUDA_EMULATOR
@@ -14,6 +15,18 @@ namespace ladder {
 namespace {
 
 #if LADDER_CUDA_EMULATOR
+
+// A trainer that has a state and does nothing with it.
+class StateKeeper final : public Trainer {
+ public:
+  explicit StateKeeper(ModelState& state) : state_(state) {}
+  ModelState& state() override { return state_; }
+  StepResult step() override { return {}; }
+  double evaluate(size_t) override { return 0; }
+
+ private:
+  ModelState& state_;
+};
 
 TEST_CASE("a checkpoint waits for the copies off the device, in the background too") {
   RunConfig config;
@@ -30,17 +43,13 @@ TEST_CASE("a checkpoint waits for the copies off the device, in the background t
   Stream stream(config.device);
   const Layout layout(config.model, 1);
   ModelState state({config, corpus, device, host, stream}, layout);
-  TrainerCalls calls;
-  calls.scalars = [&] { return state.scalars(); };
-  calls.stored = [&] {
-    return stored_slices([&](std::string_view kind) { return state.slices(kind); });
-  };
+  StateKeeper trainer(state);
   Job job;
   job.connect({});
   const ProcessGrid grid;
   Vocabulary vocabulary;
   Checkpoints checkpoints(config, grid, job, {"01_single_gpu", ""}, corpus, vocabulary);
-  checkpoints.prepare(host, stream, calls);
+  checkpoints.prepare(host, stream, trainer);
   const auto set = [&](double value) {
     for (const Tensor* tensor :
          {&state.parameters, &state.optimizer.exp_avg, &state.optimizer.exp_avg_sq}) {
@@ -50,7 +59,7 @@ TEST_CASE("a checkpoint waits for the copies off the device, in the background t
   emulator::set_stream_order(emulator::StreamOrder::deferred);
   for (state.step = 1; state.step <= 10; ++state.step) {
     set(static_cast<double>(state.step));
-    checkpoints.after_step(state.step, calls);
+    checkpoints.after_step(state.step, trainer);
     // The next step overwrites everything, before the checkpoint is there or after. (Half of the
     // time the stream is not late; see kernels/emulator/streams.h.)
     if (state.step % 2 == 0) checkpoints.finish();
@@ -58,7 +67,7 @@ TEST_CASE("a checkpoint waits for the copies off the device, in the background t
     if (state.step % 2 == 1) stream.synchronize();
     checkpoints.finish();
     CheckpointReader reader(checkpoint_path(config.checkpoint.path, state.step));
-    for (const auto& [name, slice] : calls.stored()) {
+    for (const auto& [name, slice] : trainer.stored()) {
       std::vector<float> elements(slice.view.num_elements());
       reader.read(name, elements_of(slice),
                   {elements.data(), DType::fp32, DeviceType::cpu, {elements.size()}});

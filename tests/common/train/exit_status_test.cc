@@ -14,7 +14,8 @@ namespace {
 std::pair<int, std::string> end_of(const std::function<void(Job&)>& body) {
   std::ostringstream text;
   std::streambuf* const terminal = std::cerr.rdbuf(text.rdbuf());
-  const int status = run_guarded({"00_test", "Tests ends."}, false, body);
+  const int status =
+      run_guarded({.name = "00_test", .description = "Tests ends.", .is_distributed = false}, body);
   std::cerr.rdbuf(terminal);
   return {status, text.str()};
 }

@@ -14,7 +14,8 @@
 namespace ladder {
 namespace {
 
-constexpr LessonInfo kLesson = {"00_test", "Tests flags."};
+constexpr LessonInfo kLesson = {
+    .name = "00_test", .description = "Tests flags.", .is_distributed = false};
 
 // The flags that `line` gives, on so many ranks.
 RunConfig parse_with(
@@ -25,7 +26,7 @@ RunConfig parse_with(
   for (std::string word; words >> word;) arguments.push_back(word);
   std::vector<const char*> argv;
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
-  Options options(kLesson, false, add_flags);
+  Options options(kLesson, add_flags);
   const std::string asked = options.parse(static_cast<int>(argv.size()), argv.data());
   CHECK(asked.empty());
   return options.resolve(grid);
@@ -68,7 +69,7 @@ std::string dtype_or_fault(Precisions precisions, const char* name) {
   const char* const argv[] = {"00_test", "--device", "cpu", "--dtype", name};
   const LessonInfo lesson = {"00_test", "Tests flags.", precisions};
   try {
-    Options options(lesson, false, [](CLI::App&) {});
+    Options options(lesson, [](CLI::App&) {});
     options.parse(5, argv);
     return std::string(name_of(options.resolve({}).dtype));
   } catch (const UserError& error) {
@@ -350,7 +351,7 @@ TEST_CASE("devices are those of the build") {
 TEST_CASE("--communication is for several ranks and for devices") {
   const auto communication = [](std::vector<const char*> argv) {
     argv.insert(argv.begin(), "00_test");
-    Options options(kLesson, true, [](CLI::App&) {});
+    Options options({"00_test", "Tests flags."}, [](CLI::App&) {});
     options.parse(static_cast<int>(argv.size()), argv.data());
     options.resolve({});
     return options.connection().communication;
@@ -383,7 +384,7 @@ TEST_CASE("a lesson adds its own flags; help names all and sets none") {
 
   const auto asked = [&](const char* flag) {
     const char* const argv[] = {"00_test", flag};
-    return Options(kLesson, false, add).parse(2, argv);
+    return Options(kLesson, add).parse(2, argv);
   };
   const std::string help = asked("--help");
   for (const char* part : {"Tests flags.", "--bucket-bytes", "--model", "--steps", "--version"}) {

@@ -54,65 +54,9 @@ struct Recorder {
     config.evaluate_every = 2;
     config.evaluate_batches = 3;
   }
+  class Recording;
   // To the end of the run, or its error.
-  void train() {
-    Job job;
-    ConnectOptions options;
-    options.device = device;
-    job.connect(options);
-    Communicator& ranks = job.communicator();
-    const auto communicate = [&] {
-      Stream host(DeviceType::cpu);
-      double number = 1;
-      ranks
-          .all_reduce(host, TensorView(&number, DType::fp64, DeviceType::cpu, {1}),
-                      {.purpose = Purpose::gradient})
-          .wait(host);
-    };
-    TrainerCalls calls;
-    calls.initialize = [&] { asked += "i"; };
-    const Layout layout(config.model, 1);
-    std::vector<float> state(layout.num_elements());
-    const TensorView view(state.data(), DType::fp32, DeviceType::cpu, {state.size()});
-    calls.stored = [&] {
-      return stored_slices([&](std::string_view) { return owned_slices(layout, 0, view); });
-    };
-    calls.scalars = [&] { return std::vector<Scalar>{{"step", &done}, {"updates", &done}}; };
-    calls.restore = [](CheckpointReader&) {};
-    calls.step = [&] {
-      communicate();
-      if (before_step_ends) before_step_ends();
-      asked += "s";
-      ++done;
-      return results.empty() ? StepResult{.loss = 5, .grad_norm = 2} : results.at(step++);
-    };
-    calls.evaluate = [&](size_t num_batches) {
-      for (size_t i = 0; i < calls_of_evaluation; ++i) communicate();
-      asked += concat("e", num_batches);
-      return validation_loss;
-    };
-    calls.check_replicas = [&] {
-      asked += "c";
-      if (replicas_differ) throw Error("they differ");
-    };
-    calls.report = [&] {
-      asked += "r";
-      return std::string("what the trainer reports\n");
-    };
-    Program program;
-    program.lesson = {"00_test", "Tests."};
-    program.make = [&](const TrainerContext&) {
-      if (refuses) throw UserError("--flag: not in this lesson");
-      return calls;
-    };
-    try {
-      TrainingRun(program, config, {}, job, {}).train();
-    } catch (...) {
-      gave_up = has_given_up(ranks);
-      throw;
-    }
-    communicated = ranks.ledger().entries();
-  }
+  void train();
   // Whether operations on the device are refused.
   static bool has_given_up(Communicator& ranks) {
     ranks.set_observer({});  // that of the run is gone
@@ -143,6 +87,81 @@ struct Recorder {
   int64_t done = 0;
   TrafficEntries communicated;
 };
+
+class Recorder::Recording final : public Trainer {
+ public:
+  Recording(Recorder& record, Communicator& ranks)
+      : record_(record), ranks_(ranks), parameters_(layout_.num_elements()) {}
+  ModelState& state() override { fail("it has none"); }
+  void initialize() override { record_.asked += "i"; }
+  std::vector<NamedSlice> stored() override {
+    return stored_slices([this](std::string_view) {
+      return owned_slices(layout_, 0,
+                          {parameters_.data(), DType::fp32, DeviceType::cpu, {parameters_.size()}});
+    });
+  }
+  void restore(CheckpointReader&) override {}
+  std::vector<Scalar> scalars() override {
+    return {{"step", &record_.done}, {"updates", &record_.done}};
+  }
+  StepResult step() override {
+    communicate();
+    if (record_.before_step_ends) record_.before_step_ends();
+    record_.asked += "s";
+    ++record_.done;
+    return record_.results.empty() ? StepResult{.loss = 5, .grad_norm = 2}
+                                   : record_.results.at(record_.step++);
+  }
+  double evaluate(size_t num_batches) override {
+    for (size_t i = 0; i < record_.calls_of_evaluation; ++i) communicate();
+    record_.asked += concat("e", num_batches);
+    return record_.validation_loss;
+  }
+  void check_replicas() override {
+    record_.asked += "c";
+    if (record_.replicas_differ) throw Error("they differ");
+  }
+  std::string report() override {
+    record_.asked += "r";
+    return "what the trainer reports\n";
+  }
+
+ private:
+  void communicate() {
+    Stream host(DeviceType::cpu);
+    double number = 1;
+    ranks_
+        .all_reduce(host, TensorView(&number, DType::fp64, DeviceType::cpu, {1}),
+                    {.purpose = Purpose::gradient})
+        .wait(host);
+  }
+
+  Recorder& record_;
+  Communicator& ranks_;
+  Layout layout_{record_.config.model, 1};
+  std::vector<float> parameters_;
+};
+
+void Recorder::train() {
+  Job job;
+  ConnectOptions options;
+  options.device = device;
+  job.connect(options);
+  Communicator& ranks = job.communicator();
+  Program program;
+  program.lesson = {"00_test", "Tests."};
+  program.construct = [&](const TrainerContext&) {
+    if (refuses) throw UserError("--flag: not in this lesson");
+    return std::make_unique<Recording>(*this, ranks);
+  };
+  try {
+    TrainingRun(program, config, {}, job, {}).train();
+  } catch (...) {
+    gave_up = has_given_up(ranks);
+    throw;
+  }
+  communicated = ranks.ledger().entries();
+}
 
 TEST_CASE("evaluations come every so many steps and after the last, the replicas' check once") {
   const Output out;

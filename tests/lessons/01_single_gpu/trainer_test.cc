@@ -21,8 +21,6 @@ namespace {
 
 using Values = std::vector<double>;
 
-static_assert(Trainer<SingleGpuTrainer>);
-
 RunConfig nano_run(DType dtype) {
   RunConfig config;
   config.model = {

@@ -11,8 +11,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<DdpTrainer>);
-
 TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<DdpTrainer>({.bucket_bytes = 20000});
 }

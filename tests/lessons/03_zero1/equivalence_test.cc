@@ -12,8 +12,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<Zero1Trainer>);
-
 TEST_CASE("the gradients, parameters and moments of lesson 01") {
   require_equivalence<Zero1Trainer>();
 }

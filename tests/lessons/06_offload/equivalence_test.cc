@@ -12,8 +12,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<OffloadTrainer>);
-
 OffloadTrainer::Flags stage3(bool offload_parameters, const GatherOptions& gather = {}) {
   return {.zero_stage = 3, .offload_parameters = offload_parameters, .gather = gather};
 }

@@ -12,8 +12,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<TensorParallelTrainer>);
-
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {
   for (DType dtype : {DType::fp64, DType::fp32}) {
     const Record oracle = record_oracle(split_config(dtype, 24));

@@ -11,8 +11,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<PipelineTrainer>);
-
 constexpr ScheduleKind kKinds[] = {ScheduleKind::naive, ScheduleKind::gpipe,
                                    ScheduleKind::one_f_one_b};
 

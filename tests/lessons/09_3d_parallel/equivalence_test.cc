@@ -21,8 +21,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<ThreeDTrainer>);
-
 ThreeDTrainer::Flags flags_for(size_t tensor, size_t pipeline, size_t zero_stage = 0,
                                std::optional<Order> order = Order::one_f_one_b) {
   ThreeDTrainer::Flags flags;

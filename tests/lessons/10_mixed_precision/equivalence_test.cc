@@ -15,8 +15,6 @@ namespace {
 using namespace testing;
 using Mixed = MixedPrecisionTrainer;
 
-static_assert(Trainer<Mixed>);
-
 constexpr DType kLow[] = {DType::bf16, DType::fp16};
 
 TEST_CASE("in fp32 and fp64 the bits of lessons 02 and 03") {

@@ -14,8 +14,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<CheckpointingTrainer>);
-
 RunConfig small_config(DType dtype, size_t num_layers = 5) {
   RunConfig config = equivalence_config(dtype, 3);
   config.model.num_layers = num_layers;

@@ -32,7 +32,7 @@ RunConfig with_mode(RunConfig config, const std::string& mode) {
 }
 
 // The modes have the bits of none on a group of all ranks, after every step.
-template <Trainer T>
+template <class T>
 void require_bits_of_none(const RunConfig& config, const typename T::Flags& flags = {},
                           const Modes& modes = kModes) {
   const auto run = [&](const std::string& mode) {
@@ -41,7 +41,7 @@ void require_bits_of_none(const RunConfig& config, const typename T::Flags& flag
   };
   const Record none = run("none");
   for (const std::string& mode : modes) {
-    INFO(T::kLesson.name << ", " << name_of(config.dtype) << ", --recompute " << mode);
+    INFO(T::kLesson.info.name << ", " << name_of(config.dtype) << ", --recompute " << mode);
     const Record record = run(mode);
     require_as_predicted(record);
     if (world().rank() == 0) require_none(differences(none, record, {}, config.optimizer));

@@ -15,8 +15,6 @@ namespace {
 using namespace testing;
 using Compressed = CompressionTrainer;
 
-static_assert(Trainer<Compressed>);
-
 const char* const kCodecs[] = {"fp16", "bf16", "fp8-e4m3", "fp8-e5m2", "int8", "1bit", "powersgd"};
 
 Compressed::Flags with(const std::string& compression, bool feedback) {

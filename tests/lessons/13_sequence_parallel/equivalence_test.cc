@@ -13,8 +13,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<SequenceParallelTrainer>);
-
 const SequenceParallelTrainer::Flags kKeep = {.tensor = {}, .tokens = {.gathered = "keep"}};
 
 TEST_CASE("the gradients, parameters and moments of lesson 01, and memory and bytes as predicted") {

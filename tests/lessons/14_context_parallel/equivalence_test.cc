@@ -13,8 +13,6 @@ namespace {
 using namespace testing;
 using Flags = ContextParallelTrainer::Flags;
 
-static_assert(Trainer<ContextParallelTrainer>);
-
 // All ranks of a group share each sequence: the last of several groups may be a smaller one.
 constexpr size_t kAll = 0;
 

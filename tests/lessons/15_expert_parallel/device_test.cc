@@ -19,7 +19,7 @@ TEST_CASE("lesson 15 on devices, by NCCL and staged: what the CPU computes, with
       .experts = {.experts = 4, .every = 1, .parallel_size = parallel_size, .capacity_factor = 1},
       .zero = {.stage = stage, .bucket_bytes = 20000}};
   RunConfig config = equivalence_config(DType::fp64, 4);
-  Experts::adjust(config, flags);
+  Experts::adjust(flags, config);
   std::optional<Record> expected;
   {
     Groups groups(2);

@@ -12,11 +12,9 @@ namespace {
 using namespace testing;
 using Experts = ExpertParallelTrainer;
 
-static_assert(Trainer<Experts>);
-
 RunConfig config_for(DType dtype, size_t micro_batch, const Experts::Flags& flags) {
   RunConfig config = equivalence_config(dtype, micro_batch);
-  Experts::adjust(config, flags);
+  Experts::adjust(flags, config);
   return config;
 }
 

@@ -14,8 +14,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<ScheduleTrainer>);
-
 // All schedules but those that lesson 08 has, too; `chunks` counts for interleaved and for auto.
 std::vector<ScheduleFlags> all_flags(size_t chunks) {
   std::vector<ScheduleFlags> all;

@@ -48,7 +48,7 @@ TEST_CASE("as many ranks as possible train, and split the model as was asked for
 TEST_CASE("a layout can train exactly if the flags and both trainers accept it") {
   const size_t micro_batch = GENERATE(0, 1, 4);
   const RunConfig config = config_of(24, micro_batch);
-  Options options(ElasticTrainer::kLesson, true, [](CLI::App&) {});
+  Options options(ElasticTrainer::kLesson.info, [](CLI::App&) {});
   std::vector<const char*> argv = {
       "17_elastic",          "--model", "nano", "--layers", "3", "--heads", "6", "--hidden", "24",
       "--global-batch-size", "24"};
@@ -65,7 +65,7 @@ TEST_CASE("a layout can train exactly if the flags and both trainers accept it")
         bool accepted = true;
         try {
           const RunConfig resolved = options.resolve(layout);
-          ThreeDTrainer::plan(resolved, layout, {});
+          ThreeDTrainer::plan({}, resolved, layout);
         } catch (const UserError&) {
           accepted = false;
         }

@@ -15,8 +15,6 @@ namespace {
 
 using namespace testing;
 
-static_assert(Trainer<ElasticTrainer>);
-
 // A folder that all ranks know. Rank 0 makes it, and removes it when all have come to the end.
 class SharedFolder {
  public:
@@ -77,7 +75,7 @@ Written write(const Split& split, const std::string& folder) {
   session.trainer->step();
   Written written = {.state = state_of(session), .second = {}};
   const auto slices =
-      stored_slices([&](std::string_view kind) { return slices_of(*session.trainer, kind); });
+      stored_slices([&](std::string_view kind) { return session.trainer->slices(kind); });
   if (world().rank() < split.ranks) {
     write_rank_files(folder, groups.group->rank(), slices,
                      [](const NamedSlice& part) { return part.slice.view; });
@@ -85,7 +83,7 @@ Written write(const Split& split, const std::string& folder) {
   groups.all->barrier();
   if (world().rank() == 0) {
     CheckpointIndex index;
-    index.lesson = ElasticTrainer::kLesson.name;
+    index.lesson = ElasticTrainer::kLesson.info.name;
     index.model = session.config.model;
     index.layout = session.grid;
     index.dtype = DType::fp64;

@@ -241,8 +241,8 @@ std::vector<TrafficEntries> ledgers_of(const Prepared& prepared, const NotingTim
     SimulatedRank rank(config, program.grid(num_ranks, number), host);
     run_simulated_rank(program, config, corpus, engine, rank,
                        [&](const TrainerContext& context, Communicator& world) {
-                         const TrainerCalls trainer = program.make(context);
-                         trainer.step();
+                         const auto trainer = program.make(context);
+                         trainer->step();
                          context.stream.synchronize();
                          ledgers[number] = world.ledger().entries();
                        });

@@ -46,7 +46,7 @@ RunConfig config_of_gpt2() {
   return config;
 }
 
-template <Trainer T>
+template <class T>
 Prediction predicted(const typename T::Flags& flags = {}) {
   return predict<T>(config_of_gpt2(), {.data_size = kRanks}, flags);
 }

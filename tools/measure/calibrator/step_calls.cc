@@ -48,7 +48,7 @@ class Notes final : public TimeModel {
 // Returns the run of the flags, with as much memory as it needs.
 RunConfig config_of(const LessonRun& run, const Program& program, size_t num_ranks) {
   std::vector<std::string> flags = {"--device", "virtual", "--cluster", "laptop"};
-  if (program.is_distributed) flags.insert(flags.end(), {"--ranks", concat(num_ranks)});
+  if (program.lesson.is_distributed) flags.insert(flags.end(), {"--ranks", concat(num_ranks)});
   flags.insert(flags.end(), run.flags.begin(), run.flags.end());
   RunConfig config = resolve_flags(program, flags, num_ranks);
   config.device_memory = config.host_memory = 0;
@@ -59,7 +59,7 @@ RunConfig config_of(const LessonRun& run, const Program& program, size_t num_ran
 
 StepCalls calls_of_step(const LessonRun& run, size_t num_ranks) {
   const Program program = program_of(run.lesson);
-  if (!program.is_distributed && num_ranks > 1) {
+  if (!program.lesson.is_distributed && num_ranks > 1) {
     throw UserError(concat("--lesson ", run.lesson, ": it runs on one rank"));
   }
   const RunConfig config = config_of(run, program, num_ranks);
@@ -75,8 +75,8 @@ StepCalls calls_of_step(const LessonRun& run, size_t num_ranks) {
   engine.run([&](size_t rank) {
     run_simulated_rank(program, config, corpus, engine, *ranks[rank],
                        [&](const TrainerContext& context, Communicator&) {
-                         const TrainerCalls trainer = program.make(context);
-                         trainer.step();
+                         const auto trainer = program.make(context);
+                         trainer->step();
                          context.stream.synchronize();
                        });
   });

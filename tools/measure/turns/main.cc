@@ -45,7 +45,7 @@ struct Options {
 
 // A trainer on the ranks, and what it needs to live. Lesson 01's is on rank 0 alone; the others
 // wait, and leave their core idle.
-template <Trainer T>
+template <class T>
 struct Place {
   static constexpr bool kIsAlone = std::is_same_v<T, SingleGpuTrainer>;
 
@@ -54,16 +54,13 @@ struct Place {
     config.micro_batch_size = micro_batch_size;
     const TrainerContext base = ground.context();
     const size_t size = ground.ranks().size(), rank = ground.ranks().rank();
-    grid = {.data_size = size, .rank = rank};
-    if constexpr (requires { T::arrange(flags, size, rank); }) {
-      grid = T::arrange(flags, size, rank);
-      groups.emplace(ground.ranks(), grid);
-    }
+    const Program program = make_program<T>(flags);
+    grid = program.grid(size, rank);
+    if (program.arrange) groups.emplace(ground.ranks(), grid);
     if (kIsAlone && rank != 0) return;
     ranks.emplace(grid, ground.ranks(), groups ? &*groups : nullptr, base.ranks->registered);
-    trainer =
-        make_program<T>(flags).make({config, base.corpus, base.device_memory, base.host_memory,
-                                     base.stream, kIsAlone ? nullptr : &*ranks});
+    trainer = program.make({config, base.corpus, base.device_memory, base.host_memory, base.stream,
+                            kIsAlone ? nullptr : &*ranks});
     trainer->initialize();
   }
 
@@ -71,7 +68,7 @@ struct Place {
   ProcessGrid grid;
   std::optional<GridGroups> groups;
   std::optional<RankContext> ranks;
-  std::optional<TrainerCalls> trainer;
+  std::unique_ptr<Trainer> trainer;
 };
 
 struct Contestant {
@@ -81,17 +78,15 @@ struct Contestant {
   std::vector<double> ms = {}, parts = {};
 };
 
-template <Trainer T>
+template <class T>
 Contestant contestant(RankBenchmark& ground, const std::string& name, size_t micro_batch_size,
                       const typename T::Flags& flags = {}) {
   const auto place = std::make_shared<Place<T>>(ground, micro_batch_size, flags);
   const auto step = [place] {
     if (place->trainer) place->trainer->step();
   };
-  return {name, step, [place]() -> std::string {
-            if (!place->trainer || !place->trainer->report) return "";
-            return place->trainer->report();
-          }};
+  return {name, step,
+          [place]() -> std::string { return place->trainer ? place->trainer->report() : ""; }};
 }
 
 void take_turns(RankBenchmark& ground, std::vector<Contestant> contestants) {
@@ -113,7 +108,7 @@ void take_turns(RankBenchmark& ground, std::vector<Contestant> contestants) {
   }
 }
 
-template <Trainer T>
+template <class T>
 void against_ddp(RankBenchmark& ground, const std::string& name,
                  const typename T::Flags& flags = {}) {
   const size_t micro_batch = ground.config().micro_batch_size;
@@ -121,7 +116,7 @@ void against_ddp(RankBenchmark& ground, const std::string& name,
                       contestant<T>(ground, name, micro_batch, flags)});
 }
 
-template <Trainer T>
+template <class T>
 void against_one_rank(RankBenchmark& ground, const std::string& name, size_t micro_batch_size,
                       const typename T::Flags& flags = {}) {
   take_turns(ground, {contestant<SingleGpuTrainer>(ground, "01_single_gpu", micro_batch_size),
