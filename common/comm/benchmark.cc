@@ -6,7 +6,9 @@
 // take turns on a core are counted in full. Printed: medians over the rounds, of times and of
 // ratios within one round, so that what else the machine does in the meantime strikes all alike.
 // Below some 10 MB the memory limit is that of a cache, and what is measured is latency.
-// --no-shared-memory measures the same operations by messages.
+// --no-shared-memory measures the same operations by messages, and --network-bandwidth slows these
+// down. An operation that has a codec's name (int8, int8-feedback) is an all_reduce of encoded
+// gradients; it pays where the network is slow.
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -28,6 +30,7 @@
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
+#include "kernels/runtime/threads.h"
 
 namespace ladder {
 namespace {
@@ -44,8 +47,10 @@ struct Result {
 double now() { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }
 
 // Seconds per call, from the first rank's begin to the last rank's end.
-double time_of(const CollectiveBench& bench, const std::function<void(size_t)>& way, size_t n) {
-  const size_t calls = std::clamp<size_t>((size_t{1} << 20) / n, 1, 500);
+double time_of(const CollectiveBench& bench, const std::function<void(size_t)>& way, size_t n,
+               const std::function<void(size_t)>& prepare = {}) {
+  const size_t calls = prepare ? 1 : std::clamp<size_t>((size_t{1} << 20) / n, 1, 500);
+  if (prepare) prepare(n);
   bench.ranks.barrier();
   double begin = now();
   for (size_t call = 0; call < calls; ++call) way(n);
@@ -60,7 +65,7 @@ Result measure(const CollectiveBench& bench, const Contest& contest, size_t n) {
   std::vector<double> ours, limit, mpi, part_of_limit, mpi_by_ours;
   for (size_t round = 0; round <= rounds; ++round) {
     const double limit_seconds = time_of(bench, contest.limit, n);
-    const double our_seconds = time_of(bench, contest.ours, n);
+    const double our_seconds = time_of(bench, contest.ours, n, contest.prepare);
     if (round == 0) continue;  // touches the memory
     ours.push_back(our_seconds);
     limit.push_back(limit_seconds);
@@ -79,10 +84,11 @@ std::string size_text(size_t bytes) {
   return bytes % 1000000 == 0 ? concat(bytes / 1000000, " MB") : concat(bytes >> 20, " MiB");
 }
 
-void print_row(const char* name, size_t bytes, const Result& result) {
-  std::printf("%-15s %8s %12.1f %10.2f %14.2f %8.2f %12.1f %8.2f\n", name, size_text(bytes).c_str(),
-              result.ours * 1e6, static_cast<double>(bytes) / result.ours * 1e-9,
-              result.part_of_limit, result.best_part, result.mpi * 1e6, result.mpi_by_ours);
+void print_row(const std::string& name, size_t bytes, const Result& result) {
+  std::printf("%-15s %8s %12.1f %10.2f %14.2f %8.2f %12.1f %8.2f\n", name.c_str(),
+              size_text(bytes).c_str(), result.ours * 1e6,
+              static_cast<double>(bytes) / result.ours * 1e-9, result.part_of_limit,
+              result.best_part, result.mpi * 1e6, result.mpi_by_ours);
   std::fflush(stdout);
 }
 
@@ -91,6 +97,7 @@ struct Options {
   std::vector<std::string> operations = {"all_reduce", "reduce_scatter", "all_gather", "all_to_all",
                                          "send_recv"};
   bool no_shared_memory = false;
+  size_t network_bandwidth = 0;  // bytes a second and rank; 0: as fast as it is
   std::vector<size_t> sizes = {size_t{4} << 10, size_t{1} << 20, size_t{64} << 20, 500000000};
 };
 
@@ -100,10 +107,19 @@ Options parse_options(int argc, const char* const* argv) {
   app.add_option("--ranks", options.ranks, "Without mpirun: ranks to start")
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
-  app.add_option("--operation", options.operations, "Which collectives")
-      ->check(CLI::IsMember(options.operations))
+  std::vector<std::string> names = options.operations;
+  for (size_t format = 0; format < kNumFormats; ++format) {
+    const std::string name(name_of(static_cast<Format>(format)));
+    names.insert(names.end(), {name, name + "-feedback"});
+  }
+  app.add_option("--operation", options.operations, "Which collectives, or codecs")
+      ->check(CLI::IsMember(names))
       ->delimiter(',');
   app.add_flag("--no-shared-memory", options.no_shared_memory, "By messages");
+  app.add_option("--network-bandwidth", options.network_bandwidth,
+                 "Of messages, in bytes a second and rank: 1GB")
+      ->transform(CLI::AsSizeValue(true))
+      ->needs("--no-shared-memory");
   app.add_option("--size", options.sizes, "Bytes of the whole vector: 64MiB,500MB")
       ->transform(CLI::AsSizeValue(true) & CLI::Range(size_t{512}, size_t{4} << 30))
       ->delimiter(',');
@@ -152,8 +168,13 @@ void run_all(const Options& options) {
   Stream stream(DeviceType::cpu);
   Memory memory(DeviceType::cpu, "device", 0);
   NodeMemory node_memory(world);
+  set_num_threads(1);
+  MpiOptions mpi;
+  if (options.network_bandwidth > 0) {
+    mpi.network = std::make_shared<TokenBucket>(static_cast<double>(options.network_bandwidth));
+  }
   Communicator ranks(
-      MpiTransport::make_world(world, options.no_shared_memory ? nullptr : &node_memory));
+      MpiTransport::make_world(world, options.no_shared_memory ? nullptr : &node_memory, mpi));
   const Shape shape = {std::ranges::max(sizes) / sizeof(float)};
   const Tensor shared(memory, Category::communication, DType::fp32, shape, &node_memory);
   const Tensor own(memory, Category::workspace, DType::fp32, shape);

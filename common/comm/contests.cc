@@ -1,9 +1,13 @@
 #include "common/comm/contests.h"
 
 #include <array>
+#include <memory>
+#include <optional>
 
+#include "common/comm/compressed.h"
 #include "common/comm/mpi_world.h"
 #include "kernels/collective.h"
+#include "kernels/elementwise.h"
 
 namespace ladder {
 namespace {
@@ -19,6 +23,39 @@ std::vector<TensorView> parts_of(const CollectiveBench& bench, const TensorView&
 
 // MPI counts are int: 500 MB of fp32 fit.
 int count(size_t n) { return static_cast<int>(n); }
+
+// An all_reduce of n gradients that travel encoded.
+class EncodedSum {
+ public:
+  EncodedSum(const CollectiveBench& bench, const Codec& codec, bool error_feedback, size_t n)
+      : bench_(bench),
+        gradients_(memory_, Category::gradients, DType::fp32, {n}),
+        buffer_(memory_, Category::gradients, DType::fp32, {n}),
+        sent_(memory_, Category::optimizer, DType::fp32, {n}),
+        owned_(memory_, Category::optimizer, DType::fp32,
+               {CompressedSum::own_elements(codec, n, bench.ranks.size(), bench.ranks.rank())}),
+        areas_(memory_, nullptr, codec, DType::fp32, n, bench.ranks.size()),
+        sum_(areas_, buffer_,
+             error_feedback ? CompressedSum::Options{.codec = codec, .sent = sent_, .owned = owned_}
+                            : CompressedSum::Options{.codec = codec}) {
+    fill_normal(bench.stream, gradients_, bench.ranks.rank(), 0, 1e-3);
+  }
+  size_t num_elements() const { return buffer_.view().num_elements(); }
+  // Sums of sums would grow until fp16 overflows, and blocks of NaN are encoded faster.
+  void prepare() {
+    copy(bench_.stream, buffer_, gradients_);
+    fill(bench_.stream, sent_, 0);
+    fill(bench_.stream, owned_, 0);
+  }
+  void run() { bench_.ranks.all_reduce(bench_.stream, sum_, {}).wait(bench_.stream); }
+
+ private:
+  const CollectiveBench& bench_;
+  Memory memory_{DeviceType::cpu, "device", 0};
+  Tensor gradients_, buffer_, sent_, owned_;  // buffer_ is what is summed
+  CompressedAreas areas_;
+  CompressedSum sum_;
+};
 
 }  // namespace
 
@@ -118,7 +155,22 @@ std::vector<Contest> contests(const CollectiveBench& bench) {
                                  MPI_STATUS_IGNORE));
             });
       }};
-  return {all_reduce, reduce_scatter, all_gather, all_to_all, send_recv};
+  std::vector<Contest> all = {all_reduce, reduce_scatter, all_gather, all_to_all, send_recv};
+  for (size_t format = 0; format < kNumFormats; ++format) {
+    for (const bool feedback : {false, true}) {
+      const Codec codec = {static_cast<Format>(format), 256};
+      const auto sum = std::make_shared<std::optional<EncodedSum>>();
+      all.push_back({std::string(name_of(codec.format)) + (feedback ? "-feedback" : ""),
+                     [sum](size_t) { (*sum)->run(); }, all_reduce.limit, all_reduce.mpi,
+                     [&bench, sum, codec, feedback](size_t n) {
+                       if (!*sum || (*sum)->num_elements() != n) {
+                         sum->emplace(bench, codec, feedback, n);
+                       }
+                       (*sum)->prepare();
+                     }});
+    }
+  }
+  return all;
 }
 
 }  // namespace ladder

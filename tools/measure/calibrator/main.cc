@@ -8,7 +8,7 @@
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/guarded.h"
 #include "tools/measure/calibrator/calibration.h"
-#include "tools/measure/calibrator/lessons.h"
+#include "tools/measure/calibrator/step_calls.h"
 
 namespace ladder {
 namespace {

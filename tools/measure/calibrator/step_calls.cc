@@ -7,8 +7,8 @@
 #include "common/train/flags/inputs.h"
 #include "common/train/run/simulated_rank.h"
 #include "common/virtual/lazy_memory.h"
-#include "tools/measure/calibrator/lessons.h"
 #include "tools/measure/calibrator/probe.h"
+#include "tools/programs/lessons.h"
 
 namespace ladder {
 namespace {
@@ -56,6 +56,12 @@ RunConfig config_of(const LessonRun& run, const Program& program, size_t num_ran
 }
 
 }  // namespace
+
+std::vector<std::string> lessons_to_calibrate() {
+  std::vector<std::string> names = lesson_names();
+  std::erase_if(names, [](const std::string& name) { return name > "11"; });
+  return names;
+}
 
 StepCalls calls_of_step(const LessonRun& run, size_t num_ranks) {
   const Program program = program_of(run.lesson);

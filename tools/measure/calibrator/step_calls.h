@@ -26,8 +26,11 @@ struct StepCalls {
   size_t bytes = 0;                  // peak memory of the rank that needs most
 };
 
-// Returns what a step of the lesson calls on so many ranks. Throws UserError if the lesson is none
-// of lessons_to_calibrate(), or if it refuses the flags or the number of ranks.
+// Returns the names of the lessons whose kernels are measured: those from 01 to 10.
+std::vector<std::string> lessons_to_calibrate();
+
+// Returns what a step of the lesson calls on so many ranks. Throws UserError if there is no such
+// lesson, or if it refuses the flags or the number of ranks.
 StepCalls calls_of_step(const LessonRun& run, size_t num_ranks);
 
 }  // namespace ladder

@@ -7,7 +7,6 @@
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
 #include "tools/measure/calibrator/kernel_case.h"
-#include "tools/measure/calibrator/lessons.h"
 
 namespace ladder {
 namespace {

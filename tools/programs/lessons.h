@@ -1,4 +1,4 @@
-// The lessons whose kernels are measured.
+// The lessons' programs by name, for tools that run any of them.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ladder {
 
-// Returns the names of the lessons from 01 to 10.
-std::vector<std::string> lessons_to_calibrate();
+// Returns the names of the lessons from 01 to 17, in order.
+std::vector<std::string> lesson_names();
 
 // Returns the program of one of them. Throws a UserError if it is none.
 Program program_of(const std::string& lesson);
