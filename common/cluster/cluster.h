@@ -79,6 +79,13 @@ struct Cluster {
   double attention_forward_score_bytes = 0, attention_backward_score_bytes = 0;
   bool recomputes_attention = false;  // such a program's backward first runs attention again
   double memory_efficiency = 0;
+  // What tools/measure/roofline needs besides, which counts what kernels do. 0 or empty: the file
+  // does not say.
+  double clock = 0;  // cycles a second
+  double tensor_core_efficiency =
+      0;                      // the part that kernels with mma.sync reach of what they count
+  size_t cache_bytes = 0;     // of the cache (L2) that all multiprocessors share
+  std::string emulated = {};  // what kernels/emulator calls a GPU with the same limits
 
   // Between the devices of a node. Shared: all of them together have one link's bandwidth.
   Link node_link = {};

@@ -63,6 +63,11 @@ constexpr Field kFields[] = {
      [](Cluster& c, double v) { c.memory_bandwidth = v; }},
     {"memory_efficiency", NumberRange::part, Needed::always,
      [](Cluster& c, double v) { c.memory_efficiency = v; }},
+    {"clock", NumberRange::rate, Needed::optional, [](Cluster& c, double v) { c.clock = v; }},
+    {"tensor_core_efficiency", NumberRange::part, Needed::optional,
+     [](Cluster& c, double v) { c.tensor_core_efficiency = v; }},
+    {"cache_bytes", NumberRange::count, Needed::optional,
+     [](Cluster& c, double v) { c.cache_bytes = whole(v); }},
     {"launch_seconds", NumberRange::seconds, Needed::always,
      [](Cluster& c, double v) { c.launch_seconds = v; }},
     {"least_kernel_seconds", NumberRange::seconds, Needed::always,
@@ -110,8 +115,8 @@ constexpr std::pair<const char*, bool Cluster::*> kSwitches[] = {
 constexpr const char* kNetworkPoints = "network_efficiencies";
 
 // The keys with other values than these.
-constexpr const char* kOtherKeys[] = {"like",    "device",      "kind",        "network",
-                                      "kernels", "collectives", kNetworkPoints};
+constexpr const char* kOtherKeys[] = {"like",     "device",  "kind",        "network",
+                                      "emulated", "kernels", "collectives", kNetworkPoints};
 
 KernelPoint kernel_point(const Json& json, const ClusterFileContext& context) {
   check_keys(json, {"name", "dtype", "busy_ranks", "m", "n", "k", "flops", "bytes", "seconds"},
@@ -218,6 +223,7 @@ Cluster parse_cluster(const Json& json, const ClusterFileContext& context) {
   if (!inherits || json.contains("network")) {
     context.join(cluster, text_of(json, "network", context));
   }
+  if (json.contains("emulated")) cluster.emulated = text_of(json, "emulated", context);
   for (const auto& [key, range, needed, set] : kFields) {
     const bool present = json.contains(key);
     if (present && needed == Needed::gpu && cluster.is_cpu)

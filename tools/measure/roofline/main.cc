@@ -16,15 +16,6 @@ namespace {
 const std::map<std::string, DType> kDtypes = {
     {"bf16", DType::bf16}, {"fp16", DType::fp16}, {"fp32", DType::fp32}};
 
-const Gpu& find_gpu(const std::string& name) {
-  std::string names;
-  for (const Gpu& gpu : gpus()) {
-    if (gpu.name == name) return gpu;
-    names += concat(names.empty() ? "" : ", ", gpu.name);
-  }
-  throw UserError(concat("--gpu ", name, ": known are ", names));
-}
-
 int run(int argc, char** argv) {
   CLI::App app("Predicts how long a training step takes on a GPU, kernel by kernel.", "roofline");
   RunConfig config;
@@ -32,7 +23,7 @@ int run(int argc, char** argv) {
   config.device = DeviceType::emulator;
   std::string gpu = "h100", dtype = "bf16", measured;
   size_t batch = 16, most_blocks = 8, sequence_length = 0;
-  app.add_option("--gpu", gpu, "a100, h100 or h200 [h100]");
+  app.add_option("--gpu", gpu, "a100-40, a100-80, h100 or h200 [h100]");
   app.add_option("--model", config.model_name, "nano, tiny, gpt2, gpt2-medium, ... [gpt2]");
   app.add_option("--dtype", dtype, "bf16, fp16 or fp32 [bf16]");
   app.add_option("--batch", batch, "sequences of a step [16]");
@@ -43,7 +34,7 @@ int run(int argc, char** argv) {
   return run_small_program(app, argc, argv, [&] {
     if (!kDtypes.contains(dtype)) throw UserError("--dtype: known are bf16, fp16, fp32");
     if (batch == 0 || most_blocks == 0) throw UserError("--batch and --blocks must be positive");
-    const Gpu& target = find_gpu(gpu);
+    const Cluster target = read_gpu(gpu);
     config.dtype = kDtypes.at(dtype);
     config.model = find_preset(config.model_name).config;
     if (sequence_length != 0) config.model.sequence_length = sequence_length;

@@ -7,7 +7,7 @@
 
 namespace ladder::roofline {
 
-std::vector<emulator::Profile> profile_step(const RunConfig& config, const Gpu& gpu,
+std::vector<emulator::Profile> profile_step(const RunConfig& config, const Cluster& gpu,
                                             size_t most_blocks) {
   const emulator::WithDeviceModel limits(gpu.emulated);
   const emulator::SampledLaunches sampled(most_blocks);

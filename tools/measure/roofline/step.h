@@ -13,7 +13,7 @@ namespace ladder::roofline {
 // kernel and shape the first thread blocks run, as many as the GPU holds at once and more, to see
 // what its cache keeps. So a step of GPT-2 takes minutes here, and memory only for what those
 // blocks touch. Kernels have the limits of the GPU.
-std::vector<emulator::Profile> profile_step(const RunConfig& config, const Gpu& gpu,
+std::vector<emulator::Profile> profile_step(const RunConfig& config, const Cluster& gpu,
                                             size_t most_blocks);
 
 }  // namespace ladder::roofline

@@ -61,7 +61,7 @@ std::string line_of(const Row& row, double step, bool is_measured) {
 
 }  // namespace
 
-std::vector<Row> rows_of(std::span<const Profile> profiles, const Gpu& gpu, DType dtype) {
+std::vector<Row> rows_of(std::span<const Profile> profiles, const Cluster& gpu, DType dtype) {
   std::map<std::string, Row> by_name;
   for (const Profile& profile : profiles) {
     const Time time = time_of(gpu, profile, dtype);
@@ -126,22 +126,22 @@ std::vector<std::string> add_measured(std::vector<Row>& rows, const std::string&
   return others;
 }
 
-std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig& config) {
+std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunConfig& config) {
   const Gpt2Config& model = config.model;
   double step = 0, measured = 0;
   for (const Row& row : rows) step += row.seconds, measured += row.measured;
   const bool is_measured = measured > 0;
-  std::string text =
-      print("%s, %s on one %s: %zu sequences of %zu tokens. %s\n\n", config.model_name.c_str(),
-            std::string(name_of(config.dtype)).c_str(), std::string(gpu.name).c_str(),
-            config.global_batch_size, model.sequence_length,
-            is_measured ? "Predicted, and measured." : "Predicted, not measured.");
+  std::string text = print("%s, %s on one %s: %zu sequences of %zu tokens. %s\n\n",
+                           config.model_name.c_str(), std::string(name_of(config.dtype)).c_str(),
+                           gpu.name.c_str(), config.global_batch_size, model.sequence_length,
+                           is_measured ? "Predicted, and measured." : "Predicted, not measured.");
   text += print("%8s%s %5s %5s  %-13s %9s %9s %6s %9s %7s %7s %6s  %s\n", "ms",
                 is_measured ? " measured" : "", "", "times", "bound by", "MB asked", "MB moved",
                 "needed", "conflicts", "partial", "diverge", "warps", "kernel");
   for (const Row& row : rows) text += line_of(row, step, is_measured);
   const double tokens = static_cast<double>(config.tokens_per_step());
-  const double peak = size_of(config.dtype) == 2 ? gpu.tensor_flops : gpu.flops;
+  const size_t dtype = static_cast<size_t>(config.dtype);
+  const double peak = gpu.product_flops[dtype];
   const double flops = describe(model).flops_per_token() * tokens;
   const double causal =
       flops -
@@ -152,14 +152,16 @@ std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig&
       print("MFU %s of %.1f TFLOP/s if attention counts as 12 L C T a token, %s if as 6 L C T\n",
             percent(flops / step, peak).c_str(), peak / 1e12, percent(causal / step, peak).c_str());
   text += print(
-      "\nAssumed: cuBLAS reaches %.2f of the tensor cores' rate, %.2f with a GELU, and other "
-      "kernels "
-      "%.2f,\n"
-      "each times how evenly its parts fill %zu multiprocessors;",
-      kProductPart, kGeluPart, gpu.attention_part, gpu.multiprocessors);
-  text += print(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",
-                kMemoryPart, gpu.bytes_per_second / 1e12, kSpecialPerCycle, gpu.clock / 1e9);
-  text += print("%.0f us between kernels.\n", 1e6 * kLaunchSeconds);
+      "\nAssumed: cuBLAS reaches %.3f of this rate in large tiles, takes %.2f times as long with a "
+      "GELU,\nand other kernels reach %.2f of the tensor cores', each times how evenly its parts "
+      "fill\n"
+      "%zu multiprocessors;",
+      gpu.product_efficiency[dtype], kGeluSlowdown, gpu.tensor_core_efficiency,
+      gpu.multiprocessors);
+  text +=
+      print(" %.2f of %.2f TB/s; %.0f exponentials a cycle and\nmultiprocessor at %.2f GHz; ",
+            gpu.memory_efficiency, gpu.memory_bandwidth / 1e12, kSpecialPerCycle, gpu.clock / 1e9);
+  text += print("%.0f us between kernels.\n", 1e6 * gpu.least_kernel_seconds);
   text += print(
       "The cache counts as %.2f of its %.0f MB, of which what was used last is kept within a "
       "kernel,\n"

@@ -23,7 +23,8 @@ struct Row {
 };
 
 // Returns the rows, those that take longest first.
-std::vector<Row> rows_of(std::span<const emulator::Profile> profiles, const Gpu& gpu, DType dtype);
+std::vector<Row> rows_of(std::span<const emulator::Profile> profiles, const Cluster& gpu,
+                         DType dtype);
 
 // Takes from the table that LADDER_TIME_KERNELS=1 prints (kernels/runtime/kernel_times.h) how long
 // the launches of each row took: the mean of a launch there times the launches here. Other lines of
@@ -32,6 +33,6 @@ std::vector<Row> rows_of(std::span<const emulator::Profile> profiles, const Gpu&
 std::vector<std::string> add_measured(std::vector<Row>& rows, const std::string& text);
 
 // Returns the table with its assumptions, the time of a step and model FLOPs utilization.
-std::string table_of(std::span<const Row> rows, const Gpu& gpu, const RunConfig& config);
+std::string table_of(std::span<const Row> rows, const Cluster& gpu, const RunConfig& config);
 
 }  // namespace ladder::roofline

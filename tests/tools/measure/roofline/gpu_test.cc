@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/cluster/kernel_time.h"
 #include "tests/catch.h"
 #include "tools/measure/roofline/table.h"
 
@@ -11,7 +12,10 @@ namespace {
 
 using emulator::Counts, emulator::Profile, emulator::ProductCall;
 
-const Gpu& h100() { return *std::ranges::find(gpus(), "h100", &Gpu::name); }
+const Cluster& h100() {
+  static const Cluster gpu = read_gpu("h100");
+  return gpu;
+}
 
 // Without the pause between kernels.
 Time time_of_counts(const Counts& counts, double blocks = 132) {
@@ -19,7 +23,7 @@ Time time_of_counts(const Counts& counts, double blocks = 132) {
   profile.blocks = blocks;
   profile.counts = counts;
   Time time = time_of(h100(), profile, DType::bf16);
-  time.seconds -= kLaunchSeconds;
+  time.seconds -= h100().least_kernel_seconds;
   return time;
 }
 
@@ -27,7 +31,7 @@ double seconds_of_product(const ProductCall& product) {
   Profile profile;
   profile.kind = Profile::Kind::product;
   profile.product = product;
-  return time_of(h100(), profile, DType::bf16).seconds - kLaunchSeconds;
+  return time_of(h100(), profile, DType::bf16).seconds - h100().least_kernel_seconds;
 }
 
 TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
@@ -38,7 +42,7 @@ TEST_CASE("roofline: a kernel takes as long as the slowest of what it needs") {
   counts.global_sectors = 24 * 132 * 1.83e6 / 32 * 1.5;
   CHECK(time_of_counts(counts).seconds == Approx(1.5e-3));
   CHECK(time_of_counts(counts).bound == "cache");
-  counts.tensor_flops = 0.28 * 989e9 * 2;
+  counts.tensor_flops = 0.28 * 989.4e9 * 2;
   CHECK(time_of_counts(counts).seconds == Approx(2e-3));
   CHECK(time_of_counts(counts).bound == "tensor cores");
   counts.special_functions = 16 * 132 * 1.83e6 * 3;
@@ -77,22 +81,22 @@ TEST_CASE("roofline: threads, shared memory or the number of thread blocks limit
   CHECK(occupancy(133, 256, 0) == 2 * 8. / 64);  // one multiprocessor has two blocks
 }
 
-TEST_CASE("roofline: products of many tiles, of few tiles, and of memory") {
-  // 132 x 16 tiles fill 132 multiprocessors 16 times.
-  const double many = 2.0 * (132 * 128) * (16 * 128) * 4096 / (0.8 * 989e12);
-  CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, 0}) == Approx(many));
-  CHECK(seconds_of_product({132 * 128, 16 * 128, 4096, 2, 2, 1, true}) == Approx(many / 0.6));
-  // 3 x 11 tiles: in four parts they fill all; the parts' sums are written and read.
-  const double whole = 2.0 * (3 * 128) * (11 * 128) * 65536 / (0.8 * 989e12);
-  const double sums = 2.0 * 4 * (3 * 128) * (11 * 128) * 4 / (0.9 * 3.35e12);
-  CHECK(seconds_of_product({3 * 128, 11 * 128, 65536, 2, 2, 0}) == Approx(whole + sums));
-  // A column: the factor is read, and nothing else takes long.
-  const double bytes = 2.0 * (16384.0 * 16384 + 16384) + 4.0 * 16384 * 2;
-  CHECK(seconds_of_product({16384, 1, 16384, 2, 4, 1}) >= bytes / (0.9 * 3.35e12));
+TEST_CASE("roofline: a product takes what its tiles take, longer with a GELU, or its memory") {
+  const size_t m = 132 * 128, n = 16 * 128, k = 4096;
+  const double tiles =
+      2.0 * m * n * k / (989.4e12 * product_efficiency(h100(), m, n, k, DType::bf16));
+  CHECK(seconds_of_product({m, n, k, 2, 2, 0}) == Approx(tiles));
+  CHECK(seconds_of_product({m, n, k, 2, 2, 1, true}) == Approx(1.4 * tiles));
   // A narrow sum: what it is added to, and what its GELU keeps, take most of the time.
   const double wide = 16384.0 * 16384 * 2, narrow = 16384 * 16 * 2;
   CHECK(seconds_of_product({16384, 16384, 16, 2, 2, 2}) ==
         Approx((3 * wide + 2 * narrow) / (0.9 * 3.35e12)));
+}
+
+TEST_CASE("roofline: a device whose file lacks a figure is refused") {
+  CHECK(read_gpu("a100-80").emulated == "a100");
+  CHECK_THROWS_WITH(read_gpu("v100"), ContainsSubstring("--gpu v100: its file has no clock"));
+  CHECK_THROWS_AS(read_gpu("a100"), UserError);
 }
 
 TEST_CASE("roofline: the table adds up launches of a kernel and says what is assumed") {
@@ -114,7 +118,7 @@ TEST_CASE("roofline: the table adds up launches of a kernel and says what is ass
   REQUIRE(rows.size() == 2);
   const Row& adamw = *std::ranges::find(rows, "adamw_kernel<4, float>", &Row::name);
   CHECK(adamw.launches == 2);
-  CHECK(adamw.seconds == Approx(2 * (32e6 / (0.9 * 3.35e12) + kLaunchSeconds)));
+  CHECK(adamw.seconds == Approx(2 * (32e6 / (0.9 * 3.35e12) + h100().least_kernel_seconds)));
   const std::string table = table_of(rows, h100(), config);
   CHECK_THAT(table, ContainsSubstring("Predicted, not measured"));
   CHECK_THAT(table, ContainsSubstring("50 %"));  // of the sectors are needed
