@@ -1,4 +1,4 @@
-// What joins the results of several attention blocks over other keys each (attention_block.h).
+// What joins the results of several score tiles over other keys each (attention_of_tile.h).
 #pragma once
 
 #include "kernels/attention.h"
@@ -17,7 +17,7 @@ void attention_merge(Stream& stream, TensorView out, TensorView logsumexp,
                      ConstTensorView partial_out, ConstTensorView partial_logsumexp, size_t first,
                      size_t count);
 
-// row_dot (B, NH, T) = the sum over each head of dout * out. Backward of every attention block
+// row_dot (B, NH, T) = the sum over each head of dout * out. Backward of every score tile
 // needs it.
 //   row_dot out, in the accumulation dtype; dout, out (B, T, C) in
 void attention_row_dot(Stream& stream, TensorView row_dot, ConstTensorView dout,

@@ -43,7 +43,7 @@ struct Codec {
   // With larger blocks the bits of the scales are few already.
   static constexpr size_t kMostBlock = 65536;
   // Block sizes are multiples of it: 32 signs fill a word, and on a GPU a warp takes them at once.
-  static constexpr size_t kBlockStep = 32;
+  static constexpr size_t kBlockMultiple = 32;
 
   Format format = Format::int8;
   size_t block_size = 256;
@@ -105,9 +105,9 @@ decltype(ladder::decode_sum) decode_sum;
 
 inline void check_codec(const char* kernel, const Codec& codec) {
   const size_t size = codec.block_size;
-  if (size > 0 && size <= Codec::kMostBlock && size % Codec::kBlockStep == 0) return;
-  fail(concat(kernel, ": blocks of ", size, " elements, expected a multiple of ", Codec::kBlockStep,
-              " up to ", Codec::kMostBlock));
+  if (size > 0 && size <= Codec::kMostBlock && size % Codec::kBlockMultiple == 0) return;
+  fail(concat(kernel, ": blocks of ", size, " elements, expected a multiple of ",
+              Codec::kBlockMultiple, " up to ", Codec::kMostBlock));
 }
 
 inline void encode(Stream& stream, TensorView encoded, TensorView held, ConstTensorView in,

@@ -5,14 +5,14 @@
 
 namespace ladder {
 
-// The order of a sum, whatever the number of threads: elements are summed in chunks of kSumChunk,
-// the chunks in groups of kSumGroup, and the groups are added. Groups and the chunks of a group are
-// added in index order. Within a chunk, lane l of 8 sums elements l, l + 8, l + 16, ..., and the
+// The order of a sum, whatever the number of threads: elements are summed in tiles of kSumTile,
+// the tiles in groups of kSumGroup, and the groups are added. Groups and the tiles of a group are
+// added in index order. Within a tile, lane l of 8 sums elements l, l + 8, l + 16, ..., and the
 // lanes are added as ((0+4) + (2+6)) + ((1+5) + (3+7)).
-inline constexpr size_t kSumChunk = 1024, kSumGroup = 1024;
+inline constexpr size_t kSumTile = 1024, kSumGroup = 1024;
 
 // Returns the elements of fp64 workspace that sum and squared_norm need for n elements.
-constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumChunk - 1) / kSumChunk; }
+constexpr size_t sum_workspace_elements(size_t n) { return (n + kSumTile - 1) / kSumTile; }
 
 // out = sum over i of in[i]^2. Every element is converted to fp64 first. For fp32 the sum is finite
 // exactly if every element is: squares of fp32 are below 2^256, and fp64 ends at 2^1024.

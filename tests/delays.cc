@@ -15,7 +15,7 @@ namespace testing {
 namespace {
 
 std::atomic<uint64_t> key_of_rank = 0;  // 0 = no delays
-// By the hash of the place's name; two that share one do no harm.
+// By the hash of the where's name; two that share one do no harm.
 std::array<std::atomic<uint64_t>, 256> num_passes;
 
 // Set before the threads that read it begin.
@@ -24,8 +24,8 @@ std::function<void()> action_there;
 
 }  // namespace
 
-void set_action(const std::string& place, std::function<void()> action) {
-  place_of_action = place;
+void set_action(const std::string& where, std::function<void()> action) {
+  place_of_action = where;
   action_there = std::move(action);
 }
 
@@ -36,11 +36,11 @@ void set_delays(uint64_t seed, uint64_t rank) {
 
 }  // namespace testing
 
-void delay_for_tests(const char* place) {
-  if (testing::action_there && testing::place_of_action == place) testing::action_there();
+void delay_for_tests(const char* where) {
+  if (testing::action_there && testing::place_of_action == where) testing::action_there();
   const uint64_t rank = testing::key_of_rank;
   if (rank == 0) return;
-  const uint64_t of_place = random_key(rank, place);
+  const uint64_t of_place = random_key(rank, where);
   const uint64_t pass = testing::num_passes[of_place % testing::num_passes.size()]++;
   const uint64_t of_pass = random_word(of_place, pass, 0);
   if (random_below(pass < 32 ? 2 : 64, of_pass) != 0) return;

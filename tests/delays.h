@@ -8,11 +8,11 @@
 namespace ladder::testing {
 
 // From here on threads of this process wait at some places, for 20 us to 2 ms: where and how long
-// follows from the seed, the rank, the place and how often it was passed since. Of the first passes
-// of a place every second one waits, later one in 64. Seed 0: no delays.
+// follows from the seed, the rank, the where and how often it was passed since. Of the first passes
+// of a where every second one waits, later one in 64. Seed 0: no delays.
 void set_delays(uint64_t seed, uint64_t rank);
 
-// From here on, whoever passes this place calls `action` there; an empty one ends that.
-void set_action(const std::string& place, std::function<void()> action);
+// From here on, whoever passes this where calls `action` there; an empty one ends that.
+void set_action(const std::string& where, std::function<void()> action);
 
 }  // namespace ladder::testing

@@ -61,23 +61,24 @@ class Contest {
   void read() {
     CheckpointReader reader(checkpoint_path(path_, 1));
     for (const auto& [name, slice] : slices_) {
-      reader.read(name, {slice.parameter->runs, slice.first, slice.view.num_elements()},
+      reader.read(name, {slice.parameter->ranges, slice.first, slice.view.num_elements()},
                   slice.view);
     }
   }
   void write_plainly() {
     const Descriptor file(open(plain().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666));
-    for_chunks([&](TensorView chunk) {
-      check(file.write_all({static_cast<const std::byte*>(chunk.data()), chunk.num_bytes()}),
+    for_file_blocks([&](TensorView file_block) {
+      check(file.write_all(
+                {static_cast<const std::byte*>(file_block.data()), file_block.num_bytes()}),
             "write failed");
     });
     check(fsync(file.number()) == 0, "fsync failed");
   }
   void read_plainly() {
     const Descriptor file(open(plain().c_str(), O_RDONLY));
-    for_chunks([&](TensorView chunk) {
-      const ssize_t count = ::read(file.number(), chunk.data(), chunk.num_bytes());
-      check(count == static_cast<ssize_t>(chunk.num_bytes()), "read failed");
+    for_file_blocks([&](TensorView file_block) {
+      const ssize_t count = ::read(file.number(), file_block.data(), file_block.num_bytes());
+      check(count == static_cast<ssize_t>(file_block.num_bytes()), "read failed");
     });
   }
   // Drops what has been written from the system's cache.
@@ -96,11 +97,11 @@ class Contest {
 
  private:
   std::string plain() const { return path_ + "/plain"; }
-  void for_chunks(const std::function<void(TensorView)>& body) {
+  void for_file_blocks(const std::function<void(TensorView)>& body) {
     for (const auto& [name, slice] : slices_) {
-      const size_t n = slice.view.num_elements(), chunk = chunk_elements(DType::fp32);
-      for (size_t first = 0; first < n; first += chunk) {
-        body(slice.view.rows(first, std::min(chunk, n - first)));
+      const size_t n = slice.view.num_elements(), file_block = file_block_elements(DType::fp32);
+      for (size_t first = 0; first < n; first += file_block) {
+        body(slice.view.rows(first, std::min(file_block, n - first)));
       }
     }
   }

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <set>
 
-#include "common/checkpoint/json_place.h"
+#include "common/checkpoint/json_path.h"
 #include "common/checkpoint/model_json.h"
 #include "common/checkpoint/overlap.h"
 #include "common/model/description.h"
@@ -32,105 +32,107 @@ std::string checksum_of(const Json& json) {
 }
 
 Json to_json(const StoredSlice& slice) {
-  const Runs& runs = slice.elements.runs;
+  const Ranges& ranges = slice.elements.ranges;
   Json checksums = Json::array();
   for (uint64_t checksum : slice.checksums) checksums.push_back(hexadecimal(checksum));
   return {{"rank", slice.rank},
-          {"runs", {runs.first, runs.length, runs.stride}},
+          {"runs", {ranges.first, ranges.length, ranges.stride}},
           {"range", {slice.elements.first, slice.elements.count}},
           {"checksums", checksums}};
 }
 
-uint64_t parse_checksum(const Json& value, const JsonPlace& place) {
+uint64_t parse_checksum(const Json& value, const JsonPath& json_path) {
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    place.refuse("\"checksums\": expected strings of 16 hexadecimal digits");
+    json_path.refuse("\"checksums\": expected strings of 16 hexadecimal digits");
   }
   return std::stoull(text, nullptr, 16);
 }
 
-// Throws UserError unless the runs stay within a tensor of so many elements.
-void check_elements(const PlacedElements& elements, size_t total, const JsonPlace& place) {
-  const auto& [runs, first, count] = elements;
-  if (runs.length == 0 || runs.stride < runs.length || count == 0 || runs.first >= total ||
+// Throws UserError unless the ranges stay within a tensor of so many elements.
+void check_elements(const PlacedElements& elements, size_t total, const JsonPath& json_path) {
+  const auto& [ranges, first, count] = elements;
+  if (ranges.length == 0 || ranges.stride < ranges.length || count == 0 || ranges.first >= total ||
       first >= total || count > total - first) {
-    place.refuse("a slice with runs ", runs.first, ", ", runs.length, ", ", runs.stride,
-                 " and range ", first, ", ", count, " of ", total, " elements");
+    json_path.refuse("a slice with ranges ", ranges.first, ", ", ranges.length, ", ", ranges.stride,
+                     " and range ", first, ", ", count, " of ", total, " elements");
   }
   const size_t last = first + count - 1;
-  const size_t run = last / runs.length, within = last % runs.length;
-  if (within >= total - runs.first || run > (total - runs.first - within - 1) / runs.stride) {
-    place.refuse("a slice goes beyond the tensor's ", total, " elements");
+  const size_t range = last / ranges.length, within = last % ranges.length;
+  if (within >= total - ranges.first ||
+      range > (total - ranges.first - within - 1) / ranges.stride) {
+    json_path.refuse("a slice goes beyond the tensor's ", total, " elements");
   }
 }
 
-StoredSlice parse_slice(const Json& json, DType dtype, size_t total, const JsonPlace& place) {
+StoredSlice parse_slice(const Json& json, DType dtype, size_t total, const JsonPath& json_path) {
   StoredSlice slice;
-  slice.rank = place.number(json, "rank", 0, kMostRanks);
-  const std::vector<size_t> runs = place.numbers(json, "runs", 3, total);
-  const std::vector<size_t> range = place.numbers(json, "range", 2, total);
-  slice.elements = {{runs[0], runs[1], runs[2]}, range[0], range[1]};
-  check_elements(slice.elements, total, place);
-  const Json& checksums = place.at(json, "checksums");
-  const size_t num_chunks = (range[1] + chunk_elements(dtype) - 1) / chunk_elements(dtype);
-  if (!checksums.is_array() || checksums.size() != num_chunks) {
-    place.refuse("\"checksums\": expected ", num_chunks, ", one for each chunk of ", kChunkBytes,
-                 " bytes");
+  slice.rank = json_path.number(json, "rank", 0, kMostRanks);
+  const std::vector<size_t> ranges = json_path.numbers(json, "runs", 3, total);
+  const std::vector<size_t> range = json_path.numbers(json, "range", 2, total);
+  slice.elements = {{ranges[0], ranges[1], ranges[2]}, range[0], range[1]};
+  check_elements(slice.elements, total, json_path);
+  const Json& checksums = json_path.at(json, "checksums");
+  const size_t num_file_blocks =
+      (range[1] + file_block_elements(dtype) - 1) / file_block_elements(dtype);
+  if (!checksums.is_array() || checksums.size() != num_file_blocks) {
+    json_path.refuse("\"checksums\": expected ", num_file_blocks, ", one for each file block of ",
+                     kFileBlockBytes, " bytes");
   }
-  for (const Json& value : checksums) slice.checksums.push_back(parse_checksum(value, place));
+  for (const Json& value : checksums) slice.checksums.push_back(parse_checksum(value, json_path));
   return slice;
 }
 
-StoredTensor parse_tensor(const Json& json, const JsonPlace& place) {
+StoredTensor parse_tensor(const Json& json, const JsonPath& json_path) {
   constexpr size_t kMostElements = size_t{1} << 60;
   StoredTensor tensor;
-  tensor.dtype = place.float_dtype(json, "dtype");
-  const Json& shape = place.at(json, "shape");
+  tensor.dtype = json_path.float_dtype(json, "dtype");
+  const Json& shape = json_path.at(json, "shape");
   if (!shape.is_array() || shape.empty() || shape.size() > 2) {
-    place.refuse("\"shape\": expected one or two integers");
+    json_path.refuse("\"shape\": expected one or two integers");
   }
   size_t total = 1;
   for (const Json& extent : shape) {
-    tensor.shape.push_back(place.checked(extent, "shape", 1, kMostElements / total));
+    tensor.shape.push_back(json_path.checked(extent, "shape", 1, kMostElements / total));
     total *= tensor.shape.back();
   }
-  const Json& slices = place.at(json, "slices");
-  if (!slices.is_array()) place.refuse("\"slices\": expected an array");
+  const Json& slices = json_path.at(json, "slices");
+  if (!slices.is_array()) json_path.refuse("\"slices\": expected an array");
   for (const Json& slice : slices) {
-    tensor.slices.push_back(parse_slice(slice, tensor.dtype, total, place));
+    tensor.slices.push_back(parse_slice(slice, tensor.dtype, total, json_path));
   }
   return tensor;
 }
 
-std::map<std::string, StoredTensor> parse_tensors(const Json& json, const JsonPlace& place) {
-  if (!json.is_object()) place.refuse("\"tensors\": expected an object");
+std::map<std::string, StoredTensor> parse_tensors(const Json& json, const JsonPath& json_path) {
+  if (!json.is_object()) json_path.refuse("\"tensors\": expected an object");
   std::map<std::string, StoredTensor> tensors;
   for (const auto& [name, tensor] : json.items()) {
-    tensors[name] = parse_tensor(tensor, place.in(concat("tensor ", quoted_name(name))));
+    tensors[name] = parse_tensor(tensor, json_path.in(concat("tensor ", quoted_name(name))));
   }
   return tensors;
 }
 
 // Throws UserError unless the slices have each element of the tensor exactly once, and each file
 // has at most one slice.
-void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPlace& place) {
+void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPath& json_path) {
   size_t total = 1;
   for (size_t extent : tensor.shape) total *= extent;
   std::set<size_t> ranks;
   std::vector<PlacedElements> slices;
   for (const StoredSlice& slice : tensor.slices) {
     if (slice.rank >= num_files) {
-      place.refuse("a slice of rank ", slice.rank, " of ", num_files, " ranks");
+      json_path.refuse("a slice of rank ", slice.rank, " of ", num_files, " ranks");
     }
-    if (!ranks.insert(slice.rank).second) place.refuse("two slices of rank ", slice.rank);
+    if (!ranks.insert(slice.rank).second) json_path.refuse("two slices of rank ", slice.rank);
     slices.push_back(slice.elements);
   }
   const std::string fault = cover_fault(slices, total);
-  if (!fault.empty()) place.refuse(fault);
+  if (!fault.empty()) json_path.refuse(fault);
 }
 
 // Throws UserError unless the tensors are those of the model, each in full.
-void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
+void check_tensors(const CheckpointIndex& index, const JsonPath& json_path) {
   std::map<std::string, std::vector<size_t>> shapes;
   for (const UnitSpec& unit : describe(index.model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
@@ -139,7 +141,7 @@ void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
     }
   }
   for (const auto& [name, tensor] : index.tensors) {
-    const JsonPlace here = place.in(concat("tensor ", quoted_name(name)));
+    const JsonPath here = json_path.in(concat("tensor ", quoted_name(name)));
     const auto shape = shapes.find(name.substr(std::min(name.size(), name.find('.') + 1)));
     if (shape == shapes.end()) here.refuse("is not part of the model");
     if (shape->second != tensor.shape) here.refuse("has another shape than in the model");
@@ -148,16 +150,16 @@ void check_tensors(const CheckpointIndex& index, const JsonPlace& place) {
   for (const auto& [parameter, shape] : shapes) {
     for (std::string_view kind : kStoredKinds) {
       const std::string name = concat(kind, ".", parameter);
-      if (!index.tensors.contains(name)) place.refuse("tensor ", name, " is missing");
+      if (!index.tensors.contains(name)) json_path.refuse("tensor ", name, " is missing");
     }
   }
 }
 
-ProcessGrid parse_layout(const Json& json, const JsonPlace& place) {
+ProcessGrid parse_layout(const Json& json, const JsonPath& json_path) {
   ProcessGrid grid;
   size_t left = kMostRanks;
   const auto size = [&](const char* axis) {
-    const size_t ranks = place.number(json, axis, 1, left);
+    const size_t ranks = json_path.number(json, axis, 1, left);
     left /= ranks;
     return ranks;
   };
@@ -168,9 +170,9 @@ ProcessGrid parse_layout(const Json& json, const JsonPlace& place) {
   return grid;
 }
 
-std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPlace& place) {
+std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPath& json_path) {
   std::map<std::string, ScalarValue> scalars;
-  if (!json.is_object()) place.refuse("\"scalars\": expected an object");
+  if (!json.is_object()) json_path.refuse("\"scalars\": expected an object");
   for (const auto& [name, value] : json.items()) {
     if (value.is_number_float() && std::isfinite(value.get<double>())) {
       scalars[name] = value.get<double>();
@@ -178,7 +180,7 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPla
                                           : value.is_number_integer()) {
       scalars[name] = value.get<int64_t>();
     } else {
-      place.refuse("scalar ", quoted_name(name), ": expected a number");
+      json_path.refuse("scalar ", quoted_name(name), ": expected a number");
     }
   }
   const auto check_count = [&](const char* name, int64_t least, int64_t most) {
@@ -186,7 +188,7 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPla
     const auto* const count = at == scalars.end() ? nullptr : std::get_if<int64_t>(&at->second);
     if (count != nullptr && *count >= least && *count <= most) return *count;
     const std::string end = most == INT64_MAX ? "" : concat(" to the step, ", most);
-    place.refuse(quoted_name(name), ": expected an integer from ", least, end);
+    json_path.refuse(quoted_name(name), ": expected an integer from ", least, end);
   };
   check_count("updates", 0, check_count("step", 1, INT64_MAX));
   return scalars;
@@ -221,8 +223,8 @@ Json to_json(const std::map<std::string, StoredTensor>& tensors) {
 }
 
 std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const std::string& path) {
-  const JsonPlace place(path);
-  return parse_tensors(place.parse(text), place);
+  const JsonPath json_path(path);
+  return parse_tensors(json_path.parse(text), json_path);
 }
 
 namespace {
@@ -261,39 +263,39 @@ std::string to_text(const CheckpointIndex& index) {
 
 void check_index_bytes(size_t bytes, const std::string& path) {
   if (bytes <= kMostBytes) return;
-  JsonPlace(path).refuse("has ", bytes, " bytes; the index of a checkpoint has at most ",
-                         kMostBytes);
+  JsonPath(path).refuse("has ", bytes, " bytes; the index of a checkpoint has at most ",
+                        kMostBytes);
 }
 
 CheckpointIndex parse_index(std::string_view text, const std::string& path) {
-  const JsonPlace place(path);
+  const JsonPath json_path(path);
   check_index_bytes(text.size(), path);
-  Json json = place.parse(text);
+  Json json = json_path.parse(text);
   if (json.value("format", Json()) != kCheckpointFormat) {
-    place.refuse("is not the index of a checkpoint");
+    json_path.refuse("is not the index of a checkpoint");
   }
-  const size_t version = place.number(json, "version", 1, SIZE_MAX);
+  const size_t version = json_path.number(json, "version", 1, SIZE_MAX);
   if (version > CheckpointIndex::kVersion) {
-    place.refuse("has version ", version, " of the format, this program knows up to ",
-                 CheckpointIndex::kVersion, "; read it with a newer one");
+    json_path.refuse("has version ", version, " of the format, this program knows up to ",
+                     CheckpointIndex::kVersion, "; read it with a newer one");
   }
-  const std::string checksum = place.string(json, "checksum");
+  const std::string checksum = json_path.string(json, "checksum");
   json.erase("checksum");
-  if (checksum_of(json) != checksum) place.refuse("does not match its checksum: it is damaged");
+  if (checksum_of(json) != checksum) json_path.refuse("does not match its checksum: it is damaged");
 
   CheckpointIndex index;
-  index.lesson = place.string(json, "lesson");
-  index.model = parse_model(place.at(json, "model"), place.in("model"));
-  index.layout = parse_layout(place.at(json, "layout"), place.in("layout"));
-  index.dtype = place.float_dtype(json, "dtype");
-  index.scalars = parse_scalars(place.at(json, "scalars"), place);
-  const Json& settings = place.at(json, "settings");
-  if (!settings.is_object()) place.refuse("\"settings\": expected an object");
+  index.lesson = json_path.string(json, "lesson");
+  index.model = parse_model(json_path.at(json, "model"), json_path.in("model"));
+  index.layout = parse_layout(json_path.at(json, "layout"), json_path.in("layout"));
+  index.dtype = json_path.float_dtype(json, "dtype");
+  index.scalars = parse_scalars(json_path.at(json, "scalars"), json_path);
+  const Json& settings = json_path.at(json, "settings");
+  if (!settings.is_object()) json_path.refuse("\"settings\": expected an object");
   for (const auto& [name, value] : settings.items()) {
-    index.settings[name] = place.string(settings, name.c_str());
+    index.settings[name] = json_path.string(settings, name.c_str());
   }
-  index.tensors = parse_tensors(place.at(json, "tensors"), place);
-  check_tensors(index, place);
+  index.tensors = parse_tensors(json_path.at(json, "tensors"), json_path);
+  check_tensors(index, json_path);
   return index;
 }
 

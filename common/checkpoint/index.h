@@ -27,14 +27,14 @@ namespace ladder {
 // Every index says that it is one, near its beginning.
 inline constexpr const char* kCheckpointFormat = "ladder checkpoint";
 
-// A slice's elements are checked in chunks of so many bytes, each with a checksum of its own. So a
-// rank that needs a part of a slice reads, and checks, only the chunks with this part.
-inline constexpr size_t kChunkBytes = size_t{1} << 20;
+// A slice's elements are checked in file blocks of so many bytes, each with a checksum of its own.
+// So a rank that needs a part of a slice reads, and checks, only the file blocks with this part.
+inline constexpr size_t kFileBlockBytes = size_t{1} << 20;
 
 // Elements [first, first + count) of the part of a tensor that a rank held. The part's elements,
-// counted from 0, are the runs of the whole tensor (Runs in parameter.h).
+// counted from 0, are the ranges of the whole tensor (Ranges in parameter.h).
 struct PlacedElements {
-  Runs runs;
+  Ranges ranges;
   size_t first = 0, count = 0;
 };
 
@@ -42,7 +42,7 @@ struct PlacedElements {
 struct StoredSlice {
   size_t rank = 0;  // the number of the file
   PlacedElements elements;
-  std::vector<uint64_t> checksums;  // XXH3, 64 bits, of each chunk
+  std::vector<uint64_t> checksums;  // XXH3, 64 bits, of each file block
 };
 
 // A tensor of the checkpoint. Its slices hold each of its elements once.
@@ -88,7 +88,7 @@ std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const s
 std::string rank_file_name(size_t rank);
 // Returns the rank if it is the name of a rank's file.
 std::optional<size_t> rank_of_file(const std::string& name);
-// Returns the elements of a chunk of a tensor of this dtype.
-inline size_t chunk_elements(DType dtype) { return kChunkBytes / size_of(dtype); }
+// Returns the elements of a file block of a tensor of this dtype.
+inline size_t file_block_elements(DType dtype) { return kFileBlockBytes / size_of(dtype); }
 
 }  // namespace ladder

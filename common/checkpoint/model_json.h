@@ -1,7 +1,7 @@
 // The model in the index of a checkpoint.
 #pragma once
 
-#include "common/checkpoint/json_place.h"
+#include "common/checkpoint/json_path.h"
 #include "common/model/config.h"
 
 namespace ladder {
@@ -10,6 +10,6 @@ namespace ladder {
 Json to_json(const Gpt2Config& model);
 // Reads such an object. Throws a UserError that begins with the place if a size is missing, out of
 // its range, or does not fit the others.
-Gpt2Config parse_model(const Json& json, const JsonPlace& place);
+Gpt2Config parse_model(const Json& json, const JsonPath& json_path);
 
 }  // namespace ladder

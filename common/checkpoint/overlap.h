@@ -21,17 +21,17 @@ struct Overlap {
 // together in both is one Overlap, as far as it lies in one run of each.
 std::vector<Overlap> overlaps(const PlacedElements& stored, const PlacedElements& wanted);
 
-// A part of a tensor that lies in one chunk of one of its slices: of the elements that are wanted,
-// [to, to + count) are elements [from, from + count) of the chunk.
-struct ChunkPart {
+// A part of a tensor that lies in one file block of one of its slices: of the elements that are
+// wanted, [to, to + count) are elements [from, from + count) of the file block.
+struct FileBlockPart {
   const StoredSlice* slice;
-  size_t chunk;  // its number in the slice
+  size_t file_block;  // its number in the slice
   Overlap part;
 };
 
-// Returns the parts of a stored tensor that make up the elements `wanted`, slice by slice and chunk
-// by chunk: what to read, and where it goes. The slices belong to `tensor`.
-std::vector<ChunkPart> parts_to_read(const StoredTensor& tensor, const PlacedElements& wanted);
+// Returns the parts of a stored tensor that make up the elements `wanted`, slice by slice and file
+// block by file block: what to read, and where it goes. The slices belong to `tensor`.
+std::vector<FileBlockPart> parts_to_read(const StoredTensor& tensor, const PlacedElements& wanted);
 
 // Returns an empty text if the slices of a tensor have each of its `total` elements exactly once;
 // otherwise says what is wrong, as in "element 17 is in two slices". REQUIRES: every slice stays

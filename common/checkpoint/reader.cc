@@ -48,9 +48,9 @@ void check_files(const std::string& path, size_t num_files) {
   if (error) throw UserError(concat(path, ": cannot be read: ", error.message()));
 }
 
-size_t elements_of_chunk(const StoredSlice& slice, size_t chunk, DType dtype) {
-  const size_t size = chunk_elements(dtype);
-  return std::min(size, slice.elements.count - chunk * size);
+size_t elements_of_file_block(const StoredSlice& slice, size_t file_block, DType dtype) {
+  const size_t size = file_block_elements(dtype);
+  return std::min(size, slice.elements.count - file_block * size);
 }
 
 }  // namespace
@@ -71,13 +71,14 @@ struct CheckpointReader::File {
 void CheckpointReader::File::read_ahead(size_t begin, size_t end) {
   // Many disks are fast only if they have so much to do. The system's own reading ahead stays far
   // below that.
-  constexpr size_t kAhead = size_t{32} << 20, kStep = size_t{8} << 20;
+  constexpr size_t kAhead = size_t{32} << 20, kRequest = size_t{8} << 20;
   const bool continues = begin == read_end;
   if (!continues) ahead_end = end;
   read_end = end;
   while (continues && ahead_end < end + kAhead) {
-    posix_fadvise(descriptor.number(), static_cast<off_t>(ahead_end), kStep, POSIX_FADV_WILLNEED);
-    ahead_end += kStep;
+    posix_fadvise(descriptor.number(), static_cast<off_t>(ahead_end), kRequest,
+                  POSIX_FADV_WILLNEED);
+    ahead_end += kRequest;
   }
 }
 
@@ -133,14 +134,14 @@ CheckpointReader::File& CheckpointReader::file(size_t rank) {
   return *files_[rank];
 }
 
-void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
-                                  std::span<std::byte> into) {
+void CheckpointReader::read_file_block(const std::string& tensor, const StoredSlice& slice,
+                                       size_t file_block, std::span<std::byte> into) {
   File& from = file(slice.rank);
   const auto begin = from.begins.find(tensor);
   if (begin == from.begins.end()) {
     throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), " is missing"));
   }
-  const size_t first = chunk * kChunkBytes, at = from.data_begin + begin->second + first;
+  const size_t first = file_block * kFileBlockBytes, at = from.data_begin + begin->second + first;
   from.read_ahead(at, at + into.size());
   for (size_t done = 0; done < into.size();) {
     const ssize_t count = pread(from.descriptor.number(), into.data() + done, into.size() - done,
@@ -153,7 +154,7 @@ void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& 
     done += static_cast<size_t>(count);
   }
   bytes_read_ += into.size();
-  if (XXH3_64bits(into.data(), into.size()) != slice.checksums[chunk]) {
+  if (XXH3_64bits(into.data(), into.size()) != slice.checksums[file_block]) {
     throw UserError(concat(from.path, ": tensor ", quoted_name(tensor), ", bytes ", first, " to ",
                            first + into.size(),
                            ": do not match their checksum; the file is "
@@ -161,11 +162,12 @@ void CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& 
   }
 }
 
-ConstTensorView CheckpointReader::read_chunk(const std::string& tensor, const StoredSlice& slice,
-                                             size_t chunk, DType dtype) {
-  const size_t count = elements_of_chunk(slice, chunk, dtype);
+ConstTensorView CheckpointReader::read_file_block(const std::string& tensor,
+                                                  const StoredSlice& slice, size_t file_block,
+                                                  DType dtype) {
+  const size_t count = elements_of_file_block(slice, file_block, dtype);
   buffer_.resize(count * size_of(dtype));
-  read_chunk(tensor, slice, chunk, buffer_);
+  read_file_block(tensor, slice, file_block, buffer_);
   return ConstTensorView(buffer_.data(), dtype, DeviceType::cpu, {count});
 }
 
@@ -175,26 +177,27 @@ void CheckpointReader::read(const std::string& tensor, const PlacedElements& wan
   check(destination.device() == DeviceType::cpu && destination.num_elements() == wanted.count,
         "CheckpointReader::read: another destination than the elements that are wanted");
   size_t placed = 0;
-  std::pair<const StoredSlice*, size_t> loaded{};  // the chunk that is in the buffer
+  std::pair<const StoredSlice*, size_t> loaded{};  // the file block that is in the buffer
   ConstTensorView elements;
-  for (const auto& [slice, chunk, part] : parts_to_read(stored, wanted)) {
+  for (const auto& [slice, file_block, part] : parts_to_read(stored, wanted)) {
     const TensorView to = destination.rows(part.to, part.count);
     placed += part.count;
     if (to.dtype() == stored.dtype &&
-        part.count == elements_of_chunk(*slice, chunk, stored.dtype)) {
-      read_chunk(tensor, *slice, chunk, {static_cast<std::byte*>(to.data()), to.num_bytes()});
+        part.count == elements_of_file_block(*slice, file_block, stored.dtype)) {
+      read_file_block(tensor, *slice, file_block,
+                      {static_cast<std::byte*>(to.data()), to.num_bytes()});
       continue;
     }
-    if (loaded != std::pair(slice, chunk)) {
-      elements = read_chunk(tensor, *slice, chunk, stored.dtype);
-      loaded = {slice, chunk};
+    if (loaded != std::pair(slice, file_block)) {
+      elements = read_file_block(tensor, *slice, file_block, stored.dtype);
+      loaded = {slice, file_block};
     }
-    place(to, elements.rows(part.from, part.count));
+    put(to, elements.rows(part.from, part.count));
   }
   check(placed == wanted.count, "CheckpointReader::read: elements beyond the tensor");
 }
 
-void CheckpointReader::place(TensorView destination, ConstTensorView source) {
+void CheckpointReader::put(TensorView destination, ConstTensorView source) {
   if (destination.dtype() == source.dtype()) {
     std::memcpy(destination.data(), source.data(), source.num_bytes());
   } else {
@@ -209,7 +212,7 @@ void CheckpointReader::verify() {
       for (const StoredSlice& slice : tensor.slices) {
         if (slice.rank != rank) continue;
         for (size_t c = 0; c < slice.checksums.size(); ++c) {
-          read_chunk(name, slice, c, tensor.dtype);
+          read_file_block(name, slice, c, tensor.dtype);
         }
         owns = true;
       }

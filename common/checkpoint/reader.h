@@ -14,7 +14,7 @@
 namespace ladder {
 
 // CheckpointReader reads slices of tensors. It opens only the files that have elements of them,
-// reads only the chunks with these elements, one at a time, and checks each.
+// reads only the file blocks with these elements, one at a time, and checks each.
 class CheckpointReader {
  public:
   // Reads and checks the index. `path` is the checkpoint's folder, such as "c/step_00000050".
@@ -30,8 +30,8 @@ class CheckpointReader {
   // Sets `destination`, which is in host memory, to the elements `wanted` of a tensor, such as
   // "param.wte.weight". They are converted to the destination's dtype: exactly if it has more bits,
   // otherwise rounded to nearest. Throws a UserError that names the file if a file is missing,
-  // shorter or longer than the index says, or if a chunk does not match its checksum. REQUIRES: the
-  // checkpoint has the tensor; `wanted` stays within it; destination (wanted.count).
+  // shorter or longer than the index says, or if a file block does not match its checksum.
+  // REQUIRES: the checkpoint has the tensor; `wanted` stays within it; destination (wanted.count).
   void read(const std::string& tensor, const PlacedElements& wanted, TensorView destination);
 
   // Returns how many bytes of tensors have been read so far.
@@ -44,15 +44,15 @@ class CheckpointReader {
   struct File;
   // Opens a rank's file unless it is open already.
   File& file(size_t rank);
-  // Reads and checks a chunk of a slice. REQUIRES: `into` has the chunk's size.
-  void read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
-                  std::span<std::byte> into);
-  // Reads and checks a chunk of a slice. It stays in buffer_ until the next call.
-  ConstTensorView read_chunk(const std::string& tensor, const StoredSlice& slice, size_t chunk,
-                             DType dtype);
+  // Reads and checks a file block of a slice. REQUIRES: `into` has the file block's size.
+  void read_file_block(const std::string& tensor, const StoredSlice& slice, size_t file_block,
+                       std::span<std::byte> into);
+  // Reads and checks a file block of a slice. It stays in buffer_ until the next call.
+  ConstTensorView read_file_block(const std::string& tensor, const StoredSlice& slice,
+                                  size_t file_block, DType dtype);
 
   // Copies elements to where they are wanted, in their dtype.
-  void place(TensorView destination, ConstTensorView source);
+  void put(TensorView destination, ConstTensorView source);
 
   std::string path_;
   CheckpointIndex index_;

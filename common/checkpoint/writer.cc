@@ -5,7 +5,7 @@
 
 #include <cstdio>
 
-#include "common/checkpoint/json_place.h"
+#include "common/checkpoint/json_path.h"
 #include "common/io/path.h"
 #include "common/io/safetensors.h"
 
@@ -38,9 +38,10 @@ void add_part(CheckpointIndex& index, const std::string& path) {
 std::map<std::string, std::string> metadata_of(std::span<const NamedSlice> slices) {
   std::map<std::string, std::string> metadata;
   for (const auto& [name, slice] : slices) {
-    const auto& [runs, first, count] = elements_of(slice);
-    metadata[name] = concat("shape ", to_string(slice.parameter->full_shape), ", runs ", runs.first,
-                            " ", runs.length, " ", runs.stride, ", range ", first, " ", count);
+    const auto& [ranges, first, count] = elements_of(slice);
+    metadata[name] =
+        concat("shape ", to_string(slice.parameter->full_shape), ", runs ", ranges.first, " ",
+               ranges.length, " ", ranges.stride, ", range ", first, " ", count);
   }
   return metadata;
 }
@@ -67,14 +68,15 @@ void write_rank_files(const std::string& folder, size_t rank, std::span<const Na
   SafetensorsWriter file(concat(folder, "/", rank_file_name(rank)), tensors, metadata_of(slices));
   std::map<std::string, StoredTensor> stored;
   for (const auto& [name, slice] : slices) {
-    const size_t n = slice.view.num_elements(), chunk = chunk_elements(slice.view.dtype());
+    const size_t n = slice.view.num_elements(),
+                 file_block = file_block_elements(slice.view.dtype());
     StoredTensor& tensor = stored[name];
     tensor.dtype = slice.view.dtype();
     const Shape& shape = slice.parameter->full_shape;
     for (size_t d = 0; d < shape.num_dims(); ++d) tensor.shape.push_back(shape[d]);
     StoredSlice& own = tensor.slices.emplace_back(StoredSlice{rank, elements_of(slice), {}});
-    for (size_t first = 0; first < n; first += chunk) {
-      const TensorView view = slice.view.rows(first, std::min(chunk, n - first));
+    for (size_t first = 0; first < n; first += file_block) {
+      const TensorView view = slice.view.rows(first, std::min(file_block, n - first));
       const ConstTensorView host = to_host({name, {slice.parameter, slice.first + first, view}});
       own.checksums.push_back(XXH3_64bits(host.data(), host.num_bytes()));
       file.write_part(host);

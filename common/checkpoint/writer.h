@@ -19,7 +19,7 @@ struct NamedSlice {
 
 // Returns where the slice's elements are.
 inline PlacedElements elements_of(const Slice& slice) {
-  return {slice.parameter->runs, slice.first, slice.view.num_elements()};
+  return {slice.parameter->ranges, slice.first, slice.view.num_elements()};
 }
 
 // Returns the slices of all kinds that a checkpoint has; `slices_of` gives those of one kind.
@@ -32,8 +32,8 @@ using ToHost = std::function<ConstTensorView(const NamedSlice& part)>;
 
 // Writes the slices of a rank to rank_NNNN.safetensors in `folder` and brings them to the disk
 // (fsync); then it writes rank_NNNN.json, which says that the file is complete, and what an index
-// needs to know of it. The elements go chunk by chunk through `to_host`. Throws Error if the disk
-// is full.
+// needs to know of it. The elements go file block by file block through `to_host`. Throws Error if
+// the disk is full.
 void write_rank_files(const std::string& folder, size_t rank, std::span<const NamedSlice> slices,
                       const ToHost& to_host);
 

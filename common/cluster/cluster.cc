@@ -48,7 +48,7 @@ bool take(std::string_view& text, std::string_view prefix) {
 }
 
 // Sets the network KIND-[NICSx]RATEg.
-void join_network(Cluster& cluster, const std::string& name, const std::string& place) {
+void join_network(Cluster& cluster, const std::string& name, const std::string& where) {
   const Json& networks = known().at(kNetworks);
   std::string kinds;
   for (const auto& [kind, values] : networks.items()) {
@@ -59,7 +59,7 @@ void join_network(Cluster& cluster, const std::string& name, const std::string& 
     const bool has_nics = first && take(rest, "x");
     const std::optional<size_t> rate = has_nics ? take_count(rest) : first;
     if (!rate || rest != "g") break;
-    const ClusterFileContext context = {.place = concat(place, ": ", kind),
+    const ClusterFileContext context = {.where = concat(where, ": ", kind),
                                         .sources_required = true};
     cluster.nics_per_node = has_nics ? *first : 1;
     cluster.network = {.bandwidth = static_cast<double>(*rate) * 1e9 / 8,
@@ -70,23 +70,23 @@ void join_network(Cluster& cluster, const std::string& name, const std::string& 
         !values.contains("fast_ways") || values["fast_ways"]["value"].get<bool>();
     return;
   }
-  throw UserError(concat(place, ": unknown network ", quoted_name(name), "; expected ", kinds,
+  throw UserError(concat(where, ": unknown network ", quoted_name(name), "; expected ", kinds,
                          ", the adapters of a node and the Gbit/s of each, as in eth-10g or "
                          "ib-8x400g"));
 }
 
-Cluster known_device(const std::string& device, const std::string& place) {
+Cluster known_device(const std::string& device, const std::string& where) {
   if (!known().contains(device) || device == kNetworks) {
     std::string names;
     for (const std::string& name : known_devices()) names += (names.empty() ? "" : ", ") + name;
-    throw UserError(concat(place, ": unknown device ", quoted_name(device), "; known are ", names,
+    throw UserError(concat(where, ": unknown device ", quoted_name(device), "; known are ", names,
                            "; a path has a slash or ends in .json"));
   }
   const auto join = [&](Cluster& cluster, const std::string& network) {
-    join_network(cluster, network, place);
+    join_network(cluster, network, where);
   };
   return parse_cluster(known().at(device),
-                       {.place = device, .sources_required = true, .join = join});
+                       {.where = device, .sources_required = true, .join = join});
 }
 
 // Removes the known device that a name begins with and returns it. If there is none, removes all.
@@ -102,7 +102,7 @@ std::string take_device(std::string_view& name) {
 }
 
 Cluster named_cluster(const std::string& name) {
-  const std::string place = concat("cluster ", quoted_name(name));
+  const std::string where = concat("cluster ", quoted_name(name));
   std::string_view rest = name;
   std::optional<std::string> network;
   if (const size_t at = rest.find('@'); at != std::string_view::npos) {
@@ -110,7 +110,7 @@ Cluster named_cluster(const std::string& name) {
     rest = rest.substr(0, at);
   }
   const std::string device = take_device(rest);
-  Cluster cluster = known_device(device, place);
+  Cluster cluster = known_device(device, where);
   for (size_t* size : {&cluster.devices_per_node, &cluster.num_nodes}) {
     if (rest.empty()) continue;
     const std::optional<size_t> count = take(rest, "x") ? take_count(rest) : std::nullopt;
@@ -118,10 +118,10 @@ Cluster named_cluster(const std::string& name) {
     *size = count.value_or(1);
   }
   if (!rest.empty()) {
-    throw UserError(concat(place, ": expected DEVICE[xDEVICES[xNODES]][@NETWORK], as in ", device,
+    throw UserError(concat(where, ": expected DEVICE[xDEVICES[xNODES]][@NETWORK], as in ", device,
                            "x8x4 or ", device, "x8x4@ib-8x400g"));
   }
-  if (network) join_network(cluster, *network, place);
+  if (network) join_network(cluster, *network, where);
   return cluster;
 }
 
@@ -145,7 +145,7 @@ Cluster read_cluster(const std::string& name_or_file) {
       join_network(joined, network, name);
     };
     cluster = parse_cluster(read_json_object(name, kMostFileBytes),
-                            {.place = name, .like = like, .join = join});
+                            {.where = name, .like = like, .join = join});
   } else {
     cluster = named_cluster(name);
   }

@@ -12,14 +12,14 @@ namespace ladder {
 
 // What a file needs from outside.
 struct ClusterFileContext {
-  std::string place = {};                                       // the file, for messages
+  std::string where = {};                                       // the file, for messages
   bool sources_required = false;                                // each number must have its source
   std::function<Cluster(const std::string&)> like = {};         // returns a known device for "like"
   std::function<void(Cluster&, const std::string&)> join = {};  // sets the network by its name
 };
 
 // Returns the cluster that a file's JSON object describes. `name` is not set. Throws a UserError of
-// one line, which begins with the place, if a key is unknown or missing, or a value is not what it
+// one line, which begins with `where`, if a key is unknown or missing, or a value is not what it
 // has to be.
 Cluster parse_cluster(const nlohmann::json& json, const ClusterFileContext& context);
 

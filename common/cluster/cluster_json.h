@@ -1,6 +1,6 @@
 // Reads values from the JSON of a cluster's file (notes/clusters.md), and checks each one. What is
 // wrong with the file ends in a UserError of one line: "FILE: "KEY": what is wrong". FILE is
-// context.place.
+// context.where.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ inline size_t whole(double number) { return static_cast<size_t>(number); }
 template <class... Parts>
 [[noreturn]] void refuse(const ClusterFileContext& context, const std::string& key,
                          const Parts&... parts) {
-  throw UserError(concat(context.place, ": ", quoted_name(key), ": ", parts...));
+  throw UserError(concat(context.where, ": ", quoted_name(key), ": ", parts...));
 }
 
 // Throws a UserError if the object has a key that is not in `known`.

@@ -1,4 +1,4 @@
-// How long communication takes on a cluster. No function here allocates but place_of() and
+// How long communication takes on a cluster. No function here allocates but placement_of() and
 // without_communication().
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace ladder {
 
 // How the ranks of a group lie on the nodes.
-struct GroupPlace {
+struct GroupPlacement {
   size_t num_ranks = 1;
   size_t num_nodes = 1;       // that have ranks of the group
   size_t ranks_per_node = 1;  // of the group, on the node that has most of them
@@ -19,11 +19,11 @@ struct GroupPlace {
 };
 
 // Returns how the group of these world ranks lies. REQUIRES: ranks of the cluster, each once.
-GroupPlace place_of(const Cluster& cluster, std::span<const size_t> world_ranks,
-                    size_t groups_per_node = 1);
+GroupPlacement placement_of(const Cluster& cluster, std::span<const size_t> world_ranks,
+                            size_t groups_per_node = 1);
 
 // Returns the seconds of a collective from the last rank's call to the end, if nothing else uses
-// the links but the other groups of GroupPlace. The payload is the bytes of the full vector
+// the links but the other groups of GroupPlacement. The payload is the bytes of the full vector
 // (wire_bytes() in common/grid/traffic.h). 0 for a group of one rank.
 //
 // A ring has 2 (N-1) hops for an all_reduce, and N-1 for reduce_scatter, all_gather, broadcast and
@@ -35,8 +35,8 @@ GroupPlace place_of(const Cluster& cluster, std::span<const size_t> world_ranks,
 // all_reduce without bytes. If the cluster has points measured for this collective on as many ranks
 // of one node, they are interpolated instead. REQUIRES: neither send nor recv, which are
 // message_seconds().
-double collective_seconds(const Cluster& cluster, Collective collective, const GroupPlace& place,
-                          double payload_bytes);
+double collective_seconds(const Cluster& cluster, Collective collective,
+                          const GroupPlacement& placement, double payload_bytes);
 
 // Returns the seconds of a message from one rank to another one, on links that nothing else uses.
 double message_seconds(const Cluster& cluster, size_t from_rank, size_t to_rank, double bytes);

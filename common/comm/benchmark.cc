@@ -144,17 +144,17 @@ void start_ranks(size_t ranks, char** argv) {
   fail(mpirun + " cannot be started");
 }
 
-// The sizes for whose registered buffers /dev/shm has room.
-std::vector<size_t> sizes_with_room(const MpiWorld& world, std::vector<size_t> sizes) {
+// The sizes for whose registered buffers /dev/shm has space.
+std::vector<size_t> sizes_that_fit(const MpiWorld& world, std::vector<size_t> sizes) {
   struct statvfs status;
   const bool known = statvfs("/dev/shm", &status) == 0;
-  uint64_t room = known ? uint64_t{status.f_bavail} * status.f_frsize : 0;
-  mpi_check(MPI_Bcast(&room, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
+  uint64_t free_bytes = known ? uint64_t{status.f_bavail} * status.f_frsize : 0;
+  mpi_check(MPI_Bcast(&free_bytes, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD));
   std::erase_if(sizes, [&](size_t size) {
-    const bool too_large = world.size() * (size + (size_t{1} << 20)) > room;
+    const bool too_large = world.size() * (size + (size_t{1} << 20)) > free_bytes;
     if (too_large && world.rank() == 0) {
       std::printf("without %s: /dev/shm has only %s free\n", size_text(size).c_str(),
-                  human_bytes(room).c_str());
+                  human_bytes(free_bytes).c_str());
     }
     return too_large;
   });
@@ -163,7 +163,7 @@ std::vector<size_t> sizes_with_room(const MpiWorld& world, std::vector<size_t> s
 
 void run_all(const Options& options) {
   const MpiWorld world;
-  const std::vector<size_t> sizes = sizes_with_room(world, options.sizes);
+  const std::vector<size_t> sizes = sizes_that_fit(world, options.sizes);
   check(world.size() > 1 && !sizes.empty(), "nothing to measure");
   Stream stream(DeviceType::cpu);
   Memory memory(DeviceType::cpu, "device", 0);

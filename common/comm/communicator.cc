@@ -48,7 +48,7 @@ TrafficEntries Communicator::group_entries() {
     if (group->size() == 1 || !summed.insert(group->axis_).second) continue;
     // Two places for every key on this axis, since a rank may have keys that another has not.
     double moved[kNumPurposes][kNumCollectives][2] = {};
-    const auto places_of = [&](const TrafficKey& key) -> double(&)[2] {
+    const auto sums_of = [&](const TrafficKey& key) -> double(&)[2] {
       return moved[static_cast<size_t>(key.purpose)][static_cast<size_t>(key.collective)];
     };
     const auto is_summed = [&](const TrafficKey& key) {
@@ -56,14 +56,14 @@ TrafficEntries Communicator::group_entries() {
     };
     for (const auto& [key, traffic] : entries) {
       if (!is_summed(key)) continue;
-      places_of(key)[0] = static_cast<double>(traffic.moved.bytes);
-      places_of(key)[1] = static_cast<double>(traffic.moved.between);
+      sums_of(key)[0] = static_cast<double>(traffic.moved.bytes);
+      sums_of(key)[1] = static_cast<double>(traffic.moved.between);
     }
     const TensorView view(moved, DType::fp64, DeviceType::cpu, {sizeof moved / sizeof(double)});
     group->transport_->execute({Collective::all_reduce, view, view});
     for (auto& [key, traffic] : entries) {
       if (!is_summed(key)) continue;
-      const auto& [bytes, between] = places_of(key);
+      const auto& [bytes, between] = sums_of(key);
       traffic.moved = {static_cast<size_t>(bytes), static_cast<size_t>(between)};
     }
   }

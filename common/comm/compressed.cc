@@ -38,19 +38,20 @@ size_t CompressedSum::payload_bytes(const Codec& codec, size_t elements, size_t 
 }
 
 CompressedAreas::CompressedAreas(Memory& memory, MemorySource* source, const Codec& codec,
-                                 DType dtype, size_t elements, size_t size, size_t piece_elements)
+                                 DType dtype, size_t elements, size_t size, size_t segment_elements)
     : size_(size),
-      piece_blocks_(std::clamp<size_t>(piece_elements / size / codec.block_size, 1,
-                                       std::max<size_t>(1, slice_blocks(codec, elements, size)))),
-      piece_words_(encoded_words(codec, piece_blocks_ * codec.block_size)) {
+      segment_blocks_(std::clamp<size_t>(segment_elements / size / codec.block_size, 1,
+                                         std::max<size_t>(1, slice_blocks(codec, elements, size)))),
+      segment_words_(encoded_words(codec, segment_blocks_ * codec.block_size)) {
   if (size == 1) return;
   const auto make = [&] {
-    return Tensor(memory, Category::communication, DType::int32, {2, size * piece_words_}, source);
+    return Tensor(memory, Category::communication, DType::int32, {2, size * segment_words_},
+                  source);
   };
   out_ = make();
   in_ = make();
   sums_ = make();
-  sum_ = Tensor(memory, Category::communication, dtype, {piece_blocks_ * codec.block_size});
+  sum_ = Tensor(memory, Category::communication, dtype, {segment_blocks_ * codec.block_size});
 }
 
 CompressedSum::CompressedSum(CompressedAreas& areas, TensorView buffer, const Options& options)
@@ -59,20 +60,20 @@ CompressedSum::CompressedSum(CompressedAreas& areas, TensorView buffer, const Op
       options_(options),
       slice_(slice_elements(options.codec, buffer.num_elements(), areas.size_)) {}
 
-size_t CompressedSum::num_pieces() const {
+size_t CompressedSum::num_segments() const {
   const size_t blocks = slice_ / codec().block_size;
-  return (blocks + areas_.piece_blocks_ - 1) / areas_.piece_blocks_;
+  return (blocks + areas_.segment_blocks_ - 1) / areas_.segment_blocks_;
 }
 
-CompressedSum::Piece CompressedSum::piece(size_t index) const {
-  const size_t most = areas_.piece_blocks_ * codec().block_size, first = index * most;
+CompressedSum::Segment CompressedSum::segment(size_t index) const {
+  const size_t most = areas_.segment_blocks_ * codec().block_size, first = index * most;
   const size_t elements = std::min(most, slice_ - first);
   return {first, elements, encoded_words(codec(), elements), index % 2};
 }
 
-TensorView CompressedSum::part(const Piece& piece, size_t rank) const {
-  const size_t n = buffer_.num_elements(), first = std::min(n, rank * slice_ + piece.first);
-  return buffer_.elements(first, {std::min(piece.elements, n - first)});
+TensorView CompressedSum::part(const Segment& segment, size_t rank) const {
+  const size_t n = buffer_.num_elements(), first = std::min(n, rank * slice_ + segment.first);
+  return buffer_.elements(first, {std::min(segment.elements, n - first)});
 }
 
 // Every number of a run has a random number of its own: by element, round, rank and step.
@@ -83,57 +84,57 @@ Rounding CompressedSum::rounding(size_t first, size_t rank, bool of_sum) const {
   return rounding;
 }
 
-void CompressedSum::encode_own(Stream& stream, const Piece& piece, const Transport& transport) {
-  const TensorView area = area_of(areas_.out_, piece.area, transport.size(), piece.words);
+void CompressedSum::encode_own(Stream& stream, const Segment& segment, const Transport& transport) {
+  const TensorView area = area_of(areas_.out_, segment.area, transport.size(), segment.words);
   for (size_t r = 0; r < transport.size(); ++r) {
-    const TensorView in = part(piece, r);
-    const size_t n = in.num_elements(), first = r * slice_ + piece.first;
+    const TensorView in = part(segment, r);
+    const size_t n = in.num_elements(), first = r * slice_ + segment.first;
     if (n == 0) continue;
-    encode(stream, area.elements(r * piece.words, {encoded_words(codec(), n)}),
+    encode(stream, area.elements(r * segment.words, {encoded_words(codec(), n)}),
            options_.sent.empty() ? TensorView() : options_.sent.elements(first, {n}), in, codec(),
            rounding(first, transport.rank(), false));
   }
 }
 
-void CompressedSum::add_up(Stream& stream, const Piece& piece, const Transport& transport) {
+void CompressedSum::add_up(Stream& stream, const Segment& segment, const Transport& transport) {
   const size_t size = transport.size(), rank = transport.rank();
-  const size_t n = part(piece, rank).num_elements();
+  const size_t n = part(segment, rank).num_elements();
   if (n == 0) return;
   const TensorView sum = areas_.sum_.view().rows(0, n);
-  decode_sum(stream, sum, area_of(areas_.in_, piece.area, size, piece.words), codec());
-  const TensorView area = area_of(areas_.sums_, piece.area, size, piece.words);
-  encode(stream, area.elements(rank * piece.words, {encoded_words(codec(), n)}),
-         options_.owned.empty() ? TensorView() : options_.owned.elements(piece.first, {n}), sum,
-         codec(), rounding(rank * slice_ + piece.first, rank, true));
+  decode_sum(stream, sum, area_of(areas_.in_, segment.area, size, segment.words), codec());
+  const TensorView area = area_of(areas_.sums_, segment.area, size, segment.words);
+  encode(stream, area.elements(rank * segment.words, {encoded_words(codec(), n)}),
+         options_.owned.empty() ? TensorView() : options_.owned.elements(segment.first, {n}), sum,
+         codec(), rounding(rank * slice_ + segment.first, rank, true));
 }
 
-void CompressedSum::decode(Stream& stream, const Piece& piece, const Transport& transport) {
-  const TensorView area = area_of(areas_.sums_, piece.area, transport.size(), piece.words);
+void CompressedSum::decode(Stream& stream, const Segment& segment, const Transport& transport) {
+  const TensorView area = area_of(areas_.sums_, segment.area, transport.size(), segment.words);
   for (size_t r = 0; r < transport.size(); ++r) {
-    const TensorView out = part(piece, r);
+    const TensorView out = part(segment, r);
     if (out.num_elements() > 0) decode_sum(stream, out, area.rows(r, 1), codec());
   }
 }
 
-Request CompressedSum::scatter(const Piece& piece, const Transport& transport) const {
-  const size_t words = transport.size() * piece.words;
+Request CompressedSum::scatter(const Segment& segment, const Transport& transport) const {
+  const size_t words = transport.size() * segment.words;
   Request request = {Collective::all_to_all,
-                     area_of(areas_.in_, piece.area, 1, words).reshape({words}),
-                     area_of(areas_.out_, piece.area, 1, words).reshape({words})};
-  request.counts = PairCounts(transport.size(), piece.words);
+                     area_of(areas_.in_, segment.area, 1, words).reshape({words}),
+                     area_of(areas_.out_, segment.area, 1, words).reshape({words})};
+  request.counts = PairCounts(transport.size(), segment.words);
   return request;
 }
 
-Request CompressedSum::gather(const Piece& piece, const Transport& transport) const {
-  const size_t words = transport.size() * piece.words;
-  const TensorView all = area_of(areas_.sums_, piece.area, 1, words).reshape({words});
-  return {Collective::all_gather, all, all.rows(transport.rank() * piece.words, piece.words)};
+Request CompressedSum::gather(const Segment& segment, const Transport& transport) const {
+  const size_t words = transport.size() * segment.words;
+  const TensorView all = area_of(areas_.sums_, segment.area, 1, words).reshape({words});
+  return {Collective::all_gather, all, all.rows(transport.rank() * segment.words, segment.words)};
 }
 
 void CompressedSum::enqueue(Transport& transport, Stream& queue) {
   if (transport.size() == 1) return;
-  for (size_t i = 0; i < num_pieces(); ++i) {
-    const Piece now = piece(i);
+  for (size_t i = 0; i < num_segments(); ++i) {
+    const Segment now = segment(i);
     encode_own(queue, now, transport);
     transport.enqueue(scatter(now, transport), queue);
     add_up(queue, now, transport);
@@ -146,7 +147,7 @@ Moved CompressedSum::execute(Transport& transport) {
   if (transport.size() == 1) return {};
   if (!areas_.stream_) areas_.stream_.emplace(buffer_.device());
   Stream& stream = *areas_.stream_;
-  const size_t count = num_pieces();
+  const size_t count = num_segments();
   if (count > 1 && !areas_.messenger_) {
     areas_.messenger_ = std::make_unique<Worker>(buffer_.device());
   }
@@ -159,21 +160,21 @@ Moved CompressedSum::execute(Transport& transport) {
     run();
     return Work();
   };
-  // Piece i is encoded while piece i - 1 travels to its owners, and piece i - 2 from them.
+  // Segment i is encoded while segment i - 1 travels to its owners, and segment i - 2 from them.
   Work scatters[2], gathers[2];
   for (size_t i = 0; i < count + 2; ++i) {
     if (i < count) {
-      encode_own(stream, piece(i), transport);
-      scatters[i % 2] = start(scatter(piece(i), transport));
+      encode_own(stream, segment(i), transport);
+      scatters[i % 2] = start(scatter(segment(i), transport));
     }
     if (i >= 1 && i <= count) {
       scatters[(i - 1) % 2].wait(stream);
-      add_up(stream, piece(i - 1), transport);
-      gathers[(i - 1) % 2] = start(gather(piece(i - 1), transport));
+      add_up(stream, segment(i - 1), transport);
+      gathers[(i - 1) % 2] = start(gather(segment(i - 1), transport));
     }
     if (i >= 2) {
       gathers[i % 2].wait(stream);
-      decode(stream, piece(i - 2), transport);
+      decode(stream, segment(i - 2), transport);
     }
   }
   stream.synchronize();

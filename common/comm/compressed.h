@@ -11,7 +11,7 @@
 
 namespace ladder {
 
-// Memory for the pieces of all sums of a communicator, which run one after the other.
+// Memory for the segments of all sums of a communicator, which run one after the other.
 class CompressedAreas;
 
 // A CompressedSum is the all_reduce of one buffer, call after call, and what it keeps from one call
@@ -27,7 +27,7 @@ class CompressedAreas;
 //   5. decodes the sums of all slices into the buffer. The owner decodes its sum too, so all ranks
 //      have the same bits.
 // What encoding leaves out in steps 1 and 3 is added to the numbers of the next call if there is
-// feedback. The bits do not depend on the transport, nor on the size of the pieces.
+// feedback. The bits do not depend on the transport, nor on the size of the segments.
 //
 // Every rank puts the same number of bytes on the wire, (N - 1) / N of payload_bytes() for each of
 // the two steps. On one rank nothing is sent, and nothing is encoded.
@@ -62,21 +62,22 @@ class CompressedSum {
   void enqueue(Transport& transport, Stream& queue);
 
  private:
-  // A piece is the same blocks of every slice.
-  struct Piece {
+  // A segment is the same blocks of every slice.
+  struct Segment {
     size_t first, elements;  // of each slice
     size_t words;            // of each slice, encoded
     size_t area;             // which of the areas it uses
   };
-  Piece piece(size_t index) const;
-  size_t num_pieces() const;
-  // The elements of a piece in slice `rank`, as far as the buffer goes, and where they begin in it.
-  TensorView part(const Piece& piece, size_t rank) const;
-  void encode_own(Stream& stream, const Piece& piece, const Transport& transport);
-  void add_up(Stream& stream, const Piece& piece, const Transport& transport);
-  void decode(Stream& stream, const Piece& piece, const Transport& transport);
-  Request scatter(const Piece& piece, const Transport& transport) const;
-  Request gather(const Piece& piece, const Transport& transport) const;
+  Segment segment(size_t index) const;
+  size_t num_segments() const;
+  // The elements of a segment in slice `rank`, as far as the buffer goes, and where they begin in
+  // it.
+  TensorView part(const Segment& segment, size_t rank) const;
+  void encode_own(Stream& stream, const Segment& segment, const Transport& transport);
+  void add_up(Stream& stream, const Segment& segment, const Transport& transport);
+  void decode(Stream& stream, const Segment& segment, const Transport& transport);
+  Request scatter(const Segment& segment, const Transport& transport) const;
+  Request gather(const Segment& segment, const Transport& transport) const;
   Rounding rounding(size_t first, size_t rank, bool of_sum) const;
 
   CompressedAreas& areas_;
@@ -86,25 +87,25 @@ class CompressedSum {
   uint64_t round_ = 0;
 };
 
-// Two areas, so that one piece travels while the next is encoded.
+// Two areas, so that one segment travels while the next is encoded.
 class CompressedAreas {
  public:
-  // A piece has at most this many elements of all slices together.
-  static constexpr size_t kPieceElements = size_t{1} << 19;
+  // A segment has at most this many elements of all slices together.
+  static constexpr size_t kSegmentElements = size_t{1} << 19;
 
   // Allocates for buffers of up to `elements` elements of `dtype` among `size` ranks. Words that
   // travel come from `source`, or from the arena's own if it is null. Category: communication. On
   // one rank it allocates nothing.
   CompressedAreas(Memory& memory, MemorySource* source, const Codec& codec, DType dtype,
-                  size_t elements, size_t size, size_t piece_elements = kPieceElements);
+                  size_t elements, size_t size, size_t segment_elements = kSegmentElements);
 
  private:
   friend class CompressedSum;
 
-  size_t size_, piece_blocks_;         // blocks of a slice in a piece
-  size_t piece_words_;                 // words of a slice in a piece, at most
-  Tensor out_, in_, sums_;             // (2, size, piece_words) each: sent, received; the sums
-  Tensor sum_;                         // a slice's elements in a piece
+  size_t size_, segment_blocks_;       // blocks of a slice in a segment
+  size_t segment_words_;               // words of a slice in a segment, at most
+  Tensor out_, in_, sums_;             // (2, size, segment_words) each: sent, received; the sums
+  Tensor sum_;                         // a slice's elements in a segment
   std::optional<Stream> stream_;       // of execute(), on the memory's device
   Moved moved_;                        // in the present call
   std::unique_ptr<Worker> messenger_;  // made when first needed; ends before the areas do

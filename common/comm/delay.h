@@ -4,11 +4,11 @@
 namespace ladder {
 
 // Tests define this function (tests/delays.h); it waits for a while at some of the places. Other
-// programs do not define it: its address is null there, and a place costs one comparison.
-[[gnu::weak]] void delay_for_tests(const char* place);
+// programs do not define it: its address is null there, and a call costs one comparison.
+[[gnu::weak]] void delay_for_tests(const char* where);
 
-inline void maybe_delay(const char* place) {
-  if (delay_for_tests != nullptr) delay_for_tests(place);
+inline void maybe_delay(const char* where) {
+  if (delay_for_tests != nullptr) delay_for_tests(where);
 }
 
 }  // namespace ladder

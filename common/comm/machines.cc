@@ -10,7 +10,7 @@ Machines::Machines(const std::vector<size_t>& machine_of, size_t rank) : rank_(r
     const size_t machine = index_of.try_emplace(machine_of[r], ranks_.size()).first->second;
     if (machine == ranks_.size()) ranks_.emplace_back();
     machine_of_.push_back(machine);
-    place_of_.push_back(ranks_[machine].size());
+    local_rank_of_.push_back(ranks_[machine].size());
     ranks_[machine].push_back(r);
   }
   for (size_t r = 0; r < machine_of_.size(); ++r) {

@@ -21,11 +21,11 @@ class Machines {
   // This rank's machine, its ranks, and this rank's place among them.
   size_t own() const { return machine_of_[rank_]; }
   const std::vector<size_t>& here() const { return ranks_[own()]; }
-  size_t place() const { return place_of_[rank_]; }
+  size_t local_rank() const { return local_rank_of_[rank_]; }
   bool is_here(size_t rank) const { return machine_of_[rank] == own(); }
   size_t machine_of(size_t rank) const { return machine_of_[rank]; }
   // Returns the place of a rank among the ranks of its machine.
-  size_t place_of(size_t rank) const { return place_of_[rank]; }
+  size_t local_rank_of(size_t rank) const { return local_rank_of_[rank]; }
 
   // Returns the rank of `machine` that handles slice `rank` of a vector there: sends it to the rank
   // that owns it, or receives it from there. The owner does so on its own machine. Elsewhere the
@@ -40,7 +40,7 @@ class Machines {
   }
   // Returns whether it is the rank's turn if the ranks of each machine do something one by one.
   bool has_turn(size_t rank, size_t turn) const {
-    return place_of_[rank] == turn % ranks_[machine_of_[rank]].size();
+    return local_rank_of_[rank] == turn % ranks_[machine_of_[rank]].size();
   }
   // Returns how many slices a rank of this group holds at most while it sums slices: what it sends
   // for slices of other machines, and what it receives for its own from each of them. The same on
@@ -49,7 +49,7 @@ class Machines {
 
  private:
   size_t rank_;
-  std::vector<size_t> machine_of_, place_of_;
+  std::vector<size_t> machine_of_, local_rank_of_;
   std::vector<std::vector<size_t>> ranks_;
   size_t most_slices_ = 0;
 };

@@ -15,18 +15,18 @@ Meeting::Meeting(MPI_Comm comm, const std::vector<std::string>& names, const Lim
   mpi_check(MPI_Comm_rank(comm, &rank));
   mpi_check(MPI_Comm_size(comm, &size));
   rank_ = static_cast<size_t>(rank);
-  allocate_window(comm, 2 * sizeof(Slot), window_);
+  allocate_window(comm, 2 * sizeof(RankState), window_);
   for (int r = 0; r < size; ++r) {
     MPI_Aint bytes = 0;
     int unit = 0;
     void* base = nullptr;
     mpi_check(MPI_Win_shared_query(window_, r, &bytes, &unit, &base));
     const uintptr_t aligned = (reinterpret_cast<uintptr_t>(base) + 63) / 64 * 64;
-    slots_.push_back(reinterpret_cast<Slot*>(aligned));
+    states_.push_back(reinterpret_cast<RankState*>(aligned));
   }
-  maybe_delay("meeting: before its slot exists");
-  new (slots_[rank_]) Slot{};
-  mpi_check(MPI_Barrier(comm));  // nobody looks into a slot before it exists
+  maybe_delay("meeting: before its state exists");
+  new (states_[rank_]) RankState{};
+  mpi_check(MPI_Barrier(comm));  // nobody looks into a state before it exists
 }
 
 Meeting::~Meeting() {
@@ -37,16 +37,16 @@ Meeting::~Meeting() {
 template <class MarkOf>
 void Meeting::meet(MarkOf mark_of, const char* what) {
   maybe_delay("meet: before the mark");
-  mark_of(*slots_[rank_]) = count_;
+  mark_of(*states_[rank_]) = count_;
   maybe_delay("meet: after the mark");
   size_t next = 0;  // the ranks before this one have set their marks
   const auto all_there = [&] {
-    while (next < slots_.size() && mark_of(*slots_[next]) >= count_) ++next;
-    return next == slots_.size();
+    while (next < states_.size() && mark_of(*states_[next]) >= count_) ++next;
+    return next == states_.size();
   };
-  Bell& bell = slots_[0]->bell;
+  Bell& bell = states_[0]->bell;
   if (all_there()) return bell.ring();  // this rank came last, so it wakes the others
-  if (wait_awake(slots_.size(), all_there)) return;
+  if (wait_awake(states_.size(), all_there)) return;
   const auto begin = Clock::now();
   const double timeout = limits_.timeout_seconds;
   while (!bell.sleep_unless(all_there, limits_.sleep_seconds)) {
@@ -58,8 +58,8 @@ void Meeting::meet(MarkOf mark_of, const char* what) {
 template <class MarkOf>
 void Meeting::fail_late(MarkOf mark_of, const char* what) const {
   std::string late;
-  for (size_t r = 0; r < slots_.size(); ++r) {
-    if (mark_of(*slots_[r]) < count_) late += concat(late.empty() ? "" : ", ", names_[r]);
+  for (size_t r = 0; r < states_.size(); ++r) {
+    if (mark_of(*states_[r]) < count_) late += concat(late.empty() ? "" : ", ", names_[r]);
   }
   fail(concat("collective number ", count_, ", ", to_string(call_of(rank_)), ": after ",
               limits_.timeout_seconds, " s ", late, " did not ", what));
@@ -68,20 +68,20 @@ void Meeting::fail_late(MarkOf mark_of, const char* what) const {
 void Meeting::enter(const Call& call) {
   ++count_;
   maybe_delay("enter: before the call is written");
-  slots_[rank_]->entries[count_ % 2].call = call;
+  states_[rank_]->entries[count_ % 2].call = call;
   meet(
-      [this](Slot & slot) -> auto& { return slot.entries[count_ % 2].number; }, "arrive");
+      [this](RankState & state) -> auto& { return state.entries[count_ % 2].number; }, "arrive");
   maybe_delay("enter: before the calls are read");
-  for (size_t r = 0; r < slots_.size(); ++r) {
+  for (size_t r = 0; r < states_.size(); ++r) {
     require_same_call(count_, names_, rank_, call, r, call_of(r));
   }
 }
 
-const Call& Meeting::call_of(size_t rank) const { return slots_[rank]->entries[count_ % 2].call; }
+const Call& Meeting::call_of(size_t rank) const { return states_[rank]->entries[count_ % 2].call; }
 
 void Meeting::leave() {
   meet(
-      [](Slot & slot) -> auto& { return slot.left; }, "finish");
+      [](RankState & state) -> auto& { return state.left; }, "finish");
 }
 
 }  // namespace ladder

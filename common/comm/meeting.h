@@ -47,14 +47,14 @@ class Meeting {
     std::atomic<uint64_t> number;
   };
   static_assert(sizeof(Entry) == 64);
-  struct Slot {
+  struct RankState {
     // The entries are used in turn: a rank may write its next call while a peer still reads this
     // one.
     Entry entries[2];
     alignas(64) std::atomic<uint64_t> left;  // the number of the last call that the rank has left
     alignas(64) Bell bell;                   // only rank 0's is used, by all ranks
   };
-  // Sets this rank's mark, mark_of(its slot), to the number of this call, and returns when all
+  // Sets this rank's mark, mark_of(its state), to the number of this call, and returns when all
   // ranks have done the same.
   template <class MarkOf>
   void meet(MarkOf mark_of, const char* what);
@@ -64,7 +64,7 @@ class Meeting {
 
   MPI_Win window_ = MPI_WIN_NULL;
   const std::vector<std::string>& names_;
-  std::vector<Slot*> slots_;  // by rank, in shared memory
+  std::vector<RankState*> states_;  // by rank, in shared memory
   size_t rank_ = 0;
   uint64_t count_ = 0;  // calls so far, which is the number of the present call
   Limits limits_;

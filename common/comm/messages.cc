@@ -49,7 +49,7 @@ std::string describe(size_t bytes, const MessageLabel& label) {
 
 // What a thread does between two looks for messages. (MPI moves messages only while somebody
 // looks.) At first it does nothing, because most messages arrive soon. Then it yields to other
-// threads. After 1 ms, which is longer than copying a piece takes, it is waiting for a rank that
+// threads. After 1 ms, which is longer than copying a segment takes, it is waiting for a rank that
 // still computes, and that may last. Perhaps it waits in the background: if it went on yielding, it
 // would take every second time slice from the thread that computes here. So it sleeps, at first for
 // 50 us at a time. A thread that wakes so often also slows down the one that computes, and several

@@ -23,7 +23,7 @@ struct MessageLabel {
   DType dtype = DType::fp32;
   Reduction reduction = Reduction::sum;
   bool is_description = false;  // the message describes the sender's call and has no data
-  bool more_follows = false;    // further pieces of the same vector come after this one
+  bool more_follows = false;    // further segments of the same vector come after this one
   bool is_carried = false;      // the sender is the receiver's carrier (machines.h), or the reverse
   friend bool operator==(const MessageLabel&, const MessageLabel&) = default;
 };

@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "common/comm/mpi_pieces.h"
+#include "common/comm/mpi_segments.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -20,10 +20,11 @@ size_t slice_size(const TensorView& area, size_t most_slices) {
   return most < kLine ? most : most / kLine * kLine;
 }
 
-// The staging area of a sum that travels in pieces: while the slices of one piece travel, those of
-// the next are summed. So it has two parts, unless one piece is enough.
+// The staging area of a sum that travels in segments: while the slices of one segment travel, those
+// of the next are summed. So it has two parts, unless one segment is enough.
 struct Parts {
-  // `area` is to hold `most_slices` slices of each piece; `longest` is the length of a whole slice.
+  // `area` is to hold `most_slices` slices of each segment; `longest` is the length of a whole
+  // slice.
   Parts(const TensorView& area, size_t most_slices, size_t longest) : area_(area) {
     const size_t all = slice_size(area, most_slices);
     slice = longest <= all ? all : slice_size(area, 2 * most_slices);
@@ -35,7 +36,7 @@ struct Parts {
     return area_.elements(begin_, {area_.num_elements() - begin_});
   }
 
-  size_t slice;  // the most elements of a slice of a piece
+  size_t slice;  // the most elements of a slice of a segment
 
  private:
   TensorView area_;
@@ -75,7 +76,7 @@ void MpiTransport::execute_between_machines(Operation& operation) {
 }
 
 void MpiTransport::meet_other_machines(Operation& operation) {
-  if (machines_.place() != 0) return;
+  if (machines_.local_rank() != 0) return;
   std::vector<Messages::Part> parts;
   for (size_t machine = 0; machine < machines_.size(); ++machine) {
     if (machine != machines_.own()) parts.push_back({machines_.ranks(machine)[0], nullptr, 0});
@@ -165,7 +166,7 @@ void MpiTransport::all_reduce_between_machines(Operation& operation) {
   const size_t n = request.out.num_elements();
   Parts parts(staging(request, 2 * machines_.most_slices()), machines_.most_slices(),
               even_slice(n, size(), n));
-  // Returns which elements each rank owns of a piece.
+  // Returns which elements each rank owns of a segment.
   const auto slices = [&](size_t begin, size_t count) {
     const size_t each = even_slice(count, size(), parts.slice);
     return [=](size_t r) {
@@ -173,8 +174,8 @@ void MpiTransport::all_reduce_between_machines(Operation& operation) {
       return Span{begin + first, std::min(each, count - first)};
     };
   };
-  std::deque<std::vector<TensorView>> sums;  // of the pieces under way
-  for_pieces(
+  std::deque<std::vector<TensorView>> sums;  // of the segments under way
+  for_segments(
       operation, n, parts.slice * size(),
       [&](size_t first, size_t count) {
         const auto slice_of = slices(first, count);
@@ -194,8 +195,8 @@ void MpiTransport::reduce_scatter_between_machines(Operation& operation) {
   const Request& request = operation.request;
   const size_t shard = request.out.num_elements();
   Parts parts(staging(request, 2 * machines_.most_slices()), machines_.most_slices(), shard);
-  std::deque<std::vector<TensorView>> sums;  // of the pieces under way
-  for_pieces(
+  std::deque<std::vector<TensorView>> sums;  // of the segments under way
+  for_segments(
       operation, shard, parts.slice,
       [&](size_t first, size_t count) {
         sums.push_back(
@@ -217,43 +218,43 @@ void MpiTransport::all_gather_between_machines(Operation& operation) {
   const auto slices = [n](size_t first, size_t count) {
     return [=](size_t r) { return Span{r * n + first, count}; };
   };
-  for_pieces(
-      operation, n, options_.piece_elements,
+  for_segments(
+      operation, n, options_.segment_elements,
       [&](size_t first, size_t count) { start_spreading(operation, slices(first, count)); },
       [&](size_t first, size_t count) { finish_spreading(operation, slices(first, count)); });
 }
 
-// The ranks of a machine take turns in receiving a piece, and give it to the others there.
+// The ranks of a machine take turns in receiving a segment, and give it to the others there.
 void MpiTransport::broadcast_between_machines(Operation& operation) {
   const Request& request = operation.request;
-  const size_t n = request.out.num_elements(), most = options_.piece_elements;
+  const size_t n = request.out.num_elements(), most = options_.segment_elements;
   const bool is_root = rank() == request.peer;
   if (machines_.is_here(request.peer) && !is_root) {
     copy_in_thread(request.out, peer_memory(&Call::in, request.peer, 0, n));
     operation.moved.bytes += request.out.num_bytes();
     return;
   }
-  for_pieces(operation, n, most, [&](size_t first, size_t count) {
-    const TensorView piece = part(request.out, first, count), nothing = part(piece, 0, 0);
+  for_segments(operation, n, most, [&](size_t first, size_t count) {
+    const TensorView segment = part(request.out, first, count), nothing = part(segment, 0, 0);
     const auto receives = [&](size_t r) {
       return machines_.machine_of(r) != machines_.machine_of(request.peer) &&
              machines_.has_turn(r, first / most);
     };
     exchange(
-        operation, [&](size_t r) { return is_root && receives(r) ? piece : nothing; },
-        [&](size_t r) { return r == request.peer && receives(rank()) ? piece : nothing; });
+        operation, [&](size_t r) { return is_root && receives(r) ? segment : nothing; },
+        [&](size_t r) { return r == request.peer && receives(rank()) ? segment : nothing; });
     if (receives(rank())) give_here(operation, {first, count});
   });
 }
 
-// The ranks of a machine take turns in summing a piece and sending the sum to the root.
+// The ranks of a machine take turns in summing a segment and sending the sum to the root.
 void MpiTransport::reduce_between_machines(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
   if (machines_.is_here(request.peer) && !is_root) return;  // the root reads from here
   const TensorView area = staging(request, machines_.size());
   const size_t most = slice_size(area, machines_.size());
-  for_pieces(operation, request.in.num_elements(), most, [&](size_t first, size_t count) {
+  for_segments(operation, request.in.num_elements(), most, [&](size_t first, size_t count) {
     const auto sends = [&](size_t r) {
       return machines_.machine_of(r) != machines_.machine_of(request.peer) &&
              machines_.has_turn(r, first / most);
@@ -284,7 +285,7 @@ void MpiTransport::all_to_all_between_machines(Operation& operation) {
     copy_in_thread(to, peer_memory(&Call::in, r, counts.begin_sent(r, rank()), count));
     if (r != rank()) operation.moved.bytes += to.num_bytes();
   }
-  exchange_parts(operation, piece_of_a_rank(), true);
+  exchange_parts(operation, segment_of_a_rank(), true);
 }
 
 }  // namespace ladder

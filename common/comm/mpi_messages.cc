@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/comm/mpi_pieces.h"
+#include "common/comm/mpi_segments.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -10,7 +10,7 @@ namespace ladder {
 TensorView MpiTransport::staging(const Request& request, size_t least) {
   const size_t elements =
       std::max(least, staging_elements(request.collective, size(), request.in.num_elements(),
-                                       options_.piece_elements));
+                                       options_.segment_elements));
   const DType dtype = request.out.dtype();
   const size_t bytes = elements * size_of(dtype);
   const TensorView area = staging_area();
@@ -67,8 +67,9 @@ void MpiTransport::send_or_recv(Operation& operation) {
   const Request& request = operation.request;
   const bool sends = request.collective == Collective::send;
   operation.label.collective = Collective::send;  // on both sides
-  for_pieces(
-      operation, operation.call.elements, options_.piece_elements, [&](size_t first, size_t count) {
+  for_segments(
+      operation, operation.call.elements, options_.segment_elements,
+      [&](size_t first, size_t count) {
         Messages::Part message = {request.peer, nullptr, count * size_of(operation.call.dtype)};
         message.data = sends ? const_cast<void*>(part(request.in, first, count).data())
                              : part(request.out, first, count).data();
@@ -78,38 +79,39 @@ void MpiTransport::send_or_recv(Operation& operation) {
       });
 }
 
-// Rank r collects slice r of a piece from all, sums it in rank order, and sends the sum to all.
+// Rank r collects slice r of a segment from all, sums it in rank order, and sends the sum to all.
 void MpiTransport::all_reduce_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const TensorView area = staging(request);
-  for_pieces(operation, request.out.num_elements(), options_.piece_elements,
-             [&](size_t begin, size_t count) {
-               const TensorView piece = part(request.out, begin, count);
-               const size_t each = (count + size() - 1) / size();
-               const auto slice = [&](size_t r) {
-                 const size_t first = std::min(count, r * each);
-                 return part(piece, first, std::min(each, count - first));
-               };
-               const TensorView own = slice(rank());
-               const auto staged = [&](size_t r) {
-                 return part(area, r * each, own.num_elements());
-               };
-               exchange(operation, slice, staged);
-               if (own.num_elements() > 0) {
-                 std::vector<ConstTensorView> views;
-                 for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
-                 reduce_to_one(own, views, request.reduction);
-               }
-               exchange(
-                   operation, [&](size_t) { return own; }, slice);
-             });
+  for_segments(operation, request.out.num_elements(), options_.segment_elements,
+               [&](size_t begin, size_t count) {
+                 const TensorView segment = part(request.out, begin, count);
+                 const size_t each = (count + size() - 1) / size();
+                 const auto slice = [&](size_t r) {
+                   const size_t first = std::min(count, r * each);
+                   return part(segment, first, std::min(each, count - first));
+                 };
+                 const TensorView own = slice(rank());
+                 const auto staged = [&](size_t r) {
+                   return part(area, r * each, own.num_elements());
+                 };
+                 exchange(operation, slice, staged);
+                 if (own.num_elements() > 0) {
+                   std::vector<ConstTensorView> views;
+                   for (size_t r = 0; r < size(); ++r)
+                     views.push_back(r == rank() ? own : staged(r));
+                   reduce_to_one(own, views, request.reduction);
+                 }
+                 exchange(
+                     operation, [&](size_t) { return own; }, slice);
+               });
 }
 
 void MpiTransport::reduce_scatter_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const size_t shard = request.out.num_elements();
   const TensorView area = staging(request);
-  for_pieces(operation, shard, piece_of_a_rank(), [&](size_t first, size_t count) {
+  for_segments(operation, shard, segment_of_a_rank(), [&](size_t first, size_t count) {
     const auto mine = [&](size_t r) { return part(request.in, r * shard + first, count); };
     const auto staged = [&](size_t r) { return part(area, r * count, count); };
     exchange(operation, mine, staged);
@@ -127,7 +129,7 @@ void MpiTransport::all_gather_by_messages(Operation& operation) {
   const size_t n = shard.num_elements();
   const TensorView own = part(buffer, rank() * n, n);
   if (own.data() != shard.data()) copy_in_thread(own, part(shard, 0, n));
-  for_pieces(operation, n, options_.piece_elements, [&](size_t first, size_t count) {
+  for_segments(operation, n, options_.segment_elements, [&](size_t first, size_t count) {
     exchange(
         operation, [&](size_t) { return part(own, first, count); },
         [&](size_t r) { return part(buffer, r * n + first, count); });
@@ -140,14 +142,14 @@ void MpiTransport::all_to_all_by_messages(Operation& operation) {
   copy_in_thread(
       part(request.out, counts.begin_received(rank(), rank()), counts.of(rank(), rank())),
       part(request.in, counts.begin_sent(rank(), rank()), counts.of(rank(), rank())));
-  exchange_parts(operation, options_.piece_elements, false);
+  exchange_parts(operation, options_.segment_elements, false);
 }
 
 void MpiTransport::exchange_parts(Operation& operation, size_t most, bool between_machines) {
   const Request& request = operation.request;
   const PairCounts& counts = request.counts;
-  for_pieces(operation, counts.largest(), most, [&](size_t first, size_t count) {
-    const PairCounts piece = counts.piece(first, count);
+  for_segments(operation, counts.largest(), most, [&](size_t first, size_t count) {
+    const PairCounts segment = counts.segment(first, count);
     const auto of = [&](const auto& view, size_t begin, size_t r, size_t n) {
       const bool is_message = n > 0 && !(between_machines && machines_.is_here(r));
       return is_message ? part(view, begin + first, n) : part(view, 0, 0);
@@ -155,10 +157,10 @@ void MpiTransport::exchange_parts(Operation& operation, size_t most, bool betwee
     exchange(
         operation,
         [&](size_t r) {
-          return of(request.in, counts.begin_sent(rank(), r), r, piece.of(rank(), r));
+          return of(request.in, counts.begin_sent(rank(), r), r, segment.of(rank(), r));
         },
         [&](size_t r) {
-          return of(request.out, counts.begin_received(r, rank()), r, piece.of(r, rank()));
+          return of(request.out, counts.begin_received(r, rank()), r, segment.of(r, rank()));
         });
   });
 }
@@ -166,32 +168,32 @@ void MpiTransport::exchange_parts(Operation& operation, size_t most, bool betwee
 void MpiTransport::broadcast_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
-  for_pieces(operation, request.out.num_elements(), options_.piece_elements,
-             [&](size_t first, size_t count) {
-               const TensorView piece = part(request.out, first, count),
-                                nothing = part(piece, 0, 0);
-               exchange(
-                   operation, [&](size_t) { return is_root ? piece : nothing; },
-                   [&](size_t r) { return r == request.peer ? piece : nothing; });
-             });
+  for_segments(operation, request.out.num_elements(), options_.segment_elements,
+               [&](size_t first, size_t count) {
+                 const TensorView segment = part(request.out, first, count),
+                                  nothing = part(segment, 0, 0);
+                 exchange(
+                     operation, [&](size_t) { return is_root ? segment : nothing; },
+                     [&](size_t r) { return r == request.peer ? segment : nothing; });
+               });
 }
 
 void MpiTransport::reduce_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
   const TensorView area = is_root ? staging(request) : TensorView();
-  for_pieces(operation, request.in.num_elements(), piece_of_a_rank(),
-             [&](size_t first, size_t count) {
-               const TensorView own = part(request.out, first, count), nothing = part(own, 0, 0);
-               const auto staged = [&](size_t r) { return part(area, r * count, count); };
-               exchange(
-                   operation, [&](size_t r) { return r == request.peer ? own : nothing; },
-                   [&](size_t r) { return is_root ? staged(r) : nothing; });
-               if (!is_root) return;
-               std::vector<ConstTensorView> views;
-               for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
-               reduce_to_one(own, views, request.reduction);
-             });
+  for_segments(operation, request.in.num_elements(), segment_of_a_rank(),
+               [&](size_t first, size_t count) {
+                 const TensorView own = part(request.out, first, count), nothing = part(own, 0, 0);
+                 const auto staged = [&](size_t r) { return part(area, r * count, count); };
+                 exchange(
+                     operation, [&](size_t r) { return r == request.peer ? own : nothing; },
+                     [&](size_t r) { return is_root ? staged(r) : nothing; });
+                 if (!is_root) return;
+                 std::vector<ConstTensorView> views;
+                 for (size_t r = 0; r < size(); ++r) views.push_back(r == rank() ? own : staged(r));
+                 reduce_to_one(own, views, request.reduction);
+               });
 }
 
 }  // namespace ladder

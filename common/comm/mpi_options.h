@@ -12,7 +12,7 @@ namespace ladder {
 
 struct MpiOptions {
   // The largest number of elements in one message. Tests have shorter messages.
-  size_t piece_elements = kPieceElements;
+  size_t segment_elements = kSegmentElements;
   // Calls are always compared between ranks that share memory. If this is set, ranks that do not
   // share memory compare them too, by messages.
   bool check_collectives = false;

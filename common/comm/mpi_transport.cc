@@ -4,7 +4,7 @@
 #include <exception>
 
 #include "common/comm/delay.h"
-#include "common/comm/mpi_pieces.h"
+#include "common/comm/mpi_segments.h"
 #include "common/comm/one_rank.h"
 #include "kernels/runtime/check.h"
 
@@ -125,9 +125,9 @@ Call MpiTransport::describe(const Request& request) const {
   if (!request.counts.are_equal()) call.elements = request.counts.total();
   if (node_memory_ == nullptr) return call;
   const auto buffer_at = [&](const void* data) -> Call::Buffer {
-    const auto place = node_memory_->find(data);
-    if (!place) return {};
-    return {true, static_cast<uint32_t>(place->allocation), place->offset};
+    const auto location = node_memory_->find(data);
+    if (!location) return {};
+    return {true, static_cast<uint32_t>(location->allocation), location->offset};
   };
   call.in = buffer_at(view.data());
   call.out = request.out.data() == view.data() ? call.in : buffer_at(request.out.data());
@@ -147,8 +147,8 @@ Moved MpiTransport::execute(const Request& request) {
 
 bool MpiTransport::is_registered(Collective collective) const {
   const bool writes = machines_.size() > 1 && collective == Collective::all_gather;
-  for (size_t place = 0; place < machines_.here().size(); ++place) {
-    const Call& call = meeting_->call_of(place);
+  for (size_t local_rank = 0; local_rank < machines_.here().size(); ++local_rank) {
+    const Call& call = meeting_->call_of(local_rank);
     if (!call.in.registered || (writes && !call.out.registered)) return false;
   }
   return true;
@@ -181,10 +181,11 @@ void MpiTransport::compare(const Request& request) {
 
 TensorView MpiTransport::peer_memory(Call::Buffer Call::*buffer, size_t peer, size_t first,
                                      size_t count) const {
-  const size_t place = machines_.place_of(peer);
-  const Call& call = meeting_->call_of(place);
+  const size_t local_rank = machines_.local_rank_of(peer);
+  const Call& call = meeting_->call_of(local_rank);
   const auto& [registered, allocation, offset] = call.*buffer;
-  const auto base = static_cast<char*>(node_memory_->at({allocation, offset}, node_ranks_[place]));
+  const auto base =
+      static_cast<char*>(node_memory_->at({allocation, offset}, node_ranks_[local_rank]));
   return TensorView(base + first * size_of(call.dtype), call.dtype, DeviceType::cpu, {count});
 }
 

@@ -24,7 +24,7 @@ namespace ladder {
 // registered (node_memory.h) are read and written in place: each rank sums its slice of the vector
 // and writes the sum to all ranks. Between machines only slices travel, in messages: the ranks of
 // each machine first sum what they have, and the owner of a slice adds these sums. Buffers that are
-// not registered are sent and received in pieces by all ranks, and the same kernel sums them in
+// not registered are sent and received in segments by all ranks, and the same kernel sums them in
 // rank order.
 class MpiTransport final : public Transport {
  public:
@@ -42,7 +42,7 @@ class MpiTransport final : public Transport {
   static std::unique_ptr<Transport> make(MPI_Comm comm, const MpiWorld& world,
                                          NodeMemory* node_memory, const MpiOptions& options);
 
-  struct Operation;  // a request that is being carried out (mpi_pieces.h)
+  struct Operation;  // a request that is being carried out (mpi_segments.h)
 
   static Machines find_machines(const Setup& setup);
   void share_memory();
@@ -64,12 +64,12 @@ class MpiTransport final : public Transport {
   void meet_and_execute(Operation& operation);
   void execute_shared(Operation& operation);
 
-  // Calls stage(first, count) for pieces of at most `piece` elements that cover [0, n), in order.
-  // If n is 0 it does so once, with (0, 0). Each further stage follows one piece later: stage 1 of
-  // the next piece runs before stage 2 of this one, so its messages travel meanwhile. (This and the
-  // exchanges are in mpi_pieces.h.)
+  // Calls stage(first, count) for segments of at most `segment` elements that cover [0, n), in
+  // order. If n is 0 it does so once, with (0, 0). Each further stage follows one segment later:
+  // stage 1 of the next segment runs before stage 2 of this one, so its messages travel meanwhile.
+  // (This and the exchanges are in mpi_segments.h.)
   template <class... Stages>
-  void for_pieces(Operation& operation, size_t n, size_t piece, Stages... stages);
+  void for_segments(Operation& operation, size_t n, size_t segment, Stages... stages);
   // Sends the view send(r) to every other rank r and receives into the view recv(r) from it. A view
   // without elements is no message, unless the whole vector has no elements.
   template <class SendAt, class RecvAt>
@@ -84,7 +84,7 @@ class MpiTransport final : public Transport {
   void reduce_scatter_by_messages(Operation& operation);
   void all_gather_by_messages(Operation& operation);
   void all_to_all_by_messages(Operation& operation);
-  // Exchanges the parts of an all_to_all in pieces of `most` elements, if `between_machines` is
+  // Exchanges the parts of an all_to_all in segments of `most` elements, if `between_machines` is
   // true only those of ranks on two machines.
   void exchange_parts(Operation& operation, size_t most, bool between_machines);
   void broadcast_by_messages(Operation& operation);
@@ -128,8 +128,10 @@ class MpiTransport final : public Transport {
   // to use_staging() if it is large enough, else the transport's own.
   TensorView staging(const Request& request, size_t least = 0);
   // Returns the elements in one message where every rank sends one at the same time: together they
-  // are one piece.
-  size_t piece_of_a_rank() const { return std::max<size_t>(options_.piece_elements / size(), 1); }
+  // are one segment.
+  size_t segment_of_a_rank() const {
+    return std::max<size_t>(options_.segment_elements / size(), 1);
+  }
 
   MPI_Comm comm_;
   const MpiWorld& world_;

@@ -30,7 +30,7 @@ void mpi_check(int result, std::source_location where) {
   if (result != MPI_SUCCESS) fail(error_text(result), where);
 }
 
-std::string room_for_sharing() {
+std::string space_for_sharing() {
   struct statvfs status;
   if (statvfs("/dev/shm", &status) != 0) return concat("nothing known: ", std::strerror(errno));
   return concat(human_bytes(status.f_bavail * status.f_frsize), " and ", status.f_favail,
@@ -43,7 +43,7 @@ void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window) {
                                              &begin, &window);
   if (result != MPI_SUCCESS) {
     fail(concat("shared memory of ", bytes, " bytes cannot be made (", error_text(result),
-                "); /dev/shm has ", room_for_sharing()));
+                "); /dev/shm has ", space_for_sharing()));
   }
   return begin;
 }

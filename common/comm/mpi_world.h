@@ -21,7 +21,7 @@ void mpi_check(int result, std::source_location where = std::source_location::cu
 void* allocate_window(MPI_Comm comm, size_t bytes, MPI_Win& window);
 
 // Says what /dev/shm has left, as in "12 MiB and 7 files more", or why that is not known.
-std::string room_for_sharing();
+std::string space_for_sharing();
 
 // A setting that all ranks must agree on, such as {"--seed", "1"}.
 struct Setting {

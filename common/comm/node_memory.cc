@@ -33,14 +33,14 @@ uint64_t sum_of_needs(const MpiWorld& world, size_t bytes) {
 
 // Returns the free bytes of /dev/shm, or nothing if it does not say (opening a file there will say
 // why).
-std::optional<uint64_t> free_room() {
+std::optional<uint64_t> free_bytes() {
   struct statvfs status;
   if (statvfs("/dev/shm", &status) != 0) return std::nullopt;
   return uint64_t{status.f_bavail} * status.f_frsize;
 }
 
-[[noreturn]] void fail_for_room(uint64_t needed) {
-  fail(concat("/dev/shm has ", human_bytes(free_room().value_or(0)),
+[[noreturn]] void fail_for_space(uint64_t needed) {
+  fail(concat("/dev/shm has ", human_bytes(free_bytes().value_or(0)),
               " free, the ranks of this machine need ", human_bytes(needed),
               " of shared memory; enlarge it (docker and podman: --shm-size), or use "
               "--no-shared-memory (slower)"));
@@ -49,7 +49,7 @@ std::optional<uint64_t> free_room() {
 // Throws Error with the reason of the system call that has just failed.
 void check_shared(bool good) {
   if (!good) {
-    fail(concat("shared memory in /dev/shm: ", std::strerror(errno), ", ", room_for_sharing(),
+    fail(concat("shared memory in /dev/shm: ", std::strerror(errno), ", ", space_for_sharing(),
                 " left; --no-shared-memory does without (slower)"));
   }
 }
@@ -88,9 +88,9 @@ class SharedFile {
   // Maps the file at a multiple of a huge page; elsewhere the kernel cannot use huge pages.
   char* map(size_t bytes) {
     const size_t size = rounded_up(bytes, kPage), reserved = size + kHugePage;
-    void* const place = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    check_shared(place != MAP_FAILED);
-    char* const begin = static_cast<char*>(place);
+    void* const location = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check_shared(location != MAP_FAILED);
+    char* const begin = static_cast<char*>(location);
     const size_t head =
         rounded_up(reinterpret_cast<size_t>(begin), kHugePage) - reinterpret_cast<size_t>(begin);
     if (head > 0) munmap(begin, head);
@@ -149,7 +149,7 @@ void NodeMemory::unmap(const Allocation& allocation) {
 
 void* NodeMemory::allocate(size_t bytes) {
   const uint64_t needed = sum_of_needs(world_, bytes);
-  if (const auto room = free_room(); room && *room < needed) fail_for_room(needed);
+  if (const auto free = free_bytes(); free && *free < needed) fail_for_space(needed);
   struct Ours {
     uint64_t process, number, inode, bytes;
   };
@@ -163,7 +163,7 @@ void* NodeMemory::allocate(size_t bytes) {
     maybe_delay("node memory: before its size is set");
     file.resize(own.bytes);
     // populate(), below, is seven times as fast, but old kernels do not have it.
-    if (!can_populate() && !file.reserve(own.bytes)) fail_for_room(needed);
+    if (!can_populate() && !file.reserve(own.bytes)) fail_for_space(needed);
     mpi_check(MPI_Allgather(&own, 4, MPI_UINT64_T, all.data(), 4, MPI_UINT64_T, world_.node()));
     maybe_delay("node memory: before the others' is opened");
     for (const Ours& one : all) {
@@ -174,34 +174,34 @@ void* NodeMemory::allocate(size_t bytes) {
   }
   char* const memory = allocation[node_rank_].begin;
   maybe_delay("node memory: before it has memory");
-  if (!populate(memory, bytes)) fail_for_room(needed);
+  if (!populate(memory, bytes)) fail_for_space(needed);
   const std::lock_guard lock(mutex_);
   allocations_.push_back(std::move(allocation));
   return memory;
 }
 
 void NodeMemory::release(void* pointer, size_t) noexcept {
-  const std::optional<Place> place = find(pointer);
-  if (!place) return;
+  const std::optional<Location> location = find(pointer);
+  if (!location) return;
   const std::lock_guard lock(mutex_);
-  unmap(allocations_[place->allocation]);
-  allocations_[place->allocation].clear();  // its number stays taken
+  unmap(allocations_[location->allocation]);
+  allocations_[location->allocation].clear();  // its number stays taken
 }
 
-std::optional<NodeMemory::Place> NodeMemory::find(const void* pointer) const {
+std::optional<NodeMemory::Location> NodeMemory::find(const void* pointer) const {
   const char* const p = static_cast<const char*>(pointer);
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < allocations_.size(); ++i) {
     if (allocations_[i].empty()) continue;
     const auto& [begin, bytes] = allocations_[i][node_rank_];
-    if (p >= begin && p < begin + bytes) return Place{i, static_cast<size_t>(p - begin)};
+    if (p >= begin && p < begin + bytes) return Location{i, static_cast<size_t>(p - begin)};
   }
   return std::nullopt;
 }
 
-void* NodeMemory::at(const Place& place, size_t node_rank) const {
+void* NodeMemory::at(const Location& location, size_t node_rank) const {
   const std::lock_guard lock(mutex_);
-  return allocations_[place.allocation][node_rank].begin + place.offset;
+  return allocations_[location.allocation][node_rank].begin + location.offset;
 }
 
 }  // namespace ladder

@@ -28,16 +28,16 @@ class NodeMemory final : public MemorySource {
   // Gives up this rank's view. Peers may go on using theirs. Not collective.
   void release(void* pointer, size_t bytes) noexcept override;
 
-  // A place is the number of an allocation and an offset in it, in bytes. It means the
+  // A location is the number of an allocation and an offset in it, in bytes. It means the
   // corresponding byte on every rank.
-  struct Place {
+  struct Location {
     size_t allocation = 0;
     size_t offset = 0;
   };
-  // Returns the place of `pointer`, or nothing if it does not lie in this memory.
-  std::optional<Place> find(const void* pointer) const;
-  // Returns this place in the memory of another rank; `node_rank` is its rank on this machine.
-  void* at(const Place& place, size_t node_rank) const;
+  // Returns the location of `pointer`, or nothing if it does not lie in this memory.
+  std::optional<Location> find(const void* pointer) const;
+  // Returns this location in the memory of another rank; `node_rank` is its rank on this machine.
+  void* at(const Location& location, size_t node_rank) const;
 
  private:
   // One rank's memory, as this process sees it.

@@ -54,7 +54,7 @@ class PairCounts {
     return counts_.empty() ? each_ : *std::max_element(counts_.begin(), counts_.end());
   }
   // Returns the counts of elements [first, first + most) of every part.
-  PairCounts piece(size_t first, size_t most) const {
+  PairCounts segment(size_t first, size_t most) const {
     const auto cut = [&](size_t n) { return std::min(most, n - std::min(first, n)); };
     if (counts_.empty()) return PairCounts(num_ranks_, cut(each_));
     std::vector<size_t> counts;

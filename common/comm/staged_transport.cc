@@ -8,8 +8,8 @@
 namespace ladder {
 namespace {
 
-// How many equal parts the two buffers of an operation have: one, or one for each rank. A piece of
-// the operation is the same elements of each part.
+// How many equal parts the two buffers of an operation have: one, or one for each rank. A segment
+// of the operation is the same elements of each part.
 struct Blocks {
   size_t in, out;
 };
@@ -99,18 +99,18 @@ Moved StagedTransport::execute(const Request& request) {
   const Blocks blocks = blocks_of(request.collective, size());
   const size_t n = request.in.empty() ? request.out.num_elements() / blocks.out
                                       : request.in.num_elements() / blocks.in;
-  const size_t piece = staging_bytes_ / size_of(view.dtype()) / std::max(blocks.in, blocks.out);
+  const size_t segment = staging_bytes_ / size_of(view.dtype()) / std::max(blocks.in, blocks.out);
   size_t first = 0;
   Moved moved;
   do {  // zero elements are a call too
-    const size_t count = std::min(piece, n - first);
-    moved += execute_piece(request, first, count);
+    const size_t count = std::min(segment, n - first);
+    moved += execute_segment(request, first, count);
     first += count;
   } while (first < n);
   return moved;
 }
 
-Moved StagedTransport::execute_piece(const Request& request, size_t first, size_t count) {
+Moved StagedTransport::execute_segment(const Request& request, size_t first, size_t count) {
   const auto [in_blocks, out_blocks] = blocks_of(request.collective, size());
   const bool has_root =
       request.collective == Collective::broadcast || request.collective == Collective::reduce;
@@ -140,24 +140,24 @@ Moved StagedTransport::all_to_all(const Request& request) {
   size_t first = 0;
   Moved moved;
   do {  // zero elements are a call too
-    const PairCounts piece = counts.piece(first, most);
-    const TensorView in = area_view(in_, dtype, 1, piece.sent(own));
-    const TensorView out = area_view(out_, dtype, 1, piece.received(own));
+    const PairCounts segment = counts.segment(first, most);
+    const TensorView in = area_view(in_, dtype, 1, segment.sent(own));
+    const TensorView out = area_view(out_, dtype, 1, segment.received(own));
     for (size_t r = 0; r < size(); ++r) {
-      const size_t n = piece.of(own, r);
+      const size_t n = segment.of(own, r);
       if (n == 0) continue;
-      copy(stream_, in.elements(piece.begin_sent(own, r), {n}),
+      copy(stream_, in.elements(segment.begin_sent(own, r), {n}),
            request.in.elements(counts.begin_sent(own, r) + first, {n}));
     }
     stream_.synchronize();
     Request on_host = {Collective::all_to_all, out, in};
-    on_host.counts = piece;
+    on_host.counts = segment;
     moved += host_->execute(on_host);
     for (size_t r = 0; r < size(); ++r) {
-      const size_t n = piece.of(r, own);
+      const size_t n = segment.of(r, own);
       if (n == 0) continue;
       copy(stream_, request.out.elements(counts.begin_received(r, own) + first, {n}),
-           out.elements(piece.begin_received(r, own), {n}));
+           out.elements(segment.begin_received(r, own), {n}));
     }
     stream_.synchronize();  // the area is used again
     first += most;

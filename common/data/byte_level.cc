@@ -19,9 +19,9 @@ std::string utf8(unsigned character) {
 
 std::string byte_level_character(uint8_t byte) {
   if (prints_in_latin1(byte)) return utf8(byte);
-  unsigned place = 0;  // among the bytes that do not print
-  for (unsigned other = 0; other < byte; ++other) place += !prints_in_latin1(other);
-  return utf8(0x100 + place);
+  unsigned index = 0;  // among the bytes that do not print
+  for (unsigned other = 0; other < byte; ++other) index += !prints_in_latin1(other);
+  return utf8(0x100 + index);
 }
 
 std::string bytes_of_token(std::string_view text) {

@@ -135,11 +135,11 @@ void Corpus::read(size_t first, std::span<int32_t> tokens) const {
   for (; !tokens.empty(); ++shard) {
     const std::span<int32_t> some = tokens.first(std::min(tokens.size(), shard->end - first));
     // Tokens are read into the end of the memory that they will fill, and widened from its start.
-    const std::span<std::byte> narrow = std::as_writable_bytes(some).last(some.size() * width);
-    read_bytes(*shard, (first - shard->begin) * width, narrow);
+    const std::span<std::byte> file_bytes = std::as_writable_bytes(some).last(some.size() * width);
+    read_bytes(*shard, (first - shard->begin) * width, file_bytes);
     for (size_t i = 0; i < some.size(); ++i) {
       uint16_t token = 0;
-      std::memcpy(&token, narrow.data() + i * width, width);
+      std::memcpy(&token, file_bytes.data() + i * width, width);
       some[i] = token;
     }
     first += some.size();
@@ -166,20 +166,20 @@ void Corpus::require(size_t vocab_size, size_t sequence_length) const {
 template <class Token>
 void Corpus::require_below(size_t vocab_size) const {
   if (vocab_size > std::numeric_limits<Token>::max()) return;
-  constexpr size_t kBlock = 1 << 16;
-  std::vector<Token> block;
+  constexpr size_t kBufferElements = 1 << 16;
+  std::vector<Token> buffer;
   for (const Shard& shard : shards_) {
     const size_t count = shard.end - shard.begin;
     Token largest = 0;
     std::optional<std::pair<Token, size_t>> beyond;  // the first such token, and its place
-    for (size_t begin = 0; begin < count; begin += block.size()) {
-      block.resize(std::min(kBlock, count - begin));
-      read_bytes(shard, begin * sizeof(Token), std::as_writable_bytes(std::span(block)));
-      for (const Token token : block) largest = std::max(largest, token);
+    for (size_t begin = 0; begin < count; begin += buffer.size()) {
+      buffer.resize(std::min(kBufferElements, count - begin));
+      read_bytes(shard, begin * sizeof(Token), std::as_writable_bytes(std::span(buffer)));
+      for (const Token token : buffer) largest = std::max(largest, token);
       if (beyond || largest < vocab_size) continue;
       const auto found =
-          std::ranges::find_if(block, [&](Token token) { return token >= vocab_size; });
-      beyond = {*found, begin + static_cast<size_t>(found - block.begin())};
+          std::ranges::find_if(buffer, [&](Token token) { return token >= vocab_size; });
+      beyond = {*found, begin + static_cast<size_t>(found - buffer.begin())};
     }
     if (!beyond) continue;
     refuse_data(shard.file ? shard.file->path() : name_, "token ", int{beyond->first}, " at place ",

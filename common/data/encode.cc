@@ -111,16 +111,16 @@ class BytePairs {
 
   // A merge is "a b" or ["a", "b"]. Those that come first are done first.
   void add_merge(const Json& merge) {
-    std::pair<std::string, std::string> pieces;
+    std::pair<std::string, std::string> symbols;
     if (merge.is_array()) {
-      pieces = {merge.at(0), merge.at(1)};
+      symbols = {merge.at(0), merge.at(1)};
     } else {
       const std::string text = merge;
       const size_t blank = text.find(' ');
-      if (blank == text.npos) refuse(concat("the merge ", shown(merge), " has no two pieces"));
-      pieces = {text.substr(0, blank), text.substr(blank + 1)};
+      if (blank == text.npos) refuse(concat("the merge ", shown(merge), " has no two symbols"));
+      symbols = {text.substr(0, blank), text.substr(blank + 1)};
     }
-    ranks_.try_emplace(pieces, ranks_.size());
+    ranks_.try_emplace(symbols, ranks_.size());
   }
 
   // Returns where the first added token begins in the text, and which it is: the longest one there.
@@ -136,31 +136,31 @@ class BytePairs {
   }
 
   // Appends the tokens of a word: again and again the two neighbours that come first in the list of
-  // merges become one piece.
+  // merges become one symbol.
   void add_word(std::string_view word, std::vector<int32_t>& tokens) const {
-    std::vector<std::string> pieces;
-    for (char byte : word) pieces.push_back(byte_level_character(static_cast<uint8_t>(byte)));
+    std::vector<std::string> symbols;
+    for (char byte : word) symbols.push_back(byte_level_character(static_cast<uint8_t>(byte)));
     while (true) {
       auto best = ranks_.end();
-      for (size_t i = 0; i + 1 < pieces.size(); ++i) {
-        const auto found = ranks_.find({pieces[i], pieces[i + 1]});
+      for (size_t i = 0; i + 1 < symbols.size(); ++i) {
+        const auto found = ranks_.find({symbols[i], symbols[i + 1]});
         if (found == ranks_.end()) continue;
         if (best == ranks_.end() || found->second < best->second) best = found;
       }
       if (best == ranks_.end()) break;
       std::vector<std::string> merged;
-      for (size_t i = 0; i < pieces.size(); ++i) {
-        const bool is_pair = i + 1 < pieces.size() && pieces[i] == best->first.first &&
-                             pieces[i + 1] == best->first.second;
-        merged.push_back(is_pair ? pieces[i] + pieces[i + 1] : pieces[i]);
+      for (size_t i = 0; i < symbols.size(); ++i) {
+        const bool is_pair = i + 1 < symbols.size() && symbols[i] == best->first.first &&
+                             symbols[i + 1] == best->first.second;
+        merged.push_back(is_pair ? symbols[i] + symbols[i + 1] : symbols[i]);
         i += is_pair;
       }
-      pieces = std::move(merged);
+      symbols = std::move(merged);
     }
-    for (const std::string& piece : pieces) {
-      const auto found = numbers_.find(piece);
+    for (const std::string& symbol : symbols) {
+      const auto found = numbers_.find(symbol);
       if (found == numbers_.end()) {
-        refuse(concat("the vocabulary has no token for ", quoted_name(bytes_of_token(piece))));
+        refuse(concat("the vocabulary has no token for ", quoted_name(bytes_of_token(symbol))));
       }
       tokens.push_back(found->second);
     }

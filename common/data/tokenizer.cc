@@ -45,12 +45,12 @@ class Table {
       refuse(concat("token ", quoted_name(text), " has the number ", shown(number),
                     ", expected a whole number below ", kMaxTokens));
     }
-    const auto [place, is_new] = tokens_.insert({number.get<size_t>(), {text, bytes}});
-    if (!is_new && place->second.text != text) {
+    const auto [entry, is_new] = tokens_.insert({number.get<size_t>(), {text, bytes}});
+    if (!is_new && entry->second.text != text) {
       refuse(concat("two tokens have the number ", shown(number), ": ",
-                    quoted_name(place->second.text), " and ", quoted_name(text)));
+                    quoted_name(entry->second.text), " and ", quoted_name(text)));
     }
-    place->second.bytes = bytes;
+    entry->second.bytes = bytes;
   }
   std::optional<int32_t> find(const std::string& text) const {
     for (const auto& [number, token] : tokens_) {
@@ -128,9 +128,9 @@ std::string Tokenizer::file() const {
   auto json = nlohmann::ordered_json::parse(file_);
   bool is_changed = false;
   for (const char* key : {"/truncation", "/padding", "/model/dropout"}) {
-    const nlohmann::ordered_json::json_pointer place(key);
-    if (!json.contains(place) || json[place].is_null()) continue;
-    json[place] = nullptr;
+    const nlohmann::ordered_json::json_pointer entry(key);
+    if (!json.contains(entry) || json[entry].is_null()) continue;
+    json[entry] = nullptr;
     is_changed = true;
   }
   return is_changed ? json.dump(2) + "\n" : file_;

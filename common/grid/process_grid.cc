@@ -106,7 +106,7 @@ ProcessGrid::Group ProcessGrid::group(Axis axis) const {
   }
   // The color is the rank's number without the digit of this axis.
   const size_t faster = stride(axis), slower = faster * size(axis);
-  return {rank / slower * faster + rank % faster, place(axis), size(axis)};
+  return {rank / slower * faster + rank % faster, group_rank(axis), size(axis)};
 }
 
 std::vector<size_t> ProcessGrid::ranks_of_group(Axis axis) const {

@@ -10,7 +10,7 @@
 namespace ladder {
 
 // The ranks between which something is communicated: all of them (world), those that differ only in
-// their place on one axis of the grid, or the first and the last pipeline stage, which both have a
+// their number on one axis of the grid, or the first and the last pipeline stage, which both have a
 // copy of the token embedding (embedding). The data axis may be divided once more: expert_size
 // consecutive ranks of it hold different experts (expert), and ranks with the same place in their
 // groups hold the same ones (expert_data). Ranks that differ only in their places on the data and
@@ -49,12 +49,12 @@ struct ProcessGrid {
   // Returns the axis along which ranks hold the same part of the model, experts aside, and sum its
   // gradients: data, or data_context if there is a context axis.
   Axis replicas() const { return context_size == 1 ? Axis::data : Axis::data_context; }
-  // Returns this rank's place on the axis. REQUIRES: neither world nor embedding.
-  size_t place(Axis axis) const { return rank / stride(axis) % size(axis); }
-  // Returns the rank that differs in its place on this axis alone. REQUIRES: one of kGridAxes, and
+  // Returns this rank's number in its group along the axis. REQUIRES: neither world nor embedding.
+  size_t group_rank(Axis axis) const { return rank / stride(axis) % size(axis); }
+  // Returns the rank that differs on this axis alone. REQUIRES: one of kGridAxes, and
   // `other` < size(axis).
   size_t rank_at(Axis axis, size_t other) const {
-    return rank + other * stride(axis) - place(axis) * stride(axis);
+    return rank + other * stride(axis) - group_rank(axis) * stride(axis);
   }
   // The group along an axis that this rank belongs to. Ranks with the same color form a group, and
   // `rank` is this rank's number in it. On the axis `embedding` a stage in the middle is a group of

@@ -147,8 +147,8 @@ constexpr size_t kBeforeData = 12, kAfterData = 4;  // bytes of a record
 // Returns the data of the record that begins at byte `at`, or nothing if the file ends before the
 // record does. Throws UserError if a CRC is wrong.
 std::optional<std::string_view> record_at(std::string_view file, size_t at) {
-  const auto check_crc = [&](std::string_view bytes, size_t place) {
-    if (number_at<uint32_t>(file, place) == masked_crc(bytes)) return;
+  const auto check_crc = [&](std::string_view bytes, size_t offset) {
+    if (number_at<uint32_t>(file, offset) == masked_crc(bytes)) return;
     throw UserError(concat("is damaged at byte ", at));
   };
   if (file.size() - at < kBeforeData + kAfterData) return std::nullopt;

@@ -14,14 +14,14 @@ void GrowingFile::fail_step(const char* step) const {
   throw FileError(concat(path_, ": ", step, " failed: ", std::strerror(errno)));
 }
 
-void GrowingFile::write(std::span<const std::byte> piece) {
-  if (!file_.write_all(piece)) {
+void GrowingFile::write(std::span<const std::byte> bytes) {
+  if (!file_.write_all(bytes)) {
     const int error = errno;
     [[maybe_unused]] const int cut = ftruncate(file_.number(), static_cast<off_t>(size_));
     errno = error;
     fail_step("write");
   }
-  size_ += piece.size();
+  size_ += bytes.size();
 }
 
 void GrowingFile::sync() const {

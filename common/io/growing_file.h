@@ -1,4 +1,4 @@
-// A file that grows by whole pieces.
+// A file that grows by whole writes.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace ladder {
 
-// A GrowingFile is appended to piece by piece. A piece is in the file whole or not at all, so a
-// reader never finds one that is cut off. A default-constructed object has no file.
+// A GrowingFile is appended to write by write. What is written is in the file whole or not at all,
+// so a reader never finds one that is cut off. A default-constructed object has no file.
 class GrowingFile {
  public:
   GrowingFile() = default;
   // Takes an empty file that was opened with O_APPEND. Messages name it as `path`.
   GrowingFile(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
 
-  // These throw an Error if they fail. Then nothing of the piece is in the file.
-  void write(std::span<const std::byte> piece);
+  // These throw an Error if they fail. Then nothing of it is in the file.
+  void write(std::span<const std::byte> bytes);
   void sync() const;  // brings the bytes to the disk (fsync)
   void close();
   // Lets what is written from now on go to the disk without the system's cache (O_DIRECT), or

@@ -17,40 +17,40 @@ constexpr size_t kMaxDepth = 64;
 // Sees every event while a file is parsed: a parsed object no longer shows that a key came twice.
 class Watch {
  public:
-  explicit Watch(const std::string& place) : place_(place) {}
+  explicit Watch(const std::string& where) : where_(where) {}
 
   bool operator()(int, Json::parse_event_t event, const Json& parsed) {
     using Event = Json::parse_event_t;
     if (event == Event::object_start || event == Event::array_start) {
       keys_.emplace_back();
-      if (keys_.size() > kMaxDepth) throw UserError(concat(place_, ": the JSON nests too deep"));
+      if (keys_.size() > kMaxDepth) throw UserError(concat(where_, ": the JSON nests too deep"));
     } else if (event == Event::object_end || event == Event::array_end) {
       keys_.pop_back();
     } else if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second) {
       throw UserError(
-          concat(place_, ": the key ", quoted_name(parsed.get<std::string>()), " is there twice"));
+          concat(where_, ": the key ", quoted_name(parsed.get<std::string>()), " is there twice"));
     }
     return true;
   }
 
  private:
-  const std::string& place_;
+  const std::string& where_;
   std::vector<std::set<std::string>> keys_;  // of the objects and arrays that are open
 };
 
 }  // namespace
 
-Json parse_json_object(std::string_view text, const std::string& place) {
-  Watch watch(place);
+Json parse_json_object(std::string_view text, const std::string& where) {
+  Watch watch(where);
   Json value;
   try {
     value = Json::parse(text, std::ref(watch));
   } catch (const Json::parse_error& error) {
-    throw UserError(concat(place, ": is not valid JSON in UTF-8, near its byte ", error.byte));
+    throw UserError(concat(where, ": is not valid JSON in UTF-8, near its byte ", error.byte));
   } catch (const Json::exception&) {
-    throw UserError(concat(place, ": has a number that is too large"));
+    throw UserError(concat(where, ": has a number that is too large"));
   }
-  if (!value.is_object()) throw UserError(concat(place, ": expected a JSON object"));
+  if (!value.is_object()) throw UserError(concat(where, ": expected a JSON object"));
   return value;
 }
 

@@ -11,10 +11,10 @@
 namespace ladder {
 
 // Returns the one JSON object that a text holds. Throws a UserError of one line that begins with
-// `place`, which says where the text is from, if it holds anything else, if it is not valid JSON in
+// `where`, which says where the text is from, if it holds anything else, if it is not valid JSON in
 // UTF-8, if an object in it has the same key twice, or if objects and arrays nest more than 64
 // deep.
-nlohmann::json parse_json_object(std::string_view text, const std::string& place);
+nlohmann::json parse_json_object(std::string_view text, const std::string& where);
 
 // Reads a file that holds one JSON object. Throws UserError as parse_json_object() does, and if the
 // file cannot be read or has more than `max_bytes`.

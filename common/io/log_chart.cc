@@ -25,7 +25,7 @@ class Axis10 {
   int first() const { return first_; }
   int last() const { return std::max(last_, first_ + 1); }
   // 0 at the begin of the axis, 1 at its end.
-  double place(double value) const { return (std::log10(value) - first_) / (last() - first_); }
+  double position(double value) const { return (std::log10(value) - first_) / (last() - first_); }
 
  private:
   int first_ = std::numeric_limits<int>::max(), last_ = std::numeric_limits<int>::min();
@@ -49,8 +49,8 @@ std::string log_chart(const std::string& title, const std::string& x_name,
     for (const ChartPoint& p : s.curve) x_axis.see(p.x), y_axis.see(p.y);
   }
   check(!x_axis.empty(), "log_chart: there is no point");
-  const auto x_of = [&](double value) { return kLeft + kWidth * x_axis.place(value); };
-  const auto y_of = [&](double value) { return kTop + kHeight * (1 - y_axis.place(value)); };
+  const auto x_of = [&](double value) { return kLeft + kWidth * x_axis.position(value); };
+  const auto y_of = [&](double value) { return kTop + kHeight * (1 - y_axis.position(value)); };
   const double bottom = kTop + kHeight;
   Svg svg(kLeft + kWidth + 30, bottom + 54);
   svg.text(10, 24, title, {.size = 16, .bold = true});

@@ -33,13 +33,13 @@ void read_elements(const InputFile& file, size_t begin, std::span<Destination> d
   if constexpr (std::is_same_v<Source, Destination>) {
     file.read(begin, std::as_writable_bytes(destination));
   } else {
-    constexpr size_t kBlock = 1 << 16;
-    std::vector<Source> block(std::min(destination.size(), kBlock));
-    for (size_t done = 0; done < destination.size(); done += block.size()) {
-      block.resize(std::min(destination.size() - done, kBlock));
-      file.read(begin + done * sizeof(Source), std::as_writable_bytes(std::span(block)));
-      for (size_t i = 0; i < block.size(); ++i) {
-        destination[done + i] = static_cast<Destination>(block[i]);
+    constexpr size_t kBufferElements = 1 << 16;
+    std::vector<Source> buffer(std::min(destination.size(), kBufferElements));
+    for (size_t done = 0; done < destination.size(); done += buffer.size()) {
+      buffer.resize(std::min(destination.size() - done, kBufferElements));
+      file.read(begin + done * sizeof(Source), std::as_writable_bytes(std::span(buffer)));
+      for (size_t i = 0; i < buffer.size(); ++i) {
+        destination[done + i] = static_cast<Destination>(buffer[i]);
       }
     }
   }
@@ -134,7 +134,7 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, const std::vector<
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(tensors), file_(path) {
   const std::string header = make_header(tensors, metadata);
-  blocks_.write(std::as_bytes(std::span(header)));
+  writer_.write(std::as_bytes(std::span(header)));
 }
 
 void SafetensorsWriter::write(ConstTensorView host_tensor) { append(host_tensor, true); }
@@ -154,7 +154,7 @@ void SafetensorsWriter::append(ConstTensorView elements, bool is_whole) {
                 " elements of ", name_of(declared.dtype), "), got ", n, " elements of ",
                 name_of(elements.dtype())));
   }
-  blocks_.write({static_cast<const std::byte*>(elements.data()), elements.num_bytes()});
+  writer_.write({static_cast<const std::byte*>(elements.data()), elements.num_bytes()});
   written_ += n;
   if (n < left) return;
   ++next_;
@@ -163,7 +163,7 @@ void SafetensorsWriter::append(ConstTensorView elements, bool is_whole) {
 
 void SafetensorsWriter::finish() {
   check(next_ == tensors_.size(), "SafetensorsWriter::finish: not all tensors are written");
-  blocks_.finish();
+  writer_.finish();
   file_.commit();
 }
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/io/block_writer.h"
+#include "common/io/direct_writer.h"
 #include "common/io/file.h"
 #include "kernels/runtime/tensor.h"
 
@@ -85,8 +85,8 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::string& path, const std::vector<Tensor>& tensors,
                     const std::map<std::string, std::string>& metadata = {});
 
-  // Writes the next tensor, in the order of `tensors`, or keeps it for the next block
-  // (BlockWriter). Throws Error if the disk is full. REQUIRES: the tensor is in host memory, and
+  // Writes the next tensor, in the order of `tensors`, or keeps it for the next write
+  // (DirectWriter). Throws Error if the disk is full. REQUIRES: the tensor is in host memory, and
   // has the declared dtype and number of elements.
   void write(ConstTensorView host_tensor);
   // Writes the next elements of the next tensor, from its first to its last.
@@ -102,7 +102,7 @@ class SafetensorsWriter {
   size_t next_ = 0;     // the tensor that is being written
   size_t written_ = 0;  // elements of it
   PartialFile file_;
-  BlockWriter blocks_{file_};
+  DirectWriter writer_{file_};
 };
 
 }  // namespace ladder

@@ -76,8 +76,9 @@ SafetensorsFiles::SafetensorsFiles(const std::string& path) {
   }
   if (index.empty()) return;
   for (const auto& [tensor, file] : read_index(index)) {
-    const auto place = places_.find(tensor);
-    if (place != places_.end() && fs::path(paths_[place->second.file]).filename() == file) continue;
+    const auto location = locations_.find(tensor);
+    if (location != locations_.end() && fs::path(paths_[location->second.file]).filename() == file)
+      continue;
     throw UserError(concat(index, ": tensor ", quoted_name(tensor), " is not in ", one_line(file)));
   }
 }
@@ -86,25 +87,26 @@ void SafetensorsFiles::add(const std::string& path) {
   const SafetensorsReader& file = files_.emplace_back(path);
   paths_.push_back(path);
   for (const SafetensorsEntry& entry : file.entries()) {
-    const auto [place, is_new] = places_.insert({entry.name, {files_.size() - 1, entries_.size()}});
+    const auto [location, is_new] =
+        locations_.insert({entry.name, {files_.size() - 1, entries_.size()}});
     if (!is_new) {
       throw UserError(concat(path, ": tensor ", quoted_name(entry.name), " is also in ",
-                             paths_[place->second.file]));
+                             paths_[location->second.file]));
     }
     entries_.push_back(entry);
   }
 }
 
 const SafetensorsEntry* SafetensorsFiles::find(std::string_view name) const {
-  const auto place = places_.find(name);
-  return place == places_.end() ? nullptr : &entries_[place->second.entry];
+  const auto location = locations_.find(name);
+  return location == locations_.end() ? nullptr : &entries_[location->second.entry];
 }
 
 void SafetensorsFiles::read_part(const SafetensorsEntry& entry, size_t first,
                                  TensorView destination) const {
-  const auto place = places_.find(entry.name);
-  check(place != places_.end(), "SafetensorsFiles::read_part: an entry of other files");
-  files_[place->second.file].read_part(entry, first, destination);
+  const auto location = locations_.find(entry.name);
+  check(location != locations_.end(), "SafetensorsFiles::read_part: an entry of other files");
+  files_[location->second.file].read_part(entry, first, destination);
 }
 
 }  // namespace ladder

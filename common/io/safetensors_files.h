@@ -42,11 +42,11 @@ class SafetensorsFiles {
   std::deque<SafetensorsReader> files_;
   std::vector<std::string> paths_;  // of the files
   std::vector<SafetensorsEntry> entries_;
-  struct Place {
+  struct Location {
     size_t file;   // index into files_
     size_t entry;  // index into entries_
   };
-  std::map<std::string, Place, std::less<>> places_;  // by name
+  std::map<std::string, Location, std::less<>> locations_;  // by name
 };
 
 }  // namespace ladder

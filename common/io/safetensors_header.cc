@@ -39,10 +39,10 @@ class HeaderHandler {
   std::vector<SafetensorsEntry> entries() && { return std::move(entries_); }
 
   bool start_object(size_t) {
-    if (place_ == Place::outside) {
-      place_ = Place::header;
-    } else if (place_ == Place::header) {
-      place_ = name_ == kMetadata ? Place::metadata : Place::tensor;
+    if (section_ == Section::outside) {
+      section_ = Section::header;
+    } else if (section_ == Section::header) {
+      section_ = name_ == kMetadata ? Section::metadata : Section::tensor;
       fields_ = {};
       metadata_keys_.clear();
     } else {
@@ -51,39 +51,39 @@ class HeaderHandler {
     return true;
   }
   bool end_object() {
-    if (place_ == Place::tensor) finish_tensor();
-    place_ = place_ == Place::header ? Place::outside : Place::header;
+    if (section_ == Section::tensor) finish_tensor();
+    section_ = section_ == Section::header ? Section::outside : Section::header;
     return true;
   }
   bool start_array(size_t) {
-    if (place_ != Place::tensor || key_ == "dtype") wrong_value("an array");
-    place_ = Place::array;
+    if (section_ != Section::tensor || key_ == "dtype") wrong_value("an array");
+    section_ = Section::array;
     (key_ == "shape" ? fields_.shape : fields_.offsets).emplace();
     return true;
   }
   bool end_array() {
-    place_ = Place::tensor;
+    section_ = Section::tensor;
     return true;
   }
   bool key(std::string& key) {
-    const bool fresh = place_ == Place::header     ? names_.insert(key).second
-                       : place_ == Place::metadata ? metadata_keys_.insert(key).second
-                                                   : !is_set(key);
-    (place_ == Place::header ? name_ : key_) = key;
+    const bool fresh = section_ == Section::header     ? names_.insert(key).second
+                       : section_ == Section::metadata ? metadata_keys_.insert(key).second
+                                                       : !is_set(key);
+    (section_ == Section::header ? name_ : key_) = key;
     if (!fresh) {
-      refuse(place_ == Place::header ? std::string("is there twice")
-                                     : concat(quoted_name(key), " is there twice"));
+      refuse(section_ == Section::header ? std::string("is there twice")
+                                         : concat(quoted_name(key), " is there twice"));
     }
     return true;
   }
   bool string(std::string& value) {
-    if (place_ == Place::metadata) return true;
-    if (place_ != Place::tensor || key_ != "dtype") wrong_value("a string");
+    if (section_ == Section::metadata) return true;
+    if (section_ != Section::tensor || key_ != "dtype") wrong_value("a string");
     fields_.dtype = value;
     return true;
   }
   bool number_unsigned(uint64_t value) {
-    if (place_ != Place::array) wrong_value("a number");
+    if (section_ != Section::array) wrong_value("a number");
     (key_ == "shape" ? fields_.shape : fields_.offsets)->push_back(value);
     return true;
   }
@@ -98,7 +98,7 @@ class HeaderHandler {
   }
 
  private:
-  enum class Place { outside, header, metadata, tensor, array };
+  enum class Section { outside, header, metadata, tensor, array };
   struct Fields {
     std::optional<std::string> dtype;
     std::optional<std::vector<size_t>> shape, offsets;
@@ -111,11 +111,11 @@ class HeaderHandler {
 
   // Throws a UserError that says what the value at the present place should have been.
   bool wrong_value(const std::string& got) const {
-    if (place_ == Place::header) refuse(concat("expected an object, got ", got));
-    const bool text = place_ == Place::metadata || key_ == "dtype";
-    const char* const expected = text                     ? "a string"
-                                 : place_ == Place::array ? "integers from 0"
-                                                          : "an array";
+    if (section_ == Section::header) refuse(concat("expected an object, got ", got));
+    const bool text = section_ == Section::metadata || key_ == "dtype";
+    const char* const expected = text                         ? "a string"
+                                 : section_ == Section::array ? "integers from 0"
+                                                              : "an array";
     refuse(concat(quoted_name(key_), ": expected ", expected, ", got ", got));
   }
 
@@ -153,7 +153,7 @@ class HeaderHandler {
   }
 
   const std::string& path_;
-  Place place_ = Place::outside;
+  Section section_ = Section::outside;
   std::string name_;  // the latest key of the header
   std::string key_;   // the latest key inside a tensor or the metadata
   Fields fields_;     // the fields of the tensor that is being read

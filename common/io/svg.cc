@@ -77,7 +77,7 @@ std::string style(std::string_view body) {
                 ".head{fill:#ddd}rect{stroke:#0d1117}.page{fill:#0d1117}", dark, "}</style>\n");
 }
 
-bool is_narrow(double width, double height) { return std::min(width, height) < 3; }
+bool is_thin(double width, double height) { return std::min(width, height) < 3; }
 
 std::string rect_text(std::string_view classes, double x, double y, double width, double height) {
   return concat("<rect class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y),
@@ -86,7 +86,7 @@ std::string rect_text(std::string_view classes, double x, double y, double width
 
 std::string coloured(Colour colour, double x, double y, double width, double height) {
   return concat(rect_text(shade_of(colour).name, x, y, width, height),
-                is_narrow(width, height) ? " style=\"stroke:none\"" : "");
+                is_thin(width, height) ? " style=\"stroke:none\"" : "");
 }
 
 std::string tipped(std::string rect, std::string_view tip) {
@@ -116,7 +116,7 @@ void Svg::rect(Colour colour, double x, double y, double width, double height,
 void Svg::box(Colour colour, double x, double y, double width, double height, std::string_view tip,
               bool is_pale) {
   width = std::max(width, 1.0);
-  std::string& layer = is_narrow(width, height) ? narrow_ : body_;
+  std::string& layer = is_thin(width, height) ? thin_ : body_;
   layer += tipped(coloured(colour, x, y, width, height), tip);
   if (is_pale) layer += shade_text(Colour::idle, 0.5, x, y, width, height);
 }
@@ -173,7 +173,7 @@ double Svg::legend(double x, double y, Colour colour, std::string_view name) {
 }
 
 std::string Svg::str() const {
-  const std::string body = body_ + narrow_;
+  const std::string body = body_ + thin_;
   return concat("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", number(width_), " ",
                 number(height_), "\" width=\"", number(width_), "\">\n", style(body),
                 rect_text("page", 0, 0, width_, height_), "/>\n", body, "</svg>\n");

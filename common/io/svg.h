@@ -42,12 +42,12 @@ class Svg {
     bool bold = false;
   };
   // `tip` is shown where the pointer rests on the rectangle; empty = none. A border in the page's
-  // colour parts rectangles that touch; a narrow one, which the border would cover, has none.
+  // colour parts rectangles that touch; a thin one, which the border would cover, has none.
   void rect(Colour colour, double x, double y, double width, double height,
             std::string_view tip = {});
   void text(double x, double y, std::string_view text, const TextStyle& style);
   void text(double x, double y, std::string_view what) { text(x, y, what, TextStyle()); }
-  // A rectangle in a row of them, which is never hidden: it is at least a pixel wide, and a narrow
+  // A rectangle in a row of them, which is never hidden: it is at least a pixel wide, and a thin
   // one lies over its neighbours and their borders.
   void box(Colour colour, double x, double y, double width, double height,
            std::string_view tip = {}, bool is_pale = false);
@@ -69,7 +69,7 @@ class Svg {
 
  private:
   double width_, height_;
-  std::string body_, narrow_;  // narrow boxes lie over all else
+  std::string body_, thin_;  // thin boxes lie over all else
 };
 
 }  // namespace ladder

@@ -3,109 +3,27 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <iterator>
 #include <numeric>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/runtime/check.h"
 
+// Lines of "theirs ours", from notes/flags.md: what other programs call a flag, and what it is
+// called here. Some have two meanings.
+extern "C" {
+extern const char foreign_flags_begin[];
+extern const uint64_t foreign_flags_bytes;
+}
+
 namespace ladder {
 namespace {
 
 using Names = std::vector<std::string>;
-
-// What other programs call a flag, and what it is called here. Some have two meanings.
-constexpr std::pair<std::string_view, std::string_view> kForeignNames[] = {
-    {"lr", "learning-rate"},
-    {"max-lr", "learning-rate"},
-    {"min-lr", "min-learning-rate"},
-    {"batch-size", "global-batch-size"},
-    {"batch-size", "micro-batch-size"},
-    {"total-batch-size", "global-batch-size"},
-    {"train-batch-size", "global-batch-size"},
-    {"device-batch-size", "micro-batch-size"},
-    {"per-device-train-batch-size", "micro-batch-size"},
-    {"train-micro-batch-size-per-gpu", "micro-batch-size"},
-    {"max-iters", "steps"},
-    {"max-steps", "steps"},
-    {"train-iters", "steps"},
-    {"num-iterations", "steps"},
-    {"num-steps", "steps"},
-    {"iterations", "steps"},
-    {"iters", "steps"},
-    {"epochs", "steps"},
-    {"num-train-epochs", "steps"},
-    {"warmup-iters", "warmup-steps"},
-    {"lr-warmup-iters", "warmup-steps"},
-    {"num-warmup-steps", "warmup-steps"},
-    {"grad-clip", "clip-norm"},
-    {"clip-grad", "clip-norm"},
-    {"gradient-clipping", "clip-norm"},
-    {"max-grad-norm", "clip-norm"},
-    {"adam-beta1", "beta1"},
-    {"adam-beta2", "beta2"},
-    {"adam-eps", "epsilon"},
-    {"adam-epsilon", "epsilon"},
-    {"seq-length", "sequence-length"},
-    {"seq-len", "sequence-length"},
-    {"max-seq-len", "sequence-length"},
-    {"max-seq-length", "sequence-length"},
-    {"block-size", "sequence-length"},
-    {"context-length", "sequence-length"},
-    {"n-ctx", "sequence-length"},
-    {"n-positions", "sequence-length"},
-    {"max-position-embeddings", "sequence-length"},
-    {"n-layer", "layers"},
-    {"num-layers", "layers"},
-    {"num-hidden-layers", "layers"},
-    {"depth", "layers"},
-    {"n-head", "heads"},
-    {"num-heads", "heads"},
-    {"num-attention-heads", "heads"},
-    {"n-embd", "hidden"},
-    {"hidden-size", "hidden"},
-    {"d-model", "hidden"},
-    {"n-inner", "ffn"},
-    {"ffn-hidden-size", "ffn"},
-    {"intermediate-size", "ffn"},
-    {"vocab-size", "vocab"},
-    {"untie-embeddings-and-output-weights", "untied"},
-    {"eval-interval", "evaluate-every"},
-    {"eval-steps", "evaluate-every"},
-    {"val-loss-every", "evaluate-every"},
-    {"eval-iters", "evaluate-batches"},
-    {"dataset", "data"},
-    {"data-path", "data"},
-    {"input-bin", "data"},
-    {"train-file", "data"},
-    {"out-dir", "checkpoint"},
-    {"output-dir", "checkpoint"},
-    {"save", "checkpoint"},
-    {"save-interval", "checkpoint-every"},
-    {"save-steps", "checkpoint-every"},
-    {"save-total-limit", "keep"},
-    {"init-from", "init"},
-    {"model-name-or-path", "init"},
-    {"load", "resume"},
-    {"resume-from-checkpoint", "resume"},
-    {"precision", "dtype"},
-    {"bf16", "dtype"},
-    {"fp16", "dtype"},
-    {"tensor-model-parallel-size", "tensor-parallel-size"},
-    {"tp", "tensor-parallel-size"},
-    {"pipeline-model-parallel-size", "pipeline-parallel-size"},
-    {"pp", "pipeline-parallel-size"},
-    {"cp", "context-parallel-size"},
-    {"ep", "expert-parallel-size"},
-    {"expert-model-parallel-size", "expert-parallel-size"},
-    {"stage", "zero-stage"},
-    {"bucket-cap-mb", "bucket-bytes"},
-    {"gradient-checkpointing", "recompute"},
-    {"recompute-granularity", "recompute"},
-    {"max-new-tokens", "sample"},
-};
 
 // Returns the name without the dashes before it, in small letters, with dashes between its words.
 std::string plain(const std::string& name) {
@@ -190,8 +108,9 @@ std::string meant_flag(const CLI::App& app, const std::string& name) {
   };
   if (has(word)) return "--" + word;
   Names found;
-  for (const auto& [theirs, ours] : kForeignNames) {
-    if (theirs == word && has(ours)) found.emplace_back(ours);
+  std::istringstream foreign(std::string(foreign_flags_begin, foreign_flags_bytes));
+  for (std::string theirs, ours; foreign >> theirs >> ours;) {
+    if (theirs == word && has(ours)) found.push_back(ours);
   }
   return either(found.empty() ? nearly(word, flags) : found, "--");
 }

@@ -22,9 +22,9 @@ size_t widest_first(const Gpt2Config& config) {
 size_t summed_elements(const Layout& layout, DType dtype, size_t rows, size_t classifier_rows) {
   const size_t size = size_of(accumulation_dtype(dtype));
   const size_t elements = layout.part().residual().padded(rows) * layout.config().hidden;
-  const size_t narrow = (elements * size_of(dtype) + size - 1) / size;
+  const size_t rounded = (elements * size_of(dtype) + size - 1) / size;
   const bool classifies = layout.has(OperationKind::classifier);
-  return narrow + (classifies ? 3 * classifier_rows : 0);
+  return rounded + (classifies ? 3 * classifier_rows : 0);
 }
 
 // Returns the number of tokens of the vocabulary for which this rank has logits.
@@ -34,21 +34,21 @@ size_t num_logits(const Layout& layout) {
 }
 
 // Returns whether a rank has all rows of the tensor, or those of the residual stream.
-bool has_all_rows(const ActivationSpec& spec, const ModelPart& part) {
+bool has_all_rows(const ActivationSpec& spec, const ModelPartition& part) {
   return spec.split || (spec.is_gathered && part.keeps_gathered);
 }
 
 // Returns the rows for which a rank has memory.
-size_t room_of(const ActivationSpec& spec, const ModelPart& part, size_t rows) {
+size_t elements_of(const ActivationSpec& spec, const ModelPartition& part, size_t rows) {
   if (spec.split) return rows;
   return has_all_rows(spec, part) ? part.residual().padded(rows) : part.residual().most(rows);
 }
 
 // Returns the rows and the columns that a rank has.
-size_t rows_of(const ActivationSpec& spec, const ModelPart& part, size_t rows) {
+size_t rows_of(const ActivationSpec& spec, const ModelPartition& part, size_t rows) {
   return has_all_rows(spec, part) ? rows : part.residual().count(rows);
 }
-size_t columns_of(const ActivationSpec& spec, const ModelPart& part) {
+size_t columns_of(const ActivationSpec& spec, const ModelPartition& part) {
   return spec.split ? spec.columns / part.tensor_size : spec.columns;
 }
 
@@ -57,9 +57,9 @@ size_t columns_of(const ActivationSpec& spec, const ModelPart& part) {
 Tensor make_activation(Memory& memory, Category category, const Layout& layout, DType dtype,
                        size_t rows, const ActivationSpec& spec) {
   const bool is_statistic = spec.kind != ActivationSpec::Kind::rows;
-  const ModelPart& part = layout.part();
+  const ModelPartition& part = layout.part();
   return Tensor(memory, category, is_statistic ? accumulation_dtype(dtype) : dtype,
-                {room_of(spec, part, rows) * columns_of(spec, part)});
+                {elements_of(spec, part, rows) * columns_of(spec, part)});
 }
 
 std::vector<ActivationSpec> block_activation_specs(const std::vector<Sublayer>& sublayers) {
@@ -104,9 +104,9 @@ SharedActivations::SharedActivations(Memory& memory, const Layout& layout, DType
     for (size_t i = 0; i < specs_.size(); ++i) {
       const std::optional<size_t> set = offload_.set_of(block, specs_[i].operation);
       if (!set || specs_[i].columns == 0) continue;
-      Tensor& place = offloaded_[*set % OffloadPlan::kTurns][i];
-      if (!place.view().empty()) continue;
-      place = make_activation(memory, Category::activations, layout, dtype, rows, specs_[i]);
+      Tensor& tensor = offloaded_[*set % OffloadPlan::kTurns][i];
+      if (!tensor.view().empty()) continue;
+      tensor = make_activation(memory, Category::activations, layout, dtype, rows, specs_[i]);
     }
   }
 }
@@ -189,7 +189,7 @@ TensorView Activations::block_input(size_t index) const {
 ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype, size_t batch,
                                size_t tokens, MemorySource* registered, bool rounds_logits)
     : hidden_(layout.config().hidden),
-      wide_columns_(widest_first(layout.config()) / layout.part().tensor_size),
+      inner_columns_(widest_first(layout.config()) / layout.part().tensor_size),
       num_heads_(layout.config().num_heads / layout.part().tensor_size),
       part_(layout.part()) {
   const size_t r = batch * tokens, c = hidden_;
@@ -200,7 +200,7 @@ ModelWorkspace::ModelWorkspace(Memory& memory, const Layout& layout, DType dtype
   };
   d_residual_ = make(dtype, {part_.residual().most(r) * c});
   if (part_.splits_tokens) gathered_ = make(dtype, {part_.residual().padded(r) * c}, registered);
-  wide_ = make(dtype, {r * wide_columns_});
+  inner_ = make(dtype, {r * inner_columns_});
   row_dot_ = make(full, {r * num_heads_});
   summed_ = make(full, {summed_elements(layout, dtype, r, k)}, registered);
   if (!layout.has(OperationKind::classifier)) return;
@@ -221,11 +221,11 @@ TensorView ModelWorkspace::losses(const Activations& a) const {
 
 BlockWorkspace ModelWorkspace::block(const Activations& a) const {
   const size_t r = a.batch() * a.tokens();
-  const TensorView wide = wide_;
+  const TensorView inner = inner_;
   return {
-      .narrow = TensorView(summed_.view().data(), wide.dtype(), wide.device(), {r, hidden_}),
+      .hidden = TensorView(summed_.view().data(), inner.dtype(), inner.device(), {r, hidden_}),
       .gathered = part_.splits_tokens ? gathered_.view().elements(0, {r, hidden_}) : TensorView(),
-      .wide = wide.elements(0, {r, wide_columns_}),
+      .inner = inner.elements(0, {r, inner_columns_}),
       .row_dot = row_dot_.view().elements(0, {a.batch(), num_heads_, a.tokens()})};
 }
 

@@ -1,6 +1,6 @@
 // The memory of one micro-batch: the activations that forward saves for backward, and the workspace
 // that both need. Letters: R = B T rows, of which the residual stream has n on this rank
-// (ModelPart::residual), C hidden size, NH heads, V vocabulary.
+// (ModelPartition::residual), C hidden size, NH heads, V vocabulary.
 #pragma once
 
 #include <vector>
@@ -107,7 +107,7 @@ class Activations {
   }
 
   size_t hidden_;
-  ModelPart part_;
+  ModelPartition part_;
   size_t batch_, tokens_, capacity_;  // capacity_ is the number of rows that are allocated
   const SharedActivations* shared_;
   std::vector<ActivationSpec> block_specs_;  // of a block that lacks nothing
@@ -135,10 +135,10 @@ class ModelWorkspace {
   ClassifierWorkspace classifier() const;
 
  private:
-  size_t hidden_, wide_columns_, num_heads_, num_logits_ = 0;  // num_logits_ without padding
-  ModelPart part_;
-  Tensor d_residual_, gathered_, wide_, row_dot_, losses_, logits_, dlogits_;
-  // What tensor-parallel ranks sum: BlockWorkspace::narrow, then the classifier's statistics.
+  size_t hidden_, inner_columns_, num_heads_, num_logits_ = 0;  // num_logits_ without padding
+  ModelPartition part_;
+  Tensor d_residual_, gathered_, inner_, row_dot_, losses_, logits_, dlogits_;
+  // What tensor-parallel ranks sum: BlockWorkspace::hidden, then the classifier's statistics.
   Tensor summed_;
 };
 

@@ -39,7 +39,7 @@ struct SublayerCall {
     return activations_of(block.activations, sublayer.index - 1)[A::out];
   }
   ConstTensorView w(P::Index i) const { return block.weights[sublayer.parameter(i)]; }
-  TensorView wide() const { return block.workspace.wide.elements(0, a[A::first].shape()); }
+  TensorView inner() const { return block.workspace.inner.elements(0, a[A::first].shape()); }
 };
 
 void core_forward(Stream& stream, const SublayerCall& s) {
@@ -63,14 +63,14 @@ void core_backward(Stream& stream, const SublayerCall& s, TensorView d_first,
 // The first linear layer; and the core, too, if one kernel runs both.
 void first_forward(Stream& stream, const SublayerCall& s, bool with_core) {
   const ConstTensorView weight = s.w(P::first_weight), bias = s.w(P::first_bias);
-  const ConstTensorView rows = s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.narrow);
+  const ConstTensorView rows = s.block.tensor.enter(stream, s.a[A::norm], s.block.workspace.hidden);
   if (!with_core) return linear_forward(stream, s.a[A::first], rows, weight, bias);
   matmul_bias_gelu(stream, s.a[A::core], s.a[A::first], rows, weight, bias);
 }
 
 // out = in + (core weight + bias).
 void second_forward(Stream& stream, const SublayerCall& s) {
-  const TensorView core = s.a[A::core], partial = s.block.workspace.narrow;
+  const TensorView core = s.a[A::core], partial = s.block.workspace.hidden;
   const ConstTensorView weight = s.w(P::second_weight), bias = s.w(P::second_bias);
   if (!s.block.tensor.is_split()) {
     return matmul_residual(stream, s.a[A::out], core, weight, bias, s.in());
@@ -115,11 +115,11 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
                                  const UnitView& gradients, bool with_weights) {
   const auto g = [&](P::Index i) { return gradients[s.sublayer.parameter(i)]; };
   const TensorParallel& tensor = s.block.tensor;
-  const TensorView narrow = s.block.workspace.narrow, gathered = s.block.workspace.gathered;
+  const TensorView scratch = s.block.workspace.hidden, gathered = s.block.workspace.gathered;
   // The fused kernel writes d_first at once, to where d_core would lie. The half `input` wants it
   // elsewhere.
   const bool is_gelu = s.sublayer.core == Core::gelu, is_fused = is_gelu && with_weights;
-  const TensorView d_core = is_gelu ? s.wide() : narrow.elements(0, s.a[A::core].shape());
+  const TensorView d_core = is_gelu ? s.inner() : scratch.elements(0, s.a[A::core].shape());
   const ConstTensorView d_out = tensor.leave_backward(stream, d_residual, gathered);
   if (is_fused) {
     matmul_gelu_backward(stream, d_core, d_out, s.w(P::second_weight), s.a[A::first]);
@@ -133,11 +133,11 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
     normed = tensor.enter_again(stream, s.a[A::norm], gathered);
   }
   // The weight's half finds d_first where `first` lay.
-  const TensorView d_first = is_gelu && !with_weights ? s.a[A::first] : s.wide();
+  const TensorView d_first = is_gelu && !with_weights ? s.a[A::first] : s.inner();
   if (!is_fused) core_backward(stream, s, d_first, d_core);
   if (!is_gelu && !with_weights) copy(stream, s.a[A::first], d_first);
-  linear_backward_input(stream, narrow, d_first, s.w(P::first_weight));
-  TensorParallel::Pending d_normed = tensor.enter_backward(stream, narrow);
+  linear_backward_input(stream, scratch, d_first, s.w(P::first_weight));
+  TensorParallel::Pending d_normed = tensor.enter_backward(stream, scratch);
   if (with_weights) {
     normed.work.wait(stream);
     linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), d_first, normed.rows);
@@ -166,7 +166,7 @@ void block_backward(Stream& stream, const BlockCall& block, TensorView d_residua
     // What follows the sublayer has run its backward, so nobody reads `out` any more.
     if (!with_weights) copy(stream, s.a[A::out], d_residual);
     const ConstTensorView d_norm =
-        sublayer.num_experts > 0 ? block.workspace.narrow
+        sublayer.num_experts > 0 ? block.workspace.hidden
                                  : linears_backward(stream, s, d_residual, gradients, with_weights);
     layernorm_backward(stream, d_residual, gradients[sublayer.parameter(P::norm_weight)],
                        gradients[sublayer.parameter(P::norm_bias)], d_norm, s.in(),

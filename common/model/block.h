@@ -30,9 +30,9 @@ inline std::span<const TensorView, SublayerActivation::kCount> activations_of(
 
 // Memory that all transformer blocks use, one after the other.
 struct BlockWorkspace {
-  TensorView narrow;    // (R, C) in the compute dtype
+  TensorView hidden;    // (R, C) in the compute dtype
   TensorView gathered;  // (R, C) in the compute dtype if the residual stream is split; else empty
-  TensorView wide;      // (R, W / N) in the compute dtype; W is the widest output of a first linear
+  TensorView inner;     // (R, W / N) in the compute dtype; W is the widest output of a first linear
   TensorView row_dot;   // (B, NH / N, T) in the accumulation dtype, for attention_backward
 };
 
@@ -59,7 +59,7 @@ enum class BackwardHalf { both, input, weight };
 // Turns d_residual (n, C) from the gradient with respect to the block's output into that with
 // respect to its input, and adds the parameters' gradients to `gradients`. The activations and `in`
 // are those of forward. The block's own output is not read. Where a sublayer has experts,
-// workspace.narrow must be the gradient with respect to its norm's output (R, C). Asynchronous on
+// workspace.hidden must be the gradient with respect to its norm's output (R, C). Asynchronous on
 // the stream.
 //
 // In two halves it does the same with the same bits. The half `input` turns d_residual into the

@@ -8,16 +8,16 @@
 namespace ladder {
 namespace {
 
-// Calls body(first, count) for row blocks of at most `block_rows` rows, in order.
+// Calls body(first, count) for row tiles of at most `tile_rows` rows, in order.
 template <class Body>
-void for_row_blocks(size_t rows, size_t block_rows, Body body) {
-  for (size_t first = 0; first < rows; first += block_rows) {
-    body(first, std::min(block_rows, rows - first));
+void for_row_tiles(size_t rows, size_t tile_rows, Body body) {
+  for (size_t first = 0; first < rows; first += tile_rows) {
+    body(first, std::min(tile_rows, rows - first));
   }
 }
 
-// The views of one row block in the workspace.
-struct RowBlock {
+// The views of one row tile in the workspace.
+struct RowTile {
   TensorView logits, dlogits;  // (rows, V)
   TensorView statistics;       // (3 rows)
 
@@ -29,40 +29,40 @@ struct RowBlock {
   TensorView sums() const { return statistics.rows(rows(), 2 * rows()); }
 };
 
-// Takes the views of one row block, and computes its logits.
-RowBlock begin_block(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
-                     ConstTensorView wte) {
+// Takes the views of one row tile, and computes its logits.
+RowTile begin_tile(Stream& stream, const ClassifierWorkspace& workspace, ConstTensorView x,
+                   ConstTensorView wte) {
   const size_t rows = x.shape()[0];
-  const RowBlock block = {workspace.logits.rows(0, rows), workspace.dlogits.rows(0, rows),
-                          workspace.statistics.rows(0, 3 * rows)};
-  matmul(stream, block.logits, x, wte, {.transpose_b = true});
-  return block;
+  const RowTile tile = {workspace.logits.rows(0, rows), workspace.dlogits.rows(0, rows),
+                        workspace.statistics.rows(0, 3 * rows)};
+  matmul(stream, tile.logits, x, wte, {.transpose_b = true});
+  return tile;
 }
 
 // Turns the logits into exponentials, and computes their statistics over the whole vocabulary.
-void exponentials(Stream& stream, const RowBlock& block, ConstTensorView targets,
+void exponentials(Stream& stream, const RowTile& tile, ConstTensorView targets,
                   const TensorParallel& tensor, size_t first_token) {
-  softmax_maximum(stream, block.maximum(), block.logits);
+  softmax_maximum(stream, tile.maximum(), tile.logits);
   if (tensor.reduce_statistics) {
-    tensor.reduce_statistics(stream, block.maximum(), Reduction::max);
+    tensor.reduce_statistics(stream, tile.maximum(), Reduction::max);
   }
-  softmax_exponentials(stream, block.logits, block.sum(), block.target_logit(), targets,
-                       block.maximum(), first_token);
-  if (tensor.reduce_statistics) tensor.reduce_statistics(stream, block.sums(), Reduction::sum);
+  softmax_exponentials(stream, tile.logits, tile.sum(), tile.target_logit(), targets,
+                       tile.maximum(), first_token);
+  if (tensor.reduce_statistics) tensor.reduce_statistics(stream, tile.sums(), Reduction::sum);
 }
 
 // Turns the logits into the losses and the logits' gradient.
-void loss_and_gradient(Stream& stream, const RowBlock& block, TensorView losses,
+void loss_and_gradient(Stream& stream, const RowTile& tile, TensorView losses,
                        ConstTensorView targets, double loss_scale, const TensorParallel& tensor,
                        size_t first_token) {
   if (!tensor.reduce_statistics) {
-    softmax_cross_entropy(stream, losses, block.dlogits, block.logits, block.statistics, targets,
+    softmax_cross_entropy(stream, losses, tile.dlogits, tile.logits, tile.statistics, targets,
                           loss_scale);
     return;
   }
-  exponentials(stream, block, targets, tensor, first_token);
-  cross_entropy(stream, losses, block.dlogits, block.logits, block.sum(), block.target_logit(),
-                targets, first_token, loss_scale);
+  exponentials(stream, tile, targets, tensor, first_token);
+  cross_entropy(stream, losses, tile.dlogits, tile.logits, tile.sum(), tile.target_logit(), targets,
+                first_token, loss_scale);
 }
 
 }  // namespace
@@ -71,27 +71,27 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
                                  ConstTensorView x, ConstTensorView wte, ConstTensorView targets,
                                  double loss_scale, const ClassifierWorkspace& workspace,
                                  const TensorParallel& tensor, size_t first_token) {
-  for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
+  for_row_tiles(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
-    const RowBlock block = begin_block(stream, workspace, rows, wte);
-    loss_and_gradient(stream, block, losses.rows(first, count), t, loss_scale, tensor, first_token);
-    matmul(stream, dx.rows(first, count), block.dlogits, wte);
-    matmul(stream, dwte, block.dlogits, rows, {.transpose_a = true, .accumulate = true});
+    const RowTile tile = begin_tile(stream, workspace, rows, wte);
+    loss_and_gradient(stream, tile, losses.rows(first, count), t, loss_scale, tensor, first_token);
+    matmul(stream, dx.rows(first, count), tile.dlogits, wte);
+    matmul(stream, dwte, tile.dlogits, rows, {.transpose_a = true, .accumulate = true});
   });
 }
 
 void classifier_forward(Stream& stream, TensorView losses, ConstTensorView x, ConstTensorView wte,
                         ConstTensorView targets, const ClassifierWorkspace& workspace,
                         const TensorParallel& tensor, size_t first_token) {
-  for_row_blocks(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
-    const RowBlock block = begin_block(stream, workspace, x.rows(first, count), wte);
+  for_row_tiles(x.shape()[0], workspace.logits.shape()[0], [&](size_t first, size_t count) {
+    const RowTile tile = begin_tile(stream, workspace, x.rows(first, count), wte);
     const ConstTensorView t = targets.rows(first, count);
-    if (block.logits.dtype() != losses.dtype()) {  // exponentials would be rounded, too
-      loss_and_gradient(stream, block, losses.rows(first, count), t, 1, tensor, first_token);
+    if (tile.logits.dtype() != losses.dtype()) {  // exponentials would be rounded, too
+      loss_and_gradient(stream, tile, losses.rows(first, count), t, 1, tensor, first_token);
       return;
     }
-    exponentials(stream, block, t, tensor, first_token);
-    cross_entropy_loss(stream, losses.rows(first, count), block.sum(), block.target_logit());
+    exponentials(stream, tile, t, tensor, first_token);
+    cross_entropy_loss(stream, losses.rows(first, count), tile.sum(), tile.target_logit());
   });
 }
 

@@ -1,5 +1,5 @@
 // The classifier: it computes logits over the vocabulary from the tied token embedding, and the
-// loss. Logits exist for one row block (a few rows) at a time, never for a whole micro-batch.
+// loss. Logits exist for one row tile (a few rows) at a time, never for a whole micro-batch.
 // Letters: R rows (tokens) in the micro-batch, C hidden size, V vocabulary.
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace ladder {
 
-// Returns the most rows in a row block. On a CPU it is so few that the work on their logits stays
-// near the caches. On a GPU every block adds its part to all of dwte, V C numbers in fp32 for
-// GPT-2, so there are few blocks.
+// Returns the most rows in a row tile. On a CPU it is so few that the work on their logits stays
+// near the caches. On a GPU every tile adds its part to all of dwte, V C numbers in fp32 for
+// GPT-2, so there are few tiles.
 constexpr size_t classifier_rows(DeviceType device) {
   return device == DeviceType::cpu ? 256 : 4096;
 }
 
-// Memory for one row block of K rows. If ranks hold slices of the vocabulary, V is this rank's
+// Memory for one row tile of K rows. If ranks hold slices of the vocabulary, V is this rank's
 // part.
 struct ClassifierWorkspace {
   // (K, V) in the accumulation dtype, or in the compute dtype if this rank has the whole
@@ -27,12 +27,12 @@ struct ClassifierWorkspace {
   TensorView statistics;
 };
 
-// Computes, one row block after the other: logits = x wte^T, the losses, dx, and dwte += its part.
+// Computes, one row tile after the other: logits = x wte^T, the losses, dx, and dwte += its part.
 //   losses (R) out, in nats; dx (R, C) out; dwte (V, C) in/out
 //   x (R, C), wte (V, C), targets (R) int32 in
 //   dx and dwte are gradients of loss_scale * sum(losses)
 // If tensor-parallel ranks hold slices of the vocabulary, wte and dwte are this rank's rows of the
-// table, and first_token is the first of them. For each row block the ranks then reduce the
+// table, and first_token is the first of them. For each row tile the ranks then reduce the
 // maximum, and after that the sum of exponentials and the targets' logits. dx is then this rank's
 // term of the gradient, which is still to be summed (TensorParallel::enter_backward). Asynchronous
 // on the stream.

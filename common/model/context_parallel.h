@@ -15,7 +15,7 @@ namespace ladder {
 //
 // Between forward and backward qkv and logsumexp are for these functions alone: forward may leave
 // anything there that backward needs. The memory of qkv, logsumexp, dqkv and row_dot is that of
-// SequencePart::most_tokens tokens, also on ranks that have fewer. Where forward runs again for
+// SequenceSlice::most_tokens tokens, also on ranks that have fewer. Where forward runs again for
 // --recompute, qkv has been computed again, too.
 struct ContextParallel {
   std::function<void(Stream&, TensorView out, TensorView logsumexp, TensorView qkv)> forward =

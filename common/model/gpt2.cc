@@ -22,7 +22,7 @@ View by_sequence(View rows, const Activations& a) {
 // body(sequences, first) for (b, t, C) that lie one after the other: b sequences' rows of the
 // tokens from `first` on. The first and the last sequence can be incomplete.
 template <class Body>
-void for_sequences(TensorView rows, const ModelPart& part, const Activations& a, Body body) {
+void for_sequences(TensorView rows, const ModelPartition& part, const Activations& a, Body body) {
   const size_t hidden = rows.shape()[1];
   const size_t num_tokens = a.tokens(), num_rows = a.batch() * num_tokens;
   const RowSplit split = part.residual();
@@ -112,7 +112,7 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
     case OperationKind::token_embedding: {
       const Parameter& table = layout_.unit(operation.unit).parameters[0];
       // A rank with a slice of the table has rows of zeros for the tokens of the other ranks.
-      const TensorView partial = table.split ? scratch.narrow : a.input();
+      const TensorView partial = table.split ? scratch.hidden : a.input();
       embedding_forward(stream, by_sequence(partial, a), tokens.ids, weights[0], table.first_row());
       const ConstTensorView sum = tensor_.leave(stream, partial);
       if (table.split) copy(stream, a.input(), sum);
@@ -143,7 +143,7 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
 
 void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
                     ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
-  const TensorView losses = workspace.losses(a), dx = workspace.block(a).narrow;
+  const TensorView losses = workspace.losses(a), dx = workspace.block(a).hidden;
   const TensorView norm = a.final_norm();
   const Use& use = classifier_in(training_);
   run(stream, use, hooks, [&](const Operation& operation) {
@@ -220,7 +220,7 @@ void Gpt2::backward_operation(Stream& stream, const Operation& operation, const 
       return backward_block(stream, operation, a, workspace, use, hooks);
     case OperationKind::router:
     case OperationKind::experts:
-      return mixture_->backward(stream, operation, workspace.block(a).narrow, d_residual,
+      return mixture_->backward(stream, operation, workspace.block(a).hidden, d_residual,
                                 gradient(use, hooks), a.block(operation.index),
                                 weights(use, hooks));
     case OperationKind::final_norm: {

@@ -21,37 +21,37 @@ std::vector<size_t> operations_that_use(const ModelDescription& model, size_t un
 
 // Returns the rows of a split matrix on every tensor-parallel rank but the last ones, which may
 // have fewer.
-size_t most_rows(const Shape& shape, const ModelPart& part) {
+size_t most_rows(const Shape& shape, const ModelPartition& part) {
   return (shape[0] + part.tensor_size - 1) / part.tensor_size;
 }
 
 // Returns the elements that a parameter takes on the rank that has most of it.
-size_t room_for(const ParameterSpec& spec, const Parameter& held, const ModelPart& part) {
+size_t elements_of(const ParameterSpec& spec, const Parameter& held, const ModelPartition& part) {
   return spec.split == TensorSplit::rows ? most_rows(spec.shape, part) * spec.shape[1]
                                          : held.shape.num_elements();
 }
 
 // Divides the columns (or a vector's elements) into `groups` groups, and makes `held` this rank's
 // equal part of each group.
-void take_columns(Parameter& held, const ModelPart& part, size_t groups) {
+void take_columns(Parameter& held, const ModelPartition& part, size_t groups) {
   const Shape& full = held.full_shape;
   const size_t group = full[full.num_dims() - 1] / groups, count = group / part.tensor_size;
   held.shape = full.num_dims() == 1 ? Shape{groups * count} : Shape{full[0], groups * count};
-  held.runs = {part.tensor_rank * count, count, group};
+  held.ranges = {part.tensor_rank * count, count, group};
 }
 
-void take_rows(Parameter& held, const ModelPart& part) {
+void take_rows(Parameter& held, const ModelPartition& part) {
   const size_t rows = held.full_shape[0], columns = held.full_shape[1];
   const size_t most = most_rows(held.full_shape, part);
   const size_t first = std::min(rows, part.tensor_rank * most);
   const size_t count = std::min(most, rows - first);
   held.shape = {count, columns};
-  held.runs = {first * columns, count * columns, count * columns};
+  held.ranges = {first * columns, count * columns, count * columns};
 }
 
 }  // namespace
 
-Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart& part)
+Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part)
     : config_(model.config), part_(part), world_size_(world_size) {
   part_.end = std::min(part.end, model.operations.size());
   check(part_.first < part_.end, "Layout: a part without operations");
@@ -93,17 +93,17 @@ void Layout::add_unit(const UnitSpec& spec) {
   unit.num_experts = spec.num_experts;
   if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
   const size_t num_held = spec.parameters.size() / unit.expert_size;
-  size_t room = 0;
+  size_t elements = 0;
   for (size_t i = 0; i < num_held; ++i) {
     const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
     const ParameterSpec& parameter = spec.parameters[first + i];
     Parameter held = hold(parameter);
     held.offset = unit.num_elements;
     unit.num_elements += held.shape.num_elements();
-    room += room_for(parameter, held, part_);
+    elements += elements_of(parameter, held, part_);
     unit.parameters.push_back(std::move(held));
   }
-  unit.padded_elements = round_up(room, world_size_ * kCacheLineElements);
+  unit.padded_elements = round_up(elements, world_size_ * kCacheLineElements);
   unit.num_shards = world_size_ / unit.expert_size;
   units_.push_back(std::move(unit));
 }
@@ -113,7 +113,7 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
   Parameter held = {.name = spec.name,
                     .shape = spec.shape,
                     .full_shape = spec.shape,
-                    .runs = {0, elements, elements},
+                    .ranges = {0, elements, elements},
                     .split = spec.split != TensorSplit::none && part_.tensor_size > 1,
                     .initial_value = spec.initial_value,
                     .initial_deviation = spec.initial_deviation,

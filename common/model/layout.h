@@ -21,12 +21,12 @@ class Layout {
  public:
   // REQUIRES: tensor_size ranks can_split() the model, expert_size divides the experts and
   // world_size, and one of the two is 1.
-  Layout(const ModelDescription& model, size_t world_size, const ModelPart& part = {});
-  Layout(const Gpt2Config& config, size_t world_size, const ModelPart& part = {})
+  Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part = {});
+  Layout(const Gpt2Config& config, size_t world_size, const ModelPartition& part = {})
       : Layout(describe(config), world_size, part) {}
 
   const Gpt2Config& config() const { return config_; }
-  const ModelPart& part() const { return part_; }
+  const ModelPartition& part() const { return part_; }
   size_t world_size() const { return world_size_; }
   const std::vector<Unit>& units() const { return units_; }
   const Unit& unit(size_t index) const { return units_[index]; }
@@ -51,7 +51,7 @@ class Layout {
   Parameter hold(const ParameterSpec& spec) const;
 
   Gpt2Config config_;
-  ModelPart part_;
+  ModelPartition part_;
   size_t world_size_;
   std::vector<Unit> units_;
   std::vector<Operation> operations_;

@@ -20,36 +20,36 @@ namespace ladder {
 //   copies              | 0 to host | 1 to host | ...  | 1 back     | 0 back     |
 class ActivationOffload {
  public:
-  // Allocates host memory, in the category activations, for `num_slots` micro-batches of `rows`
+  // Allocates host memory, in the category activations, for `num_buffers` micro-batches of `rows`
   // rows. `shared` is the memory of the sets on the device, and must outlive this object, as must
   // the layout.
   ActivationOffload(Memory& host, const Layout& layout, DType dtype, size_t rows,
-                    const SharedActivations& shared, DeviceType device, size_t num_slots);
+                    const SharedActivations& shared, DeviceType device, size_t num_buffers);
   // Waits for the copies.
   ~ActivationOffload();
   ActivationOffload(const ActivationOffload&) = delete;
   ActivationOffload& operator=(const ActivationOffload&) = delete;
 
-  // Returns `hooks` with the copies added, for one pass over the micro-batch in `slot`. A set has
+  // Returns `hooks` with the copies added, for one pass over the micro-batch in `buffer`. A set has
   // been copied to the host when its turn comes again. REQUIRES: all calls have the same stream.
-  Hooks added_to(const Hooks& hooks, Stream& stream, const Activations& activations, size_t slot);
+  Hooks added_to(const Hooks& hooks, Stream& stream, const Activations& activations, size_t buffer);
 
  private:
   struct Item {  // a tensor of a set
     size_t block, tensor;
-    std::vector<Tensor> host;  // by slot; empty if the set is not copied
+    std::vector<Tensor> host;  // by buffer; empty if the set is not copied
   };
   // One of the places on the device.
   struct Turn {
-    std::optional<std::pair<size_t, size_t>> holds;  // slot and set
+    std::optional<std::pair<size_t, size_t>> holds;  // buffer and set
     bool was_copied = false;
     Event copied;  // the last copy from here or to here
   };
 
-  void begin(const Use& use, Stream& stream, const Activations& activations, size_t slot);
-  void done(const Use& use, Stream& stream, const Activations& activations, size_t slot);
+  void begin(const Use& use, Stream& stream, const Activations& activations, size_t buffer);
+  void done(const Use& use, Stream& stream, const Activations& activations, size_t buffer);
   // Copies the set to its place, unless it is there.
-  void fetch(Stream& stream, const Activations& activations, size_t slot, size_t set);
+  void fetch(Stream& stream, const Activations& activations, size_t buffer, size_t set);
   Turn& turn_of(size_t set) { return turns_[set % OffloadPlan::kTurns]; }
 
   const Layout& layout_;

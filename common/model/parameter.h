@@ -12,7 +12,7 @@
 namespace ladder {
 
 // The part of the model that a rank holds.
-struct ModelPart {
+struct ModelPartition {
   static constexpr size_t kToTheEnd = ~size_t{0};
   // A pipeline stage has operations [first, end) of the model (ModelDescription::operations).
   size_t first = 0, end = kToTheEnd;
@@ -36,8 +36,8 @@ struct ModelPart {
     return is_in({first, end}) || std::any_of(more_chunks.begin(), more_chunks.end(), is_in);
   }
   // Returns these operations, split among tensor-parallel ranks as `other` is.
-  ModelPart split_like(const ModelPart& other) const {
-    ModelPart part = other;
+  ModelPartition split_like(const ModelPartition& other) const {
+    ModelPartition part = other;
     part.first = first;
     part.end = end;
     part.more_chunks = more_chunks;
@@ -49,9 +49,9 @@ struct ModelPart {
   }
 };
 
-// The place in the whole tensor of the elements that a rank holds. They lie in runs of `length`
-// elements, and run i begins at element first + i * stride of the whole tensor.
-struct Runs {
+// The place in the whole tensor of the elements that a rank holds. They lie in ranges of `length`
+// elements, and range i begins at element first + i * stride of the whole tensor.
+struct Ranges {
   size_t first = 0, length = 0, stride = 0;
 };
 
@@ -60,7 +60,7 @@ struct Parameter {
   std::string name;
   Shape shape;         // the shape of the part that the rank holds
   Shape full_shape;    // the shape of the whole tensor
-  Runs runs;           // the place of the rank's elements in the whole tensor
+  Ranges ranges;       // the place of the rank's elements in the whole tensor
   bool split = false;  // true: each tensor-parallel rank holds another slice of it
   // Tensor-parallel ranks and pipeline stages may hold copies of one tensor. This is true for one
   // copy, which counts in the norm and is used when full tensors are put together.
@@ -74,7 +74,7 @@ struct Parameter {
   bool decays() const { return shape.num_dims() == 2; }
   // Returns the row of the whole matrix that is the first row of this rank. REQUIRES: a matrix
   // whose rows are split.
-  size_t first_row() const { return runs.first / full_shape[1]; }
+  size_t first_row() const { return ranges.first / full_shape[1]; }
 };
 
 // A unit as a rank holds it: parameters that hooks, buckets, shards and prefetching treat as one.
@@ -101,12 +101,12 @@ struct Unit {
 // tensor. Calls body(from, at, count) for each: elements [from, from + count) of the part are
 // elements [at, at + count) of the whole tensor.
 template <class Body>
-void for_runs_in(const Parameter& parameter, size_t first, size_t last, Body body) {
-  const Runs& runs = parameter.runs;
+void for_ranges_in(const Parameter& parameter, size_t first, size_t last, Body body) {
+  const Ranges& ranges = parameter.ranges;
   while (first < last) {
-    const size_t within = first % runs.length;
-    const size_t count = std::min(last - first, runs.length - within);
-    body(first, runs.first + first / runs.length * runs.stride + within, count);
+    const size_t within = first % ranges.length;
+    const size_t count = std::min(last - first, ranges.length - within);
+    body(first, ranges.first + first / ranges.length * ranges.stride + within, count);
     first += count;
   }
 }

@@ -17,8 +17,8 @@ namespace ladder {
 // the host.
 struct Slice {
   // The parameter has the tensor's name and full shape, and the runs of the full tensor that a rank
-  // of a tensor-parallel group holds (Parameter::runs). If the elements of these runs are counted
-  // from 0, the slice has elements [first, first + n).
+  // of a tensor-parallel group holds (Parameter::ranges). If the elements of these ranges are
+  // counted from 0, the slice has elements [first, first + n).
   const Parameter* parameter;
   size_t first = 0;
   TensorView view;  // (n)

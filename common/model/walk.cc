@@ -108,17 +108,17 @@ std::vector<Use> in_two_halves(const Layout& layout, const std::vector<Use>& wal
   return first;
 }
 
-SlotPlan plan_slots(const Layout& layout, const std::vector<bool>& has_slot_of_its_own,
-                    size_t num_turns) {
-  SlotPlan plan = {.slot_of_unit = {}, .elements = std::vector<size_t>(num_turns)};
+BufferPlan plan_buffers(const Layout& layout, const std::vector<bool>& has_own_buffer,
+                        size_t num_turns) {
+  BufferPlan plan = {.buffer_of_unit = {}, .elements = std::vector<size_t>(num_turns)};
   size_t turn = 0, largest = 0;
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
     const size_t elements = layout.unit(unit).padded_elements;
-    if (has_slot_of_its_own[unit]) {
-      plan.slot_of_unit.push_back(plan.elements.size());
+    if (has_own_buffer[unit]) {
+      plan.buffer_of_unit.push_back(plan.elements.size());
       plan.elements.push_back(elements);
     } else {
-      plan.slot_of_unit.push_back(turn++ % num_turns);
+      plan.buffer_of_unit.push_back(turn++ % num_turns);
       largest = std::max(largest, elements);
     }
   }

@@ -48,17 +48,17 @@ std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan =
 // REQUIRES: the walk recomputes nothing.
 std::vector<Use> in_two_halves(const Layout& layout, const std::vector<Use>& walk);
 
-// A plan of slots. A slot is memory that holds one unit at a time; the plan says which slot each
-// unit uses.
-struct SlotPlan {
-  std::vector<size_t> slot_of_unit;
-  std::vector<size_t> elements;  // the size of each slot
+// A plan of buffers. A buffer is memory that holds one unit at a time; the plan says which buffer
+// each unit uses.
+struct BufferPlan {
+  std::vector<size_t> buffer_of_unit;
+  std::vector<size_t> elements;  // the size of each buffer
 };
-// Plans the slots. A unit that `has_slot_of_its_own` names gets a slot of its size. All other units
-// take turns in `num_turns` slots, each as large as the largest of these units. So num_turns such
-// units that follow each other, in forward or in backward, are all in different slots.
-SlotPlan plan_slots(const Layout& layout, const std::vector<bool>& has_slot_of_its_own,
-                    size_t num_turns);
+// Plans the buffers. A unit that `has_own_buffer` names gets a buffer of its size. All other units
+// take turns in `num_turns` buffers, each as large as the largest of these units. So num_turns such
+// units that follow each other, in forward or in backward, are all in different buffers.
+BufferPlan plan_buffers(const Layout& layout, const std::vector<bool>& has_own_buffer,
+                        size_t num_turns);
 
 // Returns the uses of one micro-batch of evaluation: forward, and the classifier without gradients.
 std::vector<Use> evaluation_walk(const Layout& layout);

@@ -48,7 +48,7 @@ std::string shape_text(const std::vector<size_t>& shape) {
 }
 
 // Returns the place of an element in a tensor of this shape, as in "(3, 17)".
-std::string place_of(size_t index, std::vector<size_t> shape) {
+std::string index_text(size_t index, std::vector<size_t> shape) {
   for (size_t dim = shape.size(); dim-- > 0;) {
     const size_t extent = shape[dim];
     shape[dim] = index % extent;
@@ -76,11 +76,11 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
                         return fill(stream, part, parameter.initial_value);
                       }
                       const uint64_t key = random_key(seed, parameter.name);
-                      for_runs_in(parameter, from - begin, to - begin,
-                                  [&](size_t run, size_t at, size_t count) {
-                                    fill_normal(stream, part.rows(run + begin - from, count), key,
-                                                at, parameter.initial_deviation);
-                                  });
+                      for_ranges_in(parameter, from - begin, to - begin,
+                                    [&](size_t run, size_t at, size_t count) {
+                                      fill_normal(stream, part.rows(run + begin - from, count), key,
+                                                  at, parameter.initial_deviation);
+                                    });
                     });
 }
 
@@ -212,7 +212,7 @@ void WeightsFile::refuse_element(const SafetensorsEntry& entry, size_t index, DT
   double value = 0;
   reader_.read_part(entry, index, TensorView(&value, DType::fp64, DeviceType::cpu, {1}));
   const std::string element =
-      concat(entry.name, ", element ", place_of(index, entry.shape), ", is ");
+      concat(entry.name, ", element ", index_text(index, entry.shape), ", is ");
   if (!std::isfinite(value)) refuse(concat(element, value, "; weights are finite numbers"));
   const bool fits_fp32 = std::abs(value) <= std::numeric_limits<float>::max();
   refuse(concat(element, value, ", beyond the largest number of ", name_of(dtype),

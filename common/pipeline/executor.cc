@@ -158,9 +158,9 @@ void PipelineExecutor::evaluate(size_t batch, size_t first_sequence, size_t num_
     for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
       // A chunk uses buffer 0 after the one before it, whose output waits in d_residual if it is
       // the input.
-      const size_t at = placement.part_at(stage_.index, chunk);
+      const size_t at = placement.virtual_stage_at(stage_.index, chunk);
       Action action = {.kind = ActionKind::recv_activation, .chunk = chunk};
-      if (at > 0) action.peer = placement.place_of(at - 1).stage;
+      if (at > 0) action.peer = placement.chunk_of(at - 1).stage;
       if (at > 0 && action.peer == stage_.index) {
         copy(stream, model_.input(0, chunk), model_.d_residual());
       } else if (at > 0) {
@@ -171,9 +171,9 @@ void PipelineExecutor::evaluate(size_t batch, size_t first_sequence, size_t num_
       }
       model_.forward({}, 0, chunk);
       if (model_.has_classifier(chunk)) model_.evaluate({}, 0, chunk);
-      if (at + 1 == placement.num_parts()) continue;
+      if (at + 1 == placement.num_virtual_stages()) continue;
       action.kind = ActionKind::send_activation;
-      action.peer = placement.place_of(at + 1).stage;
+      action.peer = placement.chunk_of(at + 1).stage;
       if (action.peer == stage_.index) {
         copy(stream, model_.d_residual(), model_.output(0, chunk));
       } else {

@@ -6,28 +6,28 @@
 
 namespace ladder {
 
-ModelPart PipelinePlan::operations_of(size_t stage) const {
-  ModelPart all = chunks[placement.part_at(stage, 0)];
+ModelPartition PipelinePlan::operations_of(size_t stage) const {
+  ModelPartition all = chunks[placement.virtual_stage_at(stage, 0)];
   for (size_t chunk = 1; chunk < placement.num_chunks; ++chunk) {
-    const ModelPart& more = chunks[placement.part_at(stage, chunk)];
+    const ModelPartition& more = chunks[placement.virtual_stage_at(stage, chunk)];
     all.more_chunks.push_back({more.first, more.end});
   }
   return all;
 }
 
 void PipelinePlan::complete(const Gpt2Config& config, const Schedule& work) {
-  const size_t last = placement.place_of(placement.num_parts() - 1).stage;
+  const size_t last = placement.chunk_of(placement.num_virtual_stages() - 1).stage;
   const bool shares_units = !Layout(config, 1, operations_of(last)).shared_units().empty();
   schedule = ladder::complete(work, placement, shares_units);
 }
 
 PipelineStage::PipelineStage(std::shared_ptr<const PipelinePlan> plan_, const Gpt2Config& config,
-                             size_t index_, const ModelPart& split, size_t num_replicas)
+                             size_t index_, const ModelPartition& split, size_t num_replicas)
     : plan(std::move(plan_)),
       index(index_),
       layout(config, num_replicas, plan->operations_of(index).split_like(split)) {
   for (size_t chunk = 0; chunk < plan->placement.num_chunks; ++chunk) {
-    const ModelPart& own = plan->chunks[plan->placement.part_at(index, chunk)];
+    const ModelPartition& own = plan->chunks[plan->placement.virtual_stage_at(index, chunk)];
     chunks.emplace_back(config, num_replicas, own.split_like(split));
   }
 }
@@ -35,9 +35,9 @@ PipelineStage::PipelineStage(std::shared_ptr<const PipelinePlan> plan_, const Gp
 bool PipelineStage::sends_gradients(bool to_later) const {
   const ChunkPlacement& at = plan->placement;
   for (size_t chunk = 0; chunk < at.num_chunks; ++chunk) {
-    const size_t own = at.part_at(index, chunk);
+    const size_t own = at.virtual_stage_at(index, chunk);
     if (own == 0) continue;
-    const size_t to = at.place_of(own - 1).stage;
+    const size_t to = at.chunk_of(own - 1).stage;
     if (to_later ? to > index : to < index) return true;
   }
   return false;

@@ -34,18 +34,18 @@ std::string units_text(const Layout& layout) {
                    classifies ? " and classifier" : "");
     begin += count;
   };
-  const std::vector<ModelPart::Chunk>& others = layout.part().more_chunks;
+  const std::vector<ModelPartition::Chunk>& others = layout.part().more_chunks;
   size_t num_others = 0;
-  for (const ModelPart::Chunk& chunk : others) num_others += chunk.end - chunk.first;
+  for (const ModelPartition::Chunk& chunk : others) num_others += chunk.end - chunk.first;
   add_chunk(layout.operations().size() - num_others);
-  for (const ModelPart::Chunk& chunk : others) add_chunk(chunk.end - chunk.first);
+  for (const ModelPartition::Chunk& chunk : others) add_chunk(chunk.end - chunk.first);
   return text;
 }
 
 std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
   const ModelDescription model = describe(config.model);
   const size_t num_stages = plan.schedule.size();
-  std::vector<ModelPart> stages;
+  std::vector<ModelPartition> stages;
   std::vector<double> flops;
   for (size_t stage = 0; stage < num_stages; ++stage) {
     stages.push_back(plan.operations_of(stage));
@@ -56,7 +56,7 @@ std::string stages_text(const RunConfig& config, const PipelinePlan& plan) {
   for (size_t stage = 0; stage < num_stages; ++stage) {
     text += format("  stage %-2zu %s: %.1f %% of the products, in flight: %zu\n", stage,
                    units_text(Layout(model, 1, stages[stage])).c_str(), 100 * flops[stage] / total,
-                   num_slots(plan.schedule[stage]));
+                   num_buffers(plan.schedule[stage]));
   }
   const Timeline timeline = ideal_timeline(plan);
   text +=

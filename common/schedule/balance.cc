@@ -13,13 +13,13 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 struct BestCut {
   double value = kInfinity;
-  std::vector<size_t> first;  // the first piece of each stage
+  std::vector<size_t> first;  // the first item of each stage
 };
 
 // Returns the cut with the smallest value. fold(value of some stages, cost of one more stage) is
 // the value of all of them; it must be monotonic in its first argument. For s stages that hold all
-// pieces before `end`, we try every piece at which the last stage may begin, together with the best
-// cut of the pieces before it into s - 1 stages.
+// items before `end`, we try every item at which the last stage may begin, together with the best
+// cut of the items before it into s - 1 stages.
 template <class Fold>
 BestCut best_cut(const std::vector<double>& costs, size_t num_stages, Fold fold) {
   const size_t n = costs.size();

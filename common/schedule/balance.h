@@ -1,4 +1,4 @@
-// Cuts a line of pieces into stages that cost about the same.
+// Cuts a line of items into stages that cost about the same.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace ladder {
 
-// Returns the first piece of each stage. Stages are contiguous and have at least one piece. The
+// Returns the first item of each stage. Stages are contiguous and have at least one item. The
 // most expensive stage, which the others wait for, is as cheap as possible. Among such cuts it
 // takes the one with the smallest sum of squared costs, so that the other stages are even too, and
 // among those the one that cuts latest, beginning with the last stage. The result is exact (dynamic
-// programming). Throws a UserError that names both numbers if there are more stages than pieces.
+// programming). Throws a UserError that names both numbers if there are more stages than items.
 // REQUIRES: costs are not negative, and num_stages >= 1.
 std::vector<size_t> cut_line(const std::vector<double>& costs, size_t num_stages);
 

@@ -16,29 +16,28 @@ class StageBuilder {
       : placement_(placement), stage_(stage) {}
 
   void add(const Action& work) {
-    const size_t part = placement_.part_at(stage_, work.chunk);
-    const bool is_first = part == 0, is_last = part + 1 == placement_.num_parts();
-    if (work.kind == ActionKind::forward) take_slot(work);
+    const size_t v = placement_.virtual_stage_at(stage_, work.chunk);
+    const bool is_first = v == 0, is_last = v + 1 == placement_.num_virtual_stages();
+    if (work.kind == ActionKind::forward) take_buffer(work);
     if (work.kind == ActionKind::forward && !is_first)
-      add(work, ActionKind::recv_activation, part - 1);
-    if (makes_gradient(work.kind) && !is_last) add(work, ActionKind::recv_gradient, part + 1);
-    add(work, work.kind, part);
-    if (work.kind == ActionKind::forward && !is_last)
-      add(work, ActionKind::send_activation, part + 1);
-    if (makes_gradient(work.kind) && !is_first) add(work, ActionKind::send_gradient, part - 1);
+      add(work, ActionKind::recv_activation, v - 1);
+    if (makes_gradient(work.kind) && !is_last) add(work, ActionKind::recv_gradient, v + 1);
+    add(work, work.kind, v);
+    if (work.kind == ActionKind::forward && !is_last) add(work, ActionKind::send_activation, v + 1);
+    if (makes_gradient(work.kind) && !is_first) add(work, ActionKind::send_gradient, v - 1);
     if (work.kind == ActionKind::backward || work.kind == ActionKind::backward_weight) {
-      free_.insert(slot_of(work));
+      free_.insert(buffer_of(work));
     }
   }
 
   StageSchedule take() { return std::move(actions_); }
 
  private:
-  size_t& slot_of(const Action& work) { return slots_[{work.chunk, work.micro_batch}]; }
+  size_t& buffer_of(const Action& work) { return buffers_[{work.chunk, work.micro_batch}]; }
 
-  void take_slot(const Action& work) {
-    if (free_.empty()) free_.insert(num_slots_++);
-    slot_of(work) = *free_.begin();
+  void take_buffer(const Action& work) {
+    if (free_.empty()) free_.insert(num_buffers_++);
+    buffer_of(work) = *free_.begin();
     free_.erase(free_.begin());
   }
 
@@ -46,17 +45,17 @@ class StageBuilder {
     const bool is_message = is_send(kind) || is_recv(kind);
     actions_.push_back({.kind = kind,
                         .micro_batch = work.micro_batch,
-                        .slot = slot_of(work),
-                        .peer = is_message ? placement_.place_of(other_part).stage : 0,
+                        .buffer = buffer_of(work),
+                        .peer = is_message ? placement_.chunk_of(other_part).stage : 0,
                         .chunk = work.chunk});
   }
 
   ChunkPlacement placement_;
   size_t stage_;
   StageSchedule actions_;
-  std::map<std::pair<size_t, size_t>, size_t> slots_;  // by chunk and micro-batch
+  std::map<std::pair<size_t, size_t>, size_t> buffers_;  // by chunk and micro-batch
   std::set<size_t> free_;
-  size_t num_slots_ = 0;
+  size_t num_buffers_ = 0;
 };
 
 }  // namespace
@@ -69,7 +68,7 @@ Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool re
     for (const Action& action : work[stage]) builder.add(action);
     schedule.push_back(builder.take());
   }
-  const size_t last = placement.place_of(placement.num_parts() - 1).stage;
+  const size_t last = placement.chunk_of(placement.num_virtual_stages() - 1).stage;
   if (last != 0 && reduces_embedding) {
     schedule.front().push_back({.kind = ActionKind::reduce_embedding, .peer = last});
     schedule[last].push_back({.kind = ActionKind::reduce_embedding, .peer = 0});
@@ -77,20 +76,21 @@ Schedule complete(const Schedule& work, const ChunkPlacement& placement, bool re
   return schedule;
 }
 
-Costs costs_of(const ChunkPlacement& placement, const std::vector<PartTimes>& times,
+Costs costs_of(const ChunkPlacement& placement, const std::vector<VirtualStageTimes>& times,
                double message) {
-  check(times.size() == placement.num_parts(), "costs_of: one time for each part");
+  check(times.size() == placement.num_virtual_stages(),
+        "costs_of: one time for each virtual stage");
   return [=](size_t stage, const Action& action) {
-    const PartTimes& part = times[placement.part_at(stage, action.chunk)];
+    const VirtualStageTimes& v = times[placement.virtual_stage_at(stage, action.chunk)];
     switch (action.kind) {
       case ActionKind::forward:
-        return part.forward;
+        return v.forward;
       case ActionKind::backward:
-        return part.input + part.weight;
+        return v.input + v.weight;
       case ActionKind::backward_input:
-        return part.input;
+        return v.input;
       case ActionKind::backward_weight:
-        return part.weight;
+        return v.weight;
       case ActionKind::reduce_embedding:
         return 0.0;
       default:

@@ -11,16 +11,16 @@
 namespace ladder {
 namespace {
 
-// Returns what is done with a micro-batch at a part of the model, in order. `splits`: backward runs
+// Returns what is done with a micro-batch at a virtual stage, in order. `splits`: backward runs
 // in two halves.
-StageSchedule chain_of(const ChunkPlacement& placement, size_t part, bool splits) {
-  const bool is_first = part == 0, is_last = part + 1 == placement.num_parts();
-  const size_t before = is_first ? 0 : placement.place_of(part - 1).stage;
-  const size_t after = is_last ? 0 : placement.place_of(part + 1).stage;
+StageSchedule chain_of(const ChunkPlacement& placement, size_t v, bool splits) {
+  const bool is_first = v == 0, is_last = v + 1 == placement.num_virtual_stages();
+  const size_t before = is_first ? 0 : placement.chunk_of(v - 1).stage;
+  const size_t after = is_last ? 0 : placement.chunk_of(v + 1).stage;
   StageSchedule chain;
   const auto add = [&](bool exists, ActionKind kind, size_t peer) {
     if (!exists) return;
-    chain.push_back({.kind = kind, .peer = peer, .chunk = placement.place_of(part).chunk});
+    chain.push_back({.kind = kind, .peer = peer, .chunk = placement.chunk_of(v).chunk});
   };
   add(!is_first, ActionKind::recv_activation, before);
   add(true, ActionKind::forward, 0);
@@ -32,7 +32,7 @@ StageSchedule chain_of(const ChunkPlacement& placement, size_t part, bool splits
   return chain;
 }
 
-// A micro-batch at a part of the model, as in "chunk 1 of micro-batch 3".
+// A micro-batch at a virtual stage, as in "chunk 1 of micro-batch 3".
 std::string describe_holder(const Action& holder) {
   return holder.chunk == 0 ? concat("micro-batch ", holder.micro_batch)
                            : concat("chunk ", holder.chunk, " of micro-batch ", holder.micro_batch);
@@ -48,10 +48,10 @@ class StageChecker {
         actions_(schedule[stage]),
         max_in_flight_(max_in_flight),
         num_micro_batches_(num_micro_batches),
-        holder_(num_slots(actions_)),
+        holder_(num_buffers(actions_)),
         problems_(problems) {
     for (size_t chunk = 0; chunk < placement.num_chunks; ++chunk) {
-      const Progress begin = {.chain = chain_of(placement, part_of(chunk), false)};
+      const Progress begin = {.chain = chain_of(placement, virtual_stage_of(chunk), false)};
       progress_.emplace_back(num_micro_batches, begin);
     }
   }
@@ -65,7 +65,7 @@ class StageChecker {
       } else if (action.chunk >= progress_.size()) {
         report(action, concat("the stage has ", counted(progress_.size(), "chunk")));
       } else if (is_due(action)) {
-        check_slot(action);
+        check_buffer(action);
         check_gradient_buffer(action);
       }
     }
@@ -76,11 +76,11 @@ class StageChecker {
   struct Progress {
     StageSchedule chain;
     size_t done = 0;  // how many actions of the chain have been done
-    size_t slot = 0;
+    size_t buffer = 0;
     bool is_broken = false;
   };
 
-  size_t part_of(size_t chunk) const { return placement_.part_at(stage_, chunk); }
+  size_t virtual_stage_of(size_t chunk) const { return placement_.virtual_stage_at(stage_, chunk); }
   Progress& progress_of(const Action& action) {
     return progress_[action.chunk][action.micro_batch];
   }
@@ -101,7 +101,7 @@ class StageChecker {
     }
     if (action.kind == ActionKind::backward_input &&
         progress.chain[progress.done].kind == ActionKind::backward) {
-      progress.chain = chain_of(placement_, part_of(action.chunk), true);
+      progress.chain = chain_of(placement_, virtual_stage_of(action.chunk), true);
     }
     Action due = progress.chain[progress.done];
     due.micro_batch = action.micro_batch;
@@ -115,32 +115,34 @@ class StageChecker {
     return true;
   }
 
-  void check_slot(const Action& action) {
+  void check_buffer(const Action& action) {
     Progress& progress = progress_of(action);
-    std::optional<Action>& holder = holder_[action.slot];
+    std::optional<Action>& holder = holder_[action.buffer];
     if (action.kind == progress.chain.front().kind) {
-      if (holder) report(action, concat("slot ", action.slot, " holds ", describe_holder(*holder)));
+      if (holder)
+        report(action, concat("buffer ", action.buffer, " holds ", describe_holder(*holder)));
       holder = action;
-      progress.slot = action.slot;
+      progress.buffer = action.buffer;
       if (++num_in_flight_ > max_in_flight_) {
         report(action, concat(num_in_flight_, " are in flight, allowed are ", max_in_flight_));
       }
-    } else if (action.slot != progress.slot) {
-      report(action, concat("slot ", action.slot, ", but it is in slot ", progress.slot));
+    } else if (action.buffer != progress.buffer) {
+      report(action, concat("buffer ", action.buffer, ", but it is in buffer ", progress.buffer));
     }
     if (action.kind == ActionKind::backward || action.kind == ActionKind::backward_weight) {
-      holder_[progress.slot].reset();
+      holder_[progress.buffer].reset();
       --num_in_flight_;
     }
   }
 
-  // A micro-batch's gradient enters the buffer at recv_gradient, or at backward of the last part.
-  // It leaves the buffer when it is sent, or at backward of the first part.
+  // A micro-batch's gradient enters the buffer at recv_gradient, or at backward of the last virtual
+  // stage. It leaves the buffer when it is sent, or at backward of the first virtual stage.
   void check_gradient_buffer(const Action& action) {
-    const size_t part = part_of(action.chunk);
-    const bool is_last = part + 1 == placement_.num_parts(), makes = makes_gradient(action.kind);
+    const size_t v = virtual_stage_of(action.chunk);
+    const bool is_last = v + 1 == placement_.num_virtual_stages(),
+               makes = makes_gradient(action.kind);
     const bool fills = is_last ? makes : action.kind == ActionKind::recv_gradient;
-    const bool uses_up = part == 0 ? makes : action.kind == ActionKind::send_gradient;
+    const bool uses_up = v == 0 ? makes : action.kind == ActionKind::send_gradient;
     if (fills && gradient_) {
       report(action, concat("the gradient buffer still holds ", describe_holder(*gradient_)));
     }
@@ -156,8 +158,11 @@ class StageChecker {
     }
   }
 
-  size_t last_stage() const { return placement_.place_of(placement_.num_parts() - 1).stage; }
-  // Returns whether this stage has the first or the last part, and another stage the other one.
+  size_t last_stage() const {
+    return placement_.chunk_of(placement_.num_virtual_stages() - 1).stage;
+  }
+  // Returns whether this stage has the first or the last virtual stage, and another stage the other
+  // one.
   bool sums_embedding() const {
     return last_stage() != 0 && (stage_ == 0 || stage_ == last_stage());
   }
@@ -165,7 +170,7 @@ class StageChecker {
   void check_end() {
     for (const std::vector<Progress>& micro_batches : progress_) {
       for (size_t k = 0; k < micro_batches.size(); ++k) {
-        const auto& [chain, done, slot, is_broken] = micro_batches[k];
+        const auto& [chain, done, buffer, is_broken] = micro_batches[k];
         if (is_broken || done == chain.size()) continue;
         Action due = chain[done];
         due.micro_batch = k;
@@ -177,9 +182,9 @@ class StageChecker {
     if (sums_embedding() && !has_reduction) {
       problems_.push_back(concat("stage ", stage_, ": reduce_embedding at the end is missing"));
     }
-    if (num_slots(actions_) > max_in_flight_) {
-      problems_.push_back(concat("stage ", stage_, ": ", num_slots(actions_),
-                                 " slots, allowed are ", max_in_flight_));
+    if (num_buffers(actions_) > max_in_flight_) {
+      problems_.push_back(concat("stage ", stage_, ": ", num_buffers(actions_),
+                                 " buffers, allowed are ", max_in_flight_));
     }
   }
 
@@ -188,13 +193,13 @@ class StageChecker {
   const StageSchedule& actions_;
   size_t max_in_flight_, num_micro_batches_;
   std::vector<std::vector<Progress>> progress_;  // by chunk and micro-batch
-  std::vector<std::optional<Action>> holder_;    // by slot: the action that has put something in
+  std::vector<std::optional<Action>> holder_;    // by buffer: the action that has put something in
   std::optional<Action> gradient_;               // the action that has filled the gradient buffer
   size_t num_in_flight_ = 0;
   std::vector<std::string>& problems_;
 };
 
-// What a message carries: the chunk of the part that it leaves (activations) or reaches
+// What a message carries: the chunk of the virtual stage that it leaves (activations) or reaches
 // (gradients), and the micro-batch.
 using Content = std::pair<size_t, size_t>;
 // For each sender, receiver and kind of send: the contents in the order of the messages.
@@ -209,12 +214,12 @@ ActionKind send_of(ActionKind recv) {
                                              : ActionKind::send_gradient;
 }
 
-// Returns the chunk of the part before the boundary that a message of stage s crosses.
+// Returns the chunk of the virtual stage before the boundary that a message of stage s crosses.
 size_t chunk_before(const ChunkPlacement& placement, size_t s, const Action& message) {
   const bool is_before =
       message.kind == ActionKind::send_activation || message.kind == ActionKind::recv_gradient;
-  const size_t part = placement.part_at(s, message.chunk);
-  return is_before || part == 0 ? message.chunk : placement.place_of(part - 1).chunk;
+  const size_t v = placement.virtual_stage_at(s, message.chunk);
+  return is_before || v == 0 ? message.chunk : placement.chunk_of(v - 1).chunk;
 }
 
 }  // namespace
@@ -225,7 +230,7 @@ std::vector<std::string> check_messages(const Schedule& schedule, const ChunkPla
   Messages sent, received;
   for (size_t s = 0; s < schedule.size(); ++s) {
     for (const Action& action : schedule[s]) {
-      const auto& [kind, micro_batch, slot, peer, chunk] = action;
+      const auto& [kind, micro_batch, buffer, peer, chunk] = action;
       if (peer == s || !(is_send(kind) || is_recv(kind))) continue;
       const Content content = {chunk_before(placement, s, action), micro_batch};
       if (is_send(kind)) sent[{s, peer, kind}].push_back(content);

@@ -16,8 +16,9 @@ std::string join(const std::vector<size_t>& numbers) {
 }
 
 // Returns the parts that begin at these operations.
-std::vector<ModelPart> parts_from(const ModelDescription& model, const std::vector<size_t>& first) {
-  std::vector<ModelPart> parts;
+std::vector<ModelPartition> parts_from(const ModelDescription& model,
+                                       const std::vector<size_t>& first) {
+  std::vector<ModelPartition> parts;
   for (size_t stage = 0; stage < first.size(); ++stage) {
     const bool is_last = stage + 1 == first.size();
     parts.push_back(
@@ -39,7 +40,7 @@ std::vector<size_t> blocks_of(const ModelDescription& model) {
 std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages) {
   std::vector<size_t> layers;
   const std::vector<size_t> blocks = blocks_of(model);
-  for (const ModelPart& part : cut_evenly(model, num_stages)) {
+  for (const ModelPartition& part : cut_evenly(model, num_stages)) {
     const auto is_in_part = [&](size_t i) { return part.first <= i && i < part.end; };
     layers.push_back(static_cast<size_t>(std::ranges::count_if(blocks, is_in_part)));
   }
@@ -48,7 +49,7 @@ std::vector<size_t> best_layers(const ModelDescription& model, size_t num_stages
 
 }  // namespace
 
-double part_flops(const ModelDescription& model, const ModelPart& part) {
+double part_flops(const ModelDescription& model, const ModelPartition& part) {
   double flops = 0;
   for (size_t i = 0; i < model.operations.size(); ++i) {
     if (!part.has(i)) continue;
@@ -62,22 +63,22 @@ size_t most_stages(const ModelDescription& model) {
       std::ranges::count_if(model.operations, [](const auto& o) { return o.starts_stage; }));
 }
 
-std::vector<ModelPart> cut_evenly(const ModelDescription& model, size_t num_stages) {
+std::vector<ModelPartition> cut_evenly(const ModelDescription& model, size_t num_stages) {
   std::vector<size_t> starts;  // the operations at which a stage may begin
   for (size_t i = 0; i < model.operations.size(); ++i) {
     if (model.operations[i].starts_stage) starts.push_back(i);
   }
   std::vector<double> flops;
-  for (const ModelPart& piece : parts_from(model, starts)) {
-    flops.push_back(part_flops(model, piece));
+  for (const ModelPartition& part : parts_from(model, starts)) {
+    flops.push_back(part_flops(model, part));
   }
   std::vector<size_t> first;
-  for (size_t piece : cut_line(flops, num_stages)) first.push_back(starts[piece]);
+  for (size_t part : cut_line(flops, num_stages)) first.push_back(starts[part]);
   return parts_from(model, first);
 }
 
-std::vector<ModelPart> cut_at_layers(const ModelDescription& model,
-                                     const std::vector<size_t>& layers, size_t num_stages) {
+std::vector<ModelPartition> cut_at_layers(const ModelDescription& model,
+                                          const std::vector<size_t>& layers, size_t num_stages) {
   // After the next statements, ends[n] is the operation that follows the first n blocks.
   std::vector<size_t> ends = blocks_of(model);
   const size_t available = ends.size(), most = available + 2;

@@ -25,9 +25,9 @@ class Greedy {
         clock_(at_.num_stages),
         in_flight_(at_.num_stages) {
     const std::vector<double> never(problem.num_micro_batches, kNever);
-    input_at_.assign(at_.num_parts(), never);
-    gradient_at_.assign(at_.num_parts(), never);
-    next_.assign(at_.num_parts(), {});
+    input_at_.assign(at_.num_virtual_stages(), never);
+    gradient_at_.assign(at_.num_virtual_stages(), never);
+    next_.assign(at_.num_virtual_stages(), {});
     input_at_[0].assign(problem.num_micro_batches, 0);
     inputs_.resize(at_.num_stages * at_.num_stages);
     gradients_.resize(at_.num_stages * at_.num_stages);
@@ -36,7 +36,7 @@ class Greedy {
   // The action that begins first is done first: so when a stage chooses, it knows of everything
   // that could begin earlier.
   Schedule run() {
-    const size_t per_micro_batch = at_.num_parts() * (rule_.splits ? 3 : 2);
+    const size_t per_micro_batch = at_.num_virtual_stages() * (rule_.splits ? 3 : 2);
     for (size_t done = 0; done < problem_.num_micro_batches * per_micro_batch; ++done) {
       Choice first;
       size_t stage = 0;
@@ -58,14 +58,14 @@ class Greedy {
   };
 
   size_t limit_of(size_t s) const {
-    const size_t memory = problem_.max_slots[s];
+    const size_t memory = problem_.max_buffers[s];
     if (rule_.warm_up == 0) return memory;
     const size_t wanted = (rule_.warm_up * (at_.num_stages - s) + rule_.extra) * at_.num_chunks;
     return std::min(memory, std::max(wanted, at_.num_chunks));
   }
 
-  // A slot stays free for each later chunk of the stage: a micro-batch that has begun can end.
-  bool has_slot(size_t s, size_t chunk) const {
+  // A buffer stays free for each later chunk of the stage: a micro-batch that has begun can end.
+  bool has_buffer(size_t s, size_t chunk) const {
     return in_flight_[s] + at_.num_chunks - chunk <= limit_of(s);
   }
 
@@ -75,10 +75,10 @@ class Greedy {
   std::deque<Action>& box(Boxes& boxes, size_t from, size_t to) const {
     return boxes[from * at_.num_stages + to];
   }
-  // Returns whether the message from part `from`, on which work at stage s depends, is the next one
-  // to be received.
+  // Returns whether the message from virtual stage `from`, on which work at stage s depends, is the
+  // next one to be received.
   bool comes_next(Boxes& boxes, size_t from, size_t s, size_t micro_batch, size_t chunk) const {
-    const size_t sender = at_.place_of(from).stage;
+    const size_t sender = at_.chunk_of(from).stage;
     if (sender == s) return true;
     const std::deque<Action>& waiting = box(boxes, sender, s);
     return !waiting.empty() && waiting.front().micro_batch == micro_batch &&
@@ -95,16 +95,15 @@ class Greedy {
   Choice choose(size_t s) {
     Choice forward, backward, weight;
     for (size_t chunk = at_.num_chunks; chunk-- > 0;) {  // later chunks first
-      const size_t part = at_.part_at(s, chunk), m = problem_.num_micro_batches;
-      const Next& next = next_[part];
-      if (next.forward < m && has_slot(s, chunk) &&
-          (part == 0 || comes_next(inputs_, part - 1, s, next.forward, chunk))) {
-        consider(forward, s, input_at_[part][next.forward], ActionKind::forward, next.forward,
-                 chunk);
+      const size_t v = at_.virtual_stage_at(s, chunk), m = problem_.num_micro_batches;
+      const Next& next = next_[v];
+      if (next.forward < m && has_buffer(s, chunk) &&
+          (v == 0 || comes_next(inputs_, v - 1, s, next.forward, chunk))) {
+        consider(forward, s, input_at_[v][next.forward], ActionKind::forward, next.forward, chunk);
       }
-      if (next.input < m &&
-          (part + 1 == at_.num_parts() || comes_next(gradients_, part + 1, s, next.input, chunk))) {
-        consider(backward, s, gradient_at_[part][next.input],
+      if (next.input < m && (v + 1 == at_.num_virtual_stages() ||
+                             comes_next(gradients_, v + 1, s, next.input, chunk))) {
+        consider(backward, s, gradient_at_[v][next.input],
                  rule_.splits ? ActionKind::backward_input : ActionKind::backward, next.input,
                  chunk);
       }
@@ -119,39 +118,39 @@ class Greedy {
     return best.begin > weight.begin + rule_.patience * half ? weight : best;
   }
 
-  // Sends what is made at `end` on stage s to a part. Returns when it can be used there.
-  double send(Boxes& boxes, size_t s, size_t part, size_t micro_batch, double end) {
-    const ChunkPlace place = at_.place_of(part);
-    if (place.stage == s) return end;
-    box(boxes, s, place.stage).push_back({.micro_batch = micro_batch, .chunk = place.chunk});
+  // Sends what is made at `end` on stage s to a virtual stage. Returns when it can be used there.
+  double send(Boxes& boxes, size_t s, size_t v, size_t micro_batch, double end) {
+    const StageChunk there = at_.chunk_of(v);
+    if (there.stage == s) return end;
+    box(boxes, s, there.stage).push_back({.micro_batch = micro_batch, .chunk = there.chunk});
     return end + problem_.message;
   }
   void receive(Boxes& boxes, size_t from, size_t s) {
-    const size_t sender = at_.place_of(from).stage;
+    const size_t sender = at_.chunk_of(from).stage;
     if (sender != s) box(boxes, sender, s).pop_front();
   }
 
   void perform(size_t s, const Choice& choice) {
-    const auto& [kind, k, slot, peer, chunk] = choice.action;
-    const size_t part = at_.part_at(s, chunk);
+    const auto& [kind, k, buffer, peer, chunk] = choice.action;
+    const size_t v = at_.virtual_stage_at(s, chunk);
     const double end = clock_[s] = choice.begin + cost_of_(s, choice.action);
     work_[s].push_back(choice.action);
     if (kind == ActionKind::forward) {
-      ++next_[part].forward;
+      ++next_[v].forward;
       ++in_flight_[s];
-      if (part > 0) receive(inputs_, part - 1, s);
-      if (part + 1 == at_.num_parts()) {
-        gradient_at_[part][k] = end;
+      if (v > 0) receive(inputs_, v - 1, s);
+      if (v + 1 == at_.num_virtual_stages()) {
+        gradient_at_[v][k] = end;
       } else {
-        input_at_[part + 1][k] = send(inputs_, s, part + 1, k, end);
+        input_at_[v + 1][k] = send(inputs_, s, v + 1, k, end);
       }
     } else if (makes_gradient(kind)) {
-      ++next_[part].input;
-      if (part + 1 < at_.num_parts()) receive(gradients_, part + 1, s);
-      if (part > 0) gradient_at_[part - 1][k] = send(gradients_, s, part - 1, k, end);
+      ++next_[v].input;
+      if (v + 1 < at_.num_virtual_stages()) receive(gradients_, v + 1, s);
+      if (v > 0) gradient_at_[v - 1][k] = send(gradients_, s, v - 1, k, end);
     }
     if (kind == ActionKind::backward || kind == ActionKind::backward_weight) {
-      ++next_[part].weight;
+      ++next_[v].weight;
       --in_flight_[s];
     }
   }
@@ -163,8 +162,8 @@ class Greedy {
   Costs cost_of_;
   std::vector<double> clock_;                                // by stage
   std::vector<size_t> in_flight_;                            // by stage
-  std::vector<std::vector<double>> input_at_, gradient_at_;  // by part and micro-batch
-  std::vector<Next> next_;                                   // by part
+  std::vector<std::vector<double>> input_at_, gradient_at_;  // by virtual stage and micro-batch
+  std::vector<Next> next_;                                   // by virtual stage
   Boxes inputs_, gradients_;                                 // by sender and receiver
 };
 

@@ -19,7 +19,7 @@ struct GreedyRule {
 };
 
 // Returns the work by the rule. It is empty if the rule leads nowhere: stages have filled their
-// slots with micro-batches that cannot go on.
+// buffers with micro-batches that cannot go on.
 Schedule greedy_work(const ScheduleProblem& problem, const GreedyRule& rule);
 
 }  // namespace ladder

@@ -1,36 +1,36 @@
-// The places of a model's chunks on the stages of a pipeline.
+// Where a model's chunks lie on the stages of a pipeline.
 #pragma once
 
 #include <cstddef>
 
 namespace ladder {
 
-// The place of a chunk: its stage, and its number on the stage.
-struct ChunkPlace {
+// A chunk by its stage, and its number on the stage.
+struct StageChunk {
   size_t stage = 0, chunk = 0;
 
-  bool operator==(const ChunkPlace&) const = default;
+  bool operator==(const StageChunk&) const = default;
 };
 
-// The model is cut into p v parts, which a micro-batch goes through in order; each of p stages
-// holds v of them, its chunks. The parts go down the line of stages, p at a time. Then they either
-// begin anew at the first stage (looped [Narayanan21 2.2]), or turn around (V [Qi24]). With p = 3,
-// v = 2:
+// The model is cut into p v virtual stages, which a micro-batch goes through in order; each of p
+// stages holds v of them, its chunks. They go down the line of stages, p at a time. Then they
+// either begin anew at the first stage (looped [Narayanan21 2.2]), or turn around (V [Qi24]). With
+// p = 3, v = 2:
 //             stage 0   stage 1   stage 2
-//   looped    0, 3      1, 4      2, 5       part 2 sends to stage 0
-//   V         0, 5      1, 4      2, 3       stage 2 goes on with part 3 itself
+//   looped    0, 3      1, 4      2, 5       virtual stage 2 sends to stage 0
+//   V         0, 5      1, 4      2, 3       stage 2 goes on with virtual stage 3 itself
 struct ChunkPlacement {
   size_t num_stages = 1, num_chunks = 1;  // num_chunks: of each stage
   bool is_v = false;
 
   bool operator==(const ChunkPlacement&) const = default;
-  size_t num_parts() const { return num_stages * num_chunks; }
-  // Returns the part that is chunk `chunk` of the stage.
-  size_t part_at(size_t stage, size_t chunk) const {
+  size_t num_virtual_stages() const { return num_stages * num_chunks; }
+  // Returns the virtual stage that is chunk `chunk` of the stage.
+  size_t virtual_stage_at(size_t stage, size_t chunk) const {
     return chunk * num_stages + (turns_back(chunk) ? num_stages - 1 - stage : stage);
   }
-  ChunkPlace place_of(size_t part) const {
-    const size_t chunk = part / num_stages, at = part % num_stages;
+  StageChunk chunk_of(size_t v) const {
+    const size_t chunk = v / num_stages, at = v % num_stages;
     return {turns_back(chunk) ? num_stages - 1 - at : at, chunk};
   }
 

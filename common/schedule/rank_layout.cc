@@ -17,8 +17,8 @@ Layout rank_layout(const Gpt2Config& config, const ProcessGrid& grid) {
   for (const Operation& operation : model.operations) most_stages += operation.starts_stage;
   require(grid.pipeline_size <= most_stages, "the model can be cut into at most ",
           counted(most_stages, "stage"));
-  ModelPart part = cut_evenly(model, grid.pipeline_size)[grid.place(Axis::pipeline)];
-  part.tensor_rank = grid.place(Axis::tensor);
+  ModelPartition part = cut_evenly(model, grid.pipeline_size)[grid.group_rank(Axis::pipeline)];
+  part.tensor_rank = grid.group_rank(Axis::tensor);
   part.tensor_size = grid.tensor_size;
   return Layout(model, grid.data_size, part);
 }

@@ -68,10 +68,10 @@ std::string describe(const Action& action) {
   return text;
 }
 
-size_t num_slots(const StageSchedule& stage) {
-  size_t slots = 0;
-  for (const Action& action : stage) slots = std::max(slots, action.slot + 1);
-  return slots;
+size_t num_buffers(const StageSchedule& stage) {
+  size_t buffers = 0;
+  for (const Action& action : stage) buffers = std::max(buffers, action.buffer + 1);
+  return buffers;
 }
 
 }  // namespace ladder

@@ -10,16 +10,17 @@
 
 namespace ladder {
 
-// forward            runs a stage's units on the micro-batch in a slot. It reads the stage's input
+// forward            runs a stage's units on the micro-batch in a buffer. It reads the stage's
+// input
 //                    there, and leaves its output and what backward needs.
 // backward           turns the gradient of the stage's output into that of its input, and adds the
-//                    gradients of the parameters. Afterwards the slot is free.
+//                    gradients of the parameters. Afterwards the buffer is free.
 // backward_input     does the first half of backward, for which the stage before waits: the
-//                    gradient of the input. It leaves in the slot what the other half needs.
+//                    gradient of the input. It leaves in the buffer what the other half needs.
 // backward_weight    does the other half: it adds the gradients of the weights, which nobody waits
-//                    for before the optimizer's step. Afterwards the slot is free. [Qi23]
+//                    for before the optimizer's step. Afterwards the buffer is free. [Qi23]
 // send_activation    sends the stage's output to the next stage, in the background
-// recv_activation    receives the stage's input into the slot
+// recv_activation    receives the stage's input into the buffer
 // send_gradient      sends the gradient of the stage's input to the stage before, in the background
 // recv_gradient      receives the gradient of the stage's output into the stage's gradient buffer
 // reduce_embedding   sums the gradients of the two copies of the token embedding, which the first
@@ -41,13 +42,13 @@ enum class ActionKind {
 };
 std::string_view name_of(ActionKind kind);
 
-// One thing that a stage does. reduce_embedding has no micro-batch and no slot.
+// One thing that a stage does. reduce_embedding has no micro-batch and no buffer.
 struct Action {
   ActionKind kind = ActionKind::forward;
   size_t micro_batch = 0;
-  size_t slot = 0;   // the memory of the stage that holds the micro-batch's activations
-  size_t peer = 0;   // the other stage of a message or of reduce_embedding
-  size_t chunk = 0;  // counts the chunks of the stage
+  size_t buffer = 0;  // the memory of the stage that holds the micro-batch's activations
+  size_t peer = 0;    // the other stage of a message or of reduce_embedding
+  size_t chunk = 0;   // counts the chunks of the stage
 
   bool operator==(const Action&) const = default;
 };
@@ -78,6 +79,6 @@ std::string describe(const Action& action);
 
 // Returns for how many micro-batches' activations the stage must have memory. Each chunk of a
 // micro-batch counts.
-size_t num_slots(const StageSchedule& stage);
+size_t num_buffers(const StageSchedule& stage);
 
 }  // namespace ladder

@@ -54,21 +54,21 @@ bool move_action(StageSchedule& stage, size_t from, size_t to) {
   return true;
 }
 
-// What lists are compared by, in this order: the time, and the slots of all stages.
+// What lists are compared by, in this order: the time, and the buffers of all stages.
 using Price = std::pair<double, size_t>;
 
 Price price_of(const ScheduleProblem& problem, const Schedule& work) {
   const Schedule schedule = complete(work, problem.placement, false);
-  size_t slots = 0;
+  size_t buffers = 0;
   for (size_t s = 0; s < schedule.size(); ++s) {
-    const size_t own = num_slots(schedule[s]);
-    if (own > problem.max_slots[s]) return {kInfinity, 0};
-    slots += own;
+    const size_t own = num_buffers(schedule[s]);
+    if (own > problem.max_buffers[s]) return {kInfinity, 0};
+    buffers += own;
   }
   if (!check_messages(schedule, problem.placement).empty()) return {kInfinity, 0};
   const Costs costs = costs_of(problem.placement, problem.times, problem.message);
   try {
-    return {extent_of(simulate(schedule, costs, Links::many)).length(), slots};
+    return {extent_of(simulate(schedule, costs, Links::many)).length(), buffers};
   } catch (const Error&) {
     return {kInfinity, 0};  // stages wait for each other
   }
@@ -82,7 +82,7 @@ double time_of(const ScheduleProblem& problem, const Schedule& work) {
 
 Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
                    size_t max_trials) {
-  check(problem.max_slots.size() == problem.placement.num_stages, "find_work: slots by stage");
+  check(problem.max_buffers.size() == problem.placement.num_stages, "find_work: buffers by stage");
   Schedule best;
   Price lowest = {kInfinity, 0};
   const auto consider = [&](Schedule work) {

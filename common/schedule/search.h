@@ -11,26 +11,27 @@ namespace ladder {
 struct ScheduleProblem {
   ChunkPlacement placement;
   size_t num_micro_batches = 1;
-  std::vector<PartTimes> times;   // by part of the model
-  double message = 0;             // the time of a message
-  std::vector<size_t> max_slots;  // by stage: the micro-batches in flight for which there is memory
-  bool splits = true;             // whether backward may run in two halves
+  std::vector<VirtualStageTimes> times;  // by virtual stage
+  double message = 0;                    // the time of a message
+  std::vector<size_t>
+      max_buffers;     // by stage: the micro-batches in flight for which there is memory
+  bool splits = true;  // whether backward may run in two halves
 };
 
 // Returns how long a step takes with this work; infinity if its stages wait for each other for
-// ever, if messages are not received in the order of sending, or if it needs more slots than there
-// are.
+// ever, if messages are not received in the order of sending, or if it needs more buffers than
+// there are.
 double time_of(const ScheduleProblem& problem, const Schedule& work);
 
 // Returns the fastest work that it finds, and among those that are equally fast the one with fewest
-// slots: no slower than any of `known` that fits into the memory.
+// buffers: no slower than any of `known` that fits into the memory.
 // REQUIRES: without problem.splits none of `known` has halves.
 // First it makes lists by itself, each by a rule: a stage does what it can do earliest, and halves
 // for the weights where it would wait otherwise. Then it moves single actions of the best list
 // forward or back, as long as that makes it faster. For each chunk, each kind of work goes through
 // the micro-batches in order. The result depends on the arguments alone. The work is empty if
-// nothing fits, which needs fewer slots than chunks on some stage. `max_trials`: the lists that it
-// tries in the second part.
+// nothing fits, which needs fewer buffers than chunks on some stage. `max_trials`: the lists that
+// it tries in the second part.
 Schedule find_work(const ScheduleProblem& problem, const std::vector<Schedule>& known,
                    size_t max_trials);
 

@@ -170,10 +170,10 @@ class Simulation {
     if (!is_recv(recv.kind) || recv.peer != s) return false;
     Span& send_span = timeline_[s][sent];
     Span& recv_span = timeline_[send.peer][received];
-    const double room_at =
+    const double buffer_free_at =
         moves_gradient(recv.kind) ? gradient_buffer_at(stages_[send.peer]) : recv_span.begin;
     const double begin =
-        std::max({send_span.begin, from.free_at, recv_span.begin, to.free_at, room_at});
+        std::max({send_span.begin, from.free_at, recv_span.begin, to.free_at, buffer_free_at});
     send_span.end = recv_span.end = from.free_at = to.free_at = begin + costs_(s, send);
     from.outstanding.pop_front();
     to.outstanding.pop_front();

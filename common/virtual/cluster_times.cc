@@ -32,12 +32,12 @@ double ClusterTimes::launch_seconds() const { return cluster_.launch_seconds; }
 
 double ClusterTimes::collective_seconds(Collective collective, const std::vector<size_t>& ranks,
                                         size_t bytes) const {
-  GroupPlace place = place_of(cluster_, ranks);
+  GroupPlacement placement = placement_of(cluster_, ranks);
   // All ranks of a node are in such a group, and all groups communicate at the same time.
-  if (place.num_nodes > 1) {
-    place.groups_per_node = std::max<size_t>(1, ranks_on_node_ / place.ranks_per_node);
+  if (placement.num_nodes > 1) {
+    placement.groups_per_node = std::max<size_t>(1, ranks_on_node_ / placement.ranks_per_node);
   }
-  return ladder::collective_seconds(cluster_, collective, place, number_of(bytes));
+  return ladder::collective_seconds(cluster_, collective, placement, number_of(bytes));
 }
 
 double ClusterTimes::message_seconds(size_t from, size_t to, size_t bytes) const {

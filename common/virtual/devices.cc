@@ -8,17 +8,17 @@
 namespace ladder {
 namespace {
 
-// Returns a free place of the vector, which grows if there is none.
+// Returns a free index of the vector, which grows if there is none.
 template <class T>
-uint32_t place_in(std::vector<T>& all, std::vector<uint32_t>& free) {
+uint32_t free_id(std::vector<T>& all, std::vector<uint32_t>& free) {
   if (free.empty()) {
     all.emplace_back();
     return static_cast<uint32_t>(all.size() - 1);
   }
-  const uint32_t place = free.back();
+  const uint32_t index = free.back();
   free.pop_back();
-  all[place] = T();
-  return place;
+  all[index] = T();
+  return index;
 }
 
 bool communicates(Port port) { return port == Port::inside || port == Port::network; }
@@ -29,7 +29,7 @@ Devices::Devices(const TimeModel& model, size_t num_ranks)
     : model_(model), marks_(1), ranks_(num_ranks) {}  // mark 0 is none
 
 Devices::StreamId Devices::add_stream(size_t rank) {
-  const StreamId id = place_in(streams_, free_streams_);
+  const StreamId id = free_id(streams_, free_streams_);
   streams_[id].rank = rank;
   return id;
 }
@@ -51,7 +51,7 @@ void Devices::add_work(StreamId stream, double issued, const char* name, Port po
 }
 
 Devices::MarkId Devices::add_mark(StreamId stream, double issued) {
-  const MarkId mark = place_in(marks_, free_marks_);
+  const MarkId mark = free_id(marks_, free_marks_);
   marks_[mark].holders = 2;  // the caller and the queue
   add(stream, {Kind::mark, Port::compute, mark, "", issued, 0});
   return mark;
@@ -70,7 +70,7 @@ void Devices::add_meeting(StreamId stream, double issued, MeetingId meeting) {
 
 Devices::MeetingId Devices::make_meeting(const char* name, Port port, double seconds,
                                          size_t num_streams) {
-  const MeetingId id = place_in(meetings_, free_meetings_);
+  const MeetingId id = free_id(meetings_, free_meetings_);
   Meeting& meeting = meetings_[id];
   meeting.name = name;
   meeting.port = port;

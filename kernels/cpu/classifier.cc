@@ -85,30 +85,30 @@ namespace {
 // The loss and the gradient of one row of logits in 16 bits. Returns the loss. x may be d.
 template <class T>
 float rounded_row(T* d, const T* x, size_t n, size_t target, float scale) {
-  const auto for_chunks = [&](auto body) {
-    for (size_t first = 0; first < n; first += kChunk) {
-      const size_t count = std::min(kChunk, n - first);
+  const auto for_tiles = [&](auto body) {
+    for (size_t first = 0; first < n; first += kTile) {
+      const size_t count = std::min(kTile, n - first);
       body(first, count, Widened<T>(x + first, count));
     }
   };
   const float of_target = target < n ? float{x[target]} : 0;
   float maximum = std::numeric_limits<float>::lowest(), total = 0;
-  for_chunks([&](size_t, size_t count, const float* chunk) {
-    maximum = std::max(maximum, lane_max(count, chunk));
+  for_tiles([&](size_t, size_t count, const float* tile) {
+    maximum = std::max(maximum, lane_max(count, tile));
   });
-  float e[kChunk];
-  const auto exponentials = [&](size_t count, const float* chunk) {
+  float e[kTile];
+  const auto exponentials = [&](size_t count, const float* tile) {
 #pragma omp simd
-    for (size_t i = 0; i < count; ++i) e[i] = vector_exp(chunk[i] - maximum);
+    for (size_t i = 0; i < count; ++i) e[i] = vector_exp(tile[i] - maximum);
   };
-  for_chunks([&](size_t, size_t count, const float* chunk) {
-    exponentials(count, chunk);
+  for_tiles([&](size_t, size_t count, const float* tile) {
+    exponentials(count, tile);
     total += lane_sum<float>(
         count, [](auto one) { return one; }, e);
   });
   const float factor = scale / total;
-  for_chunks([&](size_t first, size_t count, const float* chunk) {
-    exponentials(count, chunk);
+  for_tiles([&](size_t first, size_t count, const float* tile) {
+    exponentials(count, tile);
     for (size_t i = 0; i < count; ++i) e[i] *= factor;
     if (target - first < count) e[target - first] -= scale;
     convert(d + first, e, count);

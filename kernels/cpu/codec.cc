@@ -105,7 +105,7 @@ struct Sign {};
 // added to the lower half until one is left, as a warp does.
 template <class T>
 T mean_magnitude(const T* x, size_t n) {
-  constexpr size_t kLanes = Codec::kBlockStep;
+  constexpr size_t kLanes = Codec::kBlockMultiple;
   T lane[kLanes];
   for (size_t l = 0; l < kLanes; ++l) lane[l] = l < n ? std::abs(x[l]) : 0;
   size_t i = kLanes;

@@ -41,7 +41,7 @@ void cast(Stream&, TensorView out, ConstTensorView in) {
       To* const o = out.as<To>();
       const From* const x = in.as<From>();
 #pragma omp parallel for schedule(static)
-      for (size_t i = 0; i < n; i += kChunk) convert(o + i, x + i, std::min(kChunk, n - i));
+      for (size_t i = 0; i < n; i += kTile) convert(o + i, x + i, std::min(kTile, n - i));
     });
   });
 }

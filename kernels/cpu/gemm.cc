@@ -15,7 +15,7 @@ dnnl_dim_t dim(size_t extent) { return static_cast<dnnl_dim_t>(extent); }
 
 // The properties of a product of bf16 matrices for which oneDNN compiles code.
 struct ProductKind {
-  bool a_transposed, b_transposed, accumulate, wide_out;
+  bool a_transposed, b_transposed, accumulate, fp32_out;
   auto operator<=>(const ProductKind&) const = default;
 };
 
@@ -75,7 +75,7 @@ class Bf16Product {
     return matrix(k, n, Type::bf16, stride, kind_.b_transposed);
   }
   Desc out(dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t stride) const {
-    return matrix(m, n, kind_.wide_out ? Type::f32 : Type::bf16, stride, false);
+    return matrix(m, n, kind_.fp32_out ? Type::f32 : Type::bf16, stride, false);
   }
 
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};

@@ -39,8 +39,8 @@ struct Lanes {
   static Vector load(const bfloat16* from) requires std::same_as<T, float> {
     Halves h;
     std::memcpy(&h, from, sizeof h);
-    const Words wide = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]};
-    return reinterpret_cast<Vector>(wide << 16);
+    const Words words = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7]};
+    return reinterpret_cast<Vector>(words << 16);
   }
   static void store(bfloat16* to, const Vector& v) requires std::same_as<T, float> {
     const Words x = reinterpret_cast<Words>(v);

@@ -54,9 +54,9 @@ void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dwei
     for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
       const T *const d = dout + r * n + first, *const x = in + r * n + first;
       const A m = mean[r], s = rstd[r];
-      map_chunk([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width,
-                group_dw, group_dw, d, x);
-      map_chunk([](auto sum, auto dv) { return sum + dv; }, width, group_db, group_db, d);
+      map_tile([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width,
+               group_dw, group_dw, d, x);
+      map_tile([](auto sum, auto dv) { return sum + dv; }, width, group_db, group_db, d);
     }
     for (size_t i = 0; i < width; ++i) {
       dw[i] += group_dw[i];

@@ -13,9 +13,9 @@
 
 namespace ladder::cpu {
 
-// The elements in a chunk. Chunks begin at multiples of it, whatever the number of threads (math.h
+// The elements in a tile. Tiles begin at multiples of it, whatever the number of threads (math.h
 // says why).
-inline constexpr size_t kChunk = 1024;
+inline constexpr size_t kTile = 1024;
 
 template <class T>
 inline constexpr bool is_low_precision = !std::is_same_v<T, Accumulate<T>>;
@@ -33,7 +33,7 @@ void convert(To* to, From* from, size_t n) {
 }
 
 // n elements in the accumulation dtype: the memory itself, or a converted copy for bf16 and fp16.
-// REQUIRES: n <= kChunk.
+// REQUIRES: n <= kTile.
 template <class T>
 class Widened {
  public:
@@ -54,12 +54,12 @@ class Widened {
 
  private:
   const A* data_;
-  A copy_[is_low_precision<T> ? kChunk : 1];
+  A copy_[is_low_precision<T> ? kTile : 1];
 };
 
-// out[i] = f(in[i]...) for one chunk of n elements.
+// out[i] = f(in[i]...) for one tile of n elements.
 template <class Function, class Out, class... In>
-void map_chunk(const Function& f, size_t n, Out* out, const In*... in) {
+void map_tile(const Function& f, size_t n, Out* out, const In*... in) {
   if constexpr (is_low_precision<Out> || (is_low_precision<In> || ...)) {
     using L = Lanes<float>;
     size_t i = 0;
@@ -75,8 +75,8 @@ void map_chunk(const Function& f, size_t n, Out* out, const In*... in) {
 // be one of the inputs. It runs in the calling thread.
 template <class Function, class Out, class... In>
 void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
-  for (size_t first = 0; first < n; first += kChunk) {
-    map_chunk(f, std::min(kChunk, n - first), out + first, in + first...);
+  for (size_t first = 0; first < n; first += kTile) {
+    map_tile(f, std::min(kTile, n - first), out + first, in + first...);
   }
 }
 
@@ -84,8 +84,8 @@ void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
 template <class Function, class Out, class... In>
 void map(const Function& f, size_t n, Out* out, const In*... in) {
 #pragma omp parallel for schedule(static)
-  for (size_t first = 0; first < n; first += kChunk) {
-    map_chunk(f, std::min(kChunk, n - first), out + first, in + first...);
+  for (size_t first = 0; first < n; first += kTile) {
+    map_tile(f, std::min(kTile, n - first), out + first, in + first...);
   }
 }
 

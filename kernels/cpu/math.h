@@ -3,7 +3,7 @@
 // aarch64 it is the scalar function (notes/decisions.md).
 //
 // The compiler vectorizes a loop over it, except for the last few elements, which take the scalar
-// function. The two may differ in the last bit. So loops start at fixed indices (a row, a chunk of
+// function. The two may differ in the last bit. So loops start at fixed indices (a row, a tile of
 // 1,024 elements), and never where a thread's share happens to start.
 #pragma once
 

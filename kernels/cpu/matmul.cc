@@ -47,8 +47,8 @@ void bias_backward(Stream&, TensorView dbias, ConstTensorView dout) {
       for (size_t r0 = 0; r0 < rows; r0 += kRows) {
         A group[kColumns] = {};
         for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-          map_chunk([](auto sum, auto x) { return sum + x; }, width, group, group,
-                    d + r * n + first);
+          map_tile([](auto sum, auto x) { return sum + x; }, width, group, group,
+                   d + r * n + first);
         }
         for (size_t i = 0; i < width; ++i) total[i] += group[i];
       }

@@ -15,14 +15,14 @@ static_assert(2 * kLanes == 8, "kernels/norm.h promises eight lanes");
 Doubles widen(const double* from) { return Lanes<double>::load(from); }
 Doubles widen(const float* from) {
   typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
-  Floats narrow;
-  std::memcpy(&narrow, from, sizeof narrow);
-  return __builtin_convertvector(narrow, Doubles);
+  Floats floats;
+  std::memcpy(&floats, from, sizeof floats);
+  return __builtin_convertvector(floats, Doubles);
 }
 
-// Returns the sum of term over one chunk of n <= kSumChunk elements.
+// Returns the sum of term over one tile of n <= kSumTile elements.
 template <class T, class Term>
-double sum_chunk(const T* x, size_t n, Term term) {
+double sum_tile(const T* x, size_t n, Term term) {
   Doubles low{}, high{};  // lanes 0 to 3 and 4 to 7
   size_t i = 0;
   for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
@@ -40,23 +40,23 @@ double sum_chunk(const T* x, size_t n, Term term) {
 
 // out = sum over i of term(in[i])
 template <class Term>
-void sum_in_chunks(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
-  const size_t n = in.num_elements(), num_chunks = sum_workspace_elements(n);
+void sum_in_tiles(TensorView out, TensorView workspace, ConstTensorView in, Term term) {
+  const size_t n = in.num_elements(), num_tiles = sum_workspace_elements(n);
   double* const partial = workspace.as<double>();
   dispatch_accumulation(in.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const T* const x = in.as<T>();
 #pragma omp parallel for schedule(static)
-    for (size_t chunk = 0; chunk < num_chunks; ++chunk) {
-      const size_t first = chunk * kSumChunk;
-      partial[chunk] = sum_chunk(x + first, std::min(kSumChunk, n - first), term);
+    for (size_t tile = 0; tile < num_tiles; ++tile) {
+      const size_t first = tile * kSumTile;
+      partial[tile] = sum_tile(x + first, std::min(kSumTile, n - first), term);
     }
   });
   double total = 0;
-  for (size_t first = 0; first < num_chunks; first += kSumGroup) {
+  for (size_t first = 0; first < num_tiles; first += kSumGroup) {
     double group = 0;
-    const size_t end = std::min(first + kSumGroup, num_chunks);
-    for (size_t chunk = first; chunk < end; ++chunk) group += partial[chunk];
+    const size_t end = std::min(first + kSumGroup, num_tiles);
+    for (size_t tile = first; tile < end; ++tile) group += partial[tile];
     total += group;
   }
   *out.as<double>() = total;
@@ -65,11 +65,11 @@ void sum_in_chunks(TensorView out, TensorView workspace, ConstTensorView in, Ter
 }  // namespace
 
 void squared_norm(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
-  sum_in_chunks(out, workspace, in, [](const Doubles& x) { return x * x; });
+  sum_in_tiles(out, workspace, in, [](const Doubles& x) { return x * x; });
 }
 
 void sum(Stream&, TensorView out, TensorView workspace, ConstTensorView in) {
-  sum_in_chunks(out, workspace, in, [](const Doubles& x) { return x; });
+  sum_in_tiles(out, workspace, in, [](const Doubles& x) { return x; });
 }
 
 }  // namespace ladder::cpu

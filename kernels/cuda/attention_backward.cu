@@ -18,7 +18,7 @@ template <class T, class Tiling, bool kOwnsKeys, bool kAdds, class Out,
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     backward_kernel(Out* d1, Out* d2, size_t dq_stride, const A* row_dot, const T* dout,
                     const A* logsumexp, const T* q_of_all, const T* k_of_all, const T* v_of_all,
-                    HeadBlock heads, A scale) {
+                    HeadTile heads, A scale) {
   constexpr unsigned kTile = Tiling::kTile, kRows = Tiling::kRows;
   A* const own1 = dynamic_shared<A>();
   A *const own2 = own1 + Tiling::kElements, *const other1 = own2 + Tiling::kElements;
@@ -92,7 +92,7 @@ struct Inputs {
 };
 
 template <bool kAdds, class T, class Out>
-void launch_backward(Stream& stream, const HeadBlock& heads, Out* dq, size_t dq_stride, Out* dk,
+void launch_backward(Stream& stream, const HeadTile& heads, Out* dq, size_t dq_stride, Out* dk,
                      Out* dv, const Inputs<T>& in) {
   using A = Accumulate<T>;
   const A scale = scale_of<A>(heads.size);
@@ -132,10 +132,10 @@ void attention_backward(Stream& stream, TensorView dqkv, TensorView row_dot, Con
   });
 }
 
-void attention_block_backward(Stream& stream, TensorView dq, TensorView dkv,
-                              ConstTensorView row_dot, ConstTensorView dout,
-                              ConstTensorView logsumexp, ConstTensorView qkv, ConstTensorView kv,
-                              AttentionBlock block) {
+void attention_of_tile_backward(Stream& stream, TensorView dq, TensorView dkv,
+                                ConstTensorView row_dot, ConstTensorView dout,
+                                ConstTensorView logsumexp, ConstTensorView qkv, ConstTensorView kv,
+                                ScoreTile block) {
   const size_t hidden = dq.shape()[2], first = block.first_query;
   const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
   dispatch_float(dout.dtype(), [&](auto zero) {
@@ -144,8 +144,8 @@ void attention_block_backward(Stream& stream, TensorView dq, TensorView dkv,
     A* const dk = dkv.as<A>();
     const T *const q = qkv.as<T>() + first * 3 * hidden, *const k = kv.as<T>();
     const T* const d = dout.as<T>() + first * hidden;
-    const HeadBlock heads = heads_of_block<A>(block, dq.shape()[0], dq.shape()[1], kv.shape()[1],
-                                              num_heads, size, q, k, d);
+    const HeadTile heads = heads_of_block<A>(block, dq.shape()[0], dq.shape()[1], kv.shape()[1],
+                                             num_heads, size, q, k, d);
     launch_backward<true>(
         stream, heads, dq.as<A>() + first * hidden, hidden, dk, dk + hidden,
         Inputs<T>{row_dot.as<A>() + first, logsumexp.as<A>() + first, d, q, k, k + hidden});

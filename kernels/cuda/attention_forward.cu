@@ -10,7 +10,7 @@ namespace {
 template <class T, class Tiling, class Out, class A = typename Tiling::A>
 __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
     forward_kernel(Out* out, A* logsumexp, const T* q_of_all, const T* k_of_all, const T* v_of_all,
-                   HeadBlock heads, A scale) {
+                   HeadTile heads, A scale) {
   constexpr unsigned kTile = Tiling::kTile, kRows = Tiling::kRows;
   A* const q = dynamic_shared<A>();
   A *const k = q + Tiling::kElements, *const v = k + Tiling::kElements;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksOfSm)
 }
 
 template <class T, class Out, class A = Accumulate<T>>
-void launch_forward(Stream& stream, const HeadBlock& heads, Out* out, A* logsumexp, const T* q,
+void launch_forward(Stream& stream, const HeadTile& heads, Out* out, A* logsumexp, const T* q,
                     const T* k, const T* v) {
   dispatch_tiling<A>(heads.size, [&](auto tiling) {
     using Tiling = decltype(tiling);
@@ -96,21 +96,21 @@ void attention_forward(Stream& stream, TensorView out, TensorView logsumexp, Con
                                        {tokens, num_heads, size});
       }
     }
-    const HeadBlock heads = heads_of_qkv<A>(batch, tokens, num_heads, size, x);
+    const HeadTile heads = heads_of_qkv<A>(batch, tokens, num_heads, size, x);
     launch_forward<T>(stream, heads, out.as<T>(), logsumexp.as<A>(), x, x + hidden, x + 2 * hidden);
   });
 }
 
-void attention_block_forward(Stream& stream, TensorView out, TensorView logsumexp,
-                             ConstTensorView qkv, ConstTensorView kv, AttentionBlock block) {
+void attention_of_tile_forward(Stream& stream, TensorView out, TensorView logsumexp,
+                               ConstTensorView qkv, ConstTensorView kv, ScoreTile block) {
   const size_t hidden = out.shape()[2], first = block.first_query;
   const size_t num_heads = logsumexp.shape()[1], size = hidden / num_heads;
   dispatch_float(qkv.dtype(), [&](auto zero) {
     using T = decltype(zero);
     using A = Accumulate<T>;
     const T *const q = qkv.as<T>() + first * 3 * hidden, *const k = kv.as<T>();
-    const HeadBlock heads = heads_of_block<A>(block, out.shape()[0], out.shape()[1], kv.shape()[1],
-                                              num_heads, size, q, k);
+    const HeadTile heads = heads_of_block<A>(block, out.shape()[0], out.shape()[1], kv.shape()[1],
+                                             num_heads, size, q, k);
     launch_forward<T>(stream, heads, out.as<A>() + first * hidden, logsumexp.as<A>() + first, q, k,
                       k + hidden);
   });

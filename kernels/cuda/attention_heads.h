@@ -42,9 +42,9 @@ struct Heads {
 };
 
 // What an attention kernel computes: some queries against some keys, for all heads. In
-// attention_block.h these are a range of the tokens in memory; then the kernel is given pointers to
-// the vector of the first query, or key, that takes part, in head 0 of sequence 0.
-struct HeadBlock {
+// attention_of_tile.h these are a range of the tokens in memory; then the kernel is given pointers
+// to the vector of the first query, or key, that takes part, in head 0 of sequence 0.
+struct HeadTile {
   size_t queries, keys, num_heads, size;  // of a head: how many take part; NH, HS
   unsigned all_heads;                     // B NH
   size_t query_tokens, key_tokens;        // the tokens of a sequence in memory, used or not

@@ -2,7 +2,7 @@
 // and how a thread stores its sums.
 #pragma once
 
-#include "kernels/attention_block.h"
+#include "kernels/attention_of_tile.h"
 #include "kernels/cuda/attention_tile.h"
 #include "kernels/cuda/launch.h"
 
@@ -16,7 +16,7 @@ inline constexpr unsigned kBlocksOfSm = 2;
 // Stores the sums as elements d0, ... of the vectors of the owned tokens, or adds them.
 template <class Tiling, bool kAdds, class T>
 __device__ void store_sums(const Vectors<T>& to, size_t tokens, size_t t0, size_t d0,
-                           const HeadBlock& heads, const typename Tiling::Sums& sums) {
+                           const HeadTile& heads, const typename Tiling::Sums& sums) {
   for (unsigned i = 0; i < Tiling::kRows; ++i) {
     const size_t t = t0 + Tiling::row(i);
     for (unsigned c = 0; c < Tiling::kColumns; ++c) {
@@ -35,7 +35,7 @@ __device__ void store_sums(const Vectors<T>& to, size_t tokens, size_t t0, size_
 // Returns the launch shape for thread blocks that own tiles of `tokens` tokens. A thread block has
 // `num_tiles` tiles of vectors in shared memory, and one of scores.
 template <class Tiling>
-LaunchShape shape_of(const HeadBlock& heads, size_t tokens, size_t num_tiles) {
+LaunchShape shape_of(const HeadTile& heads, size_t tokens, size_t num_tiles) {
   const auto blocks = [](size_t n, size_t each) {
     return static_cast<unsigned>((n + each - 1) / each);
   };
@@ -55,7 +55,7 @@ void dispatch_tiling(size_t head_size, Function&& function) {
 // Returns the description of all tokens of a qkv (B, T, 3 C). The vectors at the addresses go into
 // tiles of A.
 template <class A, class... T>
-HeadBlock heads_of_qkv(size_t batch, size_t tokens, size_t num_heads, size_t size, const T*... at) {
+HeadTile heads_of_qkv(size_t batch, size_t tokens, size_t num_heads, size_t size, const T*... at) {
   const size_t stride = 3 * num_heads * size;
   return {tokens,
           tokens,
@@ -73,8 +73,8 @@ HeadBlock heads_of_qkv(size_t batch, size_t tokens, size_t num_heads, size_t siz
 // Returns the description of a block whose queries are in a qkv (B, query_tokens, 3 C), its keys in
 // a kv (B, key_tokens, 2 C).
 template <class A, class... T>
-HeadBlock heads_of_block(const AttentionBlock& block, size_t batch, size_t query_tokens,
-                         size_t key_tokens, size_t num_heads, size_t size, const T*... at) {
+HeadTile heads_of_block(const ScoreTile& block, size_t batch, size_t query_tokens,
+                        size_t key_tokens, size_t num_heads, size_t size, const T*... at) {
   const size_t hidden = num_heads * size;
   return {block.num_queries,
           block.num_keys,

@@ -6,8 +6,8 @@ namespace ladder::cuda {
 namespace {
 
 // Two kernels: one computes dk and dv, the other dq. In both a thread block has a tile of tokens,
-// whose gradients it sums, and a loop brings the tokens on the other side of the scores, kStep at a
-// time.
+// whose gradients it sums, and a loop brings the tokens on the other side of the scores,
+// kOtherTokens at a time.
 //
 // The tiles in shared memory, for heads of at most kWidth elements. The thread block's own tokens
 // have two (keys and values, or queries and dout). So have the others, twice: one pair is copied
@@ -16,14 +16,16 @@ namespace {
 template <class T, unsigned kWidth>
 struct Backward {
   using Tile = MmaTile<T, kWidth>;
-  static constexpr unsigned kM = kTilesOfWarp<kWidth>, kOwnTokens = kMmaWarps * 16 * kM, kStep = 32;
-  using Scores = float[kM][kStep / 8][4];
+  static constexpr unsigned kM = kTilesOfWarp<kWidth>, kOwnTokens = kMmaWarps * 16 * kM,
+                            kOtherTokens = 32;
+  using Scores = float[kM][kOtherTokens / 8][4];
   using Sums = float[kM][kWidth / 8][4];
   using OwnCopies = TileCopies<kOwnTokens, kMmaThreads, T, kWidth>;
-  using Copies = TileCopies<kStep, kMmaThreads, T, kWidth>;
-  static constexpr unsigned kOwn = Tile::elements(kOwnTokens), kOther = Tile::elements(kStep);
+  using Copies = TileCopies<kOtherTokens, kMmaThreads, T, kWidth>;
+  static constexpr unsigned kOwn = Tile::elements(kOwnTokens),
+                            kOther = Tile::elements(kOtherTokens);
   static constexpr unsigned kElements = 2 * kOwn + 4 * kOther;
-  static constexpr size_t kBytes = kElements * sizeof(T) + 4 * kStep * sizeof(float);
+  static constexpr size_t kBytes = kElements * sizeof(T) + 4 * kOtherTokens * sizeof(float);
   static_assert(kBytes <= 99 << 10);
 
   T* memory;
@@ -34,12 +36,12 @@ struct Backward {
     return {memory + 2 * kOwn + (2 * buffer(t0) + n) * kOther};
   }
   __device__ float* logsumexp(unsigned t0) const {
-    return reinterpret_cast<float*>(memory + kElements) + 2 * buffer(t0) * kStep;
+    return reinterpret_cast<float*>(memory + kElements) + 2 * buffer(t0) * kOtherTokens;
   }
-  __device__ float* row_dot(unsigned t0) const { return logsumexp(t0) + kStep; }
+  __device__ float* row_dot(unsigned t0) const { return logsumexp(t0) + kOtherTokens; }
 
  private:
-  static __device__ unsigned buffer(unsigned t0) { return t0 / kStep % 2; }
+  static __device__ unsigned buffer(unsigned t0) { return t0 / kOtherTokens % 2; }
 };
 
 // What a query's scores need to know of it.
@@ -74,7 +76,7 @@ template <class Tiles, class T>
 __global__ void __launch_bounds__(kMmaThreads, 2)
     keys_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp, const T* qkv,
                 Heads heads, TileOrder order, float scale) {
-  constexpr unsigned kM = Tiles::kM, kStep = Tiles::kStep;
+  constexpr unsigned kM = Tiles::kM, kOtherTokens = Tiles::kOtherTokens;
   const Tiles tiles{dynamic_shared<T>()};
   const auto [head, number] = order.of_block();
   const unsigned tokens = static_cast<unsigned>(heads.tokens);
@@ -83,7 +85,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
   const auto begin_queries = [&, head = head](unsigned q0) {
     queries.begin(tiles.other(q0, 0), q0);
     gradients.begin(tiles.other(q0, 1), q0);
-    if (threadIdx.x < kStep) {
+    if (threadIdx.x < kOtherTokens) {
       const size_t query = q0 + threadIdx.x, row = head * heads.tokens + query;
       begin_copy(tiles.logsumexp(q0) + threadIdx.x, logsumexp + row, query < tokens);
       begin_copy(tiles.row_dot(q0) + threadIdx.x, row_dot + row, query < tokens);
@@ -96,17 +98,17 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
   typename Tiles::OwnCopies(heads.in_qkv(qkv, head, 2), heads).begin(tiles.own(1), k0);
   begin_queries(k0);
   typename Tiles::Sums dk = {}, dv = {};
-  for (unsigned q0 = k0; q0 < tokens; q0 += kStep) {
+  for (unsigned q0 = k0; q0 < tokens; q0 += kOtherTokens) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
-    if (q0 + kStep < tokens) begin_queries(q0 + kStep);
-    if (q0 + kStep <= k0 + row0) continue;  // these queries see none of the warp's keys
+    if (q0 + kOtherTokens < tokens) begin_queries(q0 + kOtherTokens);
+    if (q0 + kOtherTokens <= k0 + row0) continue;  // these queries see none of the warp's keys
     typename Tiles::Scores p = {}, ds = {};
     add_rows_by_rows(p, tiles.own(0), row0, tiles.other(q0, 0));
     add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(q0, 1));
     // Later queries see all of the warp's keys.
     if (q0 < k0 + row0 + 16 * kM - 1) hide_later_keys<true>(p, k0 + row0, q0);
-    for (unsigned n = 0; n < kStep / 8; ++n) {
+    for (unsigned n = 0; n < kOtherTokens / 8; ++n) {
       const auto shift = load<2>(tiles.logsumexp(q0) + 8 * n + pair);
       const auto dot = load<2>(tiles.row_dot(q0) + 8 * n + pair);
       for (unsigned m = 0; m < kM; ++m) {
@@ -127,7 +129,7 @@ template <class Tiles, class T>
 __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
     queries_kernel(T* dqkv, const float* row_dot, const T* dout, const float* logsumexp,
                    const T* qkv, Heads heads, TileOrder order, float scale) {
-  constexpr unsigned kM = Tiles::kM, kStep = Tiles::kStep;
+  constexpr unsigned kM = Tiles::kM, kOtherTokens = Tiles::kOtherTokens;
   const Tiles tiles{dynamic_shared<T>()};
   const auto [head, number] = order.of_block();
   const unsigned tokens = static_cast<unsigned>(heads.tokens);
@@ -155,18 +157,18 @@ __global__ void __launch_bounds__(kMmaThreads, Tiles::kM == 2 ? 3 : 2)
   }
   const unsigned end = q0 + Tiles::kOwnTokens < tokens ? q0 + Tiles::kOwnTokens : tokens;
   typename Tiles::Sums dq = {};
-  for (unsigned k0 = 0; k0 < end; k0 += kStep) {
+  for (unsigned k0 = 0; k0 < end; k0 += kOtherTokens) {
     wait_for_copies<0>();
     __syncthreads();  // all threads' copies have ended, and the other two tiles have been read
-    if (k0 + kStep < end) begin_keys(k0 + kStep);
+    if (k0 + kOtherTokens < end) begin_keys(k0 + kOtherTokens);
     if (k0 >= q0 + row0 + 16 * kM) continue;  // the warp's queries see none of these keys
     typename Tiles::Scores p = {}, ds = {};
     add_rows_by_rows(p, tiles.own(0), row0, tiles.other(k0, 0));
     add_rows_by_rows(ds, tiles.own(1), row0, tiles.other(k0, 1));
     // The warp's queries see all earlier keys.
-    if (k0 + kStep > q0 + row0 + 1) hide_later_keys<false>(p, q0 + row0, k0);
+    if (k0 + kOtherTokens > q0 + row0 + 1) hide_later_keys<false>(p, q0 + row0, k0);
     for (unsigned m = 0; m < kM; ++m) {
-      for (unsigned n = 0; n < kStep / 8; ++n) {
+      for (unsigned n = 0; n < kOtherTokens / 8; ++n) {
         score_gradients(p[m][n], ds[m][n], scale * kLog2e,
                         [&](unsigned i) { return of_row[m][i / 2]; });
       }

@@ -38,10 +38,10 @@ struct TileOrder {
   }
   dim3 grid() const { return dim3(heads * tiles); }
 
-  struct Place {
+  struct Work {
     unsigned head, tile;  // tile 0 is to start first
   };
-  __device__ Place of_block() const {
+  __device__ Work of_block() const {
     const unsigned group = blockIdx.x / (heads_of_group * tiles);
     const unsigned in_group = blockIdx.x % (heads_of_group * tiles), first = group * heads_of_group;
     const unsigned count = heads - first < heads_of_group ? heads - first : heads_of_group;
@@ -84,8 +84,8 @@ template <unsigned kRows, unsigned kThreads, class T, unsigned kWidth>
 class TileCopies {
   using Tile = MmaTile<T, kWidth>;
   static constexpr unsigned kElements = kPack<T>, kPacks = kWidth / kElements;
-  static constexpr unsigned kStep = kThreads / kPacks;  // rows that are copied side by side
-  static_assert(kThreads % kPacks == 0 && kRows % kStep == 0);
+  static constexpr unsigned kRowsAtOnce = kThreads / kPacks;  // rows that are copied side by side
+  static_assert(kThreads % kPacks == 0 && kRows % kRowsAtOnce == 0);
 
  public:
   __device__ TileCopies(const Vectors<const T>& from, const Heads& heads)
@@ -101,7 +101,7 @@ class TileCopies {
     using Packed = Pack<T, kElements>;
     T* const to = tile.at(row_, column_);
     const T* from = from_ + t0 * stride_;
-    for (unsigned row = 0; row < kRows; row += kStep, from += kStep * stride_) {
+    for (unsigned row = 0; row < kRows; row += kRowsAtOnce, from += kRowsAtOnce * stride_) {
       begin_copy(reinterpret_cast<Packed*>(to + row * Tile::kPitch),
                  reinterpret_cast<const Packed*>(from), in_head_ && t0 + row_ + row < tokens_);
     }

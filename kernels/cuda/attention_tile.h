@@ -53,7 +53,7 @@ struct Tiling {
 // element.
 template <class Tiling, class T, class A = typename Tiling::A>
 __device__ void load_tile(A* tile, const Vectors<const T>& from, size_t tokens, size_t t0,
-                          size_t d0, const HeadBlock& heads) {
+                          size_t d0, const HeadTile& heads) {
   constexpr unsigned kPack = Tiling::kPack, kPacks = Tiling::kWidth / kPack;
   for (unsigned n = threadIdx.x; n < Tiling::kTile * kPacks; n += kThreads) {
     const unsigned i = n / kPacks, d = n % kPacks * kPack;

@@ -12,14 +12,14 @@ namespace ladder::cuda {
 // A thread block sums 16 neighbouring packs of columns. In bf16 a pack has two elements, so the
 // slices of a row are 64 bytes, which is what an H100's memory gives at once. They are no wider,
 // because narrow slices make many thread blocks: 768 columns in bf16 make 24.
-inline constexpr unsigned kSlots = 16, kRowLanes = 64, kColumnThreads = kSlots * kRowLanes;
+inline constexpr unsigned kVectors = 16, kRowLanes = 64, kColumnThreads = kVectors * kRowLanes;
 
 template <class T>
 inline constexpr unsigned kColumnPack = std::max<size_t>(1, 4 / sizeof(T));
 
 // Returns the shape for packs of N columns.
 inline LaunchShape column_slices(size_t columns, unsigned N) {
-  const size_t of_block = size_t{kSlots} * N;
+  const size_t of_block = size_t{kVectors} * N;
   return {dim3(static_cast<unsigned>((columns + of_block - 1) / of_block)), dim3(kColumnThreads)};
 }
 
@@ -34,9 +34,9 @@ template <unsigned N, unsigned kSums, class A, class Fetch, class Add>
 __device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t columns, Fetch fetch,
                                 Add add) {
   constexpr unsigned kAhead = 8;
-  __shared__ A of_lane[kRowLanes][kSlots][kSums][N];
-  const unsigned lane = threadIdx.x / kSlots, slot = threadIdx.x % kSlots;
-  const size_t column = (size_t{blockIdx.x} * kSlots + slot) * N;
+  __shared__ A of_lane[kRowLanes][kVectors][kSums][N];
+  const unsigned lane = threadIdx.x / kVectors, vector = threadIdx.x % kVectors;
+  const size_t column = (size_t{blockIdx.x} * kVectors + vector) * N;
   A sums[kSums][N] = {};
   if (column < columns) {
     size_t row = lane;
@@ -54,16 +54,16 @@ __device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t colu
       for (unsigned k = 0; k < N; ++k) body(s, k);
     }
   };
-  for_each_sum([&](unsigned s, unsigned k) { of_lane[lane][slot][s][k] = sums[s][k]; });
+  for_each_sum([&](unsigned s, unsigned k) { of_lane[lane][vector][s][k] = sums[s][k]; });
   for (unsigned half = kRowLanes / 2; half > 0; half /= 2) {
     __syncthreads();
     if (lane >= half) continue;
     for_each_sum([&](unsigned s, unsigned k) {
-      of_lane[lane][slot][s][k] += of_lane[lane + half][slot][s][k];
+      of_lane[lane][vector][s][k] += of_lane[lane + half][vector][s][k];
     });
   }
   if (lane > 0 || column >= columns) return;
-  for_each_sum([&](unsigned s, unsigned k) { out[s][column + k] += of_lane[0][slot][s][k]; });
+  for_each_sum([&](unsigned s, unsigned k) { out[s][column + k] += of_lane[0][vector][s][k]; });
 }
 
 // Calls function(constant) with the number of columns in a pack, or with one if the rows at these

@@ -18,18 +18,19 @@ __global__ void gather_rows_kernel(T* out, const T* in, const int32_t* index, si
 }
 
 // A thread has N elements of a row. If `residual` is null nothing is added to the sum, and if
-// `weights` is null the slots are not weighted.
+// `weights` is null the assignments are not weighted.
 template <unsigned N, class T, class A = Accumulate<T>>
-__global__ void sum_slots_kernel(T* out, const T* residual, const T* in, const int32_t* slots,
-                                 const A* weights, size_t n, size_t columns, size_t chosen) {
+__global__ void sum_assignments_kernel(T* out, const T* residual, const T* in,
+                                       const int32_t* assignments, const A* weights, size_t n,
+                                       size_t columns, size_t chosen) {
   const size_t at = thread_index() * N;
   if (at >= n) return;
   const size_t row = at / columns, column = at % columns;
   Pack<A, N> sum{};
   for (size_t j = row * chosen; j < (row + 1) * chosen; ++j) {
-    if (slots[j] < 0) continue;
+    if (assignments[j] < 0) continue;
     const A weight = weights == nullptr ? A{1} : weights[j];
-    const auto x = load<N>(in + static_cast<size_t>(slots[j]) * columns + column);
+    const auto x = load<N>(in + static_cast<size_t>(assignments[j]) * columns + column);
     for (unsigned i = 0; i < N; ++i) sum.element[i] += weight * x.element[i];
   }
   if (residual != nullptr) {
@@ -42,14 +43,14 @@ __global__ void sum_slots_kernel(T* out, const T* residual, const T* in, const i
 // A warp has a choice.
 template <unsigned N, class T, class A = Accumulate<T>>
 __global__ void combine_backward_kernel(T* din, A* dweights, const T* dout, const T* in,
-                                        const int32_t* slots, const A* weights, size_t num_choices,
-                                        size_t columns, size_t chosen) {
+                                        const int32_t* assignments, const A* weights,
+                                        size_t num_choices, size_t columns, size_t chosen) {
   const size_t choice = size_t{blockIdx.x} * kWarpsOfBlock + warp_index();
   if (choice >= num_choices) return;
   A dot = 0;
-  if (slots[choice] >= 0) {
+  if (assignments[choice] >= 0) {
     const A weight = weights[choice];
-    const size_t to = static_cast<size_t>(slots[choice]) * columns;
+    const size_t to = static_cast<size_t>(assignments[choice]) * columns;
     const T* const row = dout + choice / chosen * columns;
     for (size_t i = lane_index() * N; i < columns; i += kWarpSize * N) {
       auto d = load<N>(row + i);
@@ -67,15 +68,16 @@ __global__ void combine_backward_kernel(T* din, A* dweights, const T* dout, cons
 
 template <class T>
 void sum_rows(Stream& stream, TensorView out, const T* residual, ConstTensorView in,
-              ConstTensorView slots, const Accumulate<T>* weights) {
+              ConstTensorView assignments, const Accumulate<T>* weights) {
   const size_t n = out.num_elements(), columns = out.shape()[1];
   T* const o = out.as<T>();
   const T* const x = in.as<T>();
   const bool packs =
       in_packs(columns, o, x) && (residual == nullptr || in_packs(columns, residual));
   dispatch_pack<T>(packs, [&](auto pack) {
-    launch<sum_slots_kernel<pack, T>>(stream.native(), threads_for(n / pack), o, residual, x,
-                                      slots.as<int32_t>(), weights, n, columns, slots.shape()[1]);
+    launch<sum_assignments_kernel<pack, T>>(stream.native(), threads_for(n / pack), o, residual, x,
+                                            assignments.as<int32_t>(), weights, n, columns,
+                                            assignments.shape()[1]);
   });
 }
 
@@ -94,23 +96,24 @@ void gather_rows(Stream& stream, TensorView out, ConstTensorView in, ConstTensor
   });
 }
 
-void sum_slots(Stream& stream, TensorView out, ConstTensorView in, ConstTensorView slots) {
+void sum_assignments(Stream& stream, TensorView out, ConstTensorView in,
+                     ConstTensorView assignments) {
   dispatch_float(out.dtype(), [&](auto zero) {
-    sum_rows<decltype(zero)>(stream, out, nullptr, in, slots, nullptr);
+    sum_rows<decltype(zero)>(stream, out, nullptr, in, assignments, nullptr);
   });
 }
 
 void combine_forward(Stream& stream, TensorView out, ConstTensorView residual, ConstTensorView in,
-                     ConstTensorView slots, ConstTensorView weights) {
+                     ConstTensorView assignments, ConstTensorView weights) {
   dispatch_float(out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    sum_rows<T>(stream, out, residual.as<T>(), in, slots, weights.as<Accumulate<T>>());
+    sum_rows<T>(stream, out, residual.as<T>(), in, assignments, weights.as<Accumulate<T>>());
   });
 }
 
 void combine_backward(Stream& stream, TensorView din, TensorView dweights, ConstTensorView dout,
-                      ConstTensorView in, ConstTensorView slots, ConstTensorView weights) {
-  const size_t num_choices = slots.num_elements(), columns = dout.shape()[1];
+                      ConstTensorView in, ConstTensorView assignments, ConstTensorView weights) {
+  const size_t num_choices = assignments.num_elements(), columns = dout.shape()[1];
   const dim3 grid(static_cast<unsigned>((num_choices + kWarpsOfBlock - 1) / kWarpsOfBlock));
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -120,7 +123,7 @@ void combine_backward(Stream& stream, TensorView din, TensorView dweights, Const
     dispatch_pack<T>(in_packs(columns, dx, d, x), [&](auto pack) {
       launch<combine_backward_kernel<pack, T>>(
           stream.native(), {grid, dim3(kWarpsOfBlock * kWarpSize)}, dx, dweights.as<A>(), d, x,
-          slots.as<int32_t>(), weights.as<A>(), num_choices, columns, slots.shape()[1]);
+          assignments.as<int32_t>(), weights.as<A>(), num_choices, columns, assignments.shape()[1]);
     });
   });
 }

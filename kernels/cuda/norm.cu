@@ -16,24 +16,24 @@ struct Square {
   __device__ double operator()(double x) const { return x * x; }
 };
 
-// Sets partial[chunk] to the sum of term over one chunk of kSumChunk elements. A chunk has eight
+// Sets partial[tile] to the sum of term over one tile of kSumTile elements. A tile has eight
 // threads, one for each lane. They read neighbouring elements: 32 bytes of fp32, which is the least
 // that memory gives, so nothing is fetched in vain.
 template <class T, class Term>
 __global__ void partial_sums_kernel(double* partial, const T* in, size_t n, Term term) {
-  const size_t chunk = thread_index() / kLanes;
+  const size_t tile = thread_index() / kLanes;
   const unsigned lane = threadIdx.x % kLanes;
-  const size_t first = chunk * kSumChunk;
-  const size_t size = first >= n ? 0 : (n - first < kSumChunk ? n - first : kSumChunk);
+  const size_t first = tile * kSumTile;
+  const size_t size = first >= n ? 0 : (n - first < kSumTile ? n - first : kSumTile);
   double total = 0;
-  if (size == kSumChunk) {  // the number of rounds is known, so loads can run ahead of additions
+  if (size == kSumTile) {  // the number of rounds is known, so loads can run ahead of additions
 #pragma unroll 16
-    for (unsigned i = 0; i < kSumChunk; i += kLanes) total += term(in[first + lane + i]);
+    for (unsigned i = 0; i < kSumTile; i += kLanes) total += term(in[first + lane + i]);
   } else {
     for (size_t i = lane; i < size; i += kLanes) total += term(in[first + i]);
   }
   total = warp_reduce<kLanes>(total, Sum());  // adds halves, in the order that norm.h gives
-  if (lane == 0 && size > 0) partial[chunk] = total;
+  if (lane == 0 && size > 0) partial[tile] = total;
 }
 
 // Each thread block adds, in index order, up to `size` of the sums in[0], in[stride], ...: block b

@@ -26,9 +26,9 @@ void report_access(const void* address, size_t bytes, AccessKind kind, const voi
   tell_observers([&](Observer& observer) { observer.access(access); });
 }
 
-void report_basic_block(const void* place) {
+void report_basic_block(const void* location) {
   const Unobserved here;
-  tell_observers([&](Observer& observer) { observer.basic_block(place, running_thread); });
+  tell_observers([&](Observer& observer) { observer.basic_block(location, running_thread); });
 }
 
 void report_fence(bool device) {

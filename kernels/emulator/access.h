@@ -99,7 +99,7 @@ class Observer {
   virtual void warp_operation(WarpOperation /*operation*/, size_t /*first*/, unsigned /*mask*/) {}
   // The running thread comes to a basic block: code that begins where a branch may lead
   // to. Only in kernels:cuda_observed and the like (HOOKS in tools/bazel/cuda.bzl).
-  virtual void basic_block(const void* /*place*/, size_t /*thread*/) {}
+  virtual void basic_block(const void* /*location*/, size_t /*thread*/) {}
   // The running thread computes exp or log. Programs that link profiler/functions.cc tell it.
   virtual void special_function() {}
   virtual void fused_multiply_add() {}  // std::fma
@@ -126,6 +126,6 @@ inline constinit thread_local bool is_observed = false;
 // Tells the observers. REQUIRES: is_observed.
 void report_access(const void* address, size_t bytes, AccessKind kind, const void* return_address);
 void report_fence(bool device);
-void report_basic_block(const void* place);
+void report_basic_block(const void* location);
 
 }  // namespace ladder::emulator

@@ -37,17 +37,17 @@ namespace ladder::emulator {
 namespace {
 
 template <class T>
-cublasStatus_t set(T& place, const void* value, size_t bytes) {
-  if (value == nullptr || bytes != sizeof place) return CUBLAS_STATUS_INVALID_VALUE;
-  std::memcpy(&place, value, bytes);
+cublasStatus_t set(T& target, const void* value, size_t bytes) {
+  if (value == nullptr || bytes != sizeof target) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&target, value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
 // Makes an object that only its user can end.
 template <class T>
-cublasStatus_t create(T** place, const T& value) {
-  if (place == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  *place = new T(value);
+cublasStatus_t create(T** target, const T& value) {
+  if (target == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *target = new T(value);
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -265,11 +265,11 @@ void Execution::block_barrier(const std::source_location& where) {
   const Unobserved here(abandoning_);
   Thread& self = *running_;
   if (num_at_block_ > 0) {
-    // All waiting threads are at one place, so any of them will do.
+    // All waiting threads are at one location, so any of them will do.
     size_t other = 0;
     while (threads_[other].state != ThreadState::at_block) ++other;
     const Thread& waiting = threads_[other];
-    if (!same_place(waiting.call.where, where)) {
+    if (!same_location(waiting.call.where, where)) {
       throw Error(concat("is in __syncthreads at ", text_of(where), ", but thread ",
                          text_of(waiting.index), " is in the one at ",
                          text_of(waiting.call.where)));

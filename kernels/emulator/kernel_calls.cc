@@ -20,9 +20,9 @@ std::uint64_t warp_operation(const WarpCall& call) {
 
 void begin_copy(void* to, const void* from, std::size_t bytes) {
   if (is_observed) {
-    const void* const place = __builtin_return_address(0);
-    if (from != nullptr) report_access(from, bytes, AccessKind::read, place);
-    report_access(to, bytes, AccessKind::write, place);
+    const void* const location = __builtin_return_address(0);
+    if (from != nullptr) report_access(from, bytes, AccessKind::read, location);
+    report_access(to, bytes, AccessKind::write, location);
   }
   const Unobserved here;
   running_kernel("cp.async").copies().add(to, from, bytes);
@@ -33,9 +33,9 @@ void tell_row(const void* row) {
 }
 void commit_copies() { running_kernel("cp.async.commit_group").copies().commit(); }
 void wait_for_copies(std::size_t in_flight) {
-  const void* const place = __builtin_return_address(0);
+  const void* const location = __builtin_return_address(0);
   const Unobserved here;
-  running_kernel("cp.async.wait_group").copies().wait(in_flight, place);
+  running_kernel("cp.async.wait_group").copies().wait(in_flight, location);
 }
 
 }  // namespace ladder::emulator

@@ -21,7 +21,7 @@ struct Group {
 bool same_situation(const Thread& a, const Thread& b) {
   if (a.state != b.state) return false;
   if (a.state == ThreadState::returned) return true;
-  if (!same_place(a.call.where, b.call.where)) return false;
+  if (!same_location(a.call.where, b.call.where)) return false;
   return a.state != ThreadState::at_warp ||
          (a.call.mask == b.call.mask && a.call.operation == b.call.operation);
 }
@@ -113,7 +113,7 @@ const char* name_of(WarpOperation operation) {
   return "?";
 }
 
-bool same_place(const std::source_location& a, const std::source_location& b) {
+bool same_location(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }

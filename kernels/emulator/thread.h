@@ -47,7 +47,7 @@ const char* name_of(WarpOperation operation);
 
 // Returns whether both are the same file, line and column: CUDA wants the lanes of a warp to make a
 // call together.
-bool same_place(const std::source_location& a, const std::source_location& b);
+bool same_location(const std::source_location& a, const std::source_location& b);
 
 // Returns the message for a launch in which no thread can go on. `threads` are those of the thread
 // block, by index. If one of them waits in __syncthreads the message is about all, else about the

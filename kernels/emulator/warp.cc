@@ -78,7 +78,7 @@ bool Execution::is_complete(const WarpCall& call) {
   for (unsigned left = call.mask; left != 0; left &= left - 1) {
     const WarpCall& other = thread_of_lane(static_cast<size_t>(std::countr_zero(left))).call;
     if (other.mask != call.mask || other.operation != call.operation ||
-        !same_place(other.where, call.where)) {
+        !same_location(other.where, call.where)) {
       return false;
     }
   }

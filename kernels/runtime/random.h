@@ -37,8 +37,8 @@ constexpr uint64_t random_word(uint64_t key, uint64_t counter_low, uint64_t coun
 // Turns 64 random bits into a number in [0, bound). All numbers are equally likely to within
 // bound / 2^64. REQUIRES: bound > 0.
 constexpr uint64_t random_below(uint64_t bound, uint64_t word) {
-  __extension__ using Wide = unsigned __int128;
-  return static_cast<uint64_t>(static_cast<Wide>(word) * bound >> 64);
+  __extension__ using Uint128 = unsigned __int128;
+  return static_cast<uint64_t>(static_cast<Uint128>(word) * bound >> 64);
 }
 
 // Returns the key of the random numbers that are called `name`, for this seed. The name is hashed

@@ -13,11 +13,11 @@ namespace {
 
 void copy_on_cpu(const TensorView& destination, const ConstTensorView& source) {
   const size_t bytes = source.num_bytes();
-  constexpr size_t kPiece = size_t{1} << 20;
+  constexpr size_t kSegment = size_t{1} << 20;
 #pragma omp parallel for schedule(static)
-  for (size_t first = 0; first < bytes; first += kPiece) {
+  for (size_t first = 0; first < bytes; first += kSegment) {
     std::memcpy(static_cast<char*>(destination.data()) + first,
-                static_cast<const char*>(source.data()) + first, std::min(kPiece, bytes - first));
+                static_cast<const char*>(source.data()) + first, std::min(kSegment, bytes - first));
   }
 }
 

@@ -13,23 +13,24 @@ bool overlap(Elements a, Elements b) { return a.begin < b.end && b.begin < a.end
 
 }  // namespace
 
-void execute(Communicator& ranks, Stream& stream, const std::vector<Step>& steps, TensorView vector,
-             TensorView scratch) {
-  for (const Step& step : steps) {
+void execute(Communicator& ranks, Stream& stream, const std::vector<Exchange>& exchanges,
+             TensorView vector, TensorView scratch) {
+  for (const Exchange& exchange : exchanges) {
     Work send;
-    if (step.send) {
-      send = ranks.send(stream, elements(vector, step.send->range), step.send->peer,
+    if (exchange.send) {
+      send = ranks.send(stream, elements(vector, exchange.send->range), exchange.send->peer,
                         {.background = true});
     }
-    if (step.receive) {
-      const auto& [peer, range] = *step.receive;
-      const bool in_place = !step.adds && !(step.send && overlap(step.send->range, range));
+    if (exchange.receive) {
+      const auto& [peer, range] = *exchange.receive;
+      const bool in_place =
+          !exchange.adds && !(exchange.send && overlap(exchange.send->range, range));
       const TensorView target = elements(vector, range);
       const TensorView received = in_place ? target : elements(scratch, range);
       ranks.recv(stream, received, peer, {}).wait(stream);
       send.wait(stream);  // the elements that were sent may change only now
-      if (step.adds) add(stream, target, target, received);
-      if (!step.adds && !in_place) copy(stream, target, received);
+      if (exchange.adds) add(stream, target, target, received);
+      if (!exchange.adds && !in_place) copy(stream, target, received);
     }
     send.wait(stream);
   }

@@ -8,12 +8,12 @@
 
 namespace ladder {
 
-// Carries out this rank's steps on `vector`, which is in host memory. Each step's send runs in the
-// background while the step receives, so ranks that exchange parts cannot wait for each other for
-// ever. A step receives into `scratch` if it adds what it receives, or if it sends the same
-// elements at the same time. REQUIRES: every rank of the group executes its steps of the same plan;
-// `scratch` has the dtype and at least the elements of `vector`.
-void execute(Communicator& ranks, Stream& stream, const std::vector<Step>& steps, TensorView vector,
-             TensorView scratch);
+// Carries out this rank's exchanges on `vector`, which is in host memory. Each exchange's send runs
+// in the background while the exchange receives, so ranks that exchange parts cannot wait for each
+// other for ever. An exchange receives into `scratch` if it adds what it receives, or if it sends
+// the same elements at the same time. REQUIRES: every rank of the group executes its exchanges of
+// the same plan; `scratch` has the dtype and at least the elements of `vector`.
+void execute(Communicator& ranks, Stream& stream, const std::vector<Exchange>& exchanges,
+             TensorView vector, TensorView scratch);
 
 }  // namespace ladder

@@ -64,12 +64,12 @@ size_t Bench::num_elements(Way way, size_t bytes) const {
   return must_divide ? n / job_.size() * job_.size() : n;
 }
 
-TensorView Bench::run(Way way, const std::vector<Step>& steps, size_t n) {
+TensorView Bench::run(Way way, const std::vector<Exchange>& exchanges, size_t n) {
   Communicator& ranks = job_.communicator();
   const TensorView vector = vector_.view().elements(0, {n});
   const TensorView scratch = scratch_.view().elements(0, {n});
   if (way) {
-    execute(ranks, stream_, steps, vector, scratch);
+    execute(ranks, stream_, exchanges, vector, scratch);
     return vector;
   }
   const Elements own = part_of(n, ranks.size(), ranks.rank());
@@ -97,7 +97,7 @@ size_t Bench::count_errors(TensorView result) const {
   return std::accumulate(all.begin(), all.end(), size_t{0});
 }
 
-double Bench::time_calls(Way way, const std::vector<Step>& steps, size_t n) {
+double Bench::time_calls(Way way, const std::vector<Exchange>& exchanges, size_t n) {
   constexpr size_t kRounds = 25, kMaxCalls = 20, kBytes = size_t{1} << 20;
   const size_t calls = std::clamp<size_t>(kBytes / (n * sizeof(float)), 1, kMaxCalls);
   fill(stream_, vector_, 0);  // repeated sums stay finite
@@ -105,7 +105,7 @@ double Bench::time_calls(Way way, const std::vector<Step>& steps, size_t n) {
   for (size_t round = 0; round <= kRounds; ++round) {
     job_.communicator().barrier();
     const Time begin = Clock::now();
-    for (size_t call = 0; call < calls; ++call) run(way, steps, n);
+    for (size_t call = 0; call < calls; ++call) run(way, exchanges, n);
     const double own = seconds_since(begin) / static_cast<double>(calls);
     const auto picoseconds = static_cast<uint64_t>(std::llround(own * 1e12));
     const uint64_t slowest = std::ranges::max(job_.all_gather({picoseconds}));
@@ -116,8 +116,8 @@ double Bench::time_calls(Way way, const std::vector<Step>& steps, size_t n) {
 
 Measurement Bench::measure(Way way, size_t bytes, bool timed) {
   const size_t n = num_elements(way, bytes);
-  std::vector<Step> steps;
-  if (way) steps = make_plan(*way, collective_, job_.size(), n)[job_.rank()];
+  std::vector<Exchange> exchanges;
+  if (way) exchanges = make_plan(*way, collective_, job_.size(), n)[job_.rank()];
   float* const values = vector_.view().as<float>();
   const Elements own = part_of(n, job_.size(), job_.rank());
   for (size_t i = 0; i < n; ++i) {
@@ -126,8 +126,8 @@ Measurement Bench::measure(Way way, size_t bytes, bool timed) {
     values[i] = is_missing ? -1.0F : static_cast<float>(first_value(job_.rank(), i));
   }
   Measurement result = {way, n * sizeof(float)};
-  result.errors = count_errors(run(way, steps, n));
-  if (timed) result.seconds = time_calls(way, steps, n);
+  result.errors = count_errors(run(way, exchanges, n));
+  if (timed) result.seconds = time_calls(way, exchanges, n);
   return result;
 }
 

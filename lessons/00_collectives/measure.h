@@ -38,9 +38,9 @@ class Bench {
  private:
   size_t num_elements(Way way, size_t bytes) const;
   // Makes one call on the first n elements, and returns the view that has its result.
-  TensorView run(Way way, const std::vector<Step>& steps, size_t n);
+  TensorView run(Way way, const std::vector<Exchange>& exchanges, size_t n);
   size_t count_errors(TensorView result) const;
-  double time_calls(Way way, const std::vector<Step>& steps, size_t n);
+  double time_calls(Way way, const std::vector<Exchange>& exchanges, size_t n);
 
   Job& job_;
   Collective collective_;

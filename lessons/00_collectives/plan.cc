@@ -20,16 +20,16 @@ struct Builder {
     return {part(first).begin, part(first + count - 1).end};
   }
 
-  void step(size_t rank, std::optional<Step::Transfer> send, std::optional<Step::Transfer> receive,
-            bool adds) {
+  void exchange(size_t rank, std::optional<Exchange::Transfer> send,
+                std::optional<Exchange::Transfer> receive, bool adds) {
     if (send && send->range.size() == 0) send.reset();
     if (receive && receive->range.size() == 0) receive.reset();
     if (send || receive) plan[rank].push_back({send, receive, adds && receive});
   }
-  // Adds a step to both ranks, in which they do nothing but send and receive one message.
+  // Adds an exchange to both ranks, in which they do nothing but send and receive one message.
   void message(size_t from, size_t to, Elements range, bool adds = false) {
-    step(from, Step::Transfer{to, range}, {}, false);
-    step(to, {}, Step::Transfer{from, range}, adds);
+    exchange(from, Exchange::Transfer{to, range}, {}, false);
+    exchange(to, {}, Exchange::Transfer{from, range}, adds);
   }
 };
 
@@ -45,7 +45,7 @@ void naive_broadcast(Builder& b) {
 void naive_all_to_all(Builder& b) {
   for (size_t r = 0; r < b.num_ranks; ++r) {
     for (size_t peer = 0; peer < b.num_ranks; ++peer) {
-      if (peer != r) b.step(r, {{peer, b.part(peer)}}, {{peer, b.part(peer)}}, false);
+      if (peer != r) b.exchange(r, {{peer, b.part(peer)}}, {{peer, b.part(peer)}}, false);
     }
   }
 }
@@ -71,7 +71,8 @@ void ring_reduce_scatter(Builder& b) {
   for (size_t r = 0; r < n; ++r) {
     const size_t next = (r + 1) % n, previous = (r + n - 1) % n;
     for (size_t s = 0; s + 1 < n; ++s) {
-      b.step(r, {{next, b.part(r + 2 * n - s - 1)}}, {{previous, b.part(r + 2 * n - s - 2)}}, true);
+      b.exchange(r, {{next, b.part(r + 2 * n - s - 1)}}, {{previous, b.part(r + 2 * n - s - 2)}},
+                 true);
     }
   }
 }
@@ -82,7 +83,7 @@ void ring_all_gather(Builder& b) {
   for (size_t r = 0; r < n; ++r) {
     const size_t next = (r + 1) % n, previous = (r + n - 1) % n;
     for (size_t s = 0; s + 1 < n; ++s) {
-      b.step(r, {{next, b.part(r + n - s)}}, {{previous, b.part(r + n - s - 1)}}, false);
+      b.exchange(r, {{next, b.part(r + n - s)}}, {{previous, b.part(r + n - s - 1)}}, false);
     }
   }
 }
@@ -92,24 +93,24 @@ void ring_all_gather(Builder& b) {
 void ring_chain(Builder& b, bool forward) {
   const size_t n = b.num_ranks;
   for (size_t r = 0; r < n && n > 1; ++r) {
-    const size_t place = forward ? r : n - 1 - r;  // the rank's place in the chain
+    const size_t position = forward ? r : n - 1 - r;  // the rank's place in the chain
     for (size_t c = 0; c <= n; ++c) {
-      std::optional<Step::Transfer> send, receive;
-      if (place > 0 && c < n) receive = {forward ? r - 1 : r + 1, b.part(c)};
-      if (place + 1 < n && c > 0) send = {forward ? r + 1 : r - 1, b.part(c - 1)};
-      b.step(r, send, receive, !forward);
+      std::optional<Exchange::Transfer> send, receive;
+      if (position > 0 && c < n) receive = {forward ? r - 1 : r + 1, b.part(c)};
+      if (position + 1 < n && c > 0) send = {forward ? r + 1 : r - 1, b.part(c - 1)};
+      b.exchange(r, send, receive, !forward);
     }
   }
 }
 
-// In step s those ranks exchange parts whose numbers sum up to s, modulo N. So all are busy at
+// In round s those ranks exchange parts whose numbers sum up to s, modulo N. So all are busy at
 // once.
 void ring_all_to_all(Builder& b) {
   const size_t n = b.num_ranks;
   for (size_t r = 0; r < n; ++r) {
     for (size_t s = 0; s < n; ++s) {
       const size_t peer = (s + n - r) % n;
-      if (peer != r) b.step(r, {{peer, b.part(peer)}}, {{peer, b.part(peer)}}, false);
+      if (peer != r) b.exchange(r, {{peer, b.part(peer)}}, {{peer, b.part(peer)}}, false);
     }
   }
 }
@@ -142,7 +143,7 @@ void halving(Builder& b, Collective collective) {
     const auto exchange = [&](size_t d, bool adds) {
       const size_t peer = r ^ d;
       const Elements own = b.parts(r / d * d, d), others = b.parts(peer / d * d, d);
-      b.step(r, {{peer, adds ? others : own}}, {{peer, adds ? own : others}}, adds);
+      b.exchange(r, {{peer, adds ? others : own}}, {{peer, adds ? own : others}}, adds);
     };
     for (size_t d = n / 2; d > 0 && collective != Collective::all_gather; d /= 2) exchange(d, true);
     for (size_t d = 1; d < n && collective != Collective::reduce_scatter; d *= 2) {

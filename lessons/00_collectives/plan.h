@@ -1,4 +1,4 @@
-// Collectives as plans. A plan says who sends which elements to whom, step by step.
+// Collectives as plans. A plan says who sends which elements to whom, exchange by exchange.
 #pragma once
 
 #include <functional>
@@ -29,8 +29,8 @@ inline Elements part_of(size_t n, size_t count, size_t index) {
   return {n * index / count, n * (index + 1) / count};
 }
 
-// One step of a rank: it sends, or receives, or does both at the same time.
-struct Step {
+// One exchange of a rank: it sends, or receives, or does both at the same time.
+struct Exchange {
   struct Transfer {
     size_t peer = 0;
     Elements range;  // the range of this rank's vector; the peer's range has the same length
@@ -39,8 +39,8 @@ struct Step {
   bool adds = false;  // true: adds what it receives to its vector; false: stores it there
 };
 
-// The steps of every rank, in order.
-using Plan = std::vector<std::vector<Step>>;
+// The exchanges of every rank, in order.
+using Plan = std::vector<std::vector<Exchange>>;
 
 // Returns whether the algorithm does this collective. naive and ring do all six collectives. tree
 // does broadcast, reduce and all_reduce; halving does reduce_scatter, all_gather and all_reduce.
@@ -62,12 +62,12 @@ void check_supported(Algorithm algorithm, Collective collective, size_t num_rank
 // REQUIRES: check_supported() passes; the ranks divide the elements of an all_to_all.
 Plan make_plan(Algorithm algorithm, Collective collective, size_t num_ranks, size_t num_elements);
 
-// A round: the ranks that act at the same time. Each of them takes its next step.
+// A round: the ranks that act at the same time. Each of them takes its next exchange.
 using Round = std::vector<size_t>;
 
-// Divides the plan's steps into rounds. A message moves in the first round in which both its sender
-// and its receiver have come to it. A step is over when its messages have moved. Throws an Error if
-// ranks wait for each other for ever, or if two ranks disagree about a message.
+// Divides the plan's exchanges into rounds. A message moves in the first round in which both its
+// sender and its receiver have come to it. An exchange is over when its messages have moved. Throws
+// an Error if ranks wait for each other for ever, or if two ranks disagree about a message.
 std::vector<Round> rounds_of(const Plan& plan);
 
 // Carries out the plan in this process. vectors[r] is the vector of rank r. After each round it

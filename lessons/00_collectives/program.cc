@@ -75,7 +75,8 @@ void CollectiveFlags::add_to(CLI::App& app) {
          "all_reduce, reduce_scatter, all_gather, broadcast, reduce or all_to_all [all_reduce]")
       ->check(one_of(collectives));
   CLI::Option* const show_flag =
-      app.add_option("--show", show, "Print every step of this algorithm on four numbers a rank")
+      app.add_option("--show", show,
+                     "Print every exchange of this algorithm on four numbers a rank")
           ->check(one_of(algorithms));
   CLI::Option* const network_flag =
       app.add_flag("--check-network", check_network,

@@ -89,9 +89,9 @@ std::string chart_of(Collective collective, size_t num_ranks,
       one.points.push_back({static_cast<double>(m.bytes), 1e6 * m.seconds});
     }
     const double first = std::log(one.points.front().x), last = std::log(one.points.back().x);
-    constexpr int kPieces = 60;
-    for (int i = 0; i <= kPieces; ++i) {
-      const double bytes = std::exp(first + (last - first) * i / kPieces);
+    constexpr int kPoints = 60;
+    for (int i = 0; i <= kPoints; ++i) {
+      const double bytes = std::exp(first + (last - first) * i / kPoints);
       one.curve.push_back({bytes, 1e6 * (cost.alpha + cost.beta * bytes)});
     }
     series.push_back(std::move(one));

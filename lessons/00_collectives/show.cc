@@ -37,19 +37,19 @@ Vectors first_vectors(Collective collective, size_t num_ranks, size_t n) {
   return vectors;
 }
 
-// Describes the step of a rank, as in "sends [1 2] to rank 1, adds [7 8] from rank 3". `next` has
-// the index of the step that each rank takes.
+// Describes the exchange of a rank, as in "sends [1 2] to rank 1, adds [7 8] from rank 3". `next`
+// has the index of the exchange that each rank takes.
 std::string text_of(const Plan& plan, const std::vector<size_t>& next, size_t rank,
                     const Vectors& before) {
-  const Step& step = plan[rank][next[rank]];
+  const Exchange& exchange = plan[rank][next[rank]];
   std::string text;
-  if (step.send) {
-    const auto& [peer, range] = *step.send;
+  if (exchange.send) {
+    const auto& [peer, range] = *exchange.send;
     text = concat("sends ", text_of(before[rank], range), " to rank ", peer);
   }
-  if (step.receive) {
-    const size_t peer = step.receive->peer;
-    text += concat(text.empty() ? "" : ", ", step.adds ? "adds " : "stores ",
+  if (exchange.receive) {
+    const size_t peer = exchange.receive->peer;
+    text += concat(text.empty() ? "" : ", ", exchange.adds ? "adds " : "stores ",
                    text_of(before[peer], plan[peer][next[peer]].send->range), " from rank ", peer);
   }
   return text;

@@ -19,7 +19,7 @@ void ZeroFlags::add_to(CLI::App& app, const char* group) {
       ->group(group);
 }
 
-ModelState::Places zero_places(const ZeroFlags& flags, MemorySource* registered) {
+ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered) {
   return {.parameters = {.source = flags.stage == 1 ? registered : nullptr},
           .gradients = {.source = registered},
           .optimizer = {.is_sharded = flags.stage == 1}};

@@ -19,10 +19,10 @@ struct ZeroFlags {
 
 // Returns where the buffers of the state are. Peers sum gradients in place, and at stage 1 they
 // read parameters in place; `registered` is the source of such memory.
-ModelState::Places zero_places(const ZeroFlags& flags, MemorySource* registered);
+ModelState::Storages zero_storages(const ZeroFlags& flags, MemorySource* registered);
 
 // Makes a BucketSync or a ShardSync; `gradients` is theirs. REQUIRES: the state was made with
-// zero_places().
+// zero_storages().
 std::unique_ptr<GradientSync> make_zero_sync(const ZeroFlags& flags, ModelState& state,
                                              Communicator& ranks, TensorView gradients = {});
 

@@ -22,12 +22,12 @@ std::vector<bool> written_often(const Layout& layout) {
 }  // namespace
 
 GradientShards::GradientShards(const TrainerContext& context, ModelState& state,
-                               Communicator& ranks, size_t num_slots)
+                               Communicator& ranks, size_t num_buffers)
     : state_(state), ranks_(ranks) {
-  const SlotPlan plan = plan_slots(state.layout(), written_often(state.layout()), num_slots);
-  slot_of_unit_ = plan.slot_of_unit;
+  const BufferPlan plan = plan_buffers(state.layout(), written_often(state.layout()), num_buffers);
+  buffer_of_unit_ = plan.buffer_of_unit;
   for (size_t elements : plan.elements) {
-    slots_.emplace_back().memory =
+    buffers_.emplace_back().memory =
         Tensor(context.device_memory, Category::communication, context.config.accumulation(),
                {elements}, context.ranks->registered);
   }
@@ -43,39 +43,40 @@ Hooks GradientShards::hooks() {
 }
 
 UnitView GradientShards::open(size_t unit) {
-  Slot& slot = slot_of(unit);
+  Buffer& buffer = buffer_of(unit);
   const Unit& u = state_.layout().unit(unit);
-  const TensorView whole = slot.memory.view().rows(0, u.padded_elements);
-  if (!slot.open) {  // otherwise an earlier operation of this micro-batch has begun the gradient
-    keep(slot);
-    if (slot.kept) state_.stream().wait(*slot.kept);
+  const TensorView whole = buffer.memory.view().rows(0, u.padded_elements);
+  if (!buffer.open) {  // otherwise an earlier operation of this micro-batch has begun the gradient
+    keep(buffer);
+    if (buffer.kept) state_.stream().wait(*buffer.kept);
     fill(state_.stream(), whole, 0);
-    slot.open = true;
+    buffer.open = true;
   }
   return {u, whole};
 }
 
 void GradientShards::close(size_t unit) {
-  Slot& slot = slot_of(unit);
-  const TensorView whole = slot.memory.view().rows(0, state_.layout().unit(unit).padded_elements);
+  Buffer& buffer = buffer_of(unit);
+  const TensorView whole = buffer.memory.view().rows(0, state_.layout().unit(unit).padded_elements);
   const size_t n = shard_elements(state_.layout(), unit);
-  slot.sum = ranks_.reduce_scatter(state_.stream(), whole.rows(ranks_.rank() * n, n), whole,
-                                   {.purpose = Purpose::gradient, .background = true});
-  slot.summing = unit;
-  slot.open = false;
+  buffer.sum = ranks_.reduce_scatter(state_.stream(), whole.rows(ranks_.rank() * n, n), whole,
+                                     {.purpose = Purpose::gradient, .background = true});
+  buffer.summing = unit;
+  buffer.open = false;
   // The sum of the last unit has had all of this unit's backward to finish.
-  for (Slot& before : slots_) {
-    if (&before != &slot) keep(before);
+  for (Buffer& before : buffers_) {
+    if (&before != &buffer) keep(before);
   }
 }
 
-void GradientShards::keep(Slot& slot) {
-  if (!slot.summing) return;
-  const size_t n = shard_elements(state_.layout(), *slot.summing);
-  Stream& keeping = keep(*slot.summing, slot.sum, slot.memory.view().rows(ranks_.rank() * n, n));
-  if (!slot.kept) slot.kept = std::make_unique<Event>();
-  slot.kept->record(keeping);
-  slot.summing.reset();
+void GradientShards::keep(Buffer& buffer) {
+  if (!buffer.summing) return;
+  const size_t n = shard_elements(state_.layout(), *buffer.summing);
+  Stream& keeping =
+      keep(*buffer.summing, buffer.sum, buffer.memory.view().rows(ranks_.rank() * n, n));
+  if (!buffer.kept) buffer.kept = std::make_unique<Event>();
+  buffer.kept->record(keeping);
+  buffer.summing.reset();
 }
 
 Stream& GradientShards::keep(size_t unit, Work& sum, ConstTensorView shard) {
@@ -85,9 +86,9 @@ Stream& GradientShards::keep(size_t unit, Work& sum, ConstTensorView shard) {
 }
 
 void GradientShards::wait() {
-  for (Slot& slot : slots_) {
-    keep(slot);
-    if (slot.kept) state_.stream().wait(*slot.kept);
+  for (Buffer& buffer : buffers_) {
+    keep(buffer);
+    if (buffer.kept) state_.stream().wait(*buffer.kept);
   }
 }
 

@@ -11,21 +11,21 @@
 
 namespace ladder {
 
-// GradientShards gives backward a slot of scratch for the gradient of the current unit, sums the
+// GradientShards gives backward a buffer of scratch for the gradient of the current unit, sums the
 // gradient over the ranks as soon as it is final, and keeps this rank's shard of the sum. Units
-// take turns in the slots: while backward fills one, the sum of the last unit is under way in
+// take turns in the buffers: while backward fills one, the sum of the last unit is under way in
 // another.
 //
-// A unit to whose gradient several operations add has a slot of its own. In GPT-2 that is the token
-// embedding: its gradient begins with the classifier and is final at the very end of backward.
-// Summing it in two parts would cost its bytes twice and change the bits.
+// A unit to whose gradient several operations add has a buffer of its own. In GPT-2 that is the
+// token embedding: its gradient begins with the classifier and is final at the very end of
+// backward. Summing it in two parts would cost its bytes twice and change the bits.
 class GradientShards : public GradientSync {
  public:
-  // Allocates the slots: one for each unit with a slot of its own, and num_slots as large as the
-  // largest other unit. Category: communication. REQUIRES: the state has this rank's shards of
-  // gradients and moments, and num_slots >= 2.
+  // Allocates the buffers: one for each unit with a buffer of its own, and num_buffers as large as
+  // the largest other unit. Category: communication. REQUIRES: the state has this rank's shards of
+  // gradients and moments, and num_buffers >= 2.
   GradientShards(const TrainerContext& context, ModelState& state, Communicator& ranks,
-                 size_t num_slots = 2);
+                 size_t num_buffers = 2);
 
   // Unlike other lessons' hooks, these are for the backward of every micro-batch, since no rank
   // keeps whole gradients until the last one.
@@ -44,24 +44,24 @@ class GradientShards : public GradientSync {
   ModelState& state_;
 
  private:
-  struct Slot {
+  struct Buffer {
     Tensor memory;
     bool open = false;              // true while backward adds to it
     std::optional<size_t> summing;  // the unit whose sum is under way
     Work sum;
-    // The event after the last keep(), from when on the slot may be used again. Null if nothing has
-    // been summed here yet.
+    // The event after the last keep(), from when on the buffer may be used again. Null if nothing
+    // has been summed here yet.
     std::unique_ptr<Event> kept;
   };
-  Slot& slot_of(size_t unit) { return slots_[slot_of_unit_[unit]]; }
+  Buffer& buffer_of(size_t unit) { return buffers_[buffer_of_unit_[unit]]; }
   UnitView open(size_t unit);
   void close(size_t unit);
-  // If a sum is under way in the slot, adds its shard to the state's gradients.
-  void keep(Slot& slot);
+  // If a sum is under way in the buffer, adds its shard to the state's gradients.
+  void keep(Buffer& buffer);
 
   Communicator& ranks_;
-  std::vector<size_t> slot_of_unit_;
-  std::vector<Slot> slots_;
+  std::vector<size_t> buffer_of_unit_;
+  std::vector<Buffer> buffers_;
 };
 
 }  // namespace ladder

@@ -43,17 +43,17 @@ UnitGatherer::UnitGatherer(const TrainerContext& context, ModelState& state, Com
                            const GatherOptions& options)
     : state_(state), ranks_(ranks), options_(options) {
   const Layout& layout = state.layout();
-  // The classifier's unit is also used by an earlier operation, so it gets a slot of its own.
+  // The classifier's unit is also used by an earlier operation, so it gets a buffer of its own.
   // Without resharding all units do, since they stay from forward to backward.
   std::vector<bool> has_own(layout.units().size(), !options.reshard_after_forward);
   for (const Use& use : evaluation_walk(layout)) {
     if (use.pass == Pass::classifier) has_own[use.unit] = true;
   }
   const size_t num_turns = options.reshard_after_forward ? options.prefetch + 1 : 0;
-  const SlotPlan plan = plan_slots(layout, has_own, num_turns);
-  slot_of_unit_ = plan.slot_of_unit;
+  const BufferPlan plan = plan_buffers(layout, has_own, num_turns);
+  buffer_of_unit_ = plan.buffer_of_unit;
   for (size_t elements : plan.elements) {
-    slots_.emplace_back().memory =
+    buffers_.emplace_back().memory =
         Tensor(context.device_memory, Category::communication, state.parameters.dtype(), {elements},
                context.ranks->registered);
   }
@@ -70,19 +70,19 @@ Hooks UnitGatherer::hooks(const std::vector<Use>& walk) {
 }
 
 size_t UnitGatherer::num_taken() const {
-  return static_cast<size_t>(std::ranges::count(slots_, true, &Slot::taken));
+  return static_cast<size_t>(std::ranges::count(buffers_, true, &Buffer::taken));
 }
 
 TensorView UnitGatherer::memory_of(size_t unit) {
-  return slot_of(unit).memory.view().rows(0, state_.layout().unit(unit).padded_elements);
+  return buffer_of(unit).memory.view().rows(0, state_.layout().unit(unit).padded_elements);
 }
 
 void UnitGatherer::start(const Read& read) {
   if (!read.gathers) return;
   const size_t unit = read.use.unit;
-  slot_of(unit).taken = true;
+  buffer_of(unit).taken = true;
   most_gathered_ = std::max(most_gathered_, num_taken());
-  slot_of(unit).gather = gather(
+  buffer_of(unit).gather = gather(
       unit, memory_of(unit), {.purpose = Purpose::parameter, .background = options_.prefetch > 0});
 }
 
@@ -95,10 +95,11 @@ ConstUnitView UnitGatherer::weights(const Use& use) {
   check(read.use == use, "the model uses its units in another order than its walk");
   for (; next_ < reads_.size() && next_ <= current_ + options_.prefetch; ++next_) {
     const Read& next = reads_[next_];
-    if (next.gathers && slot_of(next.use.unit).taken) break;  // the slot still holds another unit
+    if (next.gathers && buffer_of(next.use.unit).taken)
+      break;  // the buffer still holds another unit
     start(next);
   }
-  slot_of(use.unit).gather.wait(state_.stream());
+  buffer_of(use.unit).gather.wait(state_.stream());
   return {state_.layout().unit(use.unit), memory_of(use.unit)};
 }
 
@@ -106,7 +107,7 @@ void UnitGatherer::done(const Use& use) {
   if (!use.reads_weights) return;
   const Read& read = reads_[current_];
   check(read.use == use, "the model ends its uses in another order than its walk");
-  if (read.releases) slot_of(use.unit).taken = false;
+  if (read.releases) buffer_of(use.unit).taken = false;
   ++current_;
 }
 

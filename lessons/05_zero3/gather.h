@@ -22,12 +22,12 @@ struct GatherOptions {
 // the order in which the model uses units beforehand: it is the walk (common/model/walk.h).
 class UnitGatherer {
  public:
-  // Allocates slots for gathered units. The token embedding has a slot of its own, because the
-  // classifier uses it too; there are prefetch + 1 more slots, as large as the largest other unit.
-  // Without resharding after forward every unit has a slot. Category: communication. Slots are in
-  // registered memory: what comes from another machine is written there for all ranks of this one.
-  // REQUIRES: the state has this rank's shards of the parameters, in memory that peers can read in
-  // place, or gather() copies them to such memory.
+  // Allocates buffers for gathered units. The token embedding has a buffer of its own, because the
+  // classifier uses it too; there are prefetch + 1 more buffers, as large as the largest other
+  // unit. Without resharding after forward every unit has a buffer. Category: communication.
+  // Buffers are in registered memory: what comes from another machine is written there for all
+  // ranks of this one. REQUIRES: the state has this rank's shards of the parameters, in memory that
+  // peers can read in place, or gather() copies them to such memory.
   UnitGatherer(const TrainerContext& context, ModelState& state, Communicator& ranks,
                const GatherOptions& options);
   virtual ~UnitGatherer() = default;
@@ -52,7 +52,7 @@ class UnitGatherer {
     bool gathers = true;   // false: the weights are still there from the unit's last read
     bool releases = true;  // false: the weights stay for a later read
   };
-  struct Slot {
+  struct Buffer {
     Tensor memory;
     Work gather;         // the last gather that was started
     bool taken = false;  // true from the start of a gather until the unit is released
@@ -61,15 +61,15 @@ class UnitGatherer {
   static std::vector<Read> plan(const GatherOptions& options, const std::vector<Use>& walk);
 
   size_t num_taken() const;
-  Slot& slot_of(size_t unit) { return slots_[slot_of_unit_[unit]]; }
+  Buffer& buffer_of(size_t unit) { return buffers_[buffer_of_unit_[unit]]; }
   TensorView memory_of(size_t unit);
   void start(const Read& read);
   ConstUnitView weights(const Use& use);
   void done(const Use& use);
 
   GatherOptions options_;
-  std::vector<size_t> slot_of_unit_;
-  std::vector<Slot> slots_;
+  std::vector<size_t> buffer_of_unit_;
+  std::vector<Buffer> buffers_;
 
   std::vector<Read> reads_;
   size_t current_ = 0;  // the read that the model is at

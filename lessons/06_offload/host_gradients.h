@@ -11,7 +11,7 @@ namespace ladder {
 // backward goes on. From the second micro-batch on, the host adds it to the shard that is there.
 class HostGradients final : public GradientShards {
  public:
-  // Allocates the scratch of GradientShards with three slots: while one unit's gradient is
+  // Allocates the scratch of GradientShards with three buffers: while one unit's gradient is
   // computed, that of the last unit is summed, and that of the unit before it is copied. If a step
   // has more than one micro-batch, it also allocates host workspace for the largest shard of a
   // unit. REQUIRES: the state has its gradients on the host.

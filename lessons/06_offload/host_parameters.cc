@@ -3,8 +3,8 @@
 namespace ladder {
 
 Work HostUnitGatherer::gather(size_t unit, TensorView whole, const CallOptions& options) {
-  slot_free_.record(state_.stream());  // all work on the slot's last unit is queued before this
-  copies_.wait(slot_free_);
+  buffer_free_.record(state_.stream());  // all work on the buffer's last unit is queued before this
+  copies_.wait(buffer_free_);
   const size_t n = shard_elements(state_.layout(), unit);
   const TensorView own = whole.rows(ranks_.rank() * n, n);
   copy(copies_, own, state_.shard(state_.parameters, unit));

@@ -6,7 +6,7 @@
 namespace ladder {
 
 // HostUnitGatherer is lesson 05's gatherer for shards in host memory. Just before a unit is
-// gathered, this rank's shard is copied to its place in the unit's slot, on a stream for copies.
+// gathered, this rank's shard is copied to its place in the unit's buffer, on a stream for copies.
 class HostUnitGatherer final : public UnitGatherer {
  public:
   // REQUIRES: the state has its parameters on the host.
@@ -18,7 +18,7 @@ class HostUnitGatherer final : public UnitGatherer {
   Work gather(size_t unit, TensorView whole, const CallOptions& options) override;
 
   Stream copies_;
-  Event slot_free_;
+  Event buffer_free_;
 };
 
 }  // namespace ladder

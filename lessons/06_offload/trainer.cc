@@ -12,7 +12,7 @@ namespace {
 
 // Stage 2 has whole parameters on the device; stage 3 has shards, on the device or on the host.
 // Peers read parameters on the device in place, so these are in registered memory.
-ModelState::Places places(const OffloadTrainer::Flags& flags, MemorySource* registered) {
+ModelState::Storages storages(const OffloadTrainer::Flags& flags, MemorySource* registered) {
   const bool offloads = flags.offload_parameters;
   return {.parameters = {.is_sharded = flags.zero_stage == 3,
                          .on_host = offloads,
@@ -67,7 +67,7 @@ OffloadTrainer::OffloadTrainer(const TrainerContext& context, const Flags& flags
       flags_(flags),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), places(flags, context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), storages(flags, context.ranks->registered)),
       model_(context, layout_, flags.zero_stage == 2 ? state_.parameters.view() : TensorView(), {}),
       share_(context.config, ranks_),
       gatherer_(make_gatherer(context, state_, flags)),

@@ -25,7 +25,7 @@ namespace {
 Layout layout_of(const RunConfig& config, const ProcessGrid& grid) {
   check_slices(config.model, grid.tensor_size);
   return Layout(config.model, 1,
-                {.tensor_rank = grid.place(Axis::tensor), .tensor_size = grid.tensor_size});
+                {.tensor_rank = grid.group_rank(Axis::tensor), .tensor_size = grid.tensor_size});
 }
 
 }  // namespace

@@ -16,35 +16,35 @@ void Pipeline::run(const Step& step) {
 
 void Pipeline::run_action(const Action& action, const Step& step) {
   Stream& stream = context_.stream;
-  const size_t slot = action.slot;
+  const size_t buffer = action.buffer;
   const auto begin = Clock::now();
   switch (action.kind) {
     case ActionKind::recv_activation:
-      return recv(groups_[Axis::pipeline], model_.input(slot), action.peer);
+      return recv(groups_[Axis::pipeline], model_.input(buffer), action.peer);
     case ActionKind::forward: {
       const size_t before = action.micro_batch * context_.config.micro_batch_size;
-      forward(Split::train, step.number, before, slot);
-      if (layout_.has(OperationKind::classifier)) model_.classify(step.token_weight, {}, slot);
+      forward(Split::train, step.number, before, buffer);
+      if (layout_.has(OperationKind::classifier)) model_.classify(step.token_weight, {}, buffer);
       times_.forward += seconds_since(begin);
       return;
     }
     case ActionKind::send_activation:
       activation_sent_.wait(stream);
-      activation_sent_ = send(groups_[Axis::pipeline], model_.output(slot), action.peer);
+      activation_sent_ = send(groups_[Axis::pipeline], model_.output(buffer), action.peer);
       return;
     case ActionKind::recv_gradient:
       gradient_sent_.wait(stream);  // the gradient is received into the buffer that is being sent
-      return recv(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
+      return recv(groups_.pipeline_gradients(), model_.d_residual(buffer), action.peer);
     case ActionKind::backward:
       gradient_sent_.wait(stream);
-      model_.backward({}, slot);
+      model_.backward({}, buffer);
       times_.backward += seconds_since(begin);
       return;
     case ActionKind::backward_input:
     case ActionKind::backward_weight:
       fail("Pipeline: it runs backward as a whole");
     case ActionKind::send_gradient:
-      gradient_sent_ = send(groups_.pipeline_gradients(), model_.d_residual(slot), action.peer);
+      gradient_sent_ = send(groups_.pipeline_gradients(), model_.d_residual(buffer), action.peer);
       return;
     case ActionKind::reduce_embedding:
       for (size_t unit : layout_.shared_units()) {
@@ -57,12 +57,12 @@ void Pipeline::run_action(const Action& action, const Step& step) {
   }
 }
 
-void Pipeline::forward(Split split, int64_t step, size_t first_sequence, size_t slot) {
+void Pipeline::forward(Split split, int64_t step, size_t first_sequence, size_t buffer) {
   // Only the stages that embed tokens or compare with targets need the micro-batch's tokens.
   if (layout_.has(OperationKind::token_embedding) || layout_.has(OperationKind::classifier)) {
-    model_.load(split, step, first_sequence, slot);
+    model_.load(split, step, first_sequence, buffer);
   }
-  model_.forward({}, slot);
+  model_.forward({}, buffer);
 }
 
 void Pipeline::evaluate(size_t batch, size_t num_sequences) {

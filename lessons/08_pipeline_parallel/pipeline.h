@@ -13,7 +13,7 @@ namespace ladder {
 // relies on buffers between ranks (common/schedule/simulate.h finds schedules that would hang).
 class Pipeline {
  public:
-  // `model` runs this stage and has a slot (activation buffer) for each that the schedule names.
+  // `model` runs this stage and has a buffer (activation buffer) for each that the schedule names.
   // All must outlive this.
   Pipeline(const TrainerContext& context, const Layout& layout, ModelRunner& model,
            const StageSchedule& schedule)
@@ -40,7 +40,7 @@ class Pipeline {
 
  private:
   void run_action(const Action& action, const Step& step);
-  void forward(Split split, int64_t step, size_t first_sequence, size_t slot);
+  void forward(Split split, int64_t step, size_t first_sequence, size_t buffer);
   void recv(Communicator& group, TensorView buffer, size_t from);
   Work send(Communicator& group, ConstTensorView buffer, size_t to);
 

@@ -32,7 +32,7 @@ std::shared_ptr<const PipelinePlan> plan_pipeline(const RunConfig& config, const
                                      : cut_at_layers(model, flags.stage_layers, grid.pipeline_size),
                        .schedule = {},
                        .name = std::string(name_of(flags.schedule))};
-  for (const ModelPart& stage : plan.chunks)
+  for (const ModelPartition& stage : plan.chunks)
     check_recompute(config.recompute, Layout(model, 1, stage).count(OperationKind::block));
   const bool shares_units = !Layout(model, 1, plan.chunks.back()).shared_units().empty();
   plan.schedule =

@@ -15,16 +15,16 @@ size_t num_warm_up(ScheduleKind kind, size_t stage, size_t p, size_t m) {
   return kind == ScheduleKind::gpipe ? m : p - 1 - stage;
 }
 
-void add_forward(StageSchedule& actions, size_t k, size_t slot, size_t stage, size_t p) {
-  if (stage > 0) actions.push_back({ActionKind::recv_activation, k, slot, stage - 1});
-  actions.push_back({ActionKind::forward, k, slot});
-  if (stage + 1 < p) actions.push_back({ActionKind::send_activation, k, slot, stage + 1});
+void add_forward(StageSchedule& actions, size_t k, size_t buffer, size_t stage, size_t p) {
+  if (stage > 0) actions.push_back({ActionKind::recv_activation, k, buffer, stage - 1});
+  actions.push_back({ActionKind::forward, k, buffer});
+  if (stage + 1 < p) actions.push_back({ActionKind::send_activation, k, buffer, stage + 1});
 }
 
-void add_backward(StageSchedule& actions, size_t k, size_t slot, size_t stage, size_t p) {
-  if (stage + 1 < p) actions.push_back({ActionKind::recv_gradient, k, slot, stage + 1});
-  actions.push_back({ActionKind::backward, k, slot});
-  if (stage > 0) actions.push_back({ActionKind::send_gradient, k, slot, stage - 1});
+void add_backward(StageSchedule& actions, size_t k, size_t buffer, size_t stage, size_t p) {
+  if (stage + 1 < p) actions.push_back({ActionKind::recv_gradient, k, buffer, stage + 1});
+  actions.push_back({ActionKind::backward, k, buffer});
+  if (stage > 0) actions.push_back({ActionKind::send_gradient, k, buffer, stage - 1});
 }
 
 }  // namespace
@@ -44,10 +44,10 @@ Schedule make_schedule(ScheduleKind kind, size_t p, size_t m, bool reduces_embed
   for (size_t stage = 0; stage < p; ++stage) {
     StageSchedule& actions = schedule[stage];
     const size_t warm_up = num_warm_up(kind, stage, p, m);
-    const size_t slots = max_in_flight(kind, stage, p, m);
+    const size_t buffers = max_in_flight(kind, stage, p, m);
     for (size_t k = 0; k < m + warm_up; ++k) {
-      if (k < m) add_forward(actions, k, k % slots, stage, p);
-      if (k >= warm_up) add_backward(actions, k - warm_up, (k - warm_up) % slots, stage, p);
+      if (k < m) add_forward(actions, k, k % buffers, stage, p);
+      if (k >= warm_up) add_backward(actions, k - warm_up, (k - warm_up) % buffers, stage, p);
     }
   }
   if (p > 1 && reduces_embedding) {

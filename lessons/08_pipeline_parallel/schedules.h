@@ -16,7 +16,7 @@ namespace ladder {
 enum class ScheduleKind { naive, gpipe, one_f_one_b };
 std::string_view name_of(ScheduleKind kind);
 
-// Returns how many micro-batches the stage holds at a time, which is the number of slots it uses.
+// Returns how many micro-batches the stage holds at a time, which is the number of buffers it uses.
 // With m micro-batches and p stages it is 1 (naive), m (gpipe) or min(m, p - stage) (1f1b).
 size_t max_in_flight(ScheduleKind kind, size_t stage, size_t num_stages, size_t num_micro_batches);
 

@@ -29,10 +29,10 @@ RunConfig with_tokens_of(size_t context_rank, RunConfig config, const ProcessGri
 // Returns what a rank has of the plan.
 PipelineStage stage_at(const RunConfig& config, const ProcessGrid& grid, const ThreeDFlags& flags,
                        const SharedPlan& plan) {
-  const ModelPart split = {.tensor_rank = grid.place(Axis::tensor),
-                           .tensor_size = grid.tensor_size,
-                           .splits_tokens = flags.sequence_parallel};
-  return {plan, config.model, grid.place(Axis::pipeline), split, grid.size(grid.replicas())};
+  const ModelPartition split = {.tensor_rank = grid.group_rank(Axis::tensor),
+                                .tensor_size = grid.tensor_size,
+                                .splits_tokens = flags.sequence_parallel};
+  return {plan, config.model, grid.group_rank(Axis::pipeline), split, grid.size(grid.replicas())};
 }
 
 // Calls body(axis, name, column width) for the axes of the grid. Most grids have no context axis.
@@ -79,7 +79,7 @@ SharedPlan ThreeDTrainer::plan(const Flags& flags, const RunConfig& config,
     size_t most = 0;
     ProcessGrid there = grid;
     for (there.rank = 0; there.rank < grid.world_size(); ++there.rank) {
-      if (there.place(Axis::pipeline) != stage || there.place(Axis::data) != 0) continue;
+      if (there.group_rank(Axis::pipeline) != stage || there.group_rank(Axis::data) != 0) continue;
       most = std::max(most, device_bytes<ThreeDTrainer>(config, there, flags, plan));
     }
     return most;
@@ -104,7 +104,7 @@ std::string ThreeDTrainer::describe(const Flags& flags, const RunConfig& config,
     at.rank = rank;
     text += format("  %4zu", rank);
     for_axes(at, [&](Axis axis, const std::string&, int width) {
-      text += format(" %*zu", width, at.place(axis));
+      text += format(" %*zu", width, at.group_rank(axis));
     });
     const Layout layout = stage_at(config, at, flags, plan).layout;
     text += format("  %-27s %13s %12s\n", units_text(layout).c_str(),
@@ -120,7 +120,7 @@ ThreeDTrainer::ThreeDTrainer(const TrainerContext& context, const Flags& flags)
       stage_(stage_at(context.config, context.ranks->grid, flags, context.plan)),
       tokens_(context, flags.context),
       state_(context, stage_.layout, context.ranks->replicas().rank(),
-             zero_places(flags.zero, context.ranks->registered)),
+             zero_storages(flags.zero, context.ranks->registered)),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_buffers = stage_.num_buffers(),
               .tensor = points_on(context, flags),
@@ -159,7 +159,8 @@ StepResult ThreeDTrainer::step() {
   // Only ranks of the last stage have losses, and all ranks of a tensor group have the same ones.
   // So one rank of each group counts.
   const double own_loss = model_.total_loss();
-  const double loss = sum_over(world, grid.place(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
+  const double loss =
+      sum_over(world, grid.group_rank(Axis::tensor) == 0 ? own_loss : 0) / num_tokens;
   // Every parameter counts once: shards over the replicas, slices over the tensor axis, units over
   // the pipeline (Parameter::counted).
   const double norm = std::sqrt(sum_over(world, state.squared_norm()));
@@ -174,7 +175,7 @@ double ThreeDTrainer::evaluate(size_t num_batches) {
   for (size_t batch = 0; batch < num_batches; ++batch) {
     pipeline_->evaluate(batch, share_.first(), share_.num_sequences());
     const double own = model_.total_loss();
-    const bool counts = context_.ranks->grid.place(Axis::tensor) == 0;
+    const bool counts = context_.ranks->grid.group_rank(Axis::tensor) == 0;
     total += sum_over(context_.ranks->world, counts ? own : 0);
   }
   return total / static_cast<double>(num_batches * config.tokens_per_step());

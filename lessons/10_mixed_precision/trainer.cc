@@ -22,7 +22,7 @@ MixedPrecisionTrainer::MixedPrecisionTrainer(const TrainerContext& context, cons
       flags_(flags),
       ranks_(context.ranks->world),
       layout_(context.config.model, ranks_.size()),
-      state_(context, layout_, ranks_.rank(), zero_places(flags.zero, context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), zero_storages(flags.zero, context.ranks->registered)),
       model_(context, layout_, state_.parameters, state_.gradients),
       share_(context.config, ranks_),
       reduced_(flags.reduce.make_buffer(context, layout_)),

@@ -10,11 +10,11 @@ namespace {
 CLI::Validator whole_words() {
   return CLI::Validator(
       [](std::string& text) {
-        const std::string fault = whole(Codec::kBlockStep, Codec::kMostBlock)(text);
-        const bool fits = fault.empty() && std::stoull(text) % Codec::kBlockStep == 0;
+        const std::string fault = whole(Codec::kBlockMultiple, Codec::kMostBlock)(text);
+        const bool fits = fault.empty() && std::stoull(text) % Codec::kBlockMultiple == 0;
         return fits ? std::string()
-                    : concat("'", text, "' is not a multiple of ", Codec::kBlockStep, " from ",
-                             Codec::kBlockStep, " to ", Codec::kMostBlock);
+                    : concat("'", text, "' is not a multiple of ", Codec::kBlockMultiple, " from ",
+                             Codec::kBlockMultiple, " to ", Codec::kMostBlock);
       },
       "");
 }

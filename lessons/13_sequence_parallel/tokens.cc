@@ -10,24 +10,24 @@ namespace ladder {
 namespace {
 
 // A part of the flat buffer: parameters that are not split and lie one after the other.
-struct Run {
+struct Range {
   size_t first, count;
 };
 
-std::vector<Run> partial_runs(const Layout& layout) {
-  std::vector<Run> runs;
+std::vector<Range> partial_ranges(const Layout& layout) {
+  std::vector<Range> ranges;
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) {
       if (parameter.split) continue;
       const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
-      if (!runs.empty() && runs.back().first + runs.back().count == first) {
-        runs.back().count += count;
+      if (!ranges.empty() && ranges.back().first + ranges.back().count == first) {
+        ranges.back().count += count;
       } else {
-        runs.push_back({first, count});
+        ranges.push_back({first, count});
       }
     }
   }
-  return runs;
+  return ranges;
 }
 
 constexpr CallOptions kActivation = {.purpose = Purpose::activation};
@@ -43,9 +43,9 @@ TensorParallel::Pending begin_gather(Stream& stream, Communicator& ranks, Tensor
                                      ConstTensorView own) {
   const RowSplit split = {ranks.rank(), ranks.size()};
   const size_t most = split.most(all.shape()[0]), count = split.count(all.shape()[0]);
-  const TensorView room = padded(all, split), here = room.rows(split.rank * most, most);
+  const TensorView gathered = padded(all, split), here = gathered.rows(split.rank * most, most);
   if (count > 0 && own.data() != here.data()) copy(stream, here.rows(0, count), own);
-  return {all, ranks.all_gather(stream, room, here, kActivation)};
+  return {all, ranks.all_gather(stream, gathered, here, kActivation)};
 }
 
 // Begins to sum `partial` over the ranks. Each gets the sums of its own rows, where these lie.
@@ -123,8 +123,8 @@ void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView grad
                            Communicator& ranks) {
   if (ranks.size() == 1) return;
   std::vector<Work> sums;
-  for (const Run& run : partial_runs(layout)) {
-    const TensorView partial = gradients.rows(run.first, run.count);
+  for (const Range& range : partial_ranges(layout)) {
+    const TensorView partial = gradients.rows(range.first, range.count);
     sums.push_back(ranks.all_reduce(stream, partial, {.purpose = Purpose::gradient}));
   }
   for (Work& sum : sums) sum.wait(stream);

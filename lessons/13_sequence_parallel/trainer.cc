@@ -12,7 +12,7 @@ Layout layout_of(const RunConfig& config, const ProcessGrid& grid, const TokenFl
   check_slices(config.model, grid.tensor_size);
   check_tokens(config, grid.tensor_size, flags);
   return Layout(config.model, 1,
-                {.tensor_rank = grid.place(Axis::tensor),
+                {.tensor_rank = grid.group_rank(Axis::tensor),
                  .tensor_size = grid.tensor_size,
                  .splits_tokens = grid.tensor_size > 1,
                  .keeps_gathered = flags.keeps()});

@@ -47,7 +47,7 @@ SlicePlan ContextFlags::plan(const RunConfig& config, const ProcessGrid& grid) c
 
 ContextShare::ContextShare(const TrainerContext& context, const ContextFlags& flags)
     : plan_(flags.plan(context.config, context.ranks->grid)),
-      rank_(context.ranks->grid.place(Axis::context)) {
+      rank_(context.ranks->grid.group_rank(Axis::context)) {
   if (plan_.num_ranks() == 1) return;
   Communicator& ranks = context.ranks->on(Axis::context);
   if (flags.attention == ContextFlags::Method::ring) {
@@ -60,7 +60,7 @@ ContextShare::ContextShare(const TrainerContext& context, const ContextFlags& fl
                                                 model.num_heads / num_slices);
 }
 
-SequencePart ContextShare::part() const {
+SequenceSlice ContextShare::part() const {
   if (plan_.num_ranks() == 1) return {};
   return {.positions = plan_.positions(rank_), .most_tokens = plan_.most_tokens()};
 }

@@ -41,7 +41,7 @@ class ContextShare {
   // Allocates the workspace of attention. What the context refers to must outlive this object.
   ContextShare(const TrainerContext& context, const ContextFlags& flags);
 
-  SequencePart part() const;  // the positions of this rank's tokens
+  SequenceSlice part() const;  // the positions of this rank's tokens
   // Returns attention of this rank's queries over all T keys, for ContextParallel in the runner. It
   // is collective on the axis `context`, and asynchronous. This object must outlive it.
   ContextParallel attention();

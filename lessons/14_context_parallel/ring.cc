@@ -32,7 +32,7 @@ RingAttention::RingAttention(const TrainerContext& context, SlicePlan plan, Comm
   const DType sums = config.accumulation();
   for (Tensor& buffer : kv_) buffer = make(config.dtype, rows * 2 * hidden_);
   for (Tensor& buffer : dkv_) buffer = make(sums, rows * 2 * hidden_);
-  dkv_of_step_ = make(sums, rows * 2 * hidden_);
+  dkv_of_round_ = make(sums, rows * 2 * hidden_);
   partial_ = make(sums, rows * hidden_);
   partial_logsumexp_ = make(sums, rows * hidden_ / config.model.head_size());
   if (sums != config.dtype) sum_ = make(sums, rows * hidden_);
@@ -50,16 +50,16 @@ ContextParallel RingAttention::functions() {
   return functions;
 }
 
-size_t RingAttention::owner_at(size_t step) const {
-  return (ring_.rank() + 2 * ring_.size() - step) % ring_.size();
+size_t RingAttention::owner_at(size_t round) const {
+  return (ring_.rank() + 2 * ring_.size() - round) % ring_.size();
 }
 
-TensorView RingAttention::of_owner(const Tensor& buffer, size_t step) const {
-  return buffer.view().elements(0, {batch_, plan_.num_tokens(owner_at(step)), 2 * hidden_});
+TensorView RingAttention::of_owner(const Tensor& buffer, size_t round) const {
+  return buffer.view().elements(0, {batch_, plan_.num_tokens(owner_at(round)), 2 * hidden_});
 }
 
-TensorView RingAttention::at(const std::array<Tensor, 2>& buffers, size_t step) const {
-  return of_owner(buffers[step % 2], step);
+TensorView RingAttention::at(const std::array<Tensor, 2>& buffers, size_t round) const {
+  return of_owner(buffers[round % 2], round);
 }
 
 void RingAttention::begin_ring(Stream& stream, ConstTensorView qkv) {
@@ -67,16 +67,16 @@ void RingAttention::begin_ring(Stream& stream, ConstTensorView qkv) {
 }
 
 RingAttention::Exchange RingAttention::pass_on(Stream& stream, const std::array<Tensor, 2>& buffers,
-                                               size_t step) {
+                                               size_t round) {
   const size_t n = ring_.size(), rank = ring_.rank();
   const CallOptions options = {.purpose = Purpose::activation, .background = true};
   Exchange exchange;
   const auto send = [&] {
-    exchange.send = ring_.send(stream, at(buffers, step), (rank + 1) % n, options);
+    exchange.send = ring_.send(stream, at(buffers, round), (rank + 1) % n, options);
   };
   // A send may last until the peer receives. If all ranks sent first, all would wait.
   if (rank % 2 == 0) send();
-  exchange.recv = ring_.recv(stream, at(buffers, step + 1), (rank + n - 1) % n, options);
+  exchange.recv = ring_.recv(stream, at(buffers, round + 1), (rank + n - 1) % n, options);
   if (rank % 2 == 1) send();
   return exchange;
 }
@@ -93,17 +93,17 @@ void RingAttention::forward(Stream& stream, TensorView out, TensorView logsumexp
   const TensorView partial = partial_.view().elements(0, out.shape());
   const TensorView partial_logsumexp = partial_logsumexp_.view().elements(0, logsumexp.shape());
   begin_ring(stream, qkv);
-  for (size_t step = 0; step < ring_.size(); ++step) {
-    const bool is_last = step + 1 == ring_.size();
-    Exchange next = is_last ? Exchange() : pass_on(stream, kv_, step);
-    const TensorView kv = at(kv_, step);
-    const std::optional<AttentionBlock> block = plan_.block(ring_.rank(), owner_at(step));
-    if (step == 0) {  // the rank's own keys: every query sees one of them at least
-      attention_block_forward(stream, sum, logsumexp, qkv, kv, *block);
-    } else if (block) {
-      attention_block_forward(stream, partial, partial_logsumexp, qkv, kv, *block);
-      attention_merge(stream, sum, logsumexp, partial, partial_logsumexp, block->first_query,
-                      block->num_queries);
+  for (size_t round = 0; round < ring_.size(); ++round) {
+    const bool is_last = round + 1 == ring_.size();
+    Exchange next = is_last ? Exchange() : pass_on(stream, kv_, round);
+    const TensorView kv = at(kv_, round);
+    const std::optional<ScoreTile> tile = plan_.tile(ring_.rank(), owner_at(round));
+    if (round == 0) {  // the rank's own keys: every query sees one of them at least
+      attention_of_tile_forward(stream, sum, logsumexp, qkv, kv, *tile);
+    } else if (tile) {
+      attention_of_tile_forward(stream, partial, partial_logsumexp, qkv, kv, *tile);
+      attention_merge(stream, sum, logsumexp, partial, partial_logsumexp, tile->first_query,
+                      tile->num_queries);
     }
     wait(stream, next);
   }
@@ -119,21 +119,21 @@ void RingAttention::backward(Stream& stream, TensorView dqkv, TensorView row_dot
   attention_row_dot(stream, row_dot, dout, out);
   begin_ring(stream, qkv);
   Exchange gradients;
-  for (size_t step = 0; step < n; ++step) {
-    Exchange next = step + 1 == n ? Exchange() : pass_on(stream, kv_, step);
+  for (size_t round = 0; round < n; ++round) {
+    Exchange next = round + 1 == n ? Exchange() : pass_on(stream, kv_, round);
     // The gradients of these keys, from the ranks before, may still be on their way. What this rank
     // adds is computed meanwhile, in memory of its own.
-    const TensorView sum = at(dkv_, step);
-    const TensorView of_step = step == 0 ? sum : of_owner(dkv_of_step_, step);
-    const std::optional<AttentionBlock> block = plan_.block(ring_.rank(), owner_at(step));
-    if (block) {
-      fill(stream, of_step, 0);
-      attention_block_backward(stream, dq, of_step, row_dot, dout, logsumexp, qkv, at(kv_, step),
-                               *block);
+    const TensorView sum = at(dkv_, round);
+    const TensorView of_round = round == 0 ? sum : of_owner(dkv_of_round_, round);
+    const std::optional<ScoreTile> tile = plan_.tile(ring_.rank(), owner_at(round));
+    if (tile) {
+      fill(stream, of_round, 0);
+      attention_of_tile_backward(stream, dq, of_round, row_dot, dout, logsumexp, qkv,
+                                 at(kv_, round), *tile);
     }
     wait(stream, gradients);
-    if (block && step > 0) add(stream, sum, sum, of_step);
-    gradients = pass_on(stream, dkv_, step);
+    if (tile && round > 0) add(stream, sum, sum, of_round);
+    gradients = pass_on(stream, dkv_, round);
     wait(stream, next);
   }
   wait(stream, gradients);

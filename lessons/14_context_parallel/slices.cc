@@ -33,21 +33,21 @@ std::vector<int32_t> SlicePlan::positions(size_t rank) const {
   return positions;
 }
 
-std::optional<AttentionBlock> SlicePlan::block(size_t rank, size_t owner) const {
+std::optional<ScoreTile> SlicePlan::tile(size_t rank, size_t owner) const {
   const size_t queries = num_tokens(rank);
   // A rank's own tokens are in the order of the sequence, so the mask among them is causal.
-  if (owner == rank) return AttentionBlock{0, queries, queries, true};
+  if (owner == rank) return ScoreTile{0, queries, queries, true};
   // An earlier rank's front slice comes before both slices of this rank, its back slice after both.
-  if (owner < rank) return AttentionBlock{0, queries, front_[owner].count};
+  if (owner < rank) return ScoreTile{0, queries, front_[owner].count};
   // Both slices of a later rank lie between the two slices of this rank.
   if (back_[rank].count == 0) return std::nullopt;
-  return AttentionBlock{front_[rank].count, back_[rank].count, num_tokens(owner)};
+  return ScoreTile{front_[rank].count, back_[rank].count, num_tokens(owner)};
 }
 
 size_t SlicePlan::num_pairs(size_t rank) const {
   size_t pairs = 0;
   for (size_t owner = 0; owner < num_ranks(); ++owner) {
-    const std::optional<AttentionBlock> of_owner = block(rank, owner);
+    const std::optional<ScoreTile> of_owner = tile(rank, owner);
     if (of_owner) pairs += of_owner->num_pairs();
   }
   return pairs;
@@ -56,11 +56,11 @@ size_t SlicePlan::num_pairs(size_t rank) const {
 size_t SlicePlan::pairs_on_critical_path() const {
   const size_t n = num_ranks();
   size_t pairs = 0;
-  for (size_t step = 0; step < n; ++step) {
+  for (size_t round = 0; round < n; ++round) {
     size_t most = 0;
     for (size_t rank = 0; rank < n; ++rank) {
-      const std::optional<AttentionBlock> of_step = block(rank, (rank + n - step) % n);
-      if (of_step) most = std::max(most, of_step->num_pairs());
+      const std::optional<ScoreTile> of_round = tile(rank, (rank + n - round) % n);
+      if (of_round) most = std::max(most, of_round->num_pairs());
     }
     pairs += most;
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/attention_block.h"
+#include "kernels/attention_of_tile.h"
 
 namespace ladder {
 
@@ -38,12 +38,12 @@ class SlicePlan {
   std::vector<int32_t> positions(size_t rank) const;
   // Returns a rank's slices, in this order. The second one is empty if slices are contiguous.
   std::array<Slice, 2> slices(size_t rank) const { return {front_[rank], back_[rank]}; }
-  // Returns what a rank computes with the keys of `owner`: the block of its queries that see them,
+  // Returns what a rank computes with the keys of `owner`: the tile of its queries that see them,
   // as places among its own tokens. Nothing if it has no query that sees one of them.
-  std::optional<AttentionBlock> block(size_t rank, size_t owner) const;
+  std::optional<ScoreTile> tile(size_t rank, size_t owner) const;
 
-  // Returns the number of pairs of a query and a key that it sees: for one rank over all blocks,
-  // and on the critical path of the ring. At each step of the ring the ranks wait for the one that
+  // Returns the number of pairs of a query and a key that it sees: for one rank over all tiles,
+  // and on the critical path of the ring. At each round of the ring the ranks wait for the one that
   // has most to compute.
   size_t num_pairs(size_t rank) const;
   size_t pairs_on_critical_path() const;

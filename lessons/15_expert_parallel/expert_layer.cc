@@ -64,7 +64,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
     b.experts = keep(kIndex, r * k);
     b.weights = keep(full, r * k);
     b.fractions = keep(full, batch * e);
-    b.slots = keep(kIndex, r * k);
+    b.assignments = keep(kIndex, r * k);
     b.grouped = keep(kIndex, arriving);
     b.arrived = keep(kIndex, arriving);
     b.in = keep(dtype, arriving * c);
@@ -80,7 +80,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
   sent_ = make(dtype, sent * c, options.registered);
   arrived_ = make(dtype, arriving * c, options.registered);
   at_experts_ = make(dtype, arriving * c);
-  wide_ = make(dtype, arriving * inner_);
+  d_inner_ = make(dtype, arriving * inner_);
   dweights_ = make(full, r * k);
   dlogits_ = make(dtype, r * e);
   statistics_ = make(full, 3 * r);
@@ -90,7 +90,7 @@ ExpertLayer::ExpertLayer(Memory& device, Memory& host, const Layout& layout, DTy
     return Tensor(host, Category::workspace, type, {elements});
   };
   host_experts_ = make_host(kIndex, r * k);
-  host_slots_ = make_host(kIndex, r * k);
+  host_assignments_ = make_host(kIndex, r * k);
   host_rows_ = make_host(kIndex, sent);
   host_grouped_ = make_host(kIndex, arriving);
   host_arrived_ = make_host(kIndex, arriving);
@@ -135,10 +135,10 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
   const bool is_simulated = Simulation::current() != nullptr;
   if (is_simulated) choose_in_turn(elements<int32_t>(host_experts_, num_choices), e);
   const TensorView fractions = rows_of(host_fractions_, sizes.batch, e);
-  b.routing = assign_slots(elements<int32_t>(host_slots_, num_choices),
-                           elements<int32_t>(host_rows_, host_rows_.shape()[0]), fractions,
-                           elements<const int32_t>(host_experts_, num_choices), sizes,
-                           expert_capacity(sizes.tokens, chosen_, e, options_.capacity_factor));
+  b.routing = assign_tokens(elements<int32_t>(host_assignments_, num_choices),
+                            elements<int32_t>(host_rows_, host_rows_.shape()[0]), fractions,
+                            elements<const int32_t>(host_experts_, num_choices), sizes,
+                            expert_capacity(sizes.tokens, chosen_, e, options_.capacity_factor));
   const TensorView counts = rows_of(host_counts_, ranks_.size(), e);
   const TensorView own = counts.rows(ranks_.rank(), 1);
   std::copy(b.routing.kept.begin(), b.routing.kept.end(), own.as<int32_t>());
@@ -154,8 +154,8 @@ void ExpertLayer::route(Stream& stream, Block& b, const BlockActivations& block,
     if (count > 0) copy(stream, to.view().rows(0, count), from.view().rows(0, count));
   };
   const size_t num_arrived = b.arrival.rows.received(ranks_.rank());
-  to_device(b.slots, host_slots_, num_choices);
-  to_device(rows_, host_rows_, b.routing.num_slots());
+  to_device(b.assignments, host_assignments_, num_choices);
+  to_device(rows_, host_rows_, b.routing.num_assignments());
   to_device(b.fractions, host_fractions_, sizes.batch * e);
   to_device(b.grouped, host_grouped_, num_arrived);
   to_device(b.arrived, host_arrived_, num_arrived);
@@ -195,7 +195,7 @@ void ExpertLayer::for_experts(const Block& b, Body body) const {
 
 void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
                       const ConstUnitView& w) {
-  const size_t r = sizes_of(block).rows(), c = hidden_, n = b.routing.num_slots();
+  const size_t r = sizes_of(block).rows(), c = hidden_, n = b.routing.num_assignments();
   const size_t arrived = b.arrival.rows.received(ranks_.rank());
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
   const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
@@ -211,30 +211,31 @@ void ExpertLayer::run(Stream& stream, Block& b, const BlockActivations& block,
   });
   bring_back(stream, b, returned, out);
   combine_forward(stream, mlp[A::out], activations_of(block, kAttention)[A::out], returned,
-                  rows_of(b.slots, r, chosen_), rows_of(b.weights, r, chosen_));
+                  rows_of(b.assignments, r, chosen_), rows_of(b.weights, r, chosen_));
 }
 
 void ExpertLayer::run_backward(Stream& stream, Block& b, TensorView d_norm, ConstTensorView d_out,
                                const UnitView& g, const ConstUnitView& w) {
-  const size_t r = d_out.shape()[0], c = hidden_, n = b.routing.num_slots();
+  const size_t r = d_out.shape()[0], c = hidden_, n = b.routing.num_assignments();
   const size_t arrived = b.arrival.rows.received(ranks_.rank());
   const TensorView sent = rows_of(sent_, n, c), in = rows_of(b.in, arrived, c);
   const TensorView fc = rows_of(b.fc, arrived, inner_), gelu = rows_of(b.gelu, arrived, inner_);
-  const TensorView d = rows_of(at_experts_, arrived, c), wide = rows_of(wide_, arrived, inner_);
-  const TensorView slots = rows_of(b.slots, r, chosen_);
+  const TensorView d = rows_of(at_experts_, arrived, c),
+                   d_inner = rows_of(d_inner_, arrived, inner_);
+  const TensorView assignments = rows_of(b.assignments, r, chosen_);
   combine_backward(stream, sent, rows_of(dweights_, r, chosen_), d_out, rows_of(b.returned, n, c),
-                   slots, rows_of(b.weights, r, chosen_));
+                   assignments, rows_of(b.weights, r, chosen_));
   bring(stream, b, d, sent);
   for_experts(b, [&](size_t p, size_t first, size_t count) {
     const auto its = [&](const TensorView& all) { return all.rows(first, count); };
-    linear_backward_input(stream, its(wide), its(d), w[p + proj_weight]);
+    linear_backward_input(stream, its(d_inner), its(d), w[p + proj_weight]);
     linear_backward_weight(stream, g[p + proj_weight], g[p + proj_bias], its(d), its(gelu));
-    gelu_backward(stream, its(wide), its(wide), its(fc));
-    linear_backward_input(stream, its(d), its(wide), w[p + fc_weight]);
-    linear_backward_weight(stream, g[p + fc_weight], g[p + fc_bias], its(wide), its(in));
+    gelu_backward(stream, its(d_inner), its(d_inner), its(fc));
+    linear_backward_input(stream, its(d), its(d_inner), w[p + fc_weight]);
+    linear_backward_weight(stream, g[p + fc_weight], g[p + fc_bias], its(d_inner), its(in));
   });
   bring_back(stream, b, sent, d);
-  sum_slots(stream, d_norm, sent, slots);
+  sum_assignments(stream, d_norm, sent, assignments);
 }
 
 void ExpertLayer::route_backward(Stream& stream, Block& b, TensorView d_norm, const UnitView& g,

@@ -45,7 +45,8 @@ class ExpertLayer final : public Mixture {
   std::map<size_t, Load> loads(Stream& stream);
   void clear(Stream& stream);
 
-  // The most slots that this rank's tokens have in a micro-batch, and the most that arrive here.
+  // The most assignments that this rank's tokens have in a micro-batch, and the most that arrive
+  // here.
   static size_t most_sent(const RoutingSizes& sizes, double capacity_factor);
   static size_t most_arriving(const RoutingSizes& sizes, double capacity_factor, size_t num_ranks);
 
@@ -53,9 +54,9 @@ class ExpertLayer final : public Mixture {
   // What a block keeps from forward to backward.
   struct Block {
     Tensor probabilities, logsumexp, experts, weights, fractions;  // the router's
-    Tensor slots, grouped, arrived;                                // where rows lie (routing.h)
+    Tensor assignments, grouped, arrived;                          // where rows lie (routing.h)
     Tensor in, fc, gelu;  // of this rank's experts: the rows that arrived, and the inner layer
-    Tensor returned;      // what the experts have made of this rank's rows, by slot
+    Tensor returned;      // what the experts have made of this rank's rows, by assignment
     Tensor totals;        // (3): the sums of Load, fp64
     Routing routing;
     Arrival arrival;
@@ -68,8 +69,8 @@ class ExpertLayer final : public Mixture {
   void run(Stream& stream, Block& b, const BlockActivations& block, const ConstUnitView& weights);
   void run_backward(Stream& stream, Block& b, TensorView d_norm, ConstTensorView d_out,
                     const UnitView& gradients, const ConstUnitView& weights);
-  // Brings `sent` (n, C), by slot, to the ranks of the experts; `at_experts` gets what arrives
-  // here, by expert. bring_back() does the reverse.
+  // Brings `sent` (n, C), by assignment, to the ranks of the experts; `at_experts` gets what
+  // arrives here, by expert. bring_back() does the reverse.
   void bring(Stream& stream, const Block& b, TensorView at_experts, ConstTensorView sent);
   void bring_back(Stream& stream, const Block& b, TensorView sent, ConstTensorView at_experts);
   // Calls body(expert, first, count) for each expert of this rank with its rows.
@@ -82,10 +83,11 @@ class ExpertLayer final : public Mixture {
   Communicator& ranks_;
   size_t hidden_, inner_, num_experts_, chosen_;
   std::map<size_t, Block> blocks_;  // by index of the block
-  // Workspace on the device: by slot, by arrival, by expert, by choice.
-  Tensor rows_, sent_, arrived_, at_experts_, wide_, dweights_, dlogits_, statistics_, sums_, sum_;
-  Tensor host_experts_, host_slots_, host_rows_, host_grouped_, host_arrived_, host_fractions_,
-      host_counts_;
+  // Workspace on the device: by assignment, by arrival, by expert, by choice.
+  Tensor rows_, sent_, arrived_, at_experts_, d_inner_, dweights_, dlogits_, statistics_, sums_,
+      sum_;
+  Tensor host_experts_, host_assignments_, host_rows_, host_grouped_, host_arrived_,
+      host_fractions_, host_counts_;
 };
 
 }  // namespace ladder

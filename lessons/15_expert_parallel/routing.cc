@@ -18,10 +18,13 @@ void choose_in_turn(std::span<int32_t> experts, size_t num_experts) {
   }
 }
 
-size_t Routing::num_slots() const { return std::accumulate(kept.begin(), kept.end(), size_t{0}); }
+size_t Routing::num_assignments() const {
+  return std::accumulate(kept.begin(), kept.end(), size_t{0});
+}
 
-Routing assign_slots(std::span<int32_t> slots, std::span<int32_t> rows, TensorView fractions,
-                     std::span<const int32_t> experts, const RoutingSizes& sizes, size_t capacity) {
+Routing assign_tokens(std::span<int32_t> assignments, std::span<int32_t> rows, TensorView fractions,
+                      std::span<const int32_t> experts, const RoutingSizes& sizes,
+                      size_t capacity) {
   const size_t e = sizes.num_experts, choices = sizes.tokens * sizes.chosen;  // of a sequence
   Routing routing = {std::vector<size_t>(e), std::vector<size_t>(e)};
   for (size_t b = 0; b < sizes.batch; ++b) {
@@ -29,7 +32,7 @@ Routing assign_slots(std::span<int32_t> slots, std::span<int32_t> rows, TensorVi
     for (size_t i = b * choices; i < (b + 1) * choices; ++i) {
       const auto expert = static_cast<size_t>(experts[i]);
       const bool fits = taken[expert]++ < capacity;
-      slots[i] = fits ? 0 : -1;
+      assignments[i] = fits ? 0 : -1;
       ++(fits ? routing.kept : routing.dropped)[expert];
     }
     dispatch_accumulation(fractions.dtype(), [&](auto zero) {
@@ -38,13 +41,13 @@ Routing assign_slots(std::span<int32_t> slots, std::span<int32_t> rows, TensorVi
       for (size_t x = 0; x < e; ++x) f[x] = static_cast<A>(taken[x]) / static_cast<A>(choices);
     });
   }
-  std::vector<size_t> next(e);  // the slot that each expert's next choice gets
+  std::vector<size_t> next(e);  // the assignment that each expert's next choice gets
   std::exclusive_scan(routing.kept.begin(), routing.kept.end(), next.begin(), size_t{0});
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i] < 0) continue;
-    const size_t slot = next[static_cast<size_t>(experts[i])]++;
-    slots[i] = static_cast<int32_t>(slot);
-    rows[slot] = static_cast<int32_t>(i / sizes.chosen);
+  for (size_t i = 0; i < assignments.size(); ++i) {
+    if (assignments[i] < 0) continue;
+    const size_t assignment = next[static_cast<size_t>(experts[i])]++;
+    assignments[i] = static_cast<int32_t>(assignment);
+    rows[assignment] = static_cast<int32_t>(i / sizes.chosen);
   }
   return routing;
 }
@@ -60,14 +63,14 @@ Arrival order_arrivals(std::span<int32_t> grouped, std::span<int32_t> arrived,
     for (size_t x = 0; x < e; ++x) pairs[from * num_ranks + x / held] += count(from, x);
   }
   Arrival arrival = {std::vector<size_t>(held), PairCounts(num_ranks, std::move(pairs))};
-  size_t slot = 0;
+  size_t assignment = 0;
   for (size_t x = rank * held; x < (rank + 1) * held; ++x) {
     for (size_t from = 0; from < num_ranks; ++from) {
-      size_t place = arrival.rows.begin_received(from, rank);
-      for (size_t before = rank * held; before < x; ++before) place += count(from, before);
-      for (size_t i = 0; i < count(from, x); ++i, ++place, ++slot) {
-        grouped[slot] = static_cast<int32_t>(place);
-        arrived[place] = static_cast<int32_t>(slot);
+      size_t position = arrival.rows.begin_received(from, rank);
+      for (size_t before = rank * held; before < x; ++before) position += count(from, before);
+      for (size_t i = 0; i < count(from, x); ++i, ++position, ++assignment) {
+        grouped[assignment] = static_cast<int32_t>(position);
+        arrived[position] = static_cast<int32_t>(assignment);
       }
       arrival.of_expert[x - rank * held] += count(from, x);
     }

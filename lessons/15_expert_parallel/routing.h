@@ -1,5 +1,5 @@
-// Who goes where: the choices of a micro-batch become slots in the buffers that ranks exchange.
-// This is done on the host, which has to know the counts anyway.
+// Who goes where: the choices of a micro-batch become assignments in the buffers that ranks
+// exchange. This is done on the host, which has to know the counts anyway.
 #pragma once
 
 #include <cstdint>
@@ -27,31 +27,31 @@ size_t expert_capacity(size_t tokens, size_t chosen, size_t num_experts, double 
 void choose_in_turn(std::span<int32_t> experts, size_t num_experts);
 
 struct Routing {
-  std::vector<size_t> kept, dropped;  // by expert: its choices that have a slot, and those that
-                                      // have none
-  size_t num_slots() const;
+  std::vector<size_t> kept, dropped;  // by expert: its choices that have an assignment, and those
+                                      // that have none
+  size_t num_assignments() const;
 };
 
-// Gives slots to choices. In each sequence an expert takes the first `capacity` tokens that choose
-// it, in order of position; so neither ranks nor micro-batches decide who is dropped. The slots are
-// numbered by expert, and by row within an expert.
+// Gives assignments to choices. In each sequence an expert takes the first `capacity` tokens that
+// choose it, in order of position; so neither ranks nor micro-batches decide who is dropped. The
+// assignments are numbered by expert, and by row within an expert.
 //   experts (R, k) in: what router_forward chose
-//   slots (R, k) out: the slot of each choice, or -1; rows (R k) out: the row of each slot
+//   assignments (R, k) out: the assignment of each choice, or -1; rows (R k) out: the row of each assignment
 //   fractions (B, E) out, on the host: of a sequence's T k choices those that fell on an expert,
 //   dropped or not
-Routing assign_slots(std::span<int32_t> slots, std::span<int32_t> rows, TensorView fractions,
-                     std::span<const int32_t> experts, const RoutingSizes& sizes, size_t capacity);
+Routing assign_tokens(std::span<int32_t> assignments, std::span<int32_t> rows, TensorView fractions,
+                      std::span<const int32_t> experts, const RoutingSizes& sizes, size_t capacity);
 
-// The slots of all ranks that come to this rank's experts. They arrive by sender, and from each
-// sender by expert; the experts want them by expert.
+// The assignments of all ranks that come to this rank's experts. They arrive by sender, and from
+// each sender by expert; the experts want them by expert.
 struct Arrival {
   std::vector<size_t> of_expert;  // how many of them each of this rank's experts gets
   PairCounts rows;                // how many go from each rank to each
 };
 
-// Finds the order of the slots that arrive at `rank`. counts (N, E) has how many slots each of N
-// ranks has for each expert. Rank r has the r-th N-th of the experts.
-//   grouped out: for each slot in the order of the experts, its place in the order of arrival
+// Finds the order of the assignments that arrive at `rank`. counts (N, E) has how many assignments
+// each of N ranks has for each expert. Rank r has the r-th N-th of the experts.
+//   grouped out: for each assignment in the order of the experts, its place in the order of arrival
 //   arrived out: the reverse
 Arrival order_arrivals(std::span<int32_t> grouped, std::span<int32_t> arrived,
                        std::span<const int32_t> counts, size_t num_ranks, size_t rank);

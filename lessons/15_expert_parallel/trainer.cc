@@ -10,8 +10,8 @@
 namespace ladder {
 namespace {
 
-ModelPart part_of(const ProcessGrid& grid) {
-  return {.expert_rank = grid.place(Axis::expert), .expert_size = grid.expert_size};
+ModelPartition part_of(const ProcessGrid& grid) {
+  return {.expert_rank = grid.group_rank(Axis::expert), .expert_size = grid.expert_size};
 }
 
 // Returns whether other ranks of the expert-parallel group hold other experts of this unit.
@@ -99,7 +99,7 @@ ExpertParallelTrainer::ExpertParallelTrainer(const TrainerContext& context, cons
     : context_(context),
       ranks_(context.ranks->on(Axis::data)),
       layout_(context.config.model, ranks_.size(), part_of(context.ranks->grid)),
-      state_(context, layout_, ranks_.rank(), zero_places(flags.zero, context.ranks->registered)),
+      state_(context, layout_, ranks_.rank(), zero_storages(flags.zero, context.ranks->registered)),
       experts_(context.device_memory, context.host_memory, layout_, context.config.dtype,
                context.config.micro_batch_size, context.config.model.sequence_length,
                layer_options(context, flags.experts)),

@@ -20,29 +20,31 @@ void set_order(ScheduleFlags& flags, const std::string& name) {
 }
 
 // Returns how many blocks the model chunk with the fewest has, among those that have any.
-size_t fewest_blocks(const ModelDescription& model, const std::vector<ModelPart>& model_chunks) {
+size_t fewest_blocks(const ModelDescription& model,
+                     const std::vector<ModelPartition>& model_chunks) {
   size_t fewest = ~size_t{0};
-  for (const ModelPart& chunk : model_chunks) {
+  for (const ModelPartition& chunk : model_chunks) {
     const size_t blocks = Layout(model, 1, chunk).count(OperationKind::block);
     if (blocks > 0) fewest = std::min(fewest, blocks);
   }
   return fewest;
 }
 
-std::vector<ModelPart> cut_chunks(const RunConfig& config, const ChunkPlacement& at,
-                                  const ScheduleFlags& flags) {
+std::vector<ModelPartition> cut_chunks(const RunConfig& config, const ChunkPlacement& at,
+                                       const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
   const size_t most = most_stages(model);
-  if (at.num_chunks > 1 && at.num_parts() > most) {
-    const std::string why =
-        concat(counted(at.num_chunks, "chunk"), " on each of ", counted(at.num_stages, "stage"),
-               " are ", at.num_parts(), " parts, but the model has ", counted(most, "unit"));
+  if (at.num_chunks > 1 && at.num_virtual_stages() > most) {
+    const std::string why = concat(
+        counted(at.num_chunks, "chunk"), " on each of ", counted(at.num_stages, "stage"), " are ",
+        at.num_virtual_stages(), " virtual stages, but the model has ", counted(most, "unit"));
     throw UserError(concat("--chunks ", at.num_chunks, ": ", why, "; there may be at most ",
                            counted(most / at.num_stages, "chunk")));
   }
-  std::vector<ModelPart> chunks = flags.stage_layers.empty()
-                                      ? cut_evenly(model, at.num_parts())
-                                      : cut_at_layers(model, flags.stage_layers, at.num_parts());
+  std::vector<ModelPartition> chunks =
+      flags.stage_layers.empty()
+          ? cut_evenly(model, at.num_virtual_stages())
+          : cut_at_layers(model, flags.stage_layers, at.num_virtual_stages());
   check_recompute(config.recompute, fewest_blocks(model, chunks));
   return chunks;
 }
@@ -78,8 +80,9 @@ void check_micro_batches(const RunConfig& config, const ProcessGrid& grid, Order
 
 // Returns the times of the model chunks: as measured, or one unit for each of forward and the
 // halves.
-std::vector<PartTimes> times_of(const RunConfig& config, const std::vector<ModelPart>& chunks,
-                                const ScheduleFlags& flags) {
+std::vector<VirtualStageTimes> times_of(const RunConfig& config,
+                                        const std::vector<ModelPartition>& chunks,
+                                        const ScheduleFlags& flags) {
   const ModelDescription model = describe(config.model);
   double all = 0, classifier = 0;
   for (const Operation& operation : model.operations) {
@@ -87,8 +90,8 @@ std::vector<PartTimes> times_of(const RunConfig& config, const std::vector<Model
   }
   const std::vector<double> by_flops = {all, all, all, 3 * classifier, 0};
   const std::vector<double>& whole = flags.times.empty() ? by_flops : flags.times;
-  std::vector<PartTimes> times;
-  for (const ModelPart& chunk : chunks) {
+  std::vector<VirtualStageTimes> times;
+  for (const ModelPartition& chunk : chunks) {
     const bool classifies = chunk.end >= model.operations.size();
     double share = part_flops(model, chunk) / 3;
     if (classifies) share -= classifier;
@@ -130,11 +133,11 @@ Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacem
                              .num_micro_batches = config.num_micro_batches(grid.data_size),
                              .times = times_of(config, found.plan.chunks, flags),
                              .message = flags.times.empty() ? 0 : flags.times.back(),
-                             .max_slots = {},
+                             .max_buffers = {},
                              .splits = config.recompute.name == "none"};
   const auto bytes_with = [&](size_t stage, size_t num_buffers) {
     const auto plan = std::make_shared<PipelinePlan>(found.plan);
-    plan->schedule[stage] = {{.kind = ActionKind::forward, .slot = num_buffers - 1}};
+    plan->schedule[stage] = {{.kind = ActionKind::forward, .buffer = num_buffers - 1}};
     return bytes(plan, stage);
   };
   const size_t no_limit = problem.num_micro_batches * at.num_chunks;
@@ -144,8 +147,8 @@ Found search(const RunConfig& config, const ProcessGrid& grid, const ChunkPlacem
     found.least = std::max(found.least, least);
     if (limit != 0 && limit < least) found.fits = false;
     const bool is_limited = limit != 0 && found.fits;
-    problem.max_slots.push_back(is_limited ? std::min(no_limit, 1 + (limit - with_one) / buffer)
-                                           : no_limit);
+    problem.max_buffers.push_back(is_limited ? std::min(no_limit, 1 + (limit - with_one) / buffer)
+                                             : no_limit);
   }
   if (!found.fits) return found;
   const Schedule work = find_work(problem, known_work(problem), kTrials);
@@ -224,9 +227,10 @@ void ScheduleFlags::add_to(CLI::App& app) {
   app.add_option("--chunks", chunks, "Chunks of the model on each stage [2 if interleaved]")
       ->check(whole(1, 1'000))
       ->group(group);
-  add_whole_list(app, "--stage-layers", stage_layers,
-                 "Blocks of each part, in the order of the model [so that the longest is short]", 0,
-                 10'000)
+  add_whole_list(
+      app, "--stage-layers", stage_layers,
+      "Blocks of each virtual stage, in the order of the model [so that the longest is short]", 0,
+      10'000)
       ->group(group);
   app.add_option("--times", times,
                  "Milliseconds of a micro-batch, for auto: forward, backward's halves, classifier, "

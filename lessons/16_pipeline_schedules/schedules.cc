@@ -38,9 +38,9 @@ class WorkList {
 };
 
 // Returns how many forwards a stage runs before forward and backward take turns. A micro-batch has
-// come back to its first chunk on stage s when it has been through p v parts. With several chunks a
-// stage runs p forwards of each but the last one, and then two for each stage after it: until the
-// backward comes, that stage runs one forward and passes it on, and one backward.
+// come back to its first chunk on stage s when it has been through p v virtual stages. With several
+// chunks a stage runs p forwards of each but the last one, and then two for each stage after it:
+// until the backward comes, that stage runs one forward and passes it on, and one backward.
 size_t num_warm_up(const ChunkPlacement& at, size_t s) {
   const size_t after = at.num_stages - 1 - s;
   return at.num_chunks == 1 ? after : 2 * after + (at.num_chunks - 1) * at.num_stages;

@@ -32,7 +32,7 @@ inline bool splits_backward(Order order) { return order == Order::zb_h1 || order
 ChunkPlacement placement_of(Order order, size_t num_stages, size_t num_chunks);
 
 // Returns how many micro-batches stage s holds at a time, where each of its chunks counts: the
-// slots it needs.
+// buffers it needs.
 //   naive        1
 //   gpipe        m
 //   1f1b         min(m, p - s)

@@ -24,7 +24,7 @@ SharedPlan ScheduleTrainer::plan(const Flags& flags, const RunConfig& config,
 
 ScheduleTrainer::ScheduleTrainer(const TrainerContext& context, const Flags&)
     : context_(context),
-      stage_(context.plan, context.config.model, context.ranks->grid.place(Axis::pipeline)),
+      stage_(context.plan, context.config.model, context.ranks->grid.group_rank(Axis::pipeline)),
       state_(context, stage_.layout, 0, {.gradients = {.source = context.ranks->registered}}),
       model_(context, stage_.layout, state_.parameters, state_.gradients,
              {.num_buffers = stage_.num_buffers(), .chunks = stage_.chunks}),

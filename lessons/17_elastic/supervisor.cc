@@ -77,7 +77,7 @@ Supervisor::Supervisor(Options& options, const SupervisorFlags& flags,
       wished_{.pipeline_size = trainer.pipeline_parallel_size,
               .tensor_size = trainer.tensor_parallel_size},
       failures_(trainer.failures),
-      slots_(flags.num_ranks + flags.num_spares),
+      num_left_(flags.num_ranks + flags.num_spares),
       resumes_(config_.checkpoint.resume) {
   if (options.is_virtual()) {
     throw UserError("--device virtual: it loses no ranks; take 05_zero3 or 09_3d_parallel there");
@@ -110,7 +110,7 @@ Supervisor::~Supervisor() {
 
 int Supervisor::run() {
   print(config_.flags_note);
-  say(concat(counted(slots_, "rank"), ": ", layout_note(layout()), "; a checkpoint ",
+  say(concat(counted(num_left_, "rank"), ": ", layout_note(layout()), "; a checkpoint ",
              config_.checkpoint.every == 0 ? "after the last step"
                                            : concat("every ", config_.checkpoint.every, " steps"),
              ", in ", one_line(config_.checkpoint.path)));
@@ -126,12 +126,13 @@ int Supervisor::run() {
 }
 
 ProcessGrid Supervisor::layout() const {
-  return choose_layout(config_, wished_, std::min(flags_.num_ranks, slots_));
+  return choose_layout(config_, wished_, std::min(flags_.num_ranks, num_left_));
 }
 
 std::string Supervisor::layout_note(const ProcessGrid& layout) const {
   std::string note = layout_text(layout);
-  if (slots_ > layout.world_size()) note += concat(", ", slots_ - layout.world_size(), " idle");
+  if (num_left_ > layout.world_size())
+    note += concat(", ", num_left_ - layout.world_size(), " idle");
   const bool as_wished =
       layout.tensor_size == wished_.tensor_size && layout.pipeline_size == wished_.pipeline_size;
   return as_wished ? note : concat(note, " (asked for ", layout_text(wished_), ")");
@@ -191,15 +192,15 @@ void Supervisor::recover(const RanksEnd& end) {
   if (num_restarts_++ == flags_.max_restarts) {
     give_up(concat("--max-restarts ", flags_.max_restarts, " have been made"));
   }
-  slots_ -= std::min(slots_, end.lost.size());
-  if (slots_ == 0) give_up("no rank is left");
+  num_left_ -= std::min(num_left_, end.lost.size());
+  if (num_left_ == 0) give_up("no rank is left");
   failed_step_ = end.step;
   resumes_ = true;
   std::erase_if(failures_, [&](const Failure& failure) { return failure.step <= end.step; });
   const std::vector<int64_t> steps = checkpoints_in(config_.checkpoint.path);
   say(concat(text_of(end), "; ",
              steps.empty() ? "beginning again" : concat("going on after step ", steps.back()),
-             " with ", counted(slots_, "rank"), ": ", layout_note(layout())));
+             " with ", counted(num_left_, "rank"), ": ", layout_note(layout())));
 }
 
 std::string Supervisor::checkpoint_note() {

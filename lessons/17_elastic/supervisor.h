@@ -66,7 +66,7 @@ class Supervisor {
   RunConfig config_;
   ProcessGrid wished_;
   std::vector<Failure> failures_;  // that have not happened yet
-  size_t slots_;                   // ranks and spares that are left
+  size_t num_left_;                // ranks and spares that are left
   size_t num_restarts_ = 0;
   int64_t failed_step_ = 0;         // the step of the last failure
   bool resumes_;                    // whether the ranks are to go on from a checkpoint

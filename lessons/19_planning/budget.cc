@@ -110,10 +110,10 @@ std::string offers_text(const std::vector<Offer>& offers, const Limits& limits) 
 std::string choice_text(const std::vector<Offer>& offers, const Choice& choice,
                         const Limits& limits) {
   std::string text;
-  for (const size_t place : choice.best) {
-    const Price price = price_of(offers[place], limits.tokens);
+  for (const size_t index : choice.best) {
+    const Price price = price_of(offers[index], limits.tokens);
     text += format("%s %s: %.2f days, %.1f GPU-hours\n",
-                   text.empty() ? "\nchoice:  " : "as cheap:", offers[place].name.c_str(),
+                   text.empty() ? "\nchoice:  " : "as cheap:", offers[index].name.c_str(),
                    price.days, price.device_hours);
   }
   return text;
@@ -121,8 +121,8 @@ std::string choice_text(const std::vector<Offer>& offers, const Choice& choice,
 
 std::string no_choice_text(const std::vector<Offer>& offers, const Choice& choice,
                            const Limits& limits) {
-  const auto price = [&](size_t place) { return price_of(offers[place], limits.tokens); };
-  const auto name = [&](size_t place) { return offers[place].name; };
+  const auto price = [&](size_t index) { return price_of(offers[index], limits.tokens); };
+  const auto name = [&](size_t index) { return offers[index].name; };
   if (std::ranges::none_of(offers, &Offer::fits)) {
     return std::ranges::all_of(offers, &Offer::is_known)
                ? "nothing fits; take more GPUs, or GPUs with more memory"

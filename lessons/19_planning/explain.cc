@@ -76,10 +76,10 @@ size_t state_bytes(const PlanRequest& request) {
 std::string one_device_text(const PlanRequest& request, const Gpt2Config& model) {
   const size_t num_parameters = describe(model).num_parameters();
   const size_t bytes = state_bytes(request) * num_parameters;
-  const size_t room = request.cluster.device_memory;
+  const size_t memory = request.cluster.device_memory;
   return concat("\n  One device. The model's state takes ", state_bytes(request),
-                " bytes a parameter: ", gib(bytes), " GiB of ", gib(room), ".\n",
-                bytes < room
+                " bytes a parameter: ", gib(bytes), " GiB of ", gib(memory), ".\n",
+                bytes < memory
                     ? "  -> It fits. Take the largest micro-batch that still fits. Recompute the "
                       "cheapest\n     steps first, and only if activations do not fit.\n"
                     : "  -> It does not fit, so smaller micro-batches and recomputation cannot "

@@ -82,7 +82,7 @@ class Search {
   std::map<std::string, size_t> fitting_;
   // block_bound() as a multiple of products_bound(), by what it depends on.
   std::map<std::string, double> block_factors_;
-  std::map<std::string, size_t> family_at_;  // its place among the result's
+  std::map<std::string, size_t> family_at_;  // its found among the result's
   SearchResult result_;
 };
 
@@ -91,9 +91,9 @@ void Search::collect() {
     const double bound = products_bound(candidate, request_, model_);
     queue_.push({.candidate = candidate, .bound = bound, .order = queue_.size()});
     const std::string name = family_of(candidate);
-    const auto [place, is_new] = family_at_.try_emplace(name, result_.families.size());
+    const auto [found, is_new] = family_at_.try_emplace(name, result_.families.size());
     if (is_new) result_.families.push_back({.name = name, .frugal = candidate});
-    Family& family = result_.families[place->second];
+    Family& family = result_.families[found->second];
     if (frugality(candidate) > frugality(family.frugal)) family.frugal = candidate;
   }
   result_.num_candidates = queue_.size();

@@ -3,8 +3,8 @@
 
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
-#include "kernels/attention_block.h"
 #include "kernels/attention_merge.h"
+#include "kernels/attention_of_tile.h"
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
 #include "kernels/columns.h"
@@ -126,7 +126,7 @@ const Kernel kKernels[] = {
      3,
      false,
      [](const Views& v) { attention_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
-    {"attention_block_forward",
+    {"attention_of_tile_forward",
      {{"out", {2, 3, 4}, Kind::sum},
       {"logsumexp", {2, 2, 3}, Kind::sum},
       {"qkv", {2, 3, 12}},
@@ -134,9 +134,9 @@ const Kernel kKernels[] = {
      2,
      false,
      [](const Views& v) {
-       attention_block_forward(stream(), v[0], v[1], v[2], v[3], {1, 2, 4});
+       attention_of_tile_forward(stream(), v[0], v[1], v[2], v[3], {1, 2, 4});
      }},
-    {"attention_block_backward",
+    {"attention_of_tile_backward",
      {{"dq", {2, 3, 4}, Kind::sum},
       {"dkv", {2, 5, 8}, Kind::sum},
       {"row_dot", {2, 2, 3}, Kind::sum},
@@ -147,7 +147,7 @@ const Kernel kKernels[] = {
      3,
      false,
      [](const Views& v) {
-       attention_block_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], v[6], {1, 2, 4});
+       attention_of_tile_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], v[6], {1, 2, 4});
      }},
     {"attention_merge",
      {{"out", {2, 3, 4}},
@@ -322,27 +322,27 @@ const Kernel kKernels[] = {
      0,
      false,
      [](const Views& v) { gather_rows(stream(), v[0], v[1], v[2]); }},
-    {"sum_slots",
-     {{"out", {2, 3}}, {"in", {4, 3}}, {"slots", {2, 2}, Kind::int32, true}},
+    {"sum_assignments",
+     {{"out", {2, 3}}, {"in", {4, 3}}, {"assignments", {2, 2}, Kind::int32, true}},
      0,
      false,
-     [](const Views& v) { sum_slots(stream(), v[0], v[1], v[2]); }},
+     [](const Views& v) { sum_assignments(stream(), v[0], v[1], v[2]); }},
     {"combine_forward",
      {{"out", {2, 3}},
       {"residual", {2, 3}},
       {"in", {4, 3}},
-      {"slots", {2, 2}, Kind::int32},
+      {"assignments", {2, 2}, Kind::int32},
       {"weights", {2, 2}, Kind::sum}},
      0,
      false,
      [](const Views& v) { combine_forward(stream(), v[0], v[1], v[2], v[3], v[4]); }},
-    // One choice: all slots are 0 here, and no two choices may have the same.
+    // One choice: all assignments are 0 here, and no two choices may have the same.
     {"combine_backward",
      {{"din", {4, 3}},
       {"dweights", {1, 1}, Kind::sum},
       {"dout", {1, 3}},
       {"in", {4, 3}},
-      {"slots", {1, 1}, Kind::int32},
+      {"assignments", {1, 1}, Kind::int32},
       {"weights", {1, 1}, Kind::sum}},
      2,
      false,
@@ -474,11 +474,11 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     CHECK_THROWS_WITH(attention_forward(stream(), a, view, qkv), ContainsSubstring("`logsumexp`"));
   }
   const Array kv(DType::fp32, {2, 5, 8}), rows(DType::fp32, {2, 2, 3});
-  for (const AttentionBlock& block :
-       {AttentionBlock{0, 4, 5}, AttentionBlock{2, 2, 5}, AttentionBlock{0, 3, 6},
-        AttentionBlock{0, 0, 5}, AttentionBlock{0, 3, 0}, AttentionBlock{0, 3, 5, true}}) {
+  for (const ScoreTile& block :
+       {ScoreTile{0, 4, 5}, ScoreTile{2, 2, 5}, ScoreTile{0, 3, 6}, ScoreTile{0, 0, 5},
+        ScoreTile{0, 3, 0}, ScoreTile{0, 3, 5, true}}) {
     CHECK_THROWS_WITH(
-        attention_block_forward(stream(), a, rows, qkv, kv, block),
+        attention_of_tile_forward(stream(), a, rows, qkv, kv, block),
         ContainsSubstring("`block` has ") && ContainsSubstring("of 3 queries and 5 keys"));
   }
   CHECK_THROWS_WITH(attention_merge(stream(), a, rows, a, rows, 2, 2),

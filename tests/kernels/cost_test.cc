@@ -1,7 +1,7 @@
 // Costs of kernels that only move and add numbers, written out for small shapes.
 
-#include "kernels/attention_block.h"
 #include "kernels/attention_merge.h"
+#include "kernels/attention_of_tile.h"
 #include "kernels/classifier.h"
 #include "kernels/codec.h"
 #include "kernels/columns.h"
@@ -53,13 +53,13 @@ TEST_CASE("orthonormalize: two products for each pair of rows, the length, the f
 TEST_CASE("attention in blocks: 2 queries see 4 keys, or 1 and 2 of 2, in 2 sequences of 2 heads") {
   const auto out = view({2, 3, 4}), lse = view({2, 2, 3}), qkv = view({2, 3, 12});
   const auto kv = view({2, 5, 8});
-  const Cost whole = attention_block_forward_cost(out, lse, qkv, kv, {1, 2, 4});
+  const Cost whole = attention_of_tile_forward_cost(out, lse, qkv, kv, {1, 2, 4});
   CHECK(whole.product_flops == 2 * 2 * (2 * 8 * 4));
   CHECK(whole.other_flops == 2 * 2 * 8);
   CHECK(whole.bytes_read == 4 * (72 + 80));
   CHECK(whole.bytes_written == 4 * (24 + 12));
   const Cost causal =
-      attention_block_backward_cost(out, kv, lse, out, lse, qkv, kv, {1, 2, 2, true});
+      attention_of_tile_backward_cost(out, kv, lse, out, lse, qkv, kv, {1, 2, 2, true});
   CHECK(causal.product_flops == 5 * 2 * (2 * 3 * 4));
   CHECK(causal.other_flops == 2 * 2 * 3);
   CHECK(causal.bytes_read == 4 * (24 + 80 + 12 + 24 + 12 + 72 + 80));
@@ -79,7 +79,7 @@ TEST_CASE("softmax and its gradient on 5 rows of 7 logits: read once, written on
              140 + 20);
 }
 
-TEST_CASE("a router of 6 tokens and 4 experts, 2 of which a token goes to; and their slots") {
+TEST_CASE("a router of 6 tokens and 4 experts, 2 of which a token goes to; and their assignments") {
   const ConstTensorView p = view({6, 4}), rows = view({6}), weights = view({6, 2});
   const ConstTensorView experts = view({6, 2}, DType::int32), fractions = view({3, 4});
   check_cost(router_forward_cost(p, rows, experts, weights), 7 * 24, 96, 96 + 24 + 48 + 48);
@@ -88,7 +88,7 @@ TEST_CASE("a router of 6 tokens and 4 experts, 2 of which a token goes to; and t
   check_cost(router_statistics_cost(view({3, 6}), p, rows, fractions), 5 * 24, 96 + 24 + 48, 72);
   const ConstTensorView out = view({6, 10}), in = view({12, 10});
   check_cost(gather_rows_cost(in, view({12}, DType::int32)), 0, 480 + 48, 480);
-  check_cost(sum_slots_cost(out, in, experts), 120, 480 + 48, 240);
+  check_cost(sum_assignments_cost(out, in, experts), 120, 480 + 48, 240);
   check_cost(combine_forward_cost(out, in, experts, weights), 240 + 60, 240 + 480 + 96, 240);
   check_cost(combine_backward_cost(in, out, experts, weights), 360, 240 + 480 + 96, 480 + 48);
 }

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "kernels/adamw.h"
-#include "kernels/attention_block.h"
 #include "kernels/attention_merge.h"
+#include "kernels/attention_of_tile.h"
 #include "kernels/classifier.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -203,7 +203,7 @@ TEST_CASE("large: AdamW and sums over all elements") {
   });
   for (const Pair* x : {&p, &m, &v}) x->require_same(kFlatCompared);
 
-  const Pair x(dtype, kFlat, {kSumChunk});
+  const Pair x(dtype, kFlat, {kSumTile});
   const Shape partials = {sum_workspace_elements(kElements)};
   for (const auto kernel : {&sum, &squared_norm}) {
     // New for each: of the partial sums only the outer thread blocks' are written.
@@ -392,8 +392,8 @@ TEST_CASE("large: attention over more tokens than a grid's second dimension has 
   out.require_same(kCompared * kSize);
   logsumexp.require_same(kCompared);
   run_both(1, [&](auto pick) {
-    attention_block_forward(stream(), pick(out), pick(logsumexp), pick(qkv), kv,
-                            {.num_queries = pick(out).shape()[1], .num_keys = 1});
+    attention_of_tile_forward(stream(), pick(out), pick(logsumexp), pick(qkv), kv,
+                              {.num_queries = pick(out).shape()[1], .num_keys = 1});
   });
   out.require_same(kTile * kSize);
   logsumexp.require_same(kTile);

@@ -23,13 +23,13 @@ double run(Kernel kernel, DType dtype, const Values& in, size_t more_workspace =
 // The header's order, to the letter.
 double in_order(const Values& terms) {
   double total = 0, group = 0;
-  for (size_t first = 0; first < terms.size(); first += kSumChunk) {
-    if (first % (kSumGroup * kSumChunk) == 0) {
+  for (size_t first = 0; first < terms.size(); first += kSumTile) {
+    if (first % (kSumGroup * kSumTile) == 0) {
       total += group;
       group = 0;
     }
     double lane[8] = {};
-    for (size_t i = first; i < std::min(terms.size(), first + kSumChunk); ++i) {
+    for (size_t i = first; i < std::min(terms.size(), first + kSumTile); ++i) {
       lane[(i - first) % 8] += terms[i];
     }
     group +=
@@ -40,7 +40,7 @@ double in_order(const Values& terms) {
 
 constexpr size_t kLengths[] = {
     1,    7,    8,    17,   63,      65,      1023,
-    1024, 1025, 2048, 5000, 100'003, 600'001, 2 * kSumGroup* kSumChunk + 1};
+    1024, 1025, 2048, 5000, 100'003, 600'001, 2 * kSumGroup* kSumTile + 1};
 
 TEST_CASE("sum and squared_norm equal the reference and have the stated order") {
   const OnDevice on = on_every_device();

@@ -7,8 +7,8 @@
 
 #include "kernels/adamw.h"
 #include "kernels/attention.h"
-#include "kernels/attention_block.h"
 #include "kernels/attention_merge.h"
+#include "kernels/attention_of_tile.h"
 #include "kernels/classifier.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/elementwise.h"
@@ -173,12 +173,12 @@ TEST_CASE("attention has no races") {
     const Array sums_of_out = zeros(sums, {kBatch, kTokens, kHidden});
     const Array dkv = zeros(sums, {kBatch, kTokens, 2 * kHidden});
     CHECK(races_in([&] {
-            const AttentionBlock block = {70, 200, 290};
-            cpu::attention_block_forward(stream, sums_of_out, logsumexp, qkv, kv, block);
+            const ScoreTile block = {70, 200, 290};
+            cpu::attention_of_tile_forward(stream, sums_of_out, logsumexp, qkv, kv, block);
             cpu::attention_merge(stream, sums_of_out, logsumexp, sums_of_out, row_dot, 70, 200);
             cpu::attention_row_dot(stream, row_dot, dout, out);
-            cpu::attention_block_backward(stream, sums_of_out, dkv, row_dot, dout, logsumexp, qkv,
-                                          kv, block);
+            cpu::attention_of_tile_backward(stream, sums_of_out, dkv, row_dot, dout, logsumexp, qkv,
+                                            kv, block);
           }) == 0);
   }
 }

@@ -16,11 +16,13 @@ namespace ladder::testing {
 // how models are split: data-parallel and context-parallel ranks have the same of everything,
 // tensor-parallel ones of what is not split, the first stage and the last of the token embedding.
 inline size_t num_copies(const ProcessGrid& culprit, const ProcessGrid& other, const Parameter& p) {
-  const bool same_stage = culprit.place(Axis::pipeline) == other.place(Axis::pipeline);
-  const bool same_data = culprit.place(Axis::data_context) == other.place(Axis::data_context);
-  const bool same_slice = culprit.place(Axis::tensor) == other.place(Axis::tensor);
+  const bool same_stage = culprit.group_rank(Axis::pipeline) == other.group_rank(Axis::pipeline);
+  const bool same_data =
+      culprit.group_rank(Axis::data_context) == other.group_rank(Axis::data_context);
+  const bool same_slice = culprit.group_rank(Axis::tensor) == other.group_rank(Axis::tensor);
   const auto is_end = [](const ProcessGrid& at) {
-    return at.place(Axis::pipeline) == 0 || at.place(Axis::pipeline) + 1 == at.pipeline_size;
+    return at.group_rank(Axis::pipeline) == 0 ||
+           at.group_rank(Axis::pipeline) + 1 == at.pipeline_size;
   };
   const bool is_tied = p.name == "wte.weight" && is_end(culprit) && is_end(other);
   const size_t on_data = same_stage && same_slice ? culprit.data_size * culprit.context_size : 1;

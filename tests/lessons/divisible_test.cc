@@ -69,7 +69,7 @@ TEST_CASE("sizes that do not divide are refused alike by lessons and tools, and 
     CHECK(refusal_of<TensorParallelTrainer>(model, tensor) == words);
     CHECK(refusal_of<ThreeDTrainer>(model, tensor) == words);
     CHECK(refusal_of<SequenceParallelTrainer>(model, tensor) == words);
-    const ModelPart part = {.tensor_rank = tensor - 1, .tensor_size = tensor};
+    const ModelPartition part = {.tensor_rank = tensor - 1, .tensor_size = tensor};
     if (words.empty()) return;
     ++num_refused;
     CHECK_THROWS_AS(Layout(model, 1, part), Error);

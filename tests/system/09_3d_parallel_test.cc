@@ -48,7 +48,7 @@ TEST_CASE("09: ranks that make no grid, and what the grid cannot split") {
   refuse(4, two + Flags{"--schedule", "interleaved", "--micro-batch-size", "8"},
          {"--schedule interleaved", "1 micro-batch on 2 stages", "--global-batch-size 32"});
   refuse(4, two + Flags{"--schedule", "interleaved", "--chunks", "3"},
-         {"--chunks 3", "6 parts", "5 units", "at most 2 chunks"});
+         {"--chunks 3", "6 virtual stages", "5 units", "at most 2 chunks"});
   refuse(4, two + Flags{"--chunks", "2"}, {"--chunks 2", "1f1b", "1 chunk", "interleaved"});
   refuse(4, two + Flags{"--schedule", "zb-v", "--recompute", "block"},
          {"--recompute block", "zb-v", "no memory is saved", "take 1f1b"});

@@ -25,7 +25,7 @@ TEST_CASE("16: schedules that cannot be") {
   };
   const Flags interleaved = {"--schedule", "interleaved"};
   refuse(2, interleaved + Flags{"--chunks", "4"},
-         {"--chunks 4", "8 parts", "7 units", "at most 3 chunks"});
+         {"--chunks 4", "8 virtual stages", "7 units", "at most 3 chunks"});
   refuse(3, interleaved + Flags{"--micro-batch-size", "2"},
          {"--schedule interleaved", "8 micro-batches on 3 stages", "--global-batch-size 18"});
   refuse(2, {"--schedule", "zb-v", "--chunks", "3"}, {"--chunks 3", "zb-v", "2 chunks"});

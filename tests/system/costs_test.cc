@@ -78,13 +78,13 @@ std::map<std::string, Cells> without_times(std::map<std::string, Cells> rows) {
   return rows;
 }
 
-TEST_CASE("costs: memory and bytes in the README are what four ranks measure") {
+TEST_CASE("costs: memory and bytes in notes/lessons.md are what four ranks measure") {
   const ProcessResult result = run_process(command({"--no-times"}));
   require_success(result);
-  const std::string readme = read_text(program_path("README.md"));
-  const size_t begin = readme.find("| lesson               | parameters |");
+  const std::string page = read_text(program_path("notes/lessons.md"));
+  const size_t begin = page.find("| lesson               | parameters |");
   REQUIRE(begin != std::string::npos);
-  const std::string quoted = readme.substr(begin, readme.find("\n\n", begin) - begin);
+  const std::string quoted = page.substr(begin, page.find("\n\n", begin) - begin);
   CAPTURE(result.out, quoted);
   CHECK(without_times(rows_of(quoted)) == without_times(rows_of(result.out)));
   CHECK(rows_of(result.out).at("02_ddp").back() == "-");

@@ -11,9 +11,8 @@
 namespace ladder {
 namespace {
 
-const std::vector<std::string> kSections = {
-    "The problem", "The idea",         "The picture", "The code",  "Run it",
-    "The price",   "Which bits agree", "What breaks", "Exercises", "Read on"};
+const std::vector<std::string> kSections = {"The problem", "The idea",  "The picture", "The code",
+                                            "Run it",      "The price", "What breaks", "Exercises"};
 
 std::vector<std::string> sections_of(const std::string& readme) {
   std::vector<std::string> sections;
@@ -70,7 +69,7 @@ std::vector<std::string> wrong_exercises(const SourceFile& readme) {
   const size_t begin = readme.text.find(kBegin);
   if (begin == std::string::npos) return {readme.path + ": no exercises"};
   const std::string rest = readme.text.substr(begin + kBegin.size());
-  const std::vector<std::string> lines = lines_of(rest.substr(0, rest.find("\n## ")));
+  const std::vector<std::string> lines = lines_of(rest);
   const auto report = [&](const std::string& what) {
     findings.push_back(readme.path + ": " + what);
   };
@@ -111,7 +110,8 @@ TEST_CASE(
     std::ranges::move(wrong_exercises(file), std::back_inserter(findings));
   }
   for (const SourceFile& file : tree) {
-    if (is_under(file.path, "kernels/") && file_name(file.path) == "README.md") {
+    const bool is_reference = file_name(file.path) == "reference.md";
+    if (is_reference || (is_under(file.path, "kernels/") && file_name(file.path) == "README.md")) {
       std::ranges::move(wrong_quotes(file, texts), std::back_inserter(findings));
     }
     if (file_name(file.path).ends_with(".md")) {
@@ -137,7 +137,7 @@ TEST_CASE("a quote that the code has changed is found, and so is a file that is 
 
 TEST_CASE("exercises without an answer are found, and folds that show no Markdown") {
   const auto wrong = [](const std::string& exercises) {
-    return wrong_exercises({"a", "\n## Exercises\n\n" + exercises + "\n## Read on\n"});
+    return wrong_exercises({"a", "\n## Exercises\n\n" + exercises});
   };
   const std::string graded = "**Graded exercise: x.** y\n\n";
   const auto fold = [](const std::string& summary) {

@@ -29,8 +29,8 @@ std::vector<int> meet(const Id& id, int num_ranks, int rank, int tag) {
                        MPI_STATUS_IGNORE));
   }
   bool twice = false;
-  for (const auto& [place, process] : all) {
-    int& member = members[static_cast<size_t>(place)];
+  for (const auto& [group_rank, process] : all) {
+    int& member = members[static_cast<size_t>(group_rank)];
     twice = twice || member != -1;
     member = process;
   }

@@ -1,4 +1,4 @@
-// Sends and receives. A message is its number of bytes, then the bytes in pieces.
+// Sends and receives. A message is its number of bytes, then the bytes in segments.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -43,9 +43,9 @@ std::unique_ptr<Outgoing> start_send(const Exchange& exchange) {
   out->data = exchange.sent;
   check_mpi(MPI_Isend(&out->bytes, 1, MPI_UINT64_T, o.peer, kTag, o.comm->mpi,
                       &out->requests.emplace_back()));
-  const size_t piece = kPiece * size_of(o.type);
-  for (size_t at = 0; at < out->bytes; at += piece) {
-    check_mpi(MPI_Isend(out->data.data() + at, static_cast<int>(std::min(piece, out->bytes - at)),
+  const size_t segment = kSegment * size_of(o.type);
+  for (size_t at = 0; at < out->bytes; at += segment) {
+    check_mpi(MPI_Isend(out->data.data() + at, static_cast<int>(std::min(segment, out->bytes - at)),
                         MPI_BYTE, o.peer, kTag, o.comm->mpi, &out->requests.emplace_back()));
   }
   return out;
@@ -81,7 +81,7 @@ void receive(Exchange& exchange) {
   Bytes data(bytes);
   for (size_t at = 0; at < bytes;) {
     MPI_Status status;
-    int length = static_cast<int>(std::min(bytes - at, kPiece * sizeof(double)));
+    int length = static_cast<int>(std::min(bytes - at, kSegment * sizeof(double)));
     check_mpi(MPI_Recv(data.data() + at, length, MPI_BYTE, o.peer, kTag, o.comm->mpi, &status));
     check_mpi(MPI_Get_count(&status, MPI_BYTE, &length));
     at += static_cast<size_t>(length);

@@ -1,4 +1,4 @@
-// Everything travels through host memory, in pieces.
+// Everything travels through host memory, in segments.
 #include "common/comm/emulator/operation.h"
 
 #include <algorithm>
@@ -66,8 +66,8 @@ void compare(const NcclOperation& operation) {
   }
 }
 
-// One piece of a collective: elements [first, first + n) of `count`.
-void exchange_piece(Exchange& exchange, size_t first, size_t n) {
+// One segment of a collective: elements [first, first + n) of `count`.
+void exchange_segment(Exchange& exchange, size_t first, size_t n) {
   const NcclOperation& o = exchange.operation;
   const size_t size = static_cast<size_t>(o.comm->size), unit = size_of(o.type);
   const size_t at = first * unit, bytes = n * unit, stride = o.count * unit;
@@ -171,8 +171,8 @@ void check_mpi(int result) {
 void exchange_collective(Exchange& exchange) {
   compare(exchange.operation);
   const size_t count = exchange.operation.count;
-  for (size_t first = 0; first < count; first += kPiece) {
-    exchange_piece(exchange, first, std::min(kPiece, count - first));
+  for (size_t first = 0; first < count; first += kSegment) {
+    exchange_segment(exchange, first, std::min(kSegment, count - first));
   }
 }
 

@@ -75,7 +75,7 @@ size_t size_of(ncclDataType_t type);
 const char* name_of(NcclCall call);
 
 // The largest number of elements in one message.
-inline constexpr size_t kPiece = size_t{1} << 16;
+inline constexpr size_t kSegment = size_t{1} << 16;
 
 // What a unique id holds.
 struct Id {

@@ -26,7 +26,7 @@ constexpr size_t kMostOfData = size_t{16} << 20;
 // Returns a hash of at most `most` bytes of a file, in pieces spread evenly from the first byte to
 // the last.
 uint64_t hash_of_file(const InputFile& file, size_t most) {
-  constexpr size_t kBlock = 4096;
+  constexpr size_t kSampleBytes = 4096;
   const size_t size = file.size();
   uint64_t hash = size;
   const auto add = [&](size_t begin, size_t count) {
@@ -37,11 +37,11 @@ uint64_t hash_of_file(const InputFile& file, size_t most) {
     for (size_t begin = 0; begin < size; begin += kMostOfData) add(begin, kMostOfData);
     return hash;
   }
-  const size_t num_blocks = most / kBlock;
-  for (size_t i = 0; i < num_blocks; ++i) {
-    const double part = static_cast<double>(i) / static_cast<double>(num_blocks - 1);
-    const auto begin = static_cast<size_t>(part * static_cast<double>(size - kBlock));
-    add(std::min(begin, size - kBlock), kBlock);
+  const size_t num_samples = most / kSampleBytes;
+  for (size_t i = 0; i < num_samples; ++i) {
+    const double part = static_cast<double>(i) / static_cast<double>(num_samples - 1);
+    const auto begin = static_cast<size_t>(part * static_cast<double>(size - kSampleBytes));
+    add(std::min(begin, size - kSampleBytes), kSampleBytes);
   }
   return hash;
 }

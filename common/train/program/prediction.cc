@@ -79,7 +79,7 @@ Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
   }
   const size_t bytes = checkpoint.path.empty() ? 0
                        : checkpoint.async      ? all
-                       : on_device             ? kChunkBytes
+                       : on_device             ? kFileBlockBytes
                                                : 0;
   if (bytes == 0) return {};
   return Tensor(host_memory, Category::workspace, DType::fp32, {(bytes + 3) / 4});

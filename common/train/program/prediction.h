@@ -18,7 +18,7 @@ struct Prediction {
 };
 
 // The host memory that writing a checkpoint takes. If training goes on meanwhile, it is a copy of
-// all slices that this rank owns. Otherwise it is one chunk if the slices are on a device, and
+// all slices that this rank owns. Otherwise it is one file block if the slices are on a device, and
 // nothing if they are on the host: they are written from where they are.
 Tensor checkpoint_buffer(Memory& host_memory, const RunConfig& config,
                          const std::vector<NamedSlice>& slices);

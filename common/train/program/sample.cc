@@ -43,21 +43,21 @@ namespace {
 Tensor collected_parameters(const Layout& layout, DType dtype, Memory& memory, Stream& stream,
                             const std::function<void(const TensorSink&)>& visit) {
   Tensor flat(memory, Category::parameters, dtype, {layout.num_elements()});
-  std::map<std::string, TensorView> places;
+  std::map<std::string, TensorView> missing;
   for (const Unit& unit : layout.units()) {
     for (const Parameter& p : unit.parameters) {
-      places[p.name] = flat.view().elements(unit.offset + p.offset, p.shape);
+      missing[p.name] = flat.view().elements(unit.offset + p.offset, p.shape);
     }
   }
   visit([&](const ParameterSpec& parameter, ConstTensorView value) {
-    const auto place = places.find(parameter.name);
-    if (place == places.end()) {
+    const auto found = missing.find(parameter.name);
+    if (found == missing.end()) {
       fail(concat("sample: ", parameter.name, " came twice, or the model has no such tensor"));
     }
-    cast(stream, place->second, value);
-    places.erase(place);
+    cast(stream, found->second, value);
+    missing.erase(found);
   });
-  if (!places.empty()) fail(concat("sample: ", places.begin()->first, " did not come"));
+  if (!missing.empty()) fail(concat("sample: ", missing.begin()->first, " did not come"));
   return flat;
 }
 

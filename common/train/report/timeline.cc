@@ -193,14 +193,14 @@ Extent extent_of(const Ranks& ranks) {
 
 // The rows that have a span, from the top; the row of each span becomes its place there.
 std::vector<std::string> used_rows(Rank& rank) {
-  std::map<size_t, size_t> places;
-  for (const Span& span : rank.spans) places[span.row];
+  std::map<size_t, size_t> rows;
+  for (const Span& span : rank.spans) rows[span.row];
   std::vector<std::string> names;
-  for (auto& [row, place] : places) {
-    place = names.size();
+  for (auto& [row, row_number] : rows) {
+    row_number = names.size();
     names.push_back(rank.rows[row]);
   }
-  for (Span& span : rank.spans) span.row = places[span.row];
+  for (Span& span : rank.spans) span.row = rows[span.row];
   return names;
 }
 

@@ -182,7 +182,7 @@ bool VirtualRun::State::is_drawn(const Rank& rank) const {
   constexpr size_t kMostDrawn = 16;
   if (config.draw.empty()) return false;
   if (ranks.size() <= kMostDrawn) return true;
-  const auto is_first = [&](Axis axis) { return rank.grid.place(axis) == 0; };
+  const auto is_first = [&](Axis axis) { return rank.grid.group_rank(axis) == 0; };
   return is_first(Axis::data) && is_first(Axis::context) && is_first(Axis::tensor);
 }
 

@@ -12,8 +12,8 @@ namespace ladder {
 class FullTensors {
  public:
   // Makes ready for tensors of `model` in `dtype`. Allocates host workspace: on every rank for a
-  // piece of a tensor, at most 2^20 elements, and on rank 0 for the largest tensor too. `world` has
-  // all ranks, and must outlive this object.
+  // segment of a tensor, at most 2^20 elements, and on rank 0 for the largest tensor too. `world`
+  // has all ranks, and must outlive this object.
   FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype, Communicator& world);
 
   // Gives every tensor of the model to rank 0's `sink`, one at a time, in the order of the model's
@@ -23,26 +23,26 @@ class FullTensors {
   void visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink);
 
  private:
-  // Where a slice goes in the full tensor. Each rank sends its places to rank 0.
-  struct Place {
+  // Where a slice goes in the full tensor. Each rank sends its ranges to rank 0.
+  struct Range {
     uint64_t tensor = 0;  // index among all tensors of the model
     uint64_t first = 0, count = 0;
-    Runs runs;
+    Ranges ranges;
   };
-  std::vector<Place> places_of(const std::vector<Slice>& owned) const;
-  // Returns the places of all ranks' slices, by rank, on rank 0. Collective.
-  std::vector<std::vector<Place>> gather_places(const std::vector<Place>& own);
+  std::vector<Range> ranges_of(const std::vector<Slice>& owned) const;
+  // Returns the ranges of all ranks' slices, by rank, on rank 0. Collective.
+  std::vector<std::vector<Range>> gather_ranges(const std::vector<Range>& own);
   // Calls body(part, begin) for each part of `whole` that travels in one message. The part begins
   // at element `begin` of the whole.
   template <class Body>
-  void for_pieces(const Place& whole, Body body);
-  // Copies the piece that has arrived to its place in the full tensor.
-  void place(const Place& part, TensorView full);
+  void for_segments(const Range& whole, Body body);
+  // Copies the segment that has arrived to its place in the full tensor.
+  void put(const Range& part, TensorView full);
 
   Communicator& world_;
   Stream host_stream_{DeviceType::cpu};
   std::vector<ParameterSpec> tensors_;
-  Tensor full_, piece_;
+  Tensor full_, segment_;
 };
 
 }  // namespace ladder

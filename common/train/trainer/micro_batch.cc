@@ -27,7 +27,7 @@ void gather(TensorView tokens, const std::vector<int32_t>& positions) {
 
 }  // namespace
 
-BatchLoader::BatchLoader(const TrainerContext& context, const SequencePart& part)
+BatchLoader::BatchLoader(const TrainerContext& context, const SequenceSlice& part)
     : context_(context), part_(part) {
   const size_t batch = context.config.micro_batch_size;
   const size_t length = context.config.model.sequence_length, most = part.capacity(length);

@@ -11,7 +11,7 @@
 namespace ladder {
 
 // The tokens of each sequence that this rank has.
-struct SequencePart {
+struct SequenceSlice {
   // Their positions, in increasing order; empty: all tokens.
   std::vector<int32_t> positions = {};
   // The most tokens that a rank has: memory is for so many on all ranks.
@@ -27,7 +27,7 @@ struct SequencePart {
 // device and on the host.
 class BatchLoader {
  public:
-  BatchLoader(const TrainerContext& context, const SequencePart& part);
+  BatchLoader(const TrainerContext& context, const SequenceSlice& part);
 
   // Loads this rank's tokens of sequences [first_sequence, first_sequence + micro_batch_size) of
   // the global batch of `step`. The copies are asynchronous. The host first waits for the copies of
@@ -47,7 +47,7 @@ class BatchLoader {
   void fill(Split split, int64_t step, size_t first_sequence);
 
   TrainerContext context_;
-  SequencePart part_;
+  SequenceSlice part_;
   Tensor tokens_, targets_, positions_;
   Tensor host_tokens_, host_targets_, host_positions_;  // host_tokens_ and targets: of all tokens
   std::unique_ptr<Event> copied_ = std::make_unique<Event>();  // the host's may be overwritten

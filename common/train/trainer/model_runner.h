@@ -35,7 +35,7 @@ class ModelRunner {
     TensorParallel tensor = {};  // how ranks that hold slices of tensors combine results
     // The source of the memory that these ranks sum or gather; null: the arena.
     MemorySource* summed = nullptr;
-    SequencePart part = {};        // the tokens of each sequence that this rank has
+    SequenceSlice part = {};       // the tokens of each sequence that this rank has
     ContextParallel context = {};  // attention, where ranks have different tokens
     Mixture* mixture = nullptr;    // what runs the experts of blocks that have them
     // The layouts of the model chunks; empty: there is one, with the layout of all.
@@ -81,10 +81,10 @@ class ModelRunner {
   double total_loss() { return losses_.total(); }
 
   // These three are for pipelines, and have the shape (n, C) for the rows of the residual stream
-  // that this rank has (ModelPart::residual), which are usually all R: the residual stream where a
-  // chunk begins, the residual stream where it ends, and a gradient. Before backward d_residual is
-  // the gradient with respect to output(); backward turns it into that with respect to input().
-  // From forward of the next chunk on, output() may be overwritten.
+  // that this rank has (ModelPartition::residual), which are usually all R: the residual stream
+  // where a chunk begins, the residual stream where it ends, and a gradient. Before backward
+  // d_residual is the gradient with respect to output(); backward turns it into that with respect
+  // to input(). From forward of the next chunk on, output() may be overwritten.
   TensorView input(size_t buffer, size_t chunk = 0) const {
     return activations(buffer, chunk).input();
   }

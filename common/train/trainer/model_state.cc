@@ -11,29 +11,29 @@
 namespace ladder {
 namespace {
 
-size_t elements_of(const Layout& layout, const ModelState::Place& place) {
-  return place.is_sharded ? layout.num_shard_elements() : layout.num_elements();
+size_t elements_of(const Layout& layout, const ModelState::Storage& storage) {
+  return storage.is_sharded ? layout.num_shard_elements() : layout.num_elements();
 }
 
-Memory& arena_of(const TrainerContext& context, const ModelState::Place& place) {
-  return place.on_host ? context.host_memory : context.device_memory;
+Memory& arena_of(const TrainerContext& context, const ModelState::Storage& storage) {
+  return storage.on_host ? context.host_memory : context.device_memory;
 }
 
-Tensor make(const TrainerContext& context, const Layout& layout, const ModelState::Place& place,
+Tensor make(const TrainerContext& context, const Layout& layout, const ModelState::Storage& storage,
             Category category, DType dtype) {
-  return Tensor(arena_of(context, place), category, dtype, {elements_of(layout, place)},
-                place.source);
+  return Tensor(arena_of(context, storage), category, dtype, {elements_of(layout, storage)},
+                storage.source);
 }
 
 AdamW make_optimizer(const TrainerContext& context, const Layout& layout,
-                     const ModelState::Places& places) {
+                     const ModelState::Storages& storages) {
   const RunConfig& config = context.config;
-  const ModelState::Place& place = places.optimizer;
+  const ModelState::Storage& storage = storages.optimizer;
   // An optimizer on the host cannot update parameters on the device, so it needs masters, too.
   const bool has_masters =
-      config.dtype != config.accumulation() || place.on_host != places.parameters.on_host;
-  return AdamW(arena_of(context, place), config.optimizer, config.accumulation(),
-               elements_of(layout, place), has_masters);
+      config.dtype != config.accumulation() || storage.on_host != storages.parameters.on_host;
+  return AdamW(arena_of(context, storage), config.optimizer, config.accumulation(),
+               elements_of(layout, storage), has_masters);
 }
 
 size_t largest_tensor(const Layout& layout) {
@@ -49,16 +49,16 @@ size_t largest_tensor(const Layout& layout) {
 }  // namespace
 
 ModelState::ModelState(const TrainerContext& context, const Layout& layout, size_t rank,
-                       const Places& places)
+                       const Storages& storages)
     : parameters(
-          make(context, layout, places.parameters, Category::parameters, context.config.dtype)),
-      gradients(make(context, layout, places.gradients, Category::gradients,
+          make(context, layout, storages.parameters, Category::parameters, context.config.dtype)),
+      gradients(make(context, layout, storages.gradients, Category::gradients,
                      context.config.accumulation())),
-      optimizer(make_optimizer(context, layout, places)),
+      optimizer(make_optimizer(context, layout, storages)),
       context_(context),
       layout_(layout),
       rank_(rank),
-      grad_norm_(arena_of(context, places.gradients), layout) {
+      grad_norm_(arena_of(context, storages.gradients), layout) {
   host_stream_.set_observer(context.stream.observer());
   // Checkpoints are read into buffers on the host without a detour.
   const bool resumes_on_device =
@@ -96,7 +96,7 @@ void ModelState::load(const WeightsFile* file, TensorView buffer) {
                           parameter.full_shape);
     file->read(parameter, host);
     const size_t end = slice.first + slice.view.num_elements();
-    for_runs_in(parameter, slice.first, end, [&](size_t from, size_t at, size_t count) {
+    for_ranges_in(parameter, slice.first, end, [&](size_t from, size_t at, size_t count) {
       copy(stream, slice.view.elements(from - slice.first, {count}), host.elements(at, {count}));
     });
     stream.synchronize();
@@ -135,7 +135,7 @@ void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind,
     const TensorView host(staging_.view().data(), slice.view.dtype(), DeviceType::cpu, {n});
     const bool on_host = slice.view.device() == DeviceType::cpu;
     checkpoint.read(concat(kind, ".", slice.parameter->name),
-                    {slice.parameter->runs, slice.first, n}, on_host ? slice.view : host);
+                    {slice.parameter->ranges, slice.first, n}, on_host ? slice.view : host);
     if (on_host) continue;
     Stream& stream = stream_of(slice.view);
     copy(stream, slice.view, host);

@@ -27,22 +27,22 @@ class CheckpointReader;
 class ModelState {
  public:
   // Where a buffer is, and how much of it this rank has.
-  struct Place {
+  struct Storage {
     bool is_sharded = false;         // true: only this rank's shards; false: all of it
     bool on_host = false;            // true: in the host's arena; false: in the device's
     MemorySource* source = nullptr;  // the source of its memory; null: the arena's own
   };
-  struct Places {
-    Place parameters = {}, gradients = {}, optimizer = {};
+  struct Storages {
+    Storage parameters = {}, gradients = {}, optimizer = {};
   };
 
   // Allocates the buffers. `rank` is this rank's number among the layout's world_size ranks, which
   // hold the same part of the model: it says which shards are this rank's. The layout and what the
   // context refers to must outlive this object.
   ModelState(const TrainerContext& context, const Layout& layout, size_t rank,
-             const Places& places);
+             const Storages& storages);
   ModelState(const TrainerContext& context, const Layout& layout)
-      : ModelState(context, layout, 0, Places()) {}
+      : ModelState(context, layout, 0, Storages()) {}
 
   // Sets the parameters that this rank holds to the values in the file of --init, or to those that
   // follow from the seed.

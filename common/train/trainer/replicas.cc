@@ -19,20 +19,20 @@ namespace {
 // Returns a hash of the bits of the parameters that `which` picks, in the order of the layout.
 uint64_t hash_of(ModelState& state,
                  const std::function<bool(const Unit&, const Parameter&)>& which) {
-  constexpr size_t kPiece = 1 << 16;  // elements that are on the host at a time
+  constexpr size_t kSegment = 1 << 16;  // elements that are on the host at a time
   const ConstTensorView parameters = state.parameters;
   uint64_t hash = 0;
-  std::vector<std::byte> host(kPiece * size_of(parameters.dtype()));
+  std::vector<std::byte> host(kSegment * size_of(parameters.dtype()));
   for (const Unit& unit : state.layout().units()) {
     for (const Parameter& parameter : unit.parameters) {
       if (!which(unit, parameter)) continue;
       const size_t begin = unit.offset + parameter.offset, n = parameter.shape.num_elements();
-      for (size_t first = 0; first < n; first += kPiece) {
-        const size_t count = std::min(kPiece, n - first);
-        const TensorView piece(host.data(), parameters.dtype(), DeviceType::cpu, {count});
-        copy(state.stream(), piece, parameters.elements(begin + first, {count}));
+      for (size_t first = 0; first < n; first += kSegment) {
+        const size_t count = std::min(kSegment, n - first);
+        const TensorView segment(host.data(), parameters.dtype(), DeviceType::cpu, {count});
+        copy(state.stream(), segment, parameters.elements(begin + first, {count}));
         state.stream().synchronize();
-        hash = hash_bytes(std::span(host).first(piece.num_bytes()), hash);
+        hash = hash_bytes(std::span(host).first(segment.num_bytes()), hash);
       }
     }
   }

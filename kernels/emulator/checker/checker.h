@@ -53,7 +53,7 @@ class Checker : public Observer {
 
   // Messages. stop() prefers to say that the thread has read what nobody had written. `first` is
   // the first byte, or its word, with which something is wrong.
-  std::string place_in(Space space, std::uintptr_t address) const;
+  std::string location_in(Space space, std::uintptr_t address) const;
   std::string describe(Space space, const Access& access) const;
   [[noreturn]] void stop_missing(Space space, const Access& access, std::uintptr_t first);
   void note_undefined(Space space, const Access& access, std::uintptr_t first);

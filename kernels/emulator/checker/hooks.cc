@@ -32,7 +32,7 @@ std::atomic<T>& as_atomic(volatile T* object) {
 }
 
 // What GCC says of a line of the source and of a type.
-struct SourcePlace {
+struct SourceLocation {
   const char* file;
   std::uint32_t line, column;
 };
@@ -41,11 +41,11 @@ struct Type {
   char name[1];              // and more
 };
 struct ArrayAccess {
-  SourcePlace place;
+  SourceLocation location;
   const Type *array, *index;
 };
 struct TypedAccess {
-  SourcePlace place;
+  SourceLocation location;
   const Type* type;
   unsigned char log_alignment, kind;
 };

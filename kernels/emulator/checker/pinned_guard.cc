@@ -29,12 +29,12 @@ void PinnedGuard::protect(const Copy& copy, int protection) {
 
 void PinnedGuard::add(const void* begin, size_t bytes, bool writes, WorkId work) {
   const std::lock_guard lock(mutex_);
-  const auto place = std::ranges::find(copies_, std::uintptr_t{0}, &Copy::begin);
-  if (place == copies_.end()) return;
+  const auto location = std::ranges::find(copies_, std::uintptr_t{0}, &Copy::begin);
+  if (location == copies_.end()) return;
   explain_faults();
   const auto at = reinterpret_cast<std::uintptr_t>(begin);
-  *place = {at, at + bytes, writes, work};
-  restore(*place);
+  *location = {at, at + bytes, writes, work};
+  restore(*location);
 }
 
 void PinnedGuard::restore(const Copy& gone) {

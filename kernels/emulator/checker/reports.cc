@@ -29,7 +29,7 @@ uint3 thread_index(size_t thread, const dim3& block) {
 }
 
 // Says where an address is among the allocations of the device.
-std::string global_place(std::uintptr_t address) {
+std::string global_location(std::uintptr_t address) {
   const auto* const at = reinterpret_cast<const char*>(address);
   const auto before = Arena::instance().allocation_before(at);
   if (before.empty()) return "before all device memory that is allocated";
@@ -42,10 +42,10 @@ std::string global_place(std::uintptr_t address) {
 
 }  // namespace
 
-std::string Checker::place_in(Space space, std::uintptr_t address) const {
+std::string Checker::location_in(Space space, std::uintptr_t address) const {
   switch (space) {
     case Space::global:
-      return global_place(address);
+      return global_location(address);
     case Space::dynamic_shared:
       return concat("byte ", static_cast<std::intptr_t>(address - dynamic_begin_), " of the ",
                     bytes_text(call_->shared_bytes), " of dynamic shared memory");
@@ -71,13 +71,13 @@ std::string Checker::describe(Space space, const Access& access) const {
 }
 
 void Checker::stop_missing(Space space, const Access& access, std::uintptr_t first) {
-  stop(concat("out of bounds: ", describe(space, access), ": ", place_in(space, first)));
+  stop(concat("out of bounds: ", describe(space, access), ": ", location_in(space, first)));
 }
 
 void Checker::note_undefined(Space space, const Access& access, std::uintptr_t first) {
   if (undefined_) return;
   undefined_ = {access.thread, concat("uninitialized: ", describe(space, access),
-                                      ", which nobody has written: ", place_in(space, first))};
+                                      ", which nobody has written: ", location_in(space, first))};
 }
 
 void Checker::report_undefined() {
@@ -98,9 +98,9 @@ void Checker::stop_race(Space space, const Access& access, std::uintptr_t first,
   const bool here = order_.in_block(mark);
   const std::string block =
       here ? std::string() : concat(" of block ", text_of(blocks_[order_.block_number(mark)]));
-  stop_thread(concat("race: ", describe(space, access), ", ", place_in(space, first), "; thread ",
-                     text_of(thread_index(mark.thread(), call_->block)), block, " ", did, " it at ",
-                     source_line(__executable_start + mark.site()),
+  stop_thread(concat("race: ", describe(space, access), ", ", location_in(space, first),
+                     "; thread ", text_of(thread_index(mark.thread(), call_->block)), block, " ",
+                     did, " it at ", source_line(__executable_start + mark.site()),
                      here ? ", and no barrier orders the two"
                           : ", and nothing orders the thread blocks of a launch"));
 }

@@ -56,10 +56,10 @@ bool StreamChecker::collides(const Touch& earlier, const Touch& now) {
 
 void StreamChecker::remember_read(Cell& cell, const Touch& now) {
   auto& [first, second] = cell.reads;
-  Touch& slot = first.work == 0 || comes_before(first.work) ? first : second;
-  const auto bytes = slot.work == now.work ? slot.bytes : std::uint8_t{0};
-  slot = now;
-  slot.bytes |= bytes;
+  Touch& kept = first.work == 0 || comes_before(first.work) ? first : second;
+  const auto bytes = kept.work == now.work ? kept.bytes : std::uint8_t{0};
+  kept = now;
+  kept.bytes |= bytes;
 }
 
 StreamChecker::Conflict StreamChecker::touch(std::uintptr_t begin, size_t bytes, AccessKind kind,
@@ -136,12 +136,12 @@ std::string StreamChecker::describe(const Conflict& conflict) const {
   const auto& [earlier, writes, word] = conflict;
   const auto* const at = reinterpret_cast<const char*>(word);
   const auto memory = Arena::instance().allocation_before(at);
-  const std::string place = earlier->site == 0
-                                ? std::string()
-                                : concat(" at ", source_line(__executable_start + earlier->site));
+  const std::string location =
+      earlier->site == 0 ? std::string()
+                         : concat(" at ", source_line(__executable_start + earlier->site));
   return concat(", byte ", at - memory.data(), " of the ", bytes_text(memory.size()), " at ",
                 static_cast<const void*>(memory.data()), ", on stream ", stream_of(running_work),
-                "; ", name_of(*earlier), writes ? " wrote" : " read", " it", place,
+                "; ", name_of(*earlier), writes ? " wrote" : " read", " it", location,
                 ", and neither an event nor a wait of the host orders the two");
 }
 

@@ -10,19 +10,19 @@ namespace {
 // Least recently used sectors go first.
 class Cache {
  public:
-  explicit Cache(size_t sectors) : room_(sectors) {}
+  explicit Cache(size_t sectors) : capacity_(sectors) {}
 
   void access(std::uint64_t sector, bool writes) {
-    auto found = places_.find(sector);
-    if (found == places_.end()) {
+    auto found = positions_.find(sector);
+    if (found == positions_.end()) {
       moved_ += writes ? 0 : 1;  // a write does not read what it overwrites
       used_.push_front({sector, false});
-      found = places_.emplace(sector, used_.begin()).first;
+      found = positions_.emplace(sector, used_.begin()).first;
     } else {
       used_.splice(used_.begin(), used_, found->second);
     }
     found->second->is_dirty = found->second->is_dirty || writes;
-    while (used_.size() > std::max<size_t>(room_, 1)) drop_last();
+    while (used_.size() > std::max<size_t>(capacity_, 1)) drop_last();
   }
   // Empties the cache, and returns the sectors that have been moved.
   double finish() {
@@ -37,14 +37,14 @@ class Cache {
   };
   void drop_last() {
     moved_ += used_.back().is_dirty ? 1 : 0;
-    places_.erase(used_.back().number);
+    positions_.erase(used_.back().number);
     used_.pop_back();
   }
 
-  size_t room_;
+  size_t capacity_;
   double moved_ = 0;
   std::list<Sector> used_;  // the last used one first
-  std::unordered_map<std::uint64_t, std::list<Sector>::iterator> places_;
+  std::unordered_map<std::uint64_t, std::list<Sector>::iterator> positions_;
 };
 
 }  // namespace
@@ -56,11 +56,11 @@ MemoryTraffic traffic_with_cache(std::span<const BlockTrace> blocks, size_t at_o
     const BlockTrace* trace;
     size_t next;
   };
-  const size_t slots = std::min(at_once, blocks.size());
-  Cache cache(slots < at_once ? sectors * slots / at_once : sectors);
+  const size_t resident = std::min(at_once, blocks.size());
+  Cache cache(resident < at_once ? sectors * resident / at_once : sectors);
   std::vector<Running> running;
   size_t begun = 0;
-  while (begun < slots) running.push_back({&blocks[begun++], 0});
+  while (begun < resident) running.push_back({&blocks[begun++], 0});
   MemoryTraffic traffic;
   while (!running.empty()) {
     for (Running& block : running) {

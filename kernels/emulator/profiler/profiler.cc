@@ -147,8 +147,8 @@ void Profiler::access(const Access& access) {
   if (access.kind != AccessKind::read) written_.insert(access.address, access.bytes);
 }
 
-void Profiler::basic_block(const void* place, size_t thread) {
-  if (counts_) paths_[thread / kWarpSize][thread % kWarpSize].push_back(place);
+void Profiler::basic_block(const void* location, size_t thread) {
+  if (counts_) paths_[thread / kWarpSize][thread % kWarpSize].push_back(location);
 }
 
 void Profiler::special_function() {
@@ -184,7 +184,7 @@ void Profiler::count_path(WarpPath& path) {
     counts.basic_blocks += number(path[0].size());
   } else {
     struct Next {
-      const void* place;
+      const void* location;
       bool differs;
     };
     std::map<std::pair<const void*, size_t>, Next> next;
@@ -193,7 +193,7 @@ void Profiler::count_path(WarpPath& path) {
       for (size_t i = 0; i < lane.size(); ++i) {
         const void* const after = i + 1 < lane.size() ? lane[i + 1] : nullptr;
         const auto [found, is_new] = next.insert({{lane[i], turns[lane[i]]++}, {after, false}});
-        if (found->second.place != after) found->second.differs = true;
+        if (found->second.location != after) found->second.differs = true;
       }
     }
     counts.basic_blocks += number(next.size());
@@ -205,9 +205,9 @@ void Profiler::count_path(WarpPath& path) {
 
 // Threads that have been at the same places in the same order made the same instructions.
 void Profiler::count_warp(WarpNotes& notes) {
-  const auto same_place = [](const Note& a, const Note& b) { return a.place == b.place; };
+  const auto same_location = [](const Note& a, const Note& b) { return a.location == b.location; };
   const bool is_uniform = std::ranges::all_of(notes, [&](const std::vector<Note>& lane) {
-    return std::ranges::equal(lane, notes[0], same_place);
+    return std::ranges::equal(lane, notes[0], same_location);
   });
   if (is_uniform) {
     for (size_t i = 0; i < notes[0].size(); ++i) {
@@ -221,12 +221,12 @@ void Profiler::count_warp(WarpNotes& notes) {
   for (std::vector<Note>& lane : notes) lane.clear();
 }
 
-// Numbers each thread's visits of each place, and brings together what is one instruction.
+// Numbers each thread's visits of each location, and brings together what is one instruction.
 void Profiler::count_diverged(WarpNotes& notes) {
   std::vector<Note> all;
   for (const std::vector<Note>& lane : notes) all.insert(all.end(), lane.begin(), lane.end());
   const auto by_thread = [](const Note& a, const Note& b) {
-    return std::tie(a.place, a.lane) < std::tie(b.place, b.lane);
+    return std::tie(a.location, a.lane) < std::tie(b.location, b.lane);
   };
   std::ranges::stable_sort(all, by_thread);
   for (size_t i = 1; i < all.size(); ++i) {
@@ -234,11 +234,11 @@ void Profiler::count_diverged(WarpNotes& notes) {
     all[i].turn = again ? all[i - 1].turn + 1 : 0;
   }
   std::ranges::sort(all, [](const Note& a, const Note& b) {
-    return std::tie(a.turn, a.place, a.lane) < std::tie(b.turn, b.place, b.lane);
+    return std::tie(a.turn, a.location, a.lane) < std::tie(b.turn, b.location, b.lane);
   });
   for (size_t begin = 0, end; begin < all.size(); begin = end) {
     end = begin + 1;
-    while (end < all.size() && all[end].place == all[begin].place &&
+    while (end < all.size() && all[end].location == all[begin].location &&
            all[end].turn == all[begin].turn) {
       ++end;
     }

@@ -90,7 +90,7 @@ class Profiler final : public Observer {
   size_t sample_ends() override;
   void access(const Access& access) override;
   void block_barrier() override;
-  void basic_block(const void* place, size_t thread) override;
+  void basic_block(const void* location, size_t thread) override;
   void warp_operation(WarpOperation operation, size_t first, unsigned mask) override;
   void special_function() override;
   void fused_multiply_add() override;
@@ -98,7 +98,7 @@ class Profiler final : public Observer {
 
  private:
   struct Note {  // an access of a thread to global or shared memory
-    const void* place;
+    const void* location;
     std::uintptr_t address;
     std::uint32_t bytes;
     AccessKind kind;

@@ -25,11 +25,11 @@ inline double value_of(const std::string& tensor, size_t element) {
 inline std::vector<double> values_of(const std::string& tensor, const PlacedElements& elements) {
   std::vector<double> values;
   Parameter part;
-  part.runs = elements.runs;
-  for_runs_in(part, elements.first, elements.first + elements.count,
-              [&](size_t, size_t at, size_t count) {
-                for (size_t i = at; i < at + count; ++i) values.push_back(value_of(tensor, i));
-              });
+  part.ranges = elements.ranges;
+  for_ranges_in(part, elements.first, elements.first + elements.count,
+                [&](size_t, size_t at, size_t count) {
+                  for (size_t i = at; i < at + count; ++i) values.push_back(value_of(tensor, i));
+                });
   return values;
 }
 
@@ -45,7 +45,7 @@ struct RankState {
       const size_t n = layout.num_elements();
       buffers.emplace_back(n);  // as many bytes as fp64 takes, or more
       const TensorView buffer(buffers.back().data(), dtype, DeviceType::cpu, {n});
-      return owned_slices(layout, grid.place(Axis::data), buffer);
+      return owned_slices(layout, grid.group_rank(Axis::data), buffer);
     });
     for (const auto& [name, slice] : slices) {
       const std::vector<double> values = values_of(name, elements_of(slice));

@@ -52,9 +52,9 @@ TEST_CASE("an index is read as it was written") {
   // The second stage has h.1. Its ranks are 4 to 7; the tensor lies in the shards of 4 and 5, which
   // are the tensor ranks of the first data rank.
   CHECK(tensor.slices[1].rank == 5);
-  CHECK(tensor.slices[1].elements.runs.first == 4);
-  CHECK(tensor.slices[1].elements.runs.length == 4);
-  CHECK(tensor.slices[1].elements.runs.stride == 8);
+  CHECK(tensor.slices[1].elements.ranges.first == 4);
+  CHECK(tensor.slices[1].elements.ranges.length == 4);
+  CHECK(tensor.slices[1].elements.ranges.stride == 8);
   CHECK(tensor.slices[1].checksums == std::vector<uint64_t>{0x0123456789abcdefu + 5});
 }
 
@@ -220,9 +220,9 @@ TEST_CASE("slices that cannot be right are named with their tensor") {
       {"/slices/0/rank", 10'000'000, "\"rank\": 10000000 is not in 0 to 1000000"},
       {"/slices/1/rank", 0, "two slices of rank 0"},
       {"/slices/0/runs", {0, 48}, "\"runs\": expected 3 integers"},
-      {"/slices/0/runs", {0, 0, 48}, "a slice with runs 0, 0, 48"},
-      {"/slices/0/runs", {0, 48, 1}, "a slice with runs 0, 48, 1"},
-      {"/slices/0/runs", {88, 48, 48}, "a slice with runs 88, 48, 48"},
+      {"/slices/0/runs", {0, 0, 48}, "a slice with ranges 0, 0, 48"},
+      {"/slices/0/runs", {0, 48, 1}, "a slice with ranges 0, 48, 1"},
+      {"/slices/0/runs", {88, 48, 48}, "a slice with ranges 88, 48, 48"},
       {"/slices/0/runs", {80, 48, 48}, "goes beyond the tensor's 88 elements"},
       {"/slices/0/runs", {0, 1, 88}, "goes beyond the tensor's 88 elements"},
       {"/slices/0/runs", {1, 48, 48}, "element 0 is in no slice"},
@@ -230,9 +230,9 @@ TEST_CASE("slices that cannot be right are named with their tensor") {
       {"/slices/0/range", {0, 0}, "and range 0, 0 of 88 elements"},
       {"/slices/0/range", {80, 9}, "and range 80, 9 of 88 elements"},
       {"/slices/0/range", {0, UINT64_MAX}, "is not in 0 to 88"},
-      {"/slices/0/checksums", nullptr, "\"checksums\": expected 1, one for each chunk"},
-      {"/slices/0/checksums", Json::array(), "\"checksums\": expected 1, one for each chunk"},
-      {"/slices/0/checksums", {"0", "1"}, "\"checksums\": expected 1, one for each chunk"},
+      {"/slices/0/checksums", nullptr, "\"checksums\": expected 1, one for each file block"},
+      {"/slices/0/checksums", Json::array(), "\"checksums\": expected 1, one for each file block"},
+      {"/slices/0/checksums", {"0", "1"}, "\"checksums\": expected 1, one for each file block"},
       {"/slices/0/checksums", {1}, "expected strings of 16 hexadecimal digits"},
       {"/slices/0/checksums", {"0123456789ABCDEF"}, "expected strings of 16 hexadecimal digits"},
   }));

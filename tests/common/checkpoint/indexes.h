@@ -34,10 +34,10 @@ inline CheckpointIndex empty_index(const Gpt2Config& model, const ProcessGrid& l
 inline std::vector<Slice> slices_without_memory(const Layout& layout, const ProcessGrid& grid) {
   const size_t n = layout.num_elements();
   const TensorView buffer(no_memory().allocate(n * 8), DType::fp64, DeviceType::cpu, {n});
-  return owned_slices(layout, grid.place(Axis::data), buffer);
+  return owned_slices(layout, grid.group_rank(Axis::data), buffer);
 }
 
-// A whole index, with made-up checksums. REQUIRES: no slice has more than one chunk.
+// A whole index, with made-up checksums. REQUIRES: no slice has more than one file block.
 inline CheckpointIndex whole_index(const Gpt2Config& model, ProcessGrid grid, int64_t step = 50) {
   CheckpointIndex index = empty_index(model, grid, step);
   for (grid.rank = 0; grid.rank < grid.world_size(); ++grid.rank) {

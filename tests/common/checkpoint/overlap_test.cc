@@ -16,20 +16,20 @@ namespace {
 std::vector<size_t> elements_of(const PlacedElements& slice) {
   std::vector<size_t> elements;
   for (size_t i = slice.first; i < slice.first + slice.count; ++i) {
-    elements.push_back(slice.runs.first + i / slice.runs.length * slice.runs.stride +
-                       i % slice.runs.length);
+    elements.push_back(slice.ranges.first + i / slice.ranges.length * slice.ranges.stride +
+                       i % slice.ranges.length);
   }
   return elements;
 }
 
 std::string text_of(const PlacedElements& slice) {
-  return concat("runs ", slice.runs.first, " ", slice.runs.length, " ", slice.runs.stride,
+  return concat("runs ", slice.ranges.first, " ", slice.ranges.length, " ", slice.ranges.stride,
                 " range ", slice.first, " ", slice.count);
 }
 
 // Does an element begin a run, other than the slice's first?
 bool begins_run(const PlacedElements& slice, size_t element) {
-  return (slice.first + element) % slice.runs.length == 0;
+  return (slice.first + element) % slice.ranges.length == 0;
 }
 
 // What overlaps() must find: each common element, then neighbours put together.
@@ -59,12 +59,12 @@ std::vector<Overlap> expected(const PlacedElements& stored, const PlacedElements
 PlacedElements random_slice(std::mt19937& random, size_t total) {
   const auto up_to = [&](size_t most) { return random() % (most + 1); };
   PlacedElements slice;
-  slice.runs.first = up_to(total - 1);
-  const size_t left = total - slice.runs.first;
-  slice.runs.length = 1 + up_to(left - 1) / (1 + up_to(8));
-  slice.runs.stride = slice.runs.length + up_to(1) * up_to(12);
-  const size_t whole = left / slice.runs.stride, rest = left % slice.runs.stride;
-  const size_t part = whole * slice.runs.length + std::min(rest, slice.runs.length);
+  slice.ranges.first = up_to(total - 1);
+  const size_t left = total - slice.ranges.first;
+  slice.ranges.length = 1 + up_to(left - 1) / (1 + up_to(8));
+  slice.ranges.stride = slice.ranges.length + up_to(1) * up_to(12);
+  const size_t whole = left / slice.ranges.stride, rest = left % slice.ranges.stride;
+  const size_t part = whole * slice.ranges.length + std::min(rest, slice.ranges.length);
   slice.first = up_to(part - 1);
   slice.count = 1 + up_to(part - slice.first - 1);
   return slice;
@@ -147,20 +147,21 @@ TEST_CASE("a cover is whole, and what is missing or doubled is named") {
 
 TEST_CASE("a claim of too many runs is refused before they are counted out") {
   const std::vector<PlacedElements> slices = {{{0, 1, 2}, 0, size_t{1} << 40}};
-  CHECK_THAT(cover_fault(slices, size_t{1} << 41), ContainsSubstring("more than 16777216 runs"));
+  CHECK_THAT(cover_fault(slices, size_t{1} << 41), ContainsSubstring("more than 16777216 ranges"));
 }
 
-TEST_CASE("parts to read lie in one chunk each, and make up what is wanted") {
-  // Two slices of 300,000 and 100,000 doubles: three chunks of up to 131,072 doubles, and one.
+TEST_CASE("parts to read lie in one file block each, and make up what is wanted") {
+  // Two slices of 300,000 and 100,000 doubles: three file blocks of up to 131,072 doubles, and one.
   StoredTensor tensor{DType::fp64, {400'000}, {}};
   tensor.slices = {{0, {{0, 400'000, 400'000}, 0, 300'000}, {}},
                    {1, {{0, 400'000, 400'000}, 300'000, 100'000}, {}}};
   // Elements 600 to 1,099, 1,000 from 130,100, 1,000 from 260,100, and 500 from 390,100.
   const PlacedElements wanted = {{100, 1'000, 130'000}, 500, 3'000};
-  using Part = std::tuple<size_t, size_t, size_t, size_t, size_t>;  // rank, chunk, from, to, count
+  using Part =
+      std::tuple<size_t, size_t, size_t, size_t, size_t>;  // rank, file block, from, to, count
   std::vector<Part> parts;
-  for (const auto& [slice, chunk, part] : parts_to_read(tensor, wanted)) {
-    parts.emplace_back(slice->rank, chunk, part.from, part.to, part.count);
+  for (const auto& [slice, file_block, part] : parts_to_read(tensor, wanted)) {
+    parts.emplace_back(slice->rank, file_block, part.from, part.to, part.count);
   }
   CHECK(parts == std::vector<Part>{{0, 0, 600, 0, 500},
                                    {0, 0, 130'100, 500, 972},

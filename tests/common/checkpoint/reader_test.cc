@@ -59,14 +59,14 @@ TEST_CASE("elements are stored in any dtype and read in any dtype") {
   CHECK(std::vector<double>(floats.begin(), floats.end()) == expected);
 }
 
-// Tensors of several chunks: wte has 2.4 MiB in fp64, and the largest of a block 0.5 MiB.
+// Tensors of several file blocks: wte has 2.4 MiB in fp64, and the largest of a block 0.5 MiB.
 constexpr Gpt2Config kLarge = {
     .num_layers = 1, .num_heads = 4, .hidden = 128, .vocab_size = 2500, .sequence_length = 5};
 
-TEST_CASE("a reader reads the chunks that it needs and holds one of them") {
+TEST_CASE("a reader reads the file blocks that it needs and holds one of them") {
   const TestFolder folder;
   CheckpointReader reader(write_checkpoint(folder / "c", {.data_size = 2}, 1, kLarge, DType::fp64));
-  // Rank 0 has 160,000 elements of the 320,000, in chunks of 131,072.
+  // Rank 0 has 160,000 elements of the 320,000, in file blocks of 131,072.
   const PlacedElements wanted = {{0, 320'000, 320'000}, 140'000, 30'000};
   std::vector<double> values(wanted.count);
   const TensorView view(values.data(), DType::fp64, DeviceType::cpu, {wanted.count});
@@ -75,12 +75,12 @@ TEST_CASE("a reader reads the chunks that it needs and holds one of them") {
   reader.read("param.wte.weight", wanted, view);
   const Watched seen = watched;
   CHECK(values == values_of("param.wte.weight", wanted));
-  // The second chunk of rank 0, which is cut short at 160,000, and the first of rank 1.
+  // The second file block of rank 0, which is cut short at 160,000, and the first of rank 1.
   CHECK(seen.bytes_read == (160'000 - 131'072 + 131'072) * 8);
-  CHECK(seen.largest_allocation <= kChunkBytes);
+  CHECK(seen.largest_allocation <= kFileBlockBytes);
   watched = {};
   reader.verify();
-  CHECK(watched.largest_allocation <= kChunkBytes);
+  CHECK(watched.largest_allocation <= kFileBlockBytes);
   CHECK(watched.bytes_read == describe(kLarge).num_parameters() * 3 * 8);
 }
 

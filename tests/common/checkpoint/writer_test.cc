@@ -62,13 +62,13 @@ TEST_CASE("a rank that owns nothing writes a file without tensors") {
   CHECK(text_of(folder / "rank_0007.safetensors.json") == "{}");
 }
 
-TEST_CASE("elements reach the file chunk by chunk, each with its place") {
+TEST_CASE("elements reach the file file block by file block, each with its place") {
   const TestFolder folder;
   const Gpt2Config model = {1, 1, 128, 2500, 1};  // wte has 320,000 elements
   const RankState state(model, {}, DType::fp64);
   std::vector<std::pair<size_t, size_t>> parts;  // of the first slice: begin and elements
   write_rank_files(folder.path(), 0, state.slices, [&](const NamedSlice& part) {
-    CHECK(part.slice.view.num_bytes() <= kChunkBytes);
+    CHECK(part.slice.view.num_bytes() <= kFileBlockBytes);
     if (part.name == "param.wte.weight") {
       parts.emplace_back(part.slice.first, part.slice.view.num_elements());
     }

@@ -240,7 +240,7 @@ TEST_CASE("a wrong file is refused in one line") {
 TEST_CASE("a network's efficiencies by the number of nodes") {
   const auto points = [](const std::string& more) {
     return parse_cluster(nlohmann::json::parse(R"({"like": "h100")" + more + "}"),
-                         {.place = "c",
+                         {.where = "c",
                           .like =
                               [](const std::string&) {
                                 Cluster cluster;
@@ -273,15 +273,15 @@ TEST_CASE("a network's efficiencies by the number of nodes") {
 TEST_CASE("where sources are required, a number alone is refused") {
   const auto join = [](Cluster&, const std::string&) {};
   const nlohmann::json json = nlohmann::json::parse(kGpuFile);
-  CHECK(parse_cluster(json, {.place = "c", .join = join}).multiprocessors == 10);
+  CHECK(parse_cluster(json, {.where = "c", .join = join}).multiprocessors == 10);
   CHECK_THROWS_WITH(
-      parse_cluster(json, {.place = "c", .sources_required = true, .join = join}),
+      parse_cluster(json, {.where = "c", .sources_required = true, .join = join}),
       "c: \"devices_per_node\": expected {\"value\": number, \"source\": text}, got 4");
   const nlohmann::json points =
       nlohmann::json::parse(R"({"efficiencies": [{"nodes": 2, "efficiency": 1}]})");
-  CHECK(network_points_in(points, "efficiencies", {.place = "c"}).size() == 1);
+  CHECK(network_points_in(points, "efficiencies", {.where = "c"}).size() == 1);
   CHECK_THROWS_WITH(
-      network_points_in(points, "efficiencies", {.place = "c", .sources_required = true}),
+      network_points_in(points, "efficiencies", {.where = "c", .sources_required = true}),
       "c: \"efficiencies\": its source is missing");
 }
 

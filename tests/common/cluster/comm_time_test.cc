@@ -25,20 +25,20 @@ Cluster small_cluster() {
           .host_link = {.bandwidth = 10e9, .efficiency = 0.8, .latency = 1e-3}};
 }
 
-GroupPlace consecutive(const Cluster& cluster, size_t num_ranks) {
+GroupPlacement consecutive(const Cluster& cluster, size_t num_ranks) {
   std::vector<size_t> ranks(num_ranks);
   std::iota(ranks.begin(), ranks.end(), 0);
-  return place_of(cluster, ranks);
+  return placement_of(cluster, ranks);
 }
 
-TEST_CASE("the place of a group") {
+TEST_CASE("the placement of a group") {
   const Cluster cluster = small_cluster();
   const auto check = [&](std::vector<size_t> ranks, size_t nodes, size_t per_node) {
-    const GroupPlace place = place_of(cluster, ranks, 3);
-    CHECK(place.num_ranks == ranks.size());
-    CHECK(place.num_nodes == nodes);
-    CHECK(place.ranks_per_node == per_node);
-    CHECK(place.groups_per_node == 3);
+    const GroupPlacement placement = placement_of(cluster, ranks, 3);
+    CHECK(placement.num_ranks == ranks.size());
+    CHECK(placement.num_nodes == nodes);
+    CHECK(placement.ranks_per_node == per_node);
+    CHECK(placement.groups_per_node == 3);
   };
   check({5}, 1, 1);
   check({0, 1, 2, 3}, 1, 4);
@@ -48,9 +48,9 @@ TEST_CASE("the place of a group") {
 
 TEST_CASE("large collectives in a node take the bytes of a ring") {
   const Cluster cluster = small_cluster();
-  const GroupPlace place = consecutive(cluster, 4);
+  const GroupPlacement placement = consecutive(cluster, 4);
   const auto seconds = [&](Collective collective) {
-    return collective_seconds(cluster, collective, place, 8e9) - 1e-4;
+    return collective_seconds(cluster, collective, placement, 8e9) - 1e-4;
   };
   CHECK(seconds(Collective::all_reduce) == Approx(6e-6 + 2 * 6e9 / 10e9));
   CHECK(seconds(Collective::reduce_scatter) == Approx(3e-6 + 6e9 / 10e9));
@@ -62,9 +62,9 @@ TEST_CASE("large collectives in a node take the bytes of a ring") {
 
 TEST_CASE("small collectives take latency") {
   const Cluster cluster = small_cluster();
-  const GroupPlace node = consecutive(cluster, 4), all = consecutive(cluster, 32);
-  const auto seconds = [&](Collective collective, const GroupPlace& place) {
-    return collective_seconds(cluster, collective, place, 0) - 1e-4;
+  const GroupPlacement node = consecutive(cluster, 4), all = consecutive(cluster, 32);
+  const auto seconds = [&](Collective collective, const GroupPlacement& placement) {
+    return collective_seconds(cluster, collective, placement, 0) - 1e-4;
   };
   CHECK(seconds(Collective::all_reduce, node) == Approx(0.18 * 6e-6));
   CHECK(seconds(Collective::barrier, node) == seconds(Collective::all_reduce, node));
@@ -78,8 +78,8 @@ TEST_CASE("small collectives take latency") {
 
 TEST_CASE("between nodes the adapters set the rate") {
   const Cluster cluster = small_cluster();
-  const auto rate = [&](GroupPlace place) {
-    return 1e12 / collective_seconds(cluster, Collective::broadcast, place, 1e12);
+  const auto rate = [&](GroupPlacement placement) {
+    return 1e12 / collective_seconds(cluster, Collective::broadcast, placement, 1e12);
   };
   const auto near = [](double expected) { return Approx(expected).epsilon(1e-3); };
   CHECK(rate({.num_ranks = 8, .num_nodes = 2, .ranks_per_node = 4}) == near(2e9));
@@ -96,16 +96,16 @@ TEST_CASE("between nodes the adapters set the rate") {
 TEST_CASE("devices may share a link of their node") {
   Cluster cluster = small_cluster();
   cluster.node_link_shared = true;
-  const GroupPlace place = {.num_ranks = 2, .ranks_per_node = 2, .groups_per_node = 2};
-  CHECK(collective_seconds(cluster, Collective::all_gather, place, 1e12) ==
+  const GroupPlacement placement = {.num_ranks = 2, .ranks_per_node = 2, .groups_per_node = 2};
+  CHECK(collective_seconds(cluster, Collective::all_gather, placement, 1e12) ==
         Approx(0.5e12 / 2.5e9).epsilon(1e-3));
 }
 
 TEST_CASE("all_to_all sends most of its parts through the network") {
   const Cluster cluster = small_cluster();
   // Each of 4 ranks of a node has 4 parts of 1e9 bytes for the other node, which has 2 GB/s.
-  const GroupPlace place = consecutive(cluster, 8);
-  CHECK(collective_seconds(cluster, Collective::all_to_all, place, 8e9) ==
+  const GroupPlacement placement = consecutive(cluster, 8);
+  CHECK(collective_seconds(cluster, Collective::all_to_all, placement, 8e9) ==
         Approx(1e-4 + 4e-5 + 16e9 / 2e9));
 }
 
@@ -140,10 +140,11 @@ TEST_CASE("time grows with bytes, ranks and groups") {
       CHECK(seconds >= last);
       last = seconds;
     }
-    GroupPlace place = {.num_ranks = 8, .num_nodes = 8, .ranks_per_node = 1};
+    GroupPlacement placement = {.num_ranks = 8, .num_nodes = 8, .ranks_per_node = 1};
     last = 0;
-    for (place.groups_per_node = 1; place.groups_per_node <= 16; place.groups_per_node *= 2) {
-      const double seconds = collective_seconds(cluster, collective, place, 1e9);
+    for (placement.groups_per_node = 1; placement.groups_per_node <= 16;
+         placement.groups_per_node *= 2) {
+      const double seconds = collective_seconds(cluster, collective, placement, 1e9);
       CHECK(seconds >= last);
       last = seconds;
     }
@@ -167,17 +168,18 @@ TEST_CASE("random groups: no faster than their links, and faster links are no sl
     std::iota(ranks.begin(), ranks.end(), 0);
     std::ranges::shuffle(ranks, random);
     ranks.resize(between(2, std::max<size_t>(2, ranks.size())));
-    const GroupPlace place = place_of(cluster, ranks, between(1, 4));
+    const GroupPlacement placement = placement_of(cluster, ranks, between(1, 4));
     std::ranges::sort(ranks);
     const double bytes = static_cast<double>(between(1, 1'000'000'000));
     for (Collective collective : kAll) {
       CAPTURE(i, name_of(collective), ranks, bytes);
       const auto seconds = [&](const Cluster& its, double payload) {
-        return collective_seconds(its, collective, place, payload);
+        return collective_seconds(its, collective, placement, payload);
       };
       const double taken = seconds(cluster, bytes);
       CHECK(taken == collective_seconds(cluster, collective,
-                                        place_of(cluster, ranks, place.groups_per_node), bytes));
+                                        placement_of(cluster, ranks, placement.groups_per_node),
+                                        bytes));
       CHECK(seconds(cluster, 2 * bytes) >= taken);
       CHECK(seconds(cluster, 2 * bytes) <= 2 * taken);
       Cluster faster = cluster;
@@ -189,10 +191,10 @@ TEST_CASE("random groups: no faster than their links, and faster links are no sl
       const double n = static_cast<double>(ranks.size());
       const double rounds = collective == Collective::all_reduce ? 2 : 1;
       const double network = cluster.network.rate() * static_cast<double>(cluster.nics_per_node);
-      const double link = place.num_nodes > 1 ? network : cluster.node_link.rate();
+      const double link = placement.num_nodes > 1 ? network : cluster.node_link.rate();
       CHECK(taken >= cluster.call_seconds + rounds * (n - 1) / n * bytes / link);
       const auto of = [&](Collective other) {
-        return collective_seconds(cluster, other, place, bytes);
+        return collective_seconds(cluster, other, placement, bytes);
       };
       CHECK(of(Collective::all_reduce) <=
             of(Collective::reduce_scatter) + of(Collective::all_gather));

@@ -52,7 +52,7 @@ TEST_CASE("a kernel takes as long as what it needs most of") {
   CHECK(kernel_seconds(gpu, call) == Approx(1e-3 + 1));
   call.name = "attention_forward";
   CHECK(kernel_seconds(gpu, call) == Approx(1e-3 + 1.6));
-  call.name = "attention_block_backward";
+  call.name = "attention_of_tile_backward";
   CHECK(kernel_seconds(gpu, call) == Approx(1e-3 + 3.2));
   CHECK(kernel_seconds(gpu, moving("add", 0)) == 1e-3);
 }
@@ -82,7 +82,7 @@ TEST_CASE("attention that is not one kernel computes all pairs and moves their s
   CHECK(seconds("attention_forward", 2) == Approx((2 * 2 + 8) * pairs / 9e10));
   gpu.product_flops.fill(1e12);
   // A ring's attention of one block has no causal half, and is one kernel everywhere.
-  CHECK(seconds("attention_block_forward", 2) == Approx(2 * 40 * pairs / 2 * 2 / 5e11));
+  CHECK(seconds("attention_of_tile_forward", 2) == Approx(2 * 40 * pairs / 2 * 2 / 5e11));
 }
 
 TEST_CASE("tiles of a product come in waves") {

@@ -216,7 +216,7 @@ class Late final : public Transport {
   std::unique_ptr<Transport> split(size_t) override { fail("it has no groups"); }
 };
 
-TEST_CASE("compressed sums: pieces that move late change no bit") {
+TEST_CASE("compressed sums: segments that move late change no bit") {
   constexpr size_t kCount = 3001;
   const Codec codec = {Format::int8, 32};
   const auto run = [&](uint64_t seed) {

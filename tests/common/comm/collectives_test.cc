@@ -10,7 +10,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr size_t kPiece = 1000;  // elements: whole vectors of some cases need several pieces
+constexpr size_t kSegment = 1000;  // elements: whole vectors of some cases need several segments
 // Zero elements are a call like any other: compared with the peers', moving nothing.
 constexpr size_t kCounts[] = {0, 1, 17, 8 * 16, 3001};
 // Of a shard; the whole vector is `size` times as long.
@@ -222,7 +222,7 @@ void test_everywhere(Communicator& all, Ranks& ranks, std::span<const Place> pla
 TEMPLATE_TEST_CASE("every operation moves and sums what it says", "", float, double, int32_t,
                    bfloat16) {
   Ranks ranks;
-  const auto all = make_communicator(world(), &ranks.node_memory, {.piece_elements = kPiece});
+  const auto all = make_communicator(world(), &ranks.node_memory, {.segment_elements = kSegment});
   test_everywhere<TestType>(*all, ranks, kPlaces);
 }
 
@@ -230,7 +230,7 @@ TEMPLATE_TEST_CASE("the same without shared memory", "", float, double, int32_t,
                    float16) {
   Ranks ranks;
   const Place places[] = {Place::unregistered};
-  const auto all = make_communicator(world(), nullptr, {.piece_elements = kPiece});
+  const auto all = make_communicator(world(), nullptr, {.segment_elements = kSegment});
   test_everywhere<TestType>(*all, ranks, places);
 }
 
@@ -247,7 +247,7 @@ TEMPLATE_TEST_CASE("the same between machines", "", double, bfloat16) {
   for (const std::vector<size_t>& machine_of : kMachines) {
     CAPTURE(machine_of);
     const auto all = make_communicator(world(), &ranks.node_memory,
-                                       {.piece_elements = kPiece, .machine_of = machine_of});
+                                       {.segment_elements = kSegment, .machine_of = machine_of});
     test_everywhere<TestType>(*all, ranks, places);
   }
 }
@@ -267,7 +267,7 @@ TEMPLATE_TEST_CASE("the same on a device, staged", "", float, double, int32_t, b
   const std::optional<DeviceType> device = device_for_tests();
   if (!device) return;
   Ranks ranks(*device);
-  const auto all = staged_world(ranks, kPiece * sizeof(TestType));
+  const auto all = staged_world(ranks, kSegment * sizeof(TestType));
   test_everywhere<TestType>(*all, ranks, kDevicePlaces);
 }
 
@@ -351,7 +351,7 @@ TEMPLATE_TEST_CASE("infinities, NaN and what overflows", "", bfloat16, float16) 
   CHECK(special_sum<float16>(8, 4) == 65504);
   Ranks ranks;
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
-    const auto all = make_communicator(world(), node_memory, {.piece_elements = 50});
+    const auto all = make_communicator(world(), node_memory, {.segment_elements = 50});
     for (Place place : kPlaces) test_special<T>(*all, ranks, place, true);
   }
   if (const auto device = device_for_tests()) {

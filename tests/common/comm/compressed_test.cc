@@ -13,7 +13,7 @@ namespace {
 
 constexpr Format kFormats[] = {Format::fp16,     Format::bf16, Format::fp8_e4m3,
                                Format::fp8_e5m2, Format::int8, Format::sign};
-constexpr size_t kPiece = 300;  // elements of all slices: several pieces
+constexpr size_t kSegment = 300;  // elements of all slices: several segments
 constexpr size_t kCounts[] = {0, 1, 33, 100, 1000, 3001};
 
 template <class T>
@@ -89,7 +89,7 @@ void test_sum(const Case& c, const Codec& codec, size_t n, bool feedback) {
   const Tensor buffer = tensor(n), sent = tensor(n);
   const size_t own = CompressedSum::own_elements(codec, n, size, rank);
   const Tensor owned = tensor(own);
-  CompressedAreas areas(memory, c.source, codec, dtype_of<T>, n, size, kPiece);
+  CompressedAreas areas(memory, c.source, codec, dtype_of<T>, n, size, kSegment);
   CompressedSum::Options options = {.codec = codec};
   if (feedback) {
     options.sent = sent.view().rows(0, n);
@@ -143,8 +143,8 @@ TEST_CASE("in shared memory: the sums, and what is held, of plain loops") {
 
 TEST_CASE("by messages: the same bits") {
   Ranks ranks;
-  for (size_t piece : {size_t{37}, kPieceElements}) {
-    Communicator all(MpiTransport::make_world(world(), nullptr, {.piece_elements = piece}));
+  for (size_t segment : {size_t{37}, kSegmentElements}) {
+    Communicator all(MpiTransport::make_world(world(), nullptr, {.segment_elements = segment}));
     for_groups(all, [&](Communicator& group) {
       test_all({group, DeviceType::cpu, nullptr, ranks.stream, true}, {100, 1000});
     });
@@ -201,7 +201,7 @@ TEST_CASE("what is applied and what is held make up the sum of all that was give
     };
     const size_t own = CompressedSum::own_elements(codec, kN, all.size(), all.rank());
     const Tensor buffer = tensor(kN), sent = tensor(kN), owned = tensor(own);
-    CompressedAreas areas(memory, &ranks.node_memory, codec, DType::fp64, kN, all.size(), kPiece);
+    CompressedAreas areas(memory, &ranks.node_memory, codec, DType::fp64, kN, all.size(), kSegment);
     CompressedSum sum(areas, buffer,
                       {.codec = codec, .sent = sent, .owned = owned.view().rows(0, own)});
     Numbers<double> applied(kN), given(kN);
@@ -239,8 +239,8 @@ TEST_CASE("stochastic rounding goes by key and round, and not by how the sum is 
   constexpr size_t kN = 640;
   Memory memory(DeviceType::cpu, "device", 0);
   const Tensor buffer(memory, Category::gradients, DType::fp32, {kN});
-  const auto run = [&](uint64_t key, uint64_t round, size_t piece) {
-    CompressedAreas areas(memory, nullptr, codec, DType::fp32, kN, all.size(), piece);
+  const auto run = [&](uint64_t key, uint64_t round, size_t segment) {
+    CompressedAreas areas(memory, nullptr, codec, DType::fp32, kN, all.size(), segment);
     CompressedSum sum(areas, buffer,
                       {.codec = codec, .rounding = {.stochastic = true, .key = key}});
     sum.set_round(round);
@@ -248,12 +248,12 @@ TEST_CASE("stochastic rounding goes by key and round, and not by how the sum is 
     all.all_reduce(ranks.stream, sum, {}).wait(ranks.stream);
     return to_host<float>(buffer);
   };
-  const Numbers<float> expected = run(1, 1, kPiece);
-  CHECK(run(1, 1, kPiece) == expected);
+  const Numbers<float> expected = run(1, 1, kSegment);
+  CHECK(run(1, 1, kSegment) == expected);
   CHECK(run(1, 1, 1) == expected);
   CHECK(run(1, 1, size_t{1} << 20) == expected);
-  CHECK(run(1, 2, kPiece) != expected);
-  CHECK(run(2, 1, kPiece) != expected);
+  CHECK(run(1, 2, kSegment) != expected);
+  CHECK(run(2, 1, kSegment) != expected);
 }
 
 TEST_CASE("a NaN of one rank reaches all") {

@@ -43,29 +43,30 @@ TEST_CASE("every rank finds those that differ from it on one axis only") {
       REQUIRE(x == expected);
     };
     require_sum(groups[Axis::data], sum_of(me, [&](const ProcessGrid& o) {
-                  return o.place(Axis::pipeline) == me.place(Axis::pipeline) &&
-                         o.place(Axis::tensor) == me.place(Axis::tensor);
+                  return o.group_rank(Axis::pipeline) == me.group_rank(Axis::pipeline) &&
+                         o.group_rank(Axis::tensor) == me.group_rank(Axis::tensor);
                 }));
     require_sum(groups[Axis::tensor], sum_of(me, [&](const ProcessGrid& o) {
-                  return o.place(Axis::pipeline) == me.place(Axis::pipeline) &&
-                         o.place(Axis::data) == me.place(Axis::data);
+                  return o.group_rank(Axis::pipeline) == me.group_rank(Axis::pipeline) &&
+                         o.group_rank(Axis::data) == me.group_rank(Axis::data);
                 }));
     const auto in_column = [&](const ProcessGrid& o) {
-      return o.place(Axis::data) == me.place(Axis::data) &&
-             o.place(Axis::tensor) == me.place(Axis::tensor);
+      return o.group_rank(Axis::data) == me.group_rank(Axis::data) &&
+             o.group_rank(Axis::tensor) == me.group_rank(Axis::tensor);
     };
     require_sum(groups[Axis::pipeline], sum_of(me, in_column));
     require_sum(groups.pipeline_gradients(), sum_of(me, in_column));
     const auto at_an_end = [&](const ProcessGrid& o) {
-      return o.place(Axis::pipeline) == 0 || o.place(Axis::pipeline) + 1 == o.pipeline_size;
+      return o.group_rank(Axis::pipeline) == 0 ||
+             o.group_rank(Axis::pipeline) + 1 == o.pipeline_size;
     };
     require_sum(groups[Axis::embedding], sum_of(me, [&](const ProcessGrid& o) {
                   return o.rank == me.rank || (at_an_end(me) && at_an_end(o) && in_column(o));
                 }));
-    CHECK(groups[Axis::pipeline].rank() == me.place(Axis::pipeline));
-    CHECK(groups.pipeline_gradients().rank() == me.place(Axis::pipeline));
-    CHECK(groups[Axis::tensor].rank() == me.place(Axis::tensor));
-    CHECK(groups[Axis::data].rank() == me.place(Axis::data));
+    CHECK(groups[Axis::pipeline].rank() == me.group_rank(Axis::pipeline));
+    CHECK(groups.pipeline_gradients().rank() == me.group_rank(Axis::pipeline));
+    CHECK(groups[Axis::tensor].rank() == me.group_rank(Axis::tensor));
+    CHECK(groups[Axis::data].rank() == me.group_rank(Axis::data));
   }
 }
 
@@ -217,12 +218,12 @@ TEST_CASE("sums by messages on several axes at once go through areas apart") {
 }
 
 TEST_CASE("areas for sums: one for each axis of several ranks that sums") {
-  const size_t piece = kPieceElements;
+  const size_t segment = kSegmentElements;
   CHECK(GridGroups::staging_elements({1, 1, 1, 1}) == 0);
-  CHECK(GridGroups::staging_elements({1, 8, 1, 1}) == piece);
-  CHECK(GridGroups::staging_elements({1, 1, 1, 3}) == (piece + 2) / 3 * 3);
-  CHECK(GridGroups::staging_elements({4, 1, 1, 1}) == piece);  // the embedding alone
-  CHECK(GridGroups::staging_elements({2, 2, 1, 2}) == 3 * piece);
+  CHECK(GridGroups::staging_elements({1, 8, 1, 1}) == segment);
+  CHECK(GridGroups::staging_elements({1, 1, 1, 3}) == (segment + 2) / 3 * 3);
+  CHECK(GridGroups::staging_elements({4, 1, 1, 1}) == segment);  // the embedding alone
+  CHECK(GridGroups::staging_elements({2, 2, 1, 2}) == 3 * segment);
 }
 
 TEST_CASE("who gives up the world gives up its axes") {
@@ -231,12 +232,12 @@ TEST_CASE("who gives up the world gives up its axes") {
   const ProcessGrid me = grid_at({1, 4, 1, 2}, all->rank());
   GridGroups groups(*all, me);
   Work work;
-  if (me.place(Axis::tensor) == 0) {  // the other never comes
+  if (me.group_rank(Axis::tensor) == 0) {  // the other never comes
     work = groups[Axis::tensor].all_reduce(ranks.stream, ranks.take<float>(Place::registered, 10),
                                            {.background = true});
   }
   all->give_up();
-  if (me.place(Axis::tensor) == 0)
+  if (me.group_rank(Axis::tensor) == 0)
     CHECK_THROWS_WITH(work.wait(ranks.stream), ContainsSubstring("given up"));
 }
 

@@ -43,8 +43,9 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 }
 
 // bf16 and fp16 are summed in fp32 and rounded once.
-TEMPLATE_TEST_CASE("sums are taken in rank order, by every operation, on every path, in any pieces",
-                   "", float, bfloat16, float16) {
+TEMPLATE_TEST_CASE(
+    "sums are taken in rank order, by every operation, on every path, in any segments", "", float,
+    bfloat16, float16) {
   using T = TestType;
   constexpr size_t kElements = 8 * 16 * 37;
   Ranks ranks;
@@ -58,10 +59,10 @@ TEMPLATE_TEST_CASE("sums are taken in rank order, by every operation, on every p
   REQUIRE(same_bits(expected, rounded) == std::is_same_v<T, float>);
 
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
-    for (size_t piece : {7, 64, 1000, 1 << 20}) {
-      const auto all = make_communicator(world(), node_memory, {.piece_elements = piece});
+    for (size_t segment : {7, 64, 1000, 1 << 20}) {
+      const auto all = make_communicator(world(), node_memory, {.segment_elements = segment});
       for (Place place : kPlaces) {
-        INFO(name_of(place) << ", pieces of " << piece);
+        INFO(name_of(place) << ", segments of " << segment);
         const auto inputs = [&] {
           const TensorView buffer = ranks.take<T>(place, kElements);
           fill<T>(buffer, [&](size_t i) { return touchy<T>(all->rank(), i); });
@@ -132,8 +133,8 @@ TEST_CASE("operations of two communicators at once do not wait for each other") 
   Ranks ranks;
   const auto all = make_communicator(world(), &ranks.node_memory);
   const ProcessGrid grid = {1, 2, 1, 4, all->rank()};
-  const auto row = all->split(grid.place(Axis::data)),
-             column = all->split(grid.place(Axis::tensor));
+  const auto row = all->split(grid.group_rank(Axis::data)),
+             column = all->split(grid.group_rank(Axis::tensor));
   REQUIRE(row->size() == 4);
   REQUIRE(column->size() == 2);
   const auto sum_of = [](size_t first, size_t count, size_t stride) {
@@ -156,8 +157,10 @@ TEST_CASE("operations of two communicators at once do not wait for each other") 
       }
       of_column.wait(ranks.stream);
       of_row.wait(ranks.stream);
-      require_elements<double>(a, [&](size_t) { return sum_of(grid.place(Axis::data) * 4, 4, 1); });
-      require_elements<double>(b, [&](size_t) { return sum_of(grid.place(Axis::tensor), 2, 4); });
+      require_elements<double>(
+          a, [&](size_t) { return sum_of(grid.group_rank(Axis::data) * 4, 4, 1); });
+      require_elements<double>(b,
+                               [&](size_t) { return sum_of(grid.group_rank(Axis::tensor), 2, 4); });
       ranks.release(*all, {a, b});
     }
   }
@@ -213,7 +216,7 @@ void require_moved(Communicator& group, Ranks& ranks, Place place, size_t n,
 TEST_CASE("the bytes that move between ranks are those of the formula, on every path") {
   Ranks ranks;
   for (NodeMemory* node_memory : {&ranks.node_memory, static_cast<NodeMemory*>(nullptr)}) {
-    const auto all = make_communicator(world(), node_memory, {.piece_elements = 50});
+    const auto all = make_communicator(world(), node_memory, {.segment_elements = 50});
     for_groups(*all, [&](Communicator& group) {
       for (Place place : {Place::registered, Place::unregistered}) {
         INFO((node_memory == nullptr ? "by messages, " : "shared memory, ") << name_of(place));
@@ -227,7 +230,7 @@ TEST_CASE("the bytes that move between ranks are those of the formula, on every 
   }
   const std::vector<size_t> machine_of = {0, 0, 0, 1, 1, 2, 1, 3};
   const auto machines = make_communicator(world(), &ranks.node_memory,
-                                          {.piece_elements = 50, .machine_of = machine_of});
+                                          {.segment_elements = 50, .machine_of = machine_of});
   for (size_t n : {80, 3}) {
     const auto apart = machines->split(0);
     require_moved(*apart, ranks, Place::registered, n, machine_of);
@@ -259,7 +262,7 @@ TEMPLATE_TEST_CASE("between machines the sums of machines are added, in their or
   Ranks ranks;
   const std::vector<size_t> machine_of = {0, 1, 0, 0, 1, 2, 3, 3};
   const auto all = make_communicator(world(), &ranks.node_memory,
-                                     {.piece_elements = 50, .machine_of = machine_of});
+                                     {.segment_elements = 50, .machine_of = machine_of});
   constexpr size_t n = 301;
   const TensorView whole = ranks.take<T>(Place::registered, 8 * n);
   const TensorView scattered = ranks.take<T>(Place::registered, 8 * n);

@@ -9,7 +9,7 @@
 namespace ladder::testing {
 namespace {
 
-constexpr size_t kSizes[] = {1, (size_t{1} << 20) + 7};  // the long one in two pieces
+constexpr size_t kSizes[] = {1, (size_t{1} << 20) + 7};  // the long one in two segments
 
 // What one rank sends and receives.
 struct Buffers {

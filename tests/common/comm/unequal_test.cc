@@ -111,7 +111,7 @@ struct OnMachines {
 std::string error_of(Ranks& ranks, const Call& call, size_t n, const OnMachines& where = {}) {
   const auto all =
       make_communicator(world(), where.machine_of.empty() ? nullptr : &ranks.node_memory,
-                        {.piece_elements = 5000, .machine_of = where.machine_of});
+                        {.segment_elements = 5000, .machine_of = where.machine_of});
   const TensorView buffer = ranks.take<float>(where.place, n);
   std::string error;
   {
@@ -140,7 +140,7 @@ void require_somewhere(const std::string& error, const std::string& pattern) {
 TEST_CASE("by messages, a rank whose buffer is longer or shorter") {
   Ranks ranks;
   const size_t size = world().size();
-  // Short messages and such as MPI copies straight out of the sender's memory; several pieces.
+  // Short messages and such as MPI copies straight out of the sender's memory; several segments.
   constexpr std::pair<size_t, size_t> kLengths[] = {{20, 21},       {21, 20},      {0, 9},
                                                     {9, 0},         {2000, 3000},  {3000, 2000},
                                                     {4000, 12'000}, {5000, 10'000}};

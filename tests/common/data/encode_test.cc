@@ -123,7 +123,7 @@ TEST_CASE("a tokenizer that splits in another way is refused, not taken for GPT-
   for (const char* part : {"/pre_tokenizer", "/model/vocab", "/model/merges", "/model"}) {
     CHECK_THAT(fault(with(part, 7)), ContainsSubstring("is not the tokenizer.json"));
   }
-  CHECK_THAT(fault(with("/model/merges", {"ab"})), ContainsSubstring("has no two pieces"));
+  CHECK_THAT(fault(with("/model/merges", {"ab"})), ContainsSubstring("has no two symbols"));
   Json few = good;
   few["model"]["vocab"].erase("a");
   CHECK(fault(few) == "the vocabulary has no token for \"a\"");

@@ -82,8 +82,9 @@ TEST_CASE("a rank's number is its places, tensor fastest, then context, data and
   ProcessGrid grid = {.pipeline_size = 2, .data_size = 3, .context_size = 2, .tensor_size = 4};
   REQUIRE(grid.world_size() == 48);
   for (grid.rank = 0; grid.rank < 48; ++grid.rank) {
-    const size_t outer = grid.place(Axis::pipeline) * 3 + grid.place(Axis::data);
-    CHECK((outer * 2 + grid.place(Axis::context)) * 4 + grid.place(Axis::tensor) == grid.rank);
+    const size_t outer = grid.group_rank(Axis::pipeline) * 3 + grid.group_rank(Axis::data);
+    CHECK((outer * 2 + grid.group_rank(Axis::context)) * 4 + grid.group_rank(Axis::tensor) ==
+          grid.rank);
   }
 }
 
@@ -143,7 +144,7 @@ TEST_CASE("ranks that hold the same part of the model: the data and the context 
   ProcessGrid grid = {.pipeline_size = 2, .data_size = 2, .context_size = 3, .tensor_size = 2};
   grid.rank = 15;  // pipeline 1, data 0, context 1, tensor 1
   CHECK(grid.replicas() == Axis::data_context);
-  CHECK((grid.size(Axis::data_context) == 6 && grid.place(Axis::data_context) == 1));
+  CHECK((grid.size(Axis::data_context) == 6 && grid.group_rank(Axis::data_context) == 1));
   CHECK(grid.ranks_of_group(Axis::data_context) == Ranks{13, 15, 17, 19, 21, 23});
   CHECK(grid.ranks_of_group(Axis::context) == Ranks{13, 15, 17});
   grid.context_size = 1;
@@ -156,7 +157,7 @@ TEST_CASE("experts divide the data axis: consecutive ranks of it hold different 
   CHECK(grid.world_size() == 8);
   CHECK((grid.size(Axis::expert) == 2 && grid.size(Axis::expert_data) == 2));
   grid.rank = 6;  // data 3, tensor 0
-  CHECK((grid.place(Axis::expert) == 1 && grid.place(Axis::expert_data) == 1));
+  CHECK((grid.group_rank(Axis::expert) == 1 && grid.group_rank(Axis::expert_data) == 1));
   CHECK(grid.ranks_of_group(Axis::expert) == Ranks{4, 6});
   CHECK(grid.ranks_of_group(Axis::expert_data) == Ranks{2, 6});
   CHECK(grid.ranks_of_group(Axis::data) == Ranks{0, 2, 4, 6});

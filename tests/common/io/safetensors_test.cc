@@ -245,7 +245,7 @@ TEST_CASE("a full disk while tensors are written is an Error and the old file st
   const std::string path = temporary("full.safetensors");
   std::ofstream(path) << "old";
   // Less than a block, which is written at the end, and more.
-  const std::vector<float> large(GENERATE(10'000u, BlockWriter::kBlockBytes / 2));
+  const std::vector<float> large(GENERATE(10'000u, DirectWriter::kBufferBytes / 2));
   bool failed = false;
   {
     SafetensorsWriter writer(path, {{"x", DType::fp32, {large.size()}}});

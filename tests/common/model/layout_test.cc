@@ -136,7 +136,8 @@ TEST_CASE("activations and workspace take what the READMEs' formulas say") {
   const size_t n = GENERATE(size_t{1}, size_t{2});
   if (config.num_heads % n != 0) return;
   // A whole model, and its two stages: the first has a block, the second the others.
-  const ModelPart part = GENERATE(ModelPart{}, ModelPart{.end = 3}, ModelPart{.first = 3});
+  const ModelPartition part =
+      GENERATE(ModelPartition{}, ModelPartition{.end = 3}, ModelPartition{.first = 3});
   const Layout layout(
       config, 1, {.first = part.first, .end = part.end, .tensor_rank = n - 1, .tensor_size = n});
   const size_t r = batch * tokens, c = config.hidden, nh = config.num_heads / n;
@@ -237,7 +238,7 @@ TEST_CASE("of tensors that tensor parallelism splits a rank holds its slice") {
     const Layout layout(config, 1, {.tensor_rank = rank, .tensor_size = 2});
     for (const Unit& unit : layout.units()) {
       for (const Parameter& p : unit.parameters) {
-        if (p.split) text += concat(p.name, to_string(p.shape), p.runs.first, " ");
+        if (p.split) text += concat(p.name, to_string(p.shape), p.ranges.first, " ");
       }
     }
     return text;

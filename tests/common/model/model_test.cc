@@ -107,7 +107,7 @@ TEST_CASE("backward in two halves gives the same bits, with other work in betwee
   CHECK(values_of(halves.gradients) != values_of(whole.gradients));
   const BlockWorkspace scratch = workspace.block(activations);
   for (TensorView used :
-       {workspace.d_residual(activations), scratch.narrow, scratch.wide, scratch.row_dot}) {
+       {workspace.d_residual(activations), scratch.hidden, scratch.inner, scratch.row_dot}) {
     fill(stream(), used, std::nan(""));
   }
   gpt2.backward(stream(), activations, workspace, tokens.all(), {}, BackwardHalf::weight);

@@ -128,38 +128,38 @@ TEST_CASE("the walk recomputes a group from its first block on, just before its 
         "h.3 back, h.2 recompute -, h.2 back, h.1 recompute -, h.1 back");
 }
 
-// A model with a plan, and as many slots as may be in flight.
+// A model with a plan, and as many buffers as may be in flight.
 struct Planned {
-  Planned(const TestModel& model, const RecomputePlan& plan, size_t num_slots)
+  Planned(const TestModel& model, const RecomputePlan& plan, size_t num_buffers)
       : workspace(memory(), model.layout, model.dtype, 2, 7),
         shared(memory(), model.layout, model.dtype, 2 * 7, plan, {}),
         gpt2(model.layout, model.parameters, model.gradients, {}, plan) {
-    slots.reserve(num_slots);
-    for (size_t i = 0; i < num_slots; ++i) {
-      slots.emplace_back(memory(), model.layout, model.dtype, 2, 7, &shared);
+    buffers.reserve(num_buffers);
+    for (size_t i = 0; i < num_buffers; ++i) {
+      buffers.emplace_back(memory(), model.layout, model.dtype, 2, 7, &shared);
     }
   }
 
   ModelWorkspace workspace;
   SharedActivations shared;
-  std::vector<Activations> slots;
+  std::vector<Activations> buffers;
   Gpt2 gpt2;
 };
 
-// The gradients of two micro-batches. With two slots both go forward before the first goes back.
+// The gradients of two micro-batches. With two buffers both go forward before the first goes back.
 // In between, all dropped tensors that are to be computed again are overwritten with NaN.
-Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slots) {
-  Planned planned(model, plan, num_slots);
+Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_buffers) {
+  Planned planned(model, plan, num_buffers);
   const Tokens tokens(4, 7, 11, "tokens"), targets(4, 7, 11, "targets");
   const size_t num_blocks = model.layout.count(OperationKind::block);
   const auto specs = block_activation_specs(dense_sublayers(model.layout.config()));
   const auto forward = [&](size_t i) {
-    const Activations& slot = planned.slots[i % num_slots];
-    planned.gpt2.forward(stream(), slot, planned.workspace, tokens.rows(2 * i, 2));
-    planned.gpt2.classify(stream(), slot, planned.workspace, targets.rows(2 * i, 2), 1.0 / 28);
+    const Activations& buffer = planned.buffers[i % num_buffers];
+    planned.gpt2.forward(stream(), buffer, planned.workspace, tokens.rows(2 * i, 2));
+    planned.gpt2.classify(stream(), buffer, planned.workspace, targets.rows(2 * i, 2), 1.0 / 28);
   };
   const auto backward = [&](size_t i) {
-    const Activations& slot = planned.slots[i % num_slots];
+    const Activations& buffer = planned.buffers[i % num_buffers];
     for (size_t block = 0; block < num_blocks; ++block) {
       for (size_t k = 0; k < specs.size(); ++k) {
         const size_t step = specs[k].operation;
@@ -172,16 +172,16 @@ Values gradients_of(TestModel& model, const RecomputePlan& plan, size_t num_slot
                                     plan.drops(later, step) && !plan.recomputed(later)[step]);
         }
         if (!is_needed)
-          fill(stream(), slot.block(block)[k], std::numeric_limits<double>::quiet_NaN());
+          fill(stream(), buffer.block(block)[k], std::numeric_limits<double>::quiet_NaN());
       }
     }
-    planned.gpt2.backward(stream(), slot, planned.workspace, tokens.rows(2 * i, 2));
+    planned.gpt2.backward(stream(), buffer, planned.workspace, tokens.rows(2 * i, 2));
   };
   fill(stream(), model.gradients, 0);
   forward(0);
-  if (num_slots == 2) forward(1);
+  if (num_buffers == 2) forward(1);
   backward(0);
-  if (num_slots == 1) forward(1);
+  if (num_buffers == 1) forward(1);
   backward(1);
   return values_of(model.gradients);
 }
@@ -195,20 +195,20 @@ TEST_CASE("every mode gives the bits of none, with one micro-batch in flight and
                              {model.layout.num_elements()});
   }
   model.randomize(0.3);
-  for (const size_t num_slots : {1, 2}) {
-    const Values expected = gradients_of(model, {}, num_slots);
+  for (const size_t num_buffers : {1, 2}) {
+    const Values expected = gradients_of(model, {}, num_buffers);
     REQUIRE(largest(expected) > 1e-2);
     const auto is_same = [&](const RecomputePlan& plan) {
-      return gradients_of(model, plan, num_slots) == expected;
+      return gradients_of(model, plan, num_buffers) == expected;
     };
     for (const char* mode : kModes) {
-      INFO(mode << ", " << num_slots << " in flight");
-      CHECK(is_same(plan_recompute(parse_recompute(mode), 5, num_slots)));
+      INFO(mode << ", " << num_buffers << " in flight");
+      CHECK(is_same(plan_recompute(parse_recompute(mode), 5, num_buffers)));
     }
     // Blocks that drop different tensors.
     const auto bits = [](unsigned steps) { return BlockOperations(steps); };
     CHECK(is_same(
-        RecomputePlan({bits(0x7f), bits(0xff), bits(0x15), bits(0x60), bits(0x0a)}, num_slots)));
+        RecomputePlan({bits(0x7f), bits(0xff), bits(0x15), bits(0x60), bits(0x0a)}, num_buffers)));
   }
 }
 
@@ -216,8 +216,8 @@ TEST_CASE("activations of another plan than the model's are refused") {
   TestModel model(kSmall, DType::fp32, 2, 7);
   Planned planned(model, plan_recompute(parse_recompute("mlp"), 5, 1), 1);
   const Tokens tokens(2, 7, 11, "tokens");
-  CHECK_THROWS_AS(model.gpt2.backward(stream(), planned.slots[0], planned.workspace, tokens.all()),
-                  Error);
+  CHECK_THROWS_AS(
+      model.gpt2.backward(stream(), planned.buffers[0], planned.workspace, tokens.all()), Error);
 }
 
 }  // namespace

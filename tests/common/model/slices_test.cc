@@ -21,10 +21,10 @@ void count(Counts& counts, const std::vector<Slice>& slices) {
   for (const Slice& slice : slices) {
     std::vector<int>& of_tensor = counts[slice.parameter->name];
     of_tensor.resize(slice.parameter->full_shape.num_elements());
-    for_runs_in(*slice.parameter, slice.first, slice.first + slice.view.num_elements(),
-                [&](size_t, size_t at, size_t n) {
-                  for (size_t i = at; i < at + n; ++i) ++of_tensor.at(i);
-                });
+    for_ranges_in(*slice.parameter, slice.first, slice.first + slice.view.num_elements(),
+                  [&](size_t, size_t at, size_t n) {
+                    for (size_t i = at; i < at + n; ++i) ++of_tensor.at(i);
+                  });
   }
 }
 
@@ -58,9 +58,9 @@ TEST_CASE("every element of the model has one owner") {
   CAPTURE(data, tensor, cut, is_sharded);
   Counts owned;
   for (size_t stage = 0; stage < cut.size(); ++stage) {
-    const size_t end = stage + 1 < cut.size() ? cut[stage + 1] : ModelPart::kToTheEnd;
+    const size_t end = stage + 1 < cut.size() ? cut[stage + 1] : ModelPartition::kToTheEnd;
     for (size_t t = 0; t < tensor; ++t) {
-      const ModelPart part = {
+      const ModelPartition part = {
           .first = cut[stage], .end = end, .tensor_rank = t, .tensor_size = tensor};
       const Layout layout(kConfig, data, part);
       for (size_t rank = 0; rank < data; ++rank) {

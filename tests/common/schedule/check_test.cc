@@ -121,17 +121,17 @@ TEST_CASE("a gradient that would be overwritten is found") {
   }
 }
 
-TEST_CASE("wrong slots are found") {
+TEST_CASE("wrong buffers are found") {
   Schedule schedule = good_schedule();
-  const auto move = [&](size_t stage, size_t micro_batch, size_t slot) {
+  const auto move = [&](size_t stage, size_t micro_batch, size_t buffer) {
     for (Action& action : schedule[stage]) {
-      if (action.micro_batch == micro_batch) action.slot = slot;
+      if (action.micro_batch == micro_batch) action.buffer = buffer;
     }
   };
   SECTION("used again too early") {
     move(1, 1, 0);
     CHECK(problems_of(schedule) ==
-          "stage 1, recv_activation of micro-batch 1 from stage 0: slot 0 holds micro-batch 0\n");
+          "stage 1, recv_activation of micro-batch 1 from stage 0: buffer 0 holds micro-batch 0\n");
   }
   SECTION("used again just in time") {
     move(1, 2, 0);
@@ -141,15 +141,15 @@ TEST_CASE("wrong slots are found") {
           "stage 1, recv_activation of micro-batch 1 from stage 0: 2 are in flight, allowed are 1\n"
           "stage 1, recv_activation of micro-batch 2 from stage 0: 2 are in flight, allowed are 1\n"
           "stage 1, recv_activation of micro-batch 3 from stage 0: 2 are in flight, allowed are 1\n"
-          "stage 1: 2 slots, allowed are 1\n");
+          "stage 1: 2 buffers, allowed are 1\n");
   }
   SECTION("more than are needed") {
-    CHECK(problems_of(schedule, {4, 2, 4}) == "stage 1: 4 slots, allowed are 2\n");
+    CHECK(problems_of(schedule, {4, 2, 4}) == "stage 1: 4 buffers, allowed are 2\n");
   }
   SECTION("changed on the way") {
-    schedule[2][index_of(schedule[2], backward, 1)].slot = 0;
+    schedule[2][index_of(schedule[2], backward, 1)].buffer = 0;
     CHECK(problems_of(schedule) ==
-          "stage 2, backward of micro-batch 1: slot 0, but it is in slot 1\n");
+          "stage 2, backward of micro-batch 1: buffer 0, but it is in buffer 1\n");
   }
 }
 
@@ -198,14 +198,14 @@ std::vector<StageSchedule> changes_of(const StageSchedule& stage, size_t at) {
   const Action& old = stage[at];
   for (ActionKind kind : {forward, backward, send_activation, recv_activation, send_gradient,
                           recv_gradient, reduce_embedding}) {
-    add({kind, old.micro_batch, old.slot, old.peer});
+    add({kind, old.micro_batch, old.buffer, old.peer});
   }
   const bool is_reduction = old.kind == reduce_embedding;
   for (size_t i = 0; i < 6; ++i) {
-    if (!is_reduction) add({old.kind, i, old.slot, old.peer});
+    if (!is_reduction) add({old.kind, i, old.buffer, old.peer});
     if (!is_reduction) add({old.kind, old.micro_batch, i, old.peer});
     const bool is_message = is_send(old.kind) || is_recv(old.kind);
-    if (is_message || is_reduction) add({old.kind, old.micro_batch, old.slot, i});
+    if (is_message || is_reduction) add({old.kind, old.micro_batch, old.buffer, i});
   }
   return changed;
 }
@@ -227,7 +227,7 @@ TEST_CASE("no action can be dropped, repeated or changed unseen") {
   CHECK(num_changes > 1000);
 }
 
-TEST_CASE("in two halves, a slot is free only after the half for the weights") {
+TEST_CASE("in two halves, a buffer is free only after the half for the weights") {
   Schedule schedule = {{{forward, 0, 0},
                         {backward_input, 0, 0},
                         {backward_weight, 0, 0},
@@ -237,7 +237,7 @@ TEST_CASE("in two halves, a slot is free only after the half for the weights") {
   std::swap(schedule[0][2], schedule[0][3]);
   const std::vector<std::string> problems = check_schedule(schedule, 2, {1});
   REQUIRE(problems.size() >= 2);
-  CHECK(problems[0] == "stage 0, forward of micro-batch 1: slot 0 holds micro-batch 0");
+  CHECK(problems[0] == "stage 0, forward of micro-batch 1: buffer 0 holds micro-batch 0");
   CHECK(problems[1] == "stage 0, forward of micro-batch 1: 2 are in flight, allowed are 1");
 }
 

@@ -13,10 +13,10 @@ const ModelDescription kTiny = describe(find_preset("tiny").config);  // 4 layer
 const ModelDescription kGpt2 = describe(find_preset("gpt2").config);  // 12
 
 // The first operation of each part. Parts follow one another to the end.
-Cut firsts(const ModelDescription& model, const std::vector<ModelPart>& parts) {
+Cut firsts(const ModelDescription& model, const std::vector<ModelPartition>& parts) {
   Cut cut;
   size_t end = 0;
-  for (const ModelPart& part : parts) {
+  for (const ModelPartition& part : parts) {
     CHECK(part.first == end);
     CHECK(part.end > part.first);
     cut.push_back(part.first);
@@ -42,7 +42,7 @@ TEST_CASE("the operations of parts add up to the model's, but for what are no ma
     const size_t others = m.hidden * (2 + 13 * m.num_layers);
     // Exact: whole numbers below 2^53.
     double sum = 0;
-    for (const ModelPart& part : cut_evenly(model, 3)) sum += part_flops(model, part);
+    for (const ModelPartition& part : cut_evenly(model, 3)) sum += part_flops(model, part);
     CHECK(sum == model.flops_per_token() - 6.0 * static_cast<double>(others));
     CHECK(part_flops(model, {}) == sum);
     CHECK(part_flops(model, {.first = 0, .end = 2}) == 0);

@@ -11,8 +11,8 @@
 namespace ladder {
 
 // F and B are forward and backward of a micro-batch with the messages before and after them, whose
-// other ends are the neighbours. Micro-batch k is in slot k. With two stages or more the first and
-// the last end with reduce_embedding.
+// other ends are the neighbours. Micro-batch k is in buffer k. With two stages or more the first
+// and the last end with reduce_embedding.
 inline Schedule schedule_of(const std::vector<std::string>& lines) {
   const size_t p = lines.size();
   Schedule schedule(p);

@@ -21,13 +21,13 @@ std::map<std::string, std::vector<int>> owners(ProcessGrid grid) {
     const Layout layout = rank_layout(kConfig, grid);
     const size_t n = layout.num_elements();
     const TensorView buffer(no_memory().allocate(n * 4), DType::fp32, DeviceType::cpu, {n});
-    for (const Slice& slice : owned_slices(layout, grid.place(Axis::data), buffer)) {
+    for (const Slice& slice : owned_slices(layout, grid.group_rank(Axis::data), buffer)) {
       std::vector<int>& of_tensor = counts[slice.parameter->name];
       of_tensor.resize(slice.parameter->full_shape.num_elements());
-      for_runs_in(*slice.parameter, slice.first, slice.first + slice.view.num_elements(),
-                  [&](size_t, size_t at, size_t count) {
-                    for (size_t i = at; i < at + count; ++i) ++of_tensor.at(i);
-                  });
+      for_ranges_in(*slice.parameter, slice.first, slice.first + slice.view.num_elements(),
+                    [&](size_t, size_t at, size_t count) {
+                      for (size_t i = at; i < at + count; ++i) ++of_tensor.at(i);
+                    });
     }
   }
   return counts;
@@ -49,7 +49,7 @@ TEST_CASE("every element of the model has one owner in every grid") {
 TEST_CASE("a rank holds the stage and the slice of its place in the grid") {
   const ProcessGrid grid = {.pipeline_size = 2, .data_size = 3, .tensor_size = 2, .rank = 9};
   const Layout layout = rank_layout(kConfig, grid);  // ((1 * 3) + 1) * 2 + 1
-  const ModelPart stage = cut_evenly(describe(kConfig), 2)[1];
+  const ModelPartition stage = cut_evenly(describe(kConfig), 2)[1];
   CHECK(layout.part().first == stage.first);
   CHECK(layout.part().end == stage.end);
   CHECK(layout.part().tensor_rank == 1);

@@ -18,10 +18,10 @@ TEST_CASE("a placement is looped or a V") {
   const ChunkPlacement looped = {3, 2, false}, v = {3, 2, true};
   const auto stages = [](const ChunkPlacement& placement) {
     std::vector<size_t> found;
-    for (size_t part = 0; part < placement.num_parts(); ++part) {
-      const ChunkPlace place = placement.place_of(part);
-      CHECK(placement.part_at(place.stage, place.chunk) == part);
-      found.push_back(place.stage);
+    for (size_t part = 0; part < placement.num_virtual_stages(); ++part) {
+      const StageChunk there = placement.chunk_of(part);
+      CHECK(placement.virtual_stage_at(there.stage, there.chunk) == part);
+      found.push_back(there.stage);
     }
     return found;
   };
@@ -36,7 +36,7 @@ std::string text_of(const StageSchedule& stage) {
   return text;
 }
 
-TEST_CASE("work gets messages, copies and slots") {
+TEST_CASE("work gets messages, copies and buffers") {
   const ChunkPlacement v = {2, 2, true};
   const Schedule work = {
       {{forward, 0}, {.kind = forward, .chunk = 1}, {.kind = backward, .chunk = 1}, {backward, 0}},
@@ -79,15 +79,15 @@ TEST_CASE("work gets messages, copies and slots") {
   CHECK(check_schedule(sums, line, 1, {1, 1}).empty());
 }
 
-ScheduleProblem problem_of(const ChunkPlacement& placement, size_t m, size_t slots) {
+ScheduleProblem problem_of(const ChunkPlacement& placement, size_t m, size_t buffers) {
   return {.placement = placement,
           .num_micro_batches = m,
-          .times = std::vector<PartTimes>(placement.num_parts()),
+          .times = std::vector<VirtualStageTimes>(placement.num_virtual_stages()),
           .message = 0,
-          .max_slots = std::vector<size_t>(placement.num_stages, slots)};
+          .max_buffers = std::vector<size_t>(placement.num_stages, buffers)};
 }
 
-TEST_CASE("rules alone come near ZB-H1 with its p slots on each stage") {
+TEST_CASE("rules alone come near ZB-H1 with its p buffers on each stage") {
   for (size_t p = 1; p <= 6; ++p) {
     const ScheduleProblem problem = problem_of({p, 1, false}, 12, p);
     CAPTURE(p);
@@ -95,14 +95,14 @@ TEST_CASE("rules alone come near ZB-H1 with its p slots on each stage") {
   }
 }
 
-TEST_CASE("with one slot one micro-batch after the other goes through") {
+TEST_CASE("with one buffer one micro-batch after the other goes through") {
   const ScheduleProblem problem = problem_of({3, 1, false}, 4, 1);
   // Three forwards, three halves for the input, and the first stage's other half, which frees its
-  // slot.
+  // buffer.
   CHECK(time_of(problem, find_work(problem, {}, 100)) == 4 * (3 + 3 + 1));
 }
 
-TEST_CASE("nothing fits into fewer slots than chunks") {
+TEST_CASE("nothing fits into fewer buffers than chunks") {
   CHECK(find_work(problem_of({2, 2, true}, 4, 1), {}, 100).empty());
   CHECK_FALSE(find_work(problem_of({2, 2, true}, 4, 2), {}, 100).empty());
 }
@@ -116,22 +116,22 @@ TEST_CASE("what is found is right and in the order of the micro-batches, for any
     const size_t p = between(1, 5), v = between(1, 2), m = between(1, 12);
     const bool is_v = v == 2 && between(0, 1) == 1;
     ScheduleProblem problem = problem_of({p, v, is_v}, m, between(v, 2 * p * v));
-    for (PartTimes& part : problem.times) {
+    for (VirtualStageTimes& part : problem.times) {
       for (double* time : {&part.forward, &part.input, &part.weight}) {
         *time = static_cast<double>(between(5, 15));
       }
     }
     problem.message = static_cast<double>(between(0, 3));
-    CAPTURE(i, p, v, is_v, m, problem.max_slots[0]);
+    CAPTURE(i, p, v, is_v, m, problem.max_buffers[0]);
     const Schedule work = find_work(problem, {}, 50);
     if (work.empty()) {
-      // A loop needs more slots than a V: micro-batches come in the order of the stage before.
+      // A loop needs more buffers than a V: micro-batches come in the order of the stage before.
       CHECK((v == 2 && !is_v));
       continue;
     }
     const Schedule schedule = complete(work, problem.placement, true);
     const std::vector<std::string> problems =
-        check_schedule(schedule, problem.placement, m, problem.max_slots);
+        check_schedule(schedule, problem.placement, m, problem.max_buffers);
     INFO((problems.empty() ? "" : problems.front()));
     REQUIRE(problems.empty());
     for (const StageSchedule& stage : work) {
@@ -148,8 +148,8 @@ TEST_CASE("what is found is right and in the order of the micro-batches, for any
 TEST_CASE("without halves only whole backwards are found, and not slower than 1F1B") {
   ScheduleProblem problem = {.placement = {4, 1, false},
                              .num_micro_batches = 8,
-                             .times = std::vector<PartTimes>(4),
-                             .max_slots = {4, 4, 4, 4},
+                             .times = std::vector<VirtualStageTimes>(4),
+                             .max_buffers = {4, 4, 4, 4},
                              .splits = false};
   const Schedule work = find_work(problem, {}, 100);
   for (const StageSchedule& stage : work) {
@@ -158,9 +158,9 @@ TEST_CASE("without halves only whole backwards are found, and not slower than 1F
   CHECK(time_of(problem, work) <= 3 * (8 + 4 - 1));
 }
 
-// Greedy lists and found ones keep to the slots of each stage, which differ, and are no slower than
-// a list that fits in the same slots.
-TEST_CASE("each stage has its own limit of slots") {
+// Greedy lists and found ones keep to the buffers of each stage, which differ, and are no slower
+// than a list that fits in the same buffers.
+TEST_CASE("each stage has its own limit of buffers") {
   std::mt19937 random(7);
   const auto between = [&](size_t least, size_t most) {
     return least + random() % (most - least + 1);
@@ -169,20 +169,20 @@ TEST_CASE("each stage has its own limit of slots") {
     const size_t p = between(2, 5), v = between(1, 2), m = between(1, 10);
     const ChunkPlacement at = {p, v, v == 2};
     ScheduleProblem problem = problem_of(at, m, 0);
-    for (PartTimes& part : problem.times) {
+    for (VirtualStageTimes& part : problem.times) {
       part = {static_cast<double>(between(5, 15)), static_cast<double>(between(5, 15)),
               static_cast<double>(between(5, 15))};
     }
     problem.message = static_cast<double>(between(0, 3));
-    for (size_t& slots : problem.max_slots) slots = between(v, 2 * v * p);
+    for (size_t& buffers : problem.max_buffers) buffers = between(v, 2 * v * p);
     const auto keeps_to = [&](const Schedule& work) {
       const Schedule schedule = complete(work, at, true);
       for (size_t stage = 0; stage < p; ++stage) {
-        if (num_slots(schedule[stage]) > problem.max_slots[stage]) return false;
+        if (num_buffers(schedule[stage]) > problem.max_buffers[stage]) return false;
       }
       return true;
     };
-    CAPTURE(i, p, v, m, problem.max_slots);
+    CAPTURE(i, p, v, m, problem.max_buffers);
     const Schedule found = find_work(problem, {}, 30);
     REQUIRE_FALSE(found.empty());
     CHECK(keeps_to(found));
@@ -190,15 +190,15 @@ TEST_CASE("each stage has its own limit of slots") {
       const Schedule greedy = greedy_work(problem, {.prefers_forward = prefers_forward});
       REQUIRE_FALSE(greedy.empty());
       CHECK(keeps_to(greedy));
-      // The same list is found again where every stage has just the slots that it takes.
+      // The same list is found again where every stage has just the buffers that it takes.
       ScheduleProblem exact = problem;
       const Schedule schedule = complete(greedy, at, true);
-      // The first stage waits for nobody: it runs ahead as far as its own slots allow.
+      // The first stage waits for nobody: it runs ahead as far as its own buffers allow.
       if (v == 1 && prefers_forward) {
-        CHECK(num_slots(schedule[0]) == std::min(m, problem.max_slots[0]));
+        CHECK(num_buffers(schedule[0]) == std::min(m, problem.max_buffers[0]));
       }
       for (size_t stage = 0; stage < p; ++stage) {
-        exact.max_slots[stage] = num_slots(schedule[stage]);
+        exact.max_buffers[stage] = num_buffers(schedule[stage]);
       }
       const double span =
           extent_of(simulate(schedule, costs_of(at, problem.times, problem.message), Links::many))
@@ -206,10 +206,10 @@ TEST_CASE("each stage has its own limit of slots") {
       CHECK(time_of(problem, greedy) == Approx(span));
       CHECK(time_of(exact, greedy) == time_of(problem, greedy));
       CHECK(time_of(exact, find_work(exact, {greedy}, 0)) <= time_of(exact, greedy));
-      for (size_t& slots : exact.max_slots) {
-        --slots;
+      for (size_t& buffers : exact.max_buffers) {
+        --buffers;
         CHECK(time_of(exact, greedy) > 1e300);
-        ++slots;
+        ++buffers;
       }
     }
   }
@@ -219,7 +219,8 @@ TEST_CASE("more trials are never worse, and known lists are never missed") {
   std::mt19937 random(5);
   ScheduleProblem problem = problem_of({4, 1, false}, 8, 4);
   for (size_t i = 0; i < 10; ++i) {
-    for (PartTimes& part : problem.times) part.forward = 1 + static_cast<double>(random() % 10);
+    for (VirtualStageTimes& part : problem.times)
+      part.forward = 1 + static_cast<double>(random() % 10);
     const Schedule few = find_work(problem, {}, 0), many = find_work(problem, {}, 300);
     CHECK(time_of(problem, many) <= time_of(problem, few));
     CHECK(time_of(problem, find_work(problem, {many}, 0)) <= time_of(problem, many));

@@ -14,9 +14,9 @@ size_t log2_up(size_t n) {
   return log;
 }
 
-size_t elements_sent(const std::vector<Step>& steps) {
+size_t elements_sent(const std::vector<Exchange>& exchanges) {
   size_t sum = 0;
-  for (const Step& step : steps) sum += step.send ? step.send->range.size() : 0;
+  for (const Exchange& exchange : exchanges) sum += exchange.send ? exchange.send->range.size() : 0;
   return sum;
 }
 
@@ -58,7 +58,7 @@ TEST_CASE("every plan of up to 16 ranks does what its collective says") {
   CHECK(num_plans > 1500);
 }
 
-TEST_CASE("all_reduce: rounds, steps and elements are those of the formulas") {
+TEST_CASE("all_reduce: rounds, exchanges and elements are those of the formulas") {
   for (size_t num_ranks = 2; num_ranks <= 16; ++num_ranks) {
     const size_t n = 720720;  // 1 to 16 divide it
     const size_t log = log2_up(num_ranks), part = n / num_ranks;
@@ -79,9 +79,9 @@ TEST_CASE("all_reduce: rounds, steps and elements are those of the formulas") {
       CHECK(ring[r].size() == 2 * (num_ranks - 1));
       CHECK(elements_sent(ring[r]) == 2 * (num_ranks - 1) * part);
       if (r > 0) CHECK(elements_sent(naive[r]) == n);
-      for (const Step& step : ring[r]) {
-        CHECK((step.send && step.send->peer == (r + 1) % num_ranks));
-        CHECK((step.receive && (step.receive->peer + 1) % num_ranks == r));
+      for (const Exchange& exchange : ring[r]) {
+        CHECK((exchange.send && exchange.send->peer == (r + 1) % num_ranks));
+        CHECK((exchange.receive && (exchange.receive->peer + 1) % num_ranks == r));
       }
       CHECK(tree[r].size() <= 2 * log);
       CHECK(elements_sent(tree[r]) <= log * n);
@@ -89,9 +89,9 @@ TEST_CASE("all_reduce: rounds, steps and elements are those of the formulas") {
     if (!is_power_of_two(num_ranks)) continue;
     const Plan halving = plan_of(Algorithm::halving);
     CHECK(rounds_of(halving).size() == 2 * log);
-    for (const std::vector<Step>& steps : halving) {
-      CHECK(steps.size() == 2 * log);
-      CHECK(elements_sent(steps) == 2 * (num_ranks - 1) * part);
+    for (const std::vector<Exchange>& exchanges : halving) {
+      CHECK(exchanges.size() == 2 * log);
+      CHECK(elements_sent(exchanges) == 2 * (num_ranks - 1) * part);
     }
   }
 }
@@ -126,7 +126,8 @@ TEST_CASE("the other collectives: rounds, and elements of the rank that sends mo
       }
       const Plan plan = make_plan(algorithm, collective, num_ranks, n);
       size_t most = 0;
-      for (const std::vector<Step>& steps : plan) most = std::max(most, elements_sent(steps));
+      for (const std::vector<Exchange>& exchanges : plan)
+        most = std::max(most, elements_sent(exchanges));
       CAPTURE(name_of(algorithm), name_of(collective), num_ranks);
       CHECK(rounds_of(plan).size() == want.rounds);
       CHECK(most == want.elements);
@@ -152,8 +153,12 @@ TEST_CASE("what cannot be planned is refused, with what can") {
 }
 
 TEST_CASE("plans whose ranks wait for ever, or disagree, are found") {
-  const auto send = [](size_t peer, Elements range) { return Step{{{peer, range}}, {}, false}; };
-  const auto receive = [](size_t peer, Elements range) { return Step{{}, {{peer, range}}, false}; };
+  const auto send = [](size_t peer, Elements range) {
+    return Exchange{{{peer, range}}, {}, false};
+  };
+  const auto receive = [](size_t peer, Elements range) {
+    return Exchange{{}, {{peer, range}}, false};
+  };
   CHECK(rounds_of({{send(1, {0, 4})}, {receive(0, {0, 4})}}).size() == 1);
   CHECK_THROWS_AS(rounds_of({{send(1, {0, 4})}, {receive(0, {0, 3})}}), Error);
   CHECK_THROWS_AS(rounds_of({{send(1, {0, 4})}, {}}), Error);

@@ -83,7 +83,7 @@ TEST_CASE("a copy of a parameter that differs is found, and the rank named") {
   for (size_t ranks : {2, 4}) {
     require_culprits_named<TensorParallelTrainer>(config, ranks, [&](const ProcessGrid& grid) {
       return Layout(config.model, 1,
-                    {.tensor_rank = grid.place(Axis::tensor), .tensor_size = ranks});
+                    {.tensor_rank = grid.group_rank(Axis::tensor), .tensor_size = ranks});
     });
   }
 }

@@ -46,14 +46,14 @@ TEST_CASE("every schedule of every size is right") {
   }
 }
 
-TEST_CASE("a stage holds 1, m or min(m, p - stage) micro-batches, and needs no more slots") {
+TEST_CASE("a stage holds 1, m or min(m, p - stage) micro-batches, and needs no more buffers") {
   for_each_size([](size_t p, size_t m) {
     for (size_t s = 0; s < p; ++s) {
       REQUIRE(max_in_flight(ScheduleKind::naive, s, p, m) == 1);
       REQUIRE(max_in_flight(ScheduleKind::gpipe, s, p, m) == m);
       REQUIRE(max_in_flight(ScheduleKind::one_f_one_b, s, p, m) == std::min(m, p - s));
       for (ScheduleKind kind : kKinds) {
-        REQUIRE(num_slots(make_schedule(kind, p, m)[s]) == max_in_flight(kind, s, p, m));
+        REQUIRE(num_buffers(make_schedule(kind, p, m)[s]) == max_in_flight(kind, s, p, m));
       }
     }
   });
@@ -108,11 +108,11 @@ TEST_CASE("with equal stages and free messages the bubble is the papers'") {
       const Schedule schedule = make_schedule(kind, p, m);
       const Timeline timeline = simulate(schedule, uniform_costs(f, b));
       const bool is_naive = kind == ScheduleKind::naive;
-      const auto slots = static_cast<double>(is_naive ? m * p : m + p - 1);
+      const auto buffers = static_cast<double>(is_naive ? m * p : m + p - 1);
       CAPTURE(name_of(kind), f, b);
-      REQUIRE(extent_of(timeline).end == slots * (f + b));
+      REQUIRE(extent_of(timeline).end == buffers * (f + b));
       const Bubble bubble = bubble_of(schedule, timeline);
-      const double expected = 1 - static_cast<double>(m) / slots;
+      const double expected = 1 - static_cast<double>(m) / buffers;
       REQUIRE(std::abs(bubble.overall - expected) <= tolerance);
       for (double idle : bubble.idle) REQUIRE(std::abs(idle - expected) <= tolerance);
     }

@@ -233,8 +233,8 @@ TEST_CASE("numbers of ranks that make no grid are refused, with one that does") 
       ContainsSubstring("--context-parallel-size 3") && ContainsSubstring("12 ranks would do"));
   const ProcessGrid grid = ThreeDTrainer::arrange(flags_for(2, 2), 8, 5);
   CHECK(grid.data_size == 2);
-  CHECK((grid.place(Axis::pipeline) == 1 && grid.place(Axis::data) == 0 &&
-         grid.place(Axis::tensor) == 1));
+  CHECK((grid.group_rank(Axis::pipeline) == 1 && grid.group_rank(Axis::data) == 0 &&
+         grid.group_rank(Axis::tensor) == 1));
 }
 
 // Each axis alone, with three ranks or more where there can be, and all together.
@@ -251,9 +251,9 @@ TEST_CASE("a copy of a parameter that differs on any axis is found, and the rank
       require_culprits_named<ThreeDTrainer>(
           config, ranks,
           [&](const ProcessGrid& grid) {
-            ModelPart part =
-                plan_pipeline(config, grid, {})->operations_of(grid.place(Axis::pipeline));
-            part.tensor_rank = grid.place(Axis::tensor);
+            ModelPartition part =
+                plan_pipeline(config, grid, {})->operations_of(grid.group_rank(Axis::pipeline));
+            part.tensor_rank = grid.group_rank(Axis::tensor);
             part.tensor_size = grid.tensor_size;
             return Layout(config.model, grid.size(grid.replicas()), part);
           },

@@ -29,7 +29,7 @@ TEST_CASE("every query sees each key up to itself once, and no other") {
           all.insert(mine.begin(), mine.end());
           size_t pairs = 0;
           for (size_t owner = 0; owner < n; ++owner) {
-            const auto block = plan.block(rank, owner);
+            const auto block = plan.tile(rank, owner);
             if (!block) continue;
             pairs += block->num_pairs();
             const std::vector<int32_t> keys = plan.positions(owner);

@@ -1,4 +1,4 @@
-// Slots, drops and orders of arrival, written out for a few tokens.
+// Assignments, drops and orders of arrival, written out for a few tokens.
 #include "lessons/15_expert_parallel/routing.h"
 #include "tests/catch.h"
 
@@ -7,18 +7,18 @@ namespace {
 
 using Ints = std::vector<int32_t>;
 
-// What assign_slots gives, with its buffers.
+// What assign_tokens gives, with its buffers.
 struct Assigned {
   Assigned(const Ints& experts, const RoutingSizes& sizes, size_t capacity)
-      : slots(experts.size(), 99),
+      : assignments(experts.size(), 99),
         rows(experts.size(), 99),
         fractions(sizes.batch * sizes.num_experts) {
     const TensorView view(fractions.data(), DType::fp64, DeviceType::cpu,
                           {sizes.batch, sizes.num_experts});
-    routing = assign_slots(slots, rows, view, experts, sizes, capacity);
-    rows.resize(routing.num_slots());
+    routing = assign_tokens(assignments, rows, view, experts, sizes, capacity);
+    rows.resize(routing.num_assignments());
   }
-  Ints slots, rows;
+  Ints assignments, rows;
   std::vector<double> fractions;
   Routing routing;
 };
@@ -32,12 +32,12 @@ TEST_CASE("capacity is rounded up, and is T at most: nobody chooses an expert tw
   CHECK(expert_capacity(5, 1, 64, 0.001) == 1);
 }
 
-TEST_CASE("slots are numbered by expert and then by row") {
+TEST_CASE("assignments are numbered by expert and then by row") {
   // Two sequences of two tokens, which choose two of three experts each.
   const Assigned a({2, 0, 0, 1, 1, 2, 2, 1}, {2, 2, 2, 3}, 2);
   CHECK(a.routing.kept == std::vector<size_t>{2, 3, 3});
   CHECK(a.routing.dropped == std::vector<size_t>{0, 0, 0});
-  CHECK(a.slots == Ints{5, 0, 1, 2, 3, 6, 7, 4});
+  CHECK(a.assignments == Ints{5, 0, 1, 2, 3, 6, 7, 4});
   CHECK(a.rows == Ints{0, 1, 1, 2, 3, 0, 2, 3});
   CHECK(a.fractions == std::vector<double>{0.5, 0.25, 0.25, 0, 0.5, 0.5});
 }
@@ -46,7 +46,7 @@ TEST_CASE(
     "an expert takes the first tokens of each sequence; fractions count the dropped ones too") {
   // Two sequences of three tokens, which choose one of two experts; each takes one of a sequence.
   const Assigned a({1, 1, 0, 1, 0, 0}, {2, 3, 1, 2}, 1);
-  CHECK(a.slots == Ints{2, -1, 0, 3, 1, -1});
+  CHECK(a.assignments == Ints{2, -1, 0, 3, 1, -1});
   CHECK(a.rows == Ints{2, 4, 0, 3});
   CHECK(a.routing.kept == std::vector<size_t>{2, 2});
   CHECK(a.routing.dropped == std::vector<size_t>{1, 1});
@@ -55,7 +55,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what arrives by sender is put in the order of experts, and back") {
-  // Two ranks with two experts each. Rank 1 gets 2 + 0 slots of rank 0 and 1 + 3 of rank 1.
+  // Two ranks with two experts each. Rank 1 gets 2 + 0 assignments of rank 0 and 1 + 3 of rank 1.
   const Ints counts = {5, 1, 2, 0,  //
                        0, 4, 1, 3};
   Ints grouped(8, 99), arrived(8, 99);

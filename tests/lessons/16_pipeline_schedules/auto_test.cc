@@ -24,7 +24,7 @@ struct Profile {
   // The bytes of a stage. A buffer of half a stage has half the bytes.
   size_t bytes(const PipelinePlan& plan, size_t stage) const {
     return held[stage] +
-           buffer[stage] / plan.placement.num_chunks * num_slots(plan.schedule[stage]);
+           buffer[stage] / plan.placement.num_chunks * num_buffers(plan.schedule[stage]);
   }
 };
 
@@ -59,11 +59,11 @@ RunConfig config_of(const Profile& profile) {
 // The time of a step, or infinity if a stage has not the memory.
 double time_of(const PipelinePlan& plan, const Profile& profile, const RunConfig& config) {
   const ModelDescription model = describe(config.model);
-  const ModelPart whole = {.first = 0, .end = model.operations.size()};
+  const ModelPartition whole = {.first = 0, .end = model.operations.size()};
   const double classifier = 3 * model.operations.back().forward_flops;
   const double all = part_flops(model, whole) - classifier;
-  std::vector<PartTimes> times;
-  for (const ModelPart& part : plan.chunks) {
+  std::vector<VirtualStageTimes> times;
+  for (const ModelPartition& part : plan.chunks) {
     const bool is_last = part.end >= model.operations.size();
     const double share = (part_flops(model, part) - (is_last ? classifier : 0)) / all;
     times.push_back({share * profile.times[0] + (is_last ? profile.times[3] : 0),

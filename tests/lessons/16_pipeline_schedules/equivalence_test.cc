@@ -102,7 +102,7 @@ TEST_CASE("no schedule relies on buffers between the stages") {
   }
 }
 
-TEST_CASE("activations are those of the slots, by the README's formula") {
+TEST_CASE("activations are those of the buffers, by the README's formula") {
   // 4 parts of 2 stages: h.0 with the embeddings or without; T = 16, C = 32, NH = 4, in fp32.
   RunConfig config = split_config(DType::fp32, 3);
   const size_t rows = 3 * 16, c = 32, heads = 4, size = 4;

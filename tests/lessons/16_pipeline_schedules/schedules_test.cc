@@ -62,14 +62,14 @@ std::string problems_of(const Schedule& schedule, const Size& size) {
   return text;
 }
 
-TEST_CASE("every schedule of every size is right, and uses just as many slots as it may") {
+TEST_CASE("every schedule of every size is right, and uses just as many buffers as it may") {
   for_each_size([](const Size& size) {
     const Schedule schedule = schedule_of(size);
     REQUIRE(problems_of(schedule, size) == "");
     const std::vector<size_t> bounds = bounds_of(size);
     // In a V that never gets full a stage may come by with fewer.
     if (size.order == Order::zb_v && size.m < 2 * size.placement.num_stages - 1) return;
-    for (size_t s = 0; s < bounds.size(); ++s) REQUIRE(num_slots(schedule[s]) == bounds[s]);
+    for (size_t s = 0; s < bounds.size(); ++s) REQUIRE(num_buffers(schedule[s]) == bounds[s]);
   });
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("with messages of a quarter of a forward ZB-H1 is faster than ZB-V") {
   const auto time = [&](Order order, double message) {
     const ChunkPlacement at = placement_of(order, p, 2);
     const double part = 1.0 / static_cast<double>(at.num_chunks);
-    const std::vector<PartTimes> times(at.num_parts(), {part, part, part});
+    const std::vector<VirtualStageTimes> times(at.num_virtual_stages(), {part, part, part});
     const Schedule schedule = complete(make_work(order, at, m), at, false);
     return extent_of(simulate(schedule, costs_of(at, times, message), Links::many)).length();
   };
@@ -134,7 +134,7 @@ TEST_CASE("1F1B is lesson 08's") {
         REQUIRE(ours[s].size() == theirs[s].size());
         for (size_t i = 0; i < ours[s].size(); ++i) {
           Action action = ours[s][i];
-          action.slot = theirs[s][i].slot;  // another free slot may be the lowest
+          action.buffer = theirs[s][i].buffer;  // another free buffer may be the lowest
           REQUIRE(action == theirs[s][i]);
         }
       }
@@ -183,7 +183,7 @@ TEST_CASE("the last stage has nearly all its micro-batches between the halves of
     for (size_t m = 2 * p; m <= 32; m += 5) {
       CAPTURE(p, m);
       const Size h1 = {Order::zb_h1, placement_of(Order::zb_h1, p, 1), m};
-      CHECK(most_in_halves(schedule_of(h1).back()) == p);  // of p slots
+      CHECK(most_in_halves(schedule_of(h1).back()) == p);  // of p buffers
       const Size v = {Order::zb_v, placement_of(Order::zb_v, p, 2), m};
       CHECK(most_in_halves(schedule_of(v).back()) == 2 * p - 1);  // of 2 p
     }
@@ -241,14 +241,14 @@ TEST_CASE("over 2,000 single damages are all found") {
   CHECK(num_damages > 2000);
 }
 
-TEST_CASE("wrong slots, and halves in the wrong order, are found") {
+TEST_CASE("wrong buffers, and halves in the wrong order, are found") {
   const Size size = {Order::zb_v, placement_of(Order::zb_v, 2, 1), 4};
   const Schedule good = schedule_of(size);
   for (size_t s = 0; s < good.size(); ++s) {
     for (size_t i = 0; i < good[s].size(); ++i) {
       if (good[s][i].kind == reduce_embedding) continue;
       Schedule schedule = good;
-      schedule[s][i].slot = (good[s][i].slot + 1) % 4;
+      schedule[s][i].buffer = (good[s][i].buffer + 1) % 4;
       CAPTURE(s, i, describe(good[s][i]));
       REQUIRE(problems_of(schedule, size) != "");
       if (i + 1 == good[s].size()) continue;

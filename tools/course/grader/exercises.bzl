@@ -63,7 +63,7 @@ EXERCISES = {
         "//lessons/14_context_parallel:ring.cc": ["RingAttention::forward"],
     },
     "15_expert_parallel": {
-        "//lessons/15_expert_parallel:routing.cc": ["assign_slots", "order_arrivals"],
+        "//lessons/15_expert_parallel:routing.cc": ["assign_tokens", "order_arrivals"],
     },
     "16_pipeline_schedules": {
         "//lessons/16_pipeline_schedules:schedules.cc": ["zb_h1_work"],

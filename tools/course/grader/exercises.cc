@@ -91,13 +91,13 @@ std::vector<Check> zero2() {
                 "open() gives scratch that is zero; close() sums it over the ranks and keeps this "
                 "rank's shard."),
       gradients(2, "gradients of three micro-batches a rank", parts,
-                "Shards are added up in the state's gradients over the micro-batches, and a slot "
+                "Shards are added up in the state's gradients over the micro-batches, and a buffer "
                 "is given away again only when what was in it has been kept."),
-      bytes_held(2, parts, "Two slots are enough: units take turns."),
+      bytes_held(2, parts, "Two buffers are enough: units take turns."),
       bytes_sent(2, parts, "Each unit's gradient is reduced once a micro-batch."),
       overlap(1, one, "gradient reduce_scatter", "backward",
               "The sum runs in the background while backward is at the next unit. It is kept when "
-              "the slot is needed again, or one unit later."),
+              "the buffer is needed again, or one unit later."),
   };
 }
 
@@ -165,7 +165,7 @@ std::vector<Check> pipeline() {
       gradients(1, "fewer micro-batches than stages", {4, "--micro-batch-size 6"},
                 "With m < p a stage cannot run ahead by more than the m forwards there are."),
       bytes_held(2, many,
-                 "Stage i of p holds at most p - i micro-batches: it uses so many slots, "
+                 "Stage i of p holds at most p - i micro-batches: it uses so many buffers, "
                  "one after the other."),
       bytes_sent(1, many, "An activation goes down once, its gradient up once."),
       bubble(2, "bubble of 1F1B",

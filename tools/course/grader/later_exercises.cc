@@ -77,19 +77,22 @@ std::vector<Check> context_parallel() {
 
 std::vector<Check> experts() {
   return {
-      routed(3, "slots", 1, "--expert-parallel-size 1",
-             "Slots are numbered by expert, and within an expert by row. First count how many "
-             "choices each expert keeps; then the slots of an expert begin after those of the "
-             "experts before it."),
+      routed(
+          3, "assignments", 1, "--expert-parallel-size 1",
+          "Assignments are numbered by expert, and within an expert by row. First count how many "
+          "choices each expert keeps; then the assignments of an expert begin after those of the "
+          "experts before it."),
       routed(2, "drops", 1, "--expert-parallel-size 1 --capacity-factor 0.7",
              "An expert counts its tokens anew in every sequence. A choice that comes when it has "
-             "`capacity` of them gets the slot -1, but counts in the fractions."),
+             "`capacity` of them gets the assignment -1, but counts in the fractions."),
       routed(3, "arrivals", 2, "--expert-parallel-size 2",
-             "The place of a slot in the order of arrival: after all slots of the senders before "
+             "The place of an assignment in the order of arrival: after all assignments of the "
+             "senders before "
              "its own, and after those of the same sender for the experts before its own that "
              "this rank holds."),
       routed(2, "arrivals on four ranks", 4, "--capacity-factor 1 --experts-per-token 3",
-             "rows.of(from, to) counts the slots for all experts that `to` holds, and every rank "
+             "rows.of(from, to) counts the assignments for all experts that `to` holds, and every "
+             "rank "
              "finds the same counts."),
   };
 }
@@ -99,11 +102,11 @@ std::vector<Check> pipeline_schedules() {
   return {
       gradients(3, "ZB-H1: gradients on 2 stages, 4 micro-batches", two,
                 "Each micro-batch has a forward, a half for the input and a half for the weights, "
-                "in this order. Messages, copies and slots are added for you."),
+                "in this order. Messages, copies and buffers are added for you."),
       gradients(2, "fewer micro-batches than stages", {4, "--micro-batch-size 6"},
                 "With m < p there are m of each kind, and no more."),
       bytes_held(2, many,
-                 "A stage holds at most p micro-batches. It frees a slot with the half for the "
+                 "A stage holds at most p micro-batches. It frees a buffer with the half for the "
                  "weights, so the first of those comes before forward p."),
       bubble(3, "bubble of ZB-H1",
              "As in 1F1B a stage runs p - s forwards first. It puts off as many halves for the "
@@ -116,8 +119,8 @@ std::vector<Check> elastic() {
     return Training{ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
                                   pipeline, " ", more)};
   };
-  // One tensor, mlp.c_fc.weight, has two chunks of 1 MiB.
-  const char* const wide = "--layers 1 --hidden 256";
+  // One tensor, mlp.c_fc.weight, has two file blocks of 1 MiB.
+  const char* const large = "--layers 1 --hidden 256";
   return {
       resumed(3, "from 4 ranks' shards to 3", {layout(4, 1, 1), layout(3, 1, 1)},
               "Both slices lie in one run. What they have in common begins at the larger of the "
@@ -128,9 +131,10 @@ std::vector<Check> elastic() {
               "whole tensor."),
       resumed(2, "from shards to a grid", {layout(3, 1, 1), layout(4, 2, 2)},
               "The wanted slice has many runs, too: go on to the next one where one ends."),
-      bytes_read(2, {layout(2, 1, 2, wide), layout(2, 2, 1, wide)},
-                 "The reader keeps one chunk. Overlaps in the order in which they are stored need "
-                 "each chunk once."),
+      bytes_read(
+          2, {layout(2, 1, 2, large), layout(2, 2, 1, large)},
+          "The reader keeps one file block. Overlaps in the order in which they are stored need "
+          "each file block once."),
   };
 }
 

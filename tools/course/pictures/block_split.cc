@@ -21,11 +21,12 @@ struct Part {
 // What the rank holds of a weight, from where its runs lie.
 std::vector<Part> parts_of(const Parameter& weight) {
   const size_t rows = weight.full_shape[0], columns = weight.full_shape[1];
-  const Runs& runs = weight.runs;
-  if (runs.length >= columns) return {{runs.first / columns, 0, runs.length / columns, columns}};
+  const Ranges& ranges = weight.ranges;
+  if (ranges.length >= columns)
+    return {{ranges.first / columns, 0, ranges.length / columns, columns}};
   std::vector<Part> parts;  // the runs of the first row; the others have the same columns
-  for (size_t column = runs.first; column < columns; column += runs.stride) {
-    parts.push_back({0, column, rows, runs.length});
+  for (size_t column = ranges.first; column < columns; column += ranges.stride) {
+    parts.push_back({0, column, rows, ranges.length});
   }
   return parts;
 }

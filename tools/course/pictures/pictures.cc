@@ -12,7 +12,7 @@
 #include "tools/course/pictures/offers.h"
 #include "tools/course/pictures/rank_grid.h"
 #include "tools/course/pictures/resharding.h"
-#include "tools/course/pictures/ring_steps.h"
+#include "tools/course/pictures/ring_rounds.h"
 #include "tools/course/pictures/ring_strip.h"
 #include "tools/course/pictures/two_machines.h"
 
@@ -66,7 +66,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "recompute_bars.svg", recompute_bars()},
       {folder + "sequence_bars.svg", sequence_bars()},
       {folder + "resharding.svg", draw_resharding()},
-      {folder + "ring_attention.svg", draw_ring_steps(4)},
+      {folder + "ring_attention.svg", draw_ring_rounds(4)},
       {folder + "two_machines.svg", draw_two_machines()},
       {folder + "offers.svg", draw_offers()},
   };

@@ -14,14 +14,14 @@ constexpr double kBetweenTensor = 26, kBetweenData = 64;
 // Below a box: room for a bracket of each tensor place, each kLevel lower than the one before.
 constexpr double kLevel = 12, kBelowBrackets = 34;
 
-struct Place {
+struct Point {
   double x, y;  // of the box's upper left corner
 };
 
-Place place_of(const ProcessGrid& rank) {
-  const auto tensor = static_cast<double>(rank.place(Axis::tensor));
-  const auto data = static_cast<double>(rank.place(Axis::data));
-  const auto stage = static_cast<double>(rank.place(Axis::pipeline));
+Point point_of(const ProcessGrid& rank) {
+  const auto tensor = static_cast<double>(rank.group_rank(Axis::tensor));
+  const auto data = static_cast<double>(rank.group_rank(Axis::data));
+  const auto stage = static_cast<double>(rank.group_rank(Axis::pipeline));
   const auto tensor_size = static_cast<double>(rank.tensor_size);
   const double replica = tensor_size * (kWidth + kBetweenTensor) - kBetweenTensor + kBetweenData;
   return {kLeft + data * replica + tensor * (kWidth + kBetweenTensor),
@@ -61,18 +61,18 @@ std::string groups_text(const ProcessGrid& grid, Axis axis) {
 void draw_groups(Svg& svg, const ProcessGrid& grid) {
   for (const auto& group : groups_of(grid, Axis::pipeline)) {
     for (size_t i = 1; i < group.size(); ++i) {
-      const Place above = place_of(group[i - 1]), below = place_of(group[i]);
+      const Point above = point_of(group[i - 1]), below = point_of(group[i]);
       const double x = above.x + kWidth / 2;
       svg.line(Colour::forward, x, above.y + kHeight, x, below.y);
     }
   }
   for (const auto& group : groups_of(grid, Axis::data)) {
-    const Place first = place_of(group.front()), last = place_of(group.back());
+    const Point first = point_of(group.front()), last = point_of(group.back());
     const double right_of_middle = 14;
-    const auto level = static_cast<double>(group.front().place(Axis::tensor) + 1);
+    const auto level = static_cast<double>(group.front().group_rank(Axis::tensor) + 1);
     const double low = first.y + kHeight + kLevel * level;
     for (const ProcessGrid& rank : group) {
-      const double x = place_of(rank).x + kWidth / 2 + right_of_middle;
+      const double x = point_of(rank).x + kWidth / 2 + right_of_middle;
       svg.line(Colour::gradients, x, first.y + kHeight, x, low);
     }
     svg.line(Colour::gradients, first.x + kWidth / 2 + right_of_middle, low,
@@ -80,7 +80,7 @@ void draw_groups(Svg& svg, const ProcessGrid& grid) {
   }
   for (const auto& group : groups_of(grid, Axis::tensor)) {
     constexpr double kMargin = 7;
-    const Place first = place_of(group.front()), last = place_of(group.back());
+    const Point first = point_of(group.front()), last = point_of(group.back());
     svg.frame(Colour::activations, first.x - kMargin, first.y - kMargin,
               last.x + kWidth - first.x + 2 * kMargin, kHeight + 2 * kMargin);
   }
@@ -91,24 +91,24 @@ void draw_groups(Svg& svg, const ProcessGrid& grid) {
 std::string draw_grid(ProcessGrid grid) {
   check(grid.context_size == 1, "draw_grid: no room for a context axis");
   const std::vector<ProcessGrid> ranks = ranks_of(grid);
-  const Place last = place_of(ranks.back());
+  const Point last = point_of(ranks.back());
   const double legend = last.y + kHeight + kLevel * static_cast<double>(grid.tensor_size) + 24;
   Svg svg(std::max(last.x + kWidth + 30, 560.0), legend + 66);
   svg.text(10, 26, concat(grid.world_size(), " ranks: ", layout_text(grid)),
            {.size = 16, .bold = true});
   draw_groups(svg, grid);
   for (const ProcessGrid& rank : ranks) {
-    const auto [x, y] = place_of(rank);
+    const auto [x, y] = point_of(rank);
     const Svg::TextStyle middle = {.anchor = Svg::Anchor::middle};
     svg.rect(Colour::plain, x, y, kWidth, kHeight);
     svg.text(x + kWidth / 2, y + 21, concat("rank ", rank.rank), middle);
-    if (rank.place(Axis::data) == 0 && rank.place(Axis::tensor) == 0) {
-      svg.text(10, y + 21, concat("stage ", rank.place(Axis::pipeline)));
+    if (rank.group_rank(Axis::data) == 0 && rank.group_rank(Axis::tensor) == 0) {
+      svg.text(10, y + 21, concat("stage ", rank.group_rank(Axis::pipeline)));
     }
-    if (rank.place(Axis::pipeline) > 0) continue;
-    svg.text(x + kWidth / 2, kTop - 14, concat("tensor ", rank.place(Axis::tensor)), middle);
-    if (rank.place(Axis::tensor) > 0) continue;
-    svg.text(x, kTop - 36, concat("data ", rank.place(Axis::data)), {.bold = true});
+    if (rank.group_rank(Axis::pipeline) > 0) continue;
+    svg.text(x + kWidth / 2, kTop - 14, concat("tensor ", rank.group_rank(Axis::tensor)), middle);
+    if (rank.group_rank(Axis::tensor) > 0) continue;
+    svg.text(x, kTop - 36, concat("data ", rank.group_rank(Axis::data)), {.bold = true});
   }
   double y = legend;
   const auto explain = [&](Axis axis, Colour colour, const std::string& what) {

@@ -92,8 +92,8 @@ std::string ring_strip(size_t num_ranks) {
     }
     if (i == 0) continue;
     for (size_t r : rounds[i - 1]) {
-      const Step& step = plan[r][next[r]++];
-      if (step.receive) frame.arrive(r, step.receive->range.begin);
+      const Exchange& exchange = plan[r][next[r]++];
+      if (exchange.receive) frame.arrive(r, exchange.receive->range.begin);
     }
   }
   svg.text(10, bottom + 21, "sum of");

@@ -14,7 +14,7 @@ class Attention {
     const RunConfig& config = context.config;
     const Gpt2Config& model = config.model;
     const SlicePlan plan = flags.plan(config, context.ranks->grid);
-    const size_t tokens = plan.num_tokens(context.ranks->grid.place(Axis::context));
+    const size_t tokens = plan.num_tokens(context.ranks->grid.group_rank(Axis::context));
     const auto make = [&](Shape shape) {
       Tensor tensor(context.device_memory, Category::activations, config.dtype, shape);
       fill_normal(stream_, tensor, shape.num_elements(), 0, 1);

@@ -19,7 +19,7 @@ namespace {
 class ExpertFloor {
  public:
   ExpertFloor(const RunConfig& config, const ProcessGrid& grid, size_t num_parameters)
-      : rank_(grid.place(Axis::expert)),
+      : rank_(grid.group_rank(Axis::expert)),
         held_(config.model.experts.num_experts / grid.expert_size),
         layers_(StepFloor::layers_of(config.model,
                                      config.micro_batch_size * config.model.sequence_length)),

@@ -10,12 +10,12 @@ namespace ladder {
 
 // Returns the first and the last of each run of consecutive numbers.
 inline std::vector<std::pair<size_t, size_t>> consecutive(const std::set<size_t>& numbers) {
-  std::vector<std::pair<size_t, size_t>> runs;
+  std::vector<std::pair<size_t, size_t>> ranges;
   for (size_t number : numbers) {
-    if (runs.empty() || runs.back().second + 1 != number) runs.emplace_back(number, number);
-    runs.back().second = number;
+    if (ranges.empty() || ranges.back().second + 1 != number) ranges.emplace_back(number, number);
+    ranges.back().second = number;
   }
-  return runs;
+  return ranges;
 }
 
 }  // namespace ladder

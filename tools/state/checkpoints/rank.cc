@@ -27,19 +27,19 @@ std::string part_text(size_t first, size_t n, size_t width) {
 }
 
 // Returns what the runs have of each row, as in "columns 4 to 7, 12 to 15".
-std::string columns_text(const Runs& runs, size_t row, const char* what) {
+std::string columns_text(const Ranges& ranges, size_t row, const char* what) {
   std::string text;
-  for (size_t begin = runs.first; begin < row; begin += runs.stride) {
-    text += concat(text.empty() ? what : ",", " ", begin, " to ", begin + runs.length - 1);
+  for (size_t begin = ranges.first; begin < row; begin += ranges.stride) {
+    text += concat(text.empty() ? what : ",", " ", begin, " to ", begin + ranges.length - 1);
   }
   return text;
 }
 
-// Chunks by number, as in "chunks 0, 2 to 4".
-std::string chunks_text(const std::set<size_t>& chunks) {
-  std::string text = chunks.size() == 1 ? "chunk" : "chunks";
+// File blocks by number, as in "file blocks 0, 2 to 4".
+std::string file_blocks_text(const std::set<size_t>& file_blocks) {
+  std::string text = file_blocks.size() == 1 ? "file block" : "file blocks";
   const char* separator = " ";
-  for (const auto& [first, last] : consecutive(chunks)) {
+  for (const auto& [first, last] : consecutive(file_blocks)) {
     text += concat(separator, first);
     if (last > first) text += concat(" to ", last);
     separator = ", ";
@@ -58,27 +58,28 @@ std::vector<std::string_view> kinds_in(const std::map<std::string, StoredTensor>
 
 // What is read from one file.
 struct FileReads {
-  size_t num_chunks = 0, bytes = 0;
-  std::string lines;  // for each tensor its chunks
+  size_t num_file_blocks = 0, bytes = 0;
+  std::string lines;  // for each tensor its file blocks
 };
 
 // Adds what reading one of the rank's slices takes, by file.
 void add_reads(std::map<size_t, FileReads>& files, const std::string& name,
                const StoredTensor& tensor, const PlacedElements& wanted) {
-  std::map<const StoredSlice*, std::set<size_t>> chunks;
-  for (const auto& [slice, chunk, part] : parts_to_read(tensor, wanted)) {
-    chunks[slice].insert(chunk);
+  std::map<const StoredSlice*, std::set<size_t>> file_blocks;
+  for (const auto& [slice, file_block, part] : parts_to_read(tensor, wanted)) {
+    file_blocks[slice].insert(file_block);
   }
-  const size_t chunk_size = chunk_elements(tensor.dtype);
-  for (const auto& [slice, numbers] : chunks) {
+  const size_t file_block_size = file_block_elements(tensor.dtype);
+  for (const auto& [slice, numbers] : file_blocks) {
     FileReads& file = files[slice->rank];
-    file.num_chunks += numbers.size();
-    for (size_t chunk : numbers) {
-      const size_t elements = std::min(chunk_size, slice->elements.count - chunk * chunk_size);
+    file.num_file_blocks += numbers.size();
+    for (size_t file_block : numbers) {
+      const size_t elements =
+          std::min(file_block_size, slice->elements.count - file_block * file_block_size);
       file.bytes += elements * size_of(tensor.dtype);
     }
-    file.lines +=
-        concat("    ", name, ": ", chunks_text(numbers), " of ", slice->checksums.size(), "\n");
+    file.lines += concat("    ", name, ": ", file_blocks_text(numbers), " of ",
+                         slice->checksums.size(), "\n");
   }
 }
 
@@ -90,7 +91,7 @@ OwnedSlices::OwnedSlices(const Gpt2Config& model, const ProcessGrid& grid,
   const size_t n = layout.num_elements(), bytes = n * size_of(DType::fp64);
   for (std::string_view kind : kinds_in(stored)) {
     const TensorView buffer(no_memory().allocate(bytes), DType::fp64, DeviceType::cpu, {n});
-    for (Slice slice : owned_slices(layout, grid.place(Axis::data), buffer)) {
+    for (Slice slice : owned_slices(layout, grid.group_rank(Axis::data), buffer)) {
       const std::string name = concat(kind, ".", slice.parameter->name);
       const auto tensor = stored.find(name);
       if (tensor == stored.end()) continue;  // not every tensor has this kind
@@ -112,12 +113,12 @@ std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid) {
   };
   std::vector<Copy> copies;
   for (size_t i = 0; i < layout.units().size(); ++i) {
-    const size_t begin = shard_begin(layout, i, grid.place(Axis::data));
+    const size_t begin = shard_begin(layout, i, grid.group_rank(Axis::data));
     for_parameters_in(layout, begin, begin + shard_elements(layout, i),
                       [&](const Parameter& parameter, size_t at, size_t from, size_t to) {
                         if (parameter.counted) return;
                         copies.push_back({&parameter,
-                                          {parameter.runs, from - at, to - from},
+                                          {parameter.ranges, from - at, to - from},
                                           writer(layout.unit(i), parameter)});
                       });
   }
@@ -136,18 +137,18 @@ std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model) {
   return tensors;
 }
 
-std::string place_text(const Shape& shape, const PlacedElements& elements) {
-  const auto& [runs, first, count] = elements;
+std::string elements_text(const Shape& shape, const PlacedElements& elements) {
+  const auto& [ranges, first, count] = elements;
   const bool is_vector = shape.num_dims() == 1;
   const size_t total = shape.num_elements(), row = is_vector ? total : shape[1];
-  const bool lie_together = runs.length == runs.stride || runs.stride == total;
+  const bool lie_together = ranges.length == ranges.stride || ranges.stride == total;
   if (lie_together) {
-    return count == total ? "all" : part_text(runs.first + first, count, is_vector ? 1 : row);
+    return count == total ? "all" : part_text(ranges.first + first, count, is_vector ? 1 : row);
   }
-  const std::string runs_text = columns_text(runs, row, is_vector ? "elements" : "columns");
-  const size_t held = row / runs.stride * runs.length;  // elements of each row
-  if (count == total / row * held) return runs_text;
-  return concat(runs_text, ", ", part_text(first, count, is_vector ? 1 : held), " of these");
+  const std::string ranges_text = columns_text(ranges, row, is_vector ? "elements" : "columns");
+  const size_t held = row / ranges.stride * ranges.length;  // elements of each row
+  if (count == total / row * held) return ranges_text;
+  return concat(ranges_text, ", ", part_text(first, count, is_vector ? 1 : held), " of these");
 }
 
 namespace {
@@ -156,7 +157,7 @@ namespace {
 std::string tensor_line(const Parameter& parameter, const PlacedElements& elements) {
   return format("    %-24s %-14s %s", parameter.name.c_str(),
                 to_string(parameter.full_shape).c_str(),
-                place_text(parameter.full_shape, elements).c_str());
+                elements_text(parameter.full_shape, elements).c_str());
 }
 
 }  // namespace
@@ -164,8 +165,8 @@ std::string tensor_line(const Parameter& parameter, const PlacedElements& elemen
 std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid) {
   std::string text = concat("rank ", grid.rank, " of ", layout_text(grid), ": ");
   for (Axis axis : {Axis::data, Axis::pipeline, Axis::tensor}) {
-    text += concat(axis == Axis::data ? "" : ", ", name_of(axis), " ", grid.place(axis), " of ",
-                   grid.size(axis));
+    text += concat(axis == Axis::data ? "" : ", ", name_of(axis), " ", grid.group_rank(axis),
+                   " of ", grid.size(axis));
   }
   text += concat("; holds ", units_text(owned.layout), "\n");
   std::map<std::string_view, size_t> bytes;  // by kind
@@ -194,16 +195,17 @@ std::string read_text(const OwnedSlices& owned, const CheckpointIndex& index) {
     needed += slice.view.num_bytes();
     add_reads(files, name, index.tensors.at(name), elements_of(slice));
   }
-  size_t bytes = 0, num_chunks = 0;
+  size_t bytes = 0, num_file_blocks = 0;
   std::string lines;
   for (const auto& [rank, file] : files) {
     bytes += file.bytes;
-    num_chunks += file.num_chunks;
-    lines += concat("  ", rank_file_name(rank), ": ", counted(file.num_chunks, "chunk"), ", ",
-                    human_bytes(file.bytes), "\n", file.lines);
+    num_file_blocks += file.num_file_blocks;
+    lines += concat("  ", rank_file_name(rank), ": ", counted(file.num_file_blocks, "file block"),
+                    ", ", human_bytes(file.bytes), "\n", file.lines);
   }
-  return concat("reads ", counted(num_chunks, "chunk"), " of ", counted(files.size(), "file"), ", ",
-                human_bytes(bytes), " for ", human_bytes(needed), "\n", lines);
+  return concat("reads ", counted(num_file_blocks, "file block"), " of ",
+                counted(files.size(), "file"), ", ", human_bytes(bytes), " for ",
+                human_bytes(needed), "\n", lines);
 }
 
 }  // namespace ladder

@@ -41,13 +41,13 @@ std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model);
 
 // Says where elements of a tensor of this shape lie: "all", "rows 2 to 5", "elements 7 to 90", or
 // "columns 4 to 7, 12 to 15" and which rows or elements of these.
-std::string place_text(const Shape& shape, const PlacedElements& elements);
+std::string elements_text(const Shape& shape, const PlacedElements& elements);
 
 // Says what the rank owns: each tensor with its place, and the bytes of each kind. Then the copies
 // that it has, and who writes each.
 std::string owned_text(const OwnedSlices& owned, const ProcessGrid& grid);
 
-// Says what the rank reads of a checkpoint to have what it owns: files, chunks and bytes.
+// Says what the rank reads of a checkpoint to have what it owns: files, file blocks and bytes.
 std::string read_text(const OwnedSlices& owned, const CheckpointIndex& index);
 
 }  // namespace ladder

@@ -32,7 +32,7 @@ std::string reshard(const std::string& from, const ProcessGrid& layout, const st
     throw UserError(concat(target, ": is there already; name another folder"));
   }
   const std::string partial = folder.begin(step);
-  std::vector<std::byte> buffer(kChunkBytes);
+  std::vector<std::byte> buffer(kFileBlockBytes);
   const ToHost read = [&](const NamedSlice& part) -> ConstTensorView {
     const TensorView& view = part.slice.view;
     const TensorView host(buffer.data(), view.dtype(), DeviceType::cpu, view.shape());

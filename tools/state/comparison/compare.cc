@@ -18,7 +18,7 @@ bool is_finite(double value) {
 
 // The number's place in the order of all representable ones, relative to that of both zeros.
 template <class T>
-int64_t place_of(T value) {
+int64_t ordinal_of(T value) {
   using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   const Bits bits = std::bit_cast<Bits>(value);
   return bits >= 0 ? bits : -static_cast<int64_t>(bits & ~(Bits{1} << (sizeof(T) * 8 - 1)));
@@ -61,8 +61,9 @@ Measured measure(const A* a, const B* b, size_t count) {
     if (std::bit_cast<uint64_t>(left) == std::bit_cast<uint64_t>(right)) continue;
     result.same_bits = false;
     result.max_absolute = std::max(result.max_absolute, std::abs(left - right));
-    result.max_ulp = std::max(result.max_ulp, ulp_distance(place_of(static_cast<Narrower>(left)),
-                                                           place_of(static_cast<Narrower>(right))));
+    result.max_ulp =
+        std::max(result.max_ulp, ulp_distance(ordinal_of(static_cast<Narrower>(left)),
+                                              ordinal_of(static_cast<Narrower>(right))));
   }
   return result;
 }

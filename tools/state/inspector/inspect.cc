@@ -55,13 +55,13 @@ std::string summary_text(const SafetensorsReader& file, const SafetensorsEntry& 
 }  // namespace
 
 TensorSummary summarize(const SafetensorsReader& file, const SafetensorsEntry& entry) {
-  constexpr size_t kPiece = size_t{1} << 16;
+  constexpr size_t kSegment = size_t{1} << 16;
   TensorSummary summary;
   double squares = 0;
   double least = std::numeric_limits<double>::infinity(), most = -least;
   const size_t n = entry.num_elements();
-  for (size_t first = 0; first < n; first += kPiece) {
-    for (double value : read(file, entry, first, std::min(kPiece, n - first))) {
+  for (size_t first = 0; first < n; first += kSegment) {
+    for (double value : read(file, entry, first, std::min(kSegment, n - first))) {
       if (!std::isfinite(value)) {
         ++summary.num_not_finite;
         continue;

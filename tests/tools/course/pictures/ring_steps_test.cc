@@ -1,4 +1,4 @@
-#include "tools/course/pictures/ring_steps.h"
+#include "tools/course/pictures/ring_rounds.h"
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
@@ -11,7 +11,7 @@ using testing::count_text;
 using testing::rects_of;
 
 TEST_CASE("two ranks: contiguous slices leave rank 0 idle at step 1, a zigzag nobody") {
-  const std::string svg = draw_ring_steps(2);
+  const std::string svg = draw_ring_rounds(2);
   // 64 tokens a rank: 2080 pairs of its own, then 4096, or half of that. 640 pixels are 6176 pairs.
   CHECK(rects_of(svg, "forward").size() == 3 + 4 + 1);  // and the legend
   CHECK(rects_of(svg, "idle").size() == 1 + 1);
@@ -22,12 +22,14 @@ TEST_CASE("two ranks: contiguous slices leave rank 0 idle at step 1, a zigzag no
 }
 
 TEST_CASE("four ranks: a triangle of waiting") {
-  const std::string svg = draw_ring_steps(4);
+  const std::string svg = draw_ring_rounds(4);
   CHECK(rects_of(svg, "idle").size() == 1 + 2 + 3 + 1);  // and the legend
   CHECK(rects_of(svg, "forward").size() == 4 + 3 + 2 + 1 + 16 + 1);
 }
 
-TEST_CASE("a ring of one rank has no steps to show") { CHECK_THROWS_AS(draw_ring_steps(1), Error); }
+TEST_CASE("a ring of one rank has no steps to show") {
+  CHECK_THROWS_AS(draw_ring_rounds(1), Error);
+}
 
 }  // namespace
 }  // namespace ladder

@@ -131,8 +131,8 @@ TEST_CASE("Points of two busy ranks and of collectives keep their numbers") {
     CHECK(kernel_seconds(read, call, 2) == Approx(10 * seconds));
     seconds *= 2;
   }
-  const GroupPlace place = {.num_ranks = 2, .num_nodes = 1, .ranks_per_node = 2};
-  CHECK(collective_seconds(read, Collective::all_gather, place, 1024) == Approx(0.5));
+  const GroupPlacement placement = {.num_ranks = 2, .num_nodes = 1, .ranks_per_node = 2};
+  CHECK(collective_seconds(read, Collective::all_gather, placement, 1024) == Approx(0.5));
 }
 
 TEST_CASE("A lesson that is none, wrong flags and too many ranks are the user's mistakes") {

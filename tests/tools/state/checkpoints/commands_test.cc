@@ -100,7 +100,7 @@ TEST_CASE("show --rank: of any layout, with a checkpoint and without") {
              StartsWith("rank 3 of data=2,pipeline=2,tensor=2: ") && ContainsSubstring("\nreads "));
   CHECK_THAT(output({"show", folder / "c", "--rank", "3", "--layout", "tensor=4"}),
              StartsWith("rank 3 of tensor=4: ") &&
-                 ContainsSubstring("\n  rank_0001.safetensors: 15 chunks, "));
+                 ContainsSubstring("\n  rank_0001.safetensors: 15 file blocks, "));
   const std::string text =
       output({"show", "--model", "gpt2", "--rank", "37", "--layout", "data=8,pipeline=4,tensor=2"});
   CHECK_THAT(

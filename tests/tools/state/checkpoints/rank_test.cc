@@ -12,22 +12,23 @@ namespace {
 
 TEST_CASE("places of elements are said in rows, columns and elements") {
   const Shape matrix = {8, 24}, vector = {24};
-  CHECK(place_text(matrix, {{0, 192, 192}, 0, 192}) == "all");
-  CHECK(place_text(matrix, {{0, 192, 192}, 48, 24}) == "row 2");
-  CHECK(place_text(matrix, {{0, 192, 192}, 48, 72}) == "rows 2 to 4");
-  CHECK(place_text(matrix, {{0, 192, 192}, 50, 72}) == "elements 50 to 121");
-  CHECK(place_text(matrix, {{96, 96, 96}, 24, 72}) == "rows 5 to 7");  // of the second half
-  CHECK(place_text(matrix, {{12, 12, 24}, 0, 96}) == "columns 12 to 23");
-  CHECK(place_text(matrix, {{12, 12, 24}, 24, 12}) == "columns 12 to 23, row 2 of these");
-  CHECK(place_text(matrix, {{12, 12, 24}, 5, 9}) == "columns 12 to 23, elements 5 to 13 of these");
-  CHECK(place_text(matrix, {{4, 4, 8}, 0, 96}) == "columns 4 to 7, 12 to 15, 20 to 23");
-  CHECK(place_text(matrix, {{4, 4, 8}, 12, 84}) ==
+  CHECK(elements_text(matrix, {{0, 192, 192}, 0, 192}) == "all");
+  CHECK(elements_text(matrix, {{0, 192, 192}, 48, 24}) == "row 2");
+  CHECK(elements_text(matrix, {{0, 192, 192}, 48, 72}) == "rows 2 to 4");
+  CHECK(elements_text(matrix, {{0, 192, 192}, 50, 72}) == "elements 50 to 121");
+  CHECK(elements_text(matrix, {{96, 96, 96}, 24, 72}) == "rows 5 to 7");  // of the second half
+  CHECK(elements_text(matrix, {{12, 12, 24}, 0, 96}) == "columns 12 to 23");
+  CHECK(elements_text(matrix, {{12, 12, 24}, 24, 12}) == "columns 12 to 23, row 2 of these");
+  CHECK(elements_text(matrix, {{12, 12, 24}, 5, 9}) ==
+        "columns 12 to 23, elements 5 to 13 of these");
+  CHECK(elements_text(matrix, {{4, 4, 8}, 0, 96}) == "columns 4 to 7, 12 to 15, 20 to 23");
+  CHECK(elements_text(matrix, {{4, 4, 8}, 12, 84}) ==
         "columns 4 to 7, 12 to 15, 20 to 23, rows 1 to 7 of these");
-  CHECK(place_text(vector, {{0, 24, 24}, 0, 24}) == "all");
-  CHECK(place_text(vector, {{0, 24, 24}, 7, 1}) == "element 7");
-  CHECK(place_text(vector, {{12, 12, 24}, 0, 12}) == "elements 12 to 23");
-  CHECK(place_text(vector, {{4, 4, 8}, 0, 12}) == "elements 4 to 7, 12 to 15, 20 to 23");
-  CHECK(place_text(vector, {{4, 4, 8}, 2, 5}) ==
+  CHECK(elements_text(vector, {{0, 24, 24}, 0, 24}) == "all");
+  CHECK(elements_text(vector, {{0, 24, 24}, 7, 1}) == "element 7");
+  CHECK(elements_text(vector, {{12, 12, 24}, 0, 12}) == "elements 12 to 23");
+  CHECK(elements_text(vector, {{4, 4, 8}, 0, 12}) == "elements 4 to 7, 12 to 15, 20 to 23");
+  CHECK(elements_text(vector, {{4, 4, 8}, 2, 5}) ==
         "elements 4 to 7, 12 to 15, 20 to 23, elements 2 to 6 of these");
 }
 
@@ -50,7 +51,7 @@ TEST_CASE("a rank owns what its file has") {
     CHECK(owned.slices.size() == num_stored);
     for (const auto& [name, slice] : owned.slices) {
       const PlacedElements elements = elements_of(slice);
-      for (const auto& [stored, chunk, part] :
+      for (const auto& [stored, file_block, part] :
            parts_to_read(reader.index().tensors.at(name), elements)) {
         CHECK(stored->rank == rank);
       }
@@ -62,10 +63,10 @@ TEST_CASE("a rank owns what its file has") {
 // element.
 void add_places(std::vector<std::pair<std::string, size_t>>& places, const Parameter& parameter,
                 const PlacedElements& elements) {
-  for_runs_in(parameter, elements.first, elements.first + elements.count,
-              [&](size_t, size_t at, size_t count) {
-                for (size_t i = at; i < at + count; ++i) places.emplace_back(parameter.name, i);
-              });
+  for_ranges_in(parameter, elements.first, elements.first + elements.count,
+                [&](size_t, size_t at, size_t count) {
+                  for (size_t i = at; i < at + count; ++i) places.emplace_back(parameter.name, i);
+                });
 }
 
 TEST_CASE("of a copy the rank that writes it is named") {
@@ -99,7 +100,7 @@ TEST_CASE("of a copy the rank that writes it is named") {
     // What is left of the rank's shards is no copy.
     size_t num_held = 0;
     for (size_t i = 0; i < held.units().size(); ++i) {
-      const size_t begin = shard_begin(held, i, grid.place(Axis::data));
+      const size_t begin = shard_begin(held, i, grid.group_rank(Axis::data));
       for_parameters_in(
           held, begin, begin + shard_elements(held, i),
           [&](const Parameter&, size_t, size_t from, size_t to) { num_held += to - from; });
@@ -121,7 +122,7 @@ TEST_CASE("a rank reads the bytes that are said") {
     for (const auto& [name, slice] : owned.slices) {
       std::vector<float> values(slice.view.num_elements());
       needed += slice.view.num_bytes();
-      reader.read(name, {slice.parameter->runs, slice.first, values.size()},
+      reader.read(name, {slice.parameter->ranges, slice.first, values.size()},
                   TensorView(values.data(), DType::fp32, DeviceType::cpu, {values.size()}));
     }
     CAPTURE(to, grid.rank);
@@ -150,8 +151,9 @@ TEST_CASE("what a rank of 8 would own and read") {
                 ContainsSubstring(
                     "\n    wte.weight               (11, 8)        row 10, which rank 3 writes\n"));
   const std::string reads = read_text(owned, reader.index());
-  CHECK_THAT(reads, ContainsSubstring("\n  rank_0001.safetensors: ") &&
-                        ContainsSubstring("\n    param.h.1.mlp.c_proj.weight: chunk 0 of 1\n"));
+  CHECK_THAT(reads,
+             ContainsSubstring("\n  rank_0001.safetensors: ") &&
+                 ContainsSubstring("\n    param.h.1.mlp.c_proj.weight: file block 0 of 1\n"));
 }
 
 TEST_CASE("a rank that owns nothing says so") {
@@ -159,7 +161,8 @@ TEST_CASE("a rank that owns nothing says so") {
   ProcessGrid grid = parse_layout("data=64");
   grid.rank = 63;
   CHECK_THAT(owned_text(owned, grid), ContainsSubstring("owns nothing\n"));
-  CHECK(read_text(owned, whole_index(kSmall, {})) == "reads 0 chunks of 0 files, 0 B for 0 B\n");
+  CHECK(read_text(owned, whole_index(kSmall, {})) ==
+        "reads 0 file blocks of 0 files, 0 B for 0 B\n");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST_CASE("each rank of the new layout reads nothing but its own file") {
   }
 }
 
-TEST_CASE("what is held at a time is a chunk or two, not a tensor") {
+TEST_CASE("what is held at a time is a file block or two, not a tensor") {
   // wte has 2.4 MiB, c_fc 0.5 MiB.
   const Gpt2Config model = {1, 4, 128, 2500, 5};
   const TestFolder folder;
@@ -68,7 +68,7 @@ TEST_CASE("what is held at a time is a chunk or two, not a tensor") {
       write_checkpoint(folder / "from", parse_layout("tensor=4"), 1, model, DType::fp64);
   watched = {};
   const std::string path = reshard(source, parse_layout("data=2"), folder / "to");
-  CHECK(watched.largest_allocation <= kChunkBytes);
+  CHECK(watched.largest_allocation <= kFileBlockBytes);
   CheckpointReader reader(path);
   for (const auto& [name, tensor] : reader.index().tensors) {
     size_t total = 1;

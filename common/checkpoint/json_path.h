@@ -15,16 +15,16 @@ namespace ladder {
 // Its objects are sorted by key, so that a key is found quickly however many there are.
 using Json = nlohmann::json;
 
-// A JsonPlace reads values of one JSON object. It holds no JSON, only the text that messages begin
+// A JsonPath reads values of one JSON object. It holds no JSON, only the text that messages begin
 // with: the file and where in it the object is, such as
 //   c/step_00000050/checkpoint.json: tensor "param.wte.weight"
 // Each function throws a UserError of one line, "WHERE: "KEY": what is wrong", if the value is
 // missing or is not what the function reads. `key` is the key of the value in `object`.
-class JsonPlace {
+class JsonPath {
  public:
-  explicit JsonPlace(std::string text) : text_(std::move(text)) {}
+  explicit JsonPath(std::string text) : text_(std::move(text)) {}
   // Returns the reader of an object inside this one. `part` names it: "tensor "wte.weight"".
-  JsonPlace in(const std::string& part) const { return JsonPlace(concat(text_, ": ", part)); }
+  JsonPath in(const std::string& part) const { return JsonPath(concat(text_, ": ", part)); }
 
   // Throws the UserError "WHERE: " and `parts`, one after the other.
   template <class... Parts>

@@ -22,15 +22,15 @@ struct MpiTransport::Operation {
 };
 
 template <class... Stages>
-void MpiTransport::for_pieces(Operation& operation, size_t n, size_t piece, Stages... stages) {
-  const size_t num_pieces = std::max<size_t>((n + piece - 1) / piece, 1);
+void MpiTransport::for_segments(Operation& operation, size_t n, size_t segment, Stages... stages) {
+  const size_t num_segments = std::max<size_t>((n + segment - 1) / segment, 1);
   const auto run = [&](size_t index, const auto& stage) {
-    if (index >= num_pieces) return;  // not begun yet, or there are no more; see below
-    const size_t first = index * piece;
-    operation.label.more_follows = index + 1 < num_pieces;
-    stage(first, std::min(piece, n - first));
+    if (index >= num_segments) return;  // not begun yet, or there are no more; see below
+    const size_t first = index * segment;
+    operation.label.more_follows = index + 1 < num_segments;
+    stage(first, std::min(segment, n - first));
   };
-  for (size_t time = 0; time < num_pieces + sizeof...(stages) - 1; ++time) {
+  for (size_t time = 0; time < num_segments + sizeof...(stages) - 1; ++time) {
     size_t stage = 0;  // where time < stage the difference is a huge number
     (run(time - stage++, stages), ...);
   }

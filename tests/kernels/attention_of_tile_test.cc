@@ -1,6 +1,6 @@
 // Attention in blocks: a rank has the tokens of slices A and C of sequences A, B, C, and another
 // rank has B. What the blocks make together is plain attention over the whole sequences.
-#include "kernels/attention_block.h"
+#include "kernels/attention_of_tile.h"
 
 #include "kernels/attention_merge.h"
 #include "kernels/cpu/plain_attention.h"
@@ -65,20 +65,20 @@ Results run_blocks(DType dtype, const Sizes& all, const Slices& s, const Values&
   const Array kv(dtype, {b, s.own(), 2 * c}, taken(dtype, all, qkv, s.own(), {kKey, kValue}, mine));
   const Array kv_of_other(dtype, {b, other, 2 * c},
                           taken(dtype, all, qkv, other, {kKey, kValue}, theirs));
-  const AttentionBlock diagonal = {0, s.own(), s.own(), true}, whole = {s.a, s.c, s.b};
+  const ScoreTile diagonal = {0, s.own(), s.own(), true}, whole = {s.a, s.c, s.b};
 
   const Array out(sums, own), logsumexp(sums, rows), partial(sums, own), partial_lse(sums, rows);
-  attention_block_forward(stream(), out, logsumexp, x, kv, diagonal);
-  attention_block_forward(stream(), partial, partial_lse, x, kv_of_other, whole);
+  attention_of_tile_forward(stream(), out, logsumexp, x, kv, diagonal);
+  attention_of_tile_forward(stream(), partial, partial_lse, x, kv_of_other, whole);
   attention_merge(stream(), out, logsumexp, partial, partial_lse, s.a, s.c);
 
   const Array row_dot(sums, rows, row_dot_values), d(dtype, own, dout);
   const Array dq(sums, own, Values(own.num_elements()));
   const Array dkv(sums, kv.view().shape(), Values(kv.view().num_elements()));
   const Array dkv_of_other(sums, {b, other, 2 * c}, Values(b * other * 2 * c));
-  attention_block_backward(stream(), dq, dkv, row_dot, d, logsumexp, x, kv, diagonal);
-  attention_block_backward(stream(), dq, dkv_of_other, row_dot, d, logsumexp, x, kv_of_other,
-                           whole);
+  attention_of_tile_backward(stream(), dq, dkv, row_dot, d, logsumexp, x, kv, diagonal);
+  attention_of_tile_backward(stream(), dq, dkv_of_other, row_dot, d, logsumexp, x, kv_of_other,
+                             whole);
   return {out.values(), logsumexp.values(), dq.values(), dkv.values(), dkv_of_other.values()};
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("blocks of keys, merged, are attention over all keys, and so are their
 TEST_CASE("a block touches its queries only, and gives the same bits for any number of threads") {
   const OnDevice on = on_every_device();
   const Shape shape = {2, 70, 32}, rows = {2, 2, 70};
-  const AttentionBlock block = {3, 65, 20};
+  const ScoreTile block = {3, 65, 20};
   for (DType dtype : floats()) {
     const DType sums = accumulation_dtype(dtype);
     const Array qkv(dtype, {2, 70, 96}, random_values(dtype, 2 * 70 * 96, "qkv"));
@@ -175,7 +175,7 @@ TEST_CASE("a block touches its queries only, and gives the same bits for any num
     const Values ones(shape.num_elements(), 1), stat_ones(rows.num_elements(), 1);
     const auto forward = [&] {
       const Array out(sums, shape, ones), lse(sums, rows, stat_ones);
-      attention_block_forward(stream(), out, lse, qkv, kv, block);
+      attention_of_tile_forward(stream(), out, lse, qkv, kv, block);
       return out.values();
     };
     const auto merged = [&] {
@@ -187,7 +187,7 @@ TEST_CASE("a block touches its queries only, and gives the same bits for any num
     const auto backward = [&] {
       const Array dq(sums, shape, ones), dkv(sums, {2, 21, 64}, Values(2 * 21 * 64, 1));
       const Array lse(sums, rows, stat_ones), row_dot(sums, rows, stat_ones);
-      attention_block_backward(stream(), dq, dkv, row_dot, dout, lse, qkv, kv, block);
+      attention_of_tile_backward(stream(), dq, dkv, row_dot, dout, lse, qkv, kv, block);
       Values both = dq.values(), second = dkv.values();
       CHECK(second.back() == 1);  // key 20 is not in the block
       both.insert(both.end(), second.begin(), second.end());
@@ -270,14 +270,14 @@ TEST_CASE("kernels count tokens and heads in the dimension of a grid that has ro
     const auto rows = [&] {
       return Array(sums, {batch, heads, tokens}, Values(batch * heads * tokens, 1));
     };
-    const AttentionBlock block = {.num_queries = tokens, .num_keys = tokens};
+    const ScoreTile block = {.num_queries = tokens, .num_keys = tokens};
     const Array qkv = vectors(dtype, 3), kv = vectors(dtype, 2), out = vectors(dtype, 1);
     const Array logsumexp = rows(), row_dot = rows(), partial = vectors(sums, 1);
     const Array dqkv = vectors(dtype, 3), dkv = vectors(sums, 2);
     attention_forward(stream(), out, logsumexp, qkv);
     attention_backward(stream(), dqkv, row_dot, out, out, logsumexp, qkv);
-    attention_block_forward(stream(), partial, logsumexp, qkv, kv, block);
-    attention_block_backward(stream(), partial, dkv, row_dot, out, logsumexp, qkv, kv, block);
+    attention_of_tile_forward(stream(), partial, logsumexp, qkv, kv, block);
+    attention_of_tile_backward(stream(), partial, dkv, row_dot, out, logsumexp, qkv, kv, block);
     attention_merge(stream(), vectors(sums, 1), logsumexp, partial, rows(), 0, tokens);
     stream().synchronize();
   }

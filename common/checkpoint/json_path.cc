@@ -1,21 +1,21 @@
-#include "common/checkpoint/json_place.h"
+#include "common/checkpoint/json_path.h"
 
 namespace ladder {
 
-const Json& JsonPlace::at(const Json& object, const char* key) const {
+const Json& JsonPath::at(const Json& object, const char* key) const {
   if (!object.is_object()) refuse("expected an object");
   const auto found = object.find(key);
   if (found == object.end()) refuse(quoted_name(key), " is missing");
   return *found;
 }
 
-std::string JsonPlace::string(const Json& object, const char* key) const {
+std::string JsonPath::string(const Json& object, const char* key) const {
   const Json& value = at(object, key);
   if (!value.is_string()) refuse(quoted_name(key), ": expected a string");
   return value.get<std::string>();
 }
 
-DType JsonPlace::float_dtype(const Json& object, const char* key) const {
+DType JsonPath::float_dtype(const Json& object, const char* key) const {
   const std::string name = string(object, key);
   for (DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
     if (name == name_of(dtype)) return dtype;
@@ -23,7 +23,7 @@ DType JsonPlace::float_dtype(const Json& object, const char* key) const {
   refuse(quoted_name(key), ": ", quoted_name(name), " is not fp32, fp64, bf16 or fp16");
 }
 
-size_t JsonPlace::checked(const Json& value, const char* key, size_t least, size_t most) const {
+size_t JsonPath::checked(const Json& value, const char* key, size_t least, size_t most) const {
   if (!value.is_number_unsigned()) refuse(quoted_name(key), ": expected integers from 0");
   const auto number = value.get<size_t>();
   if (number < least || number > most) {
@@ -32,8 +32,8 @@ size_t JsonPlace::checked(const Json& value, const char* key, size_t least, size
   return number;
 }
 
-std::vector<size_t> JsonPlace::numbers(const Json& object, const char* key, size_t count,
-                                       size_t most) const {
+std::vector<size_t> JsonPath::numbers(const Json& object, const char* key, size_t count,
+                                      size_t most) const {
   const Json& array = at(object, key);
   if (!array.is_array() || array.size() != count) {
     refuse(quoted_name(key), ": expected ", count, " integers");

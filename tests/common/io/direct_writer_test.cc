@@ -1,4 +1,4 @@
-#include "common/io/block_writer.h"
+#include "common/io/direct_writer.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 namespace ladder {
 namespace {
 
-constexpr size_t kBlock = BlockWriter::kBlockBytes;
+constexpr size_t kBlock = DirectWriter::kBufferBytes;
 
 std::vector<std::byte> some_bytes(size_t count) {
   std::vector<std::byte> bytes(count);
@@ -29,7 +29,7 @@ std::string written(const std::vector<std::byte>& bytes, size_t piece) {
   const FullDisk full(bytes.size() + kBlock);
   const std::string path = temporary("blocks");
   PartialFile file(path);
-  BlockWriter blocks(file);
+  DirectWriter blocks(file);
   for (size_t first = 0; first < bytes.size(); first += piece) {
     blocks.write(std::span(bytes).subspan(first, std::min(piece, bytes.size() - first)));
   }
