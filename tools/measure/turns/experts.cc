@@ -72,16 +72,16 @@ class ExpertFloor {
 
 void compare_experts(Ground& ground, const std::vector<std::string>& texts) {
   const std::string text = texts.empty() ? "15_expert_parallel" : texts[0];
-  Place place(ground, text);
-  auto* const trainer = dynamic_cast<ExpertParallelTrainer*>(place.trainer.get());
-  if (trainer == nullptr || place.grid.expert_size != ground.ranks().size()) {
+  TimedTrainer timed(ground, text);
+  auto* const trainer = dynamic_cast<ExpertParallelTrainer*>(timed.trainer.get());
+  if (trainer == nullptr || timed.grid.expert_size != ground.ranks().size()) {
     throw UserError(
         "lesson 15, and all ranks have to share the experts: only then is it known how many rows "
         "each expert of a rank has");
   }
-  ExpertFloor floor(place.config, place.grid, trainer->state().layout().num_elements());
+  ExpertFloor floor(timed.config, timed.grid, trainer->state().layout().num_elements());
   take_turns(ground,
-             {{text, [&] { place.step(); }},
+             {{text, [&] { timed.step(); }},
               {"floor", [&] { floor.run(nullptr); }, [&] { floor.set_rows(trainer->loads()); }},
               {"floor, ranks wait for each other", [&] { floor.run(&ground.ranks()); }}});
 }

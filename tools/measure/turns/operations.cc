@@ -11,10 +11,10 @@
 namespace ladder {
 
 void compare_operations(Ground& ground, const std::vector<std::string>& texts) {
-  const Place place(ground, texts.empty() ? "01_single_gpu" : texts[0]);
-  if (!place.trainer) throw UserError("the operations of a block: start it on one rank");
-  const RunConfig& config = place.config;
-  ModelState& state = place.trainer->state();
+  const TimedTrainer timed(ground, texts.empty() ? "01_single_gpu" : texts[0]);
+  if (!timed.trainer) throw UserError("the operations of a block: start it on one rank");
+  const RunConfig& config = timed.config;
+  ModelState& state = timed.trainer->state();
   const Layout& layout = state.layout();
   const size_t batch = config.micro_batch_size, tokens = config.model.sequence_length;
   const Activations activations(ground.device, layout, config.dtype, batch, tokens);

@@ -69,7 +69,7 @@ void Ground::say(const std::string& text) {
   std::fflush(stdout);
 }
 
-Place::Place(Ground& ground_, const std::string& text) : ground(ground_) {
+TimedTrainer::TimedTrainer(Ground& ground_, const std::string& text) : ground(ground_) {
   std::vector<std::string> words = words_of(text);
   program = program_of(words[0]);
   words.erase(words.begin());
@@ -84,7 +84,7 @@ Place::Place(Ground& ground_, const std::string& text) : ground(ground_) {
   trainer->initialize();
 }
 
-void Place::step() {
+void TimedTrainer::step() {
   if (!trainer) return;
   const double before = exposed_ms(ground.ranks().ledger().entries());
   trainer->step();
@@ -93,13 +93,13 @@ void Place::step() {
 
 Contestant contestant(Ground& ground, const std::string& text) {
   if (text.starts_with("floor")) return floor_contestant(ground, text);
-  const auto place = std::make_shared<Place>(ground, text);
-  const auto report = [place]() -> std::string {
-    if (!place->trainer) return "";
-    const double waited = median(place->waited_ms);
-    return (waited >= 0.5 ? format(", waits %.0f ms", waited) : "") + place->trainer->report();
+  const auto timed = std::make_shared<TimedTrainer>(ground, text);
+  const auto report = [timed]() -> std::string {
+    if (!timed->trainer) return "";
+    const double waited = median(timed->waited_ms);
+    return (waited >= 0.5 ? format(", waits %.0f ms", waited) : "") + timed->trainer->report();
   };
-  return {text, [place] { place->step(); }, {}, report};
+  return {text, [timed] { timed->step(); }, {}, report};
 }
 
 void take_turns(Ground& ground, const std::vector<Contestant>& contestants) {

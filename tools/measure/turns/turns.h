@@ -45,9 +45,9 @@ struct Ground {
 
 // A trainer on the ranks, and what it needs to live. That of lesson 01, which runs on one rank, is
 // on rank 0 alone; the others wait, and leave their cores idle.
-struct Place {
+struct TimedTrainer {
   // `text` has a lesson's name and flags. Throws UserError if there is no such lesson or flag.
-  Place(Ground& ground, const std::string& text);
+  TimedTrainer(Ground& ground, const std::string& text);
   // Makes a step, and notes how long it waits for others.
   void step();
 
@@ -68,8 +68,8 @@ struct Contestant {
   std::function<void()> prepare = {};        // runs before each body, and is not timed
   std::function<std::string()> report = {};  // more for its line. Collective
 };
-// Returns the step of a trainer (Place), or of `text` is "floor" and flags of lesson 01 the floor
-// of such a step on all ranks: the products and AdamW of one rank's part
+// Returns the step of a trainer (TimedTrainer), or if `text` is "floor" and flags of lesson 01 the
+// floor of such a step on all ranks: the products and AdamW of one rank's part
 // (common/train/bench/step_floor.h), and an all_reduce of the gradients at the speed of memory.
 Contestant contestant(Ground& ground, const std::string& text);
 
