@@ -1,6 +1,7 @@
 // A lesson is two pages: README.md, the story, which a person finishes in a quarter of an hour, and
 // reference.md, for looking things up. The front page is short.
 #include <algorithm>
+#include <iterator>
 #include <regex>
 #include <set>
 #include <sstream>
