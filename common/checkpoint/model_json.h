@@ -1,7 +1,9 @@
-// The model in the index of a checkpoint.
+// The model in the index of a checkpoint, and as text.
 #pragma once
 
-#include "common/checkpoint/json_path.h"
+#include <string>
+
+#include "common/checkpoint/json_place.h"
 #include "common/model/config.h"
 
 namespace ladder {
@@ -10,6 +12,8 @@ namespace ladder {
 Json to_json(const Gpt2Config& model);
 // Reads such an object. Throws a UserError that begins with the place if a size is missing, out of
 // its range, or does not fit the others.
-Gpt2Config parse_model(const Json& json, const JsonPath& json_path);
+Gpt2Config parse_model(const Json& json, const JsonPlace& place);
+// Returns the flags that give this model: "--layers 12 --heads 12 ...".
+std::string flags_text(const Gpt2Config& model);
 
 }  // namespace ladder

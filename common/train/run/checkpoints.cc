@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "common/checkpoint/model_json.h"
 #include "common/io/path.h"
 #include "common/io/printable.h"
 #include "common/io/standard_streams.h"
@@ -17,18 +18,6 @@
 
 namespace ladder {
 namespace {
-
-// So written, a new member of the model does not compile before it has a text.
-std::string text_of(const Gpt2Config& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied] = model;
-  return concat(layers, " layers, ", heads, " heads, hidden ", hidden,
-                ffn == 0 ? "" : concat(", inner layer ", ffn), ", vocabulary ", vocab,
-                untied ? " (untied)" : "", ", sequence length ", sequence_length,
-                experts.num_experts == 0
-                    ? ""
-                    : concat(", ", experts.per_token, " of ", experts.num_experts,
-                             " experts in every ", experts.every, ". block"));
-}
 
 bool same_model(Gpt2Config a, Gpt2Config b) {
   for (Gpt2Config* model : {&a, &b}) model->ffn = model->ffn_size();  // 0 stands for a default
@@ -88,8 +77,8 @@ void Checkpoints::compare(const CheckpointIndex& index) {
   const int64_t last = config_.optimizer.num_steps;
   const std::string& path = resumed_->path();
   if (!same_model(index.model, config_.model)) {
-    throw UserError(concat(path, ": is of another model (", text_of(index.model),
-                           ") than this run's (", text_of(config_.model), ")"));
+    throw UserError(concat(path, ": is of another model (", flags_text(index.model),
+                           ") than this run's (", flags_text(config_.model), ")"));
   }
   if (resumed_step_ > last && last > 0) {
     throw UserError(concat(path, ": is beyond --steps ", last, "; take --steps ", resumed_step_,

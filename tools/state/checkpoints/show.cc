@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/checkpoint/model_json.h"
 #include "common/io/printable.h"
 #include "common/model/description.h"
 #include "common/train/report/report.h"
@@ -74,20 +75,10 @@ std::string number_text(const ScalarValue& value) {
 }  // namespace
 
 std::string index_text(const std::string& path, const CheckpointIndex& index) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied] = index.model;
   std::string text = concat(one_line(path), "\n");
   text += concat("written by ", one_line(index.lesson), ", ", layout_text(index.layout),
                  ", --dtype ", name_of(index.dtype), "\n");
-  text += concat("model      --layers ", layers, " --heads ", heads, " --hidden ", hidden,
-                 " --vocab ", vocab, " --sequence-length ", sequence_length);
-  if (ffn > 0) text += concat(" --ffn ", ffn);
-  if (untied) text += " --untied";
-  if (experts.num_experts > 0) {
-    text += concat(" --experts ", experts.num_experts, " --experts-per-token ", experts.per_token,
-                   " --moe-every ", experts.every);
-  }
-  text += "\n";
-  text += "state     ";
+  text += concat("model      ", flags_text(index.model), "\nstate     ");
   for (const auto& [name, value] : index.scalars) {
     text += concat(" ", one_line(name), " ", number_text(value));
   }
