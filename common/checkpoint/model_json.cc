@@ -30,25 +30,25 @@ std::string flags_text(const Gpt2Config& model) {
                 experts.per_token, " --moe-every ", experts.every);
 }
 
-Gpt2Config parse_model(const Json& json, const JsonPlace& place) {
+Gpt2Config parse_model(const Json& json, const JsonPath& json_path) {
   constexpr size_t kMost = 1'000'000'000;
-  Gpt2Config model = {.num_layers = place.number(json, "layers", 1, 10'000),
-                      .num_heads = place.number(json, "heads", 1, 10'000),
-                      .hidden = place.number(json, "hidden", 1, 1'000'000),
-                      .vocab_size = place.number(json, "vocab", 1, kMost),
-                      .sequence_length = place.number(json, "sequence_length", 1, kMost)};
-  if (model.hidden % model.num_heads != 0) place.refuse("the heads do not divide hidden");
-  if (json.contains("ffn")) model.ffn = place.number(json, "ffn", 1, kMost);
+  Gpt2Config model = {.num_layers = json_path.number(json, "layers", 1, 10'000),
+                      .num_heads = json_path.number(json, "heads", 1, 10'000),
+                      .hidden = json_path.number(json, "hidden", 1, 1'000'000),
+                      .vocab_size = json_path.number(json, "vocab", 1, kMost),
+                      .sequence_length = json_path.number(json, "sequence_length", 1, kMost)};
+  if (model.hidden % model.num_heads != 0) json_path.refuse("the heads do not divide hidden");
+  if (json.contains("ffn")) model.ffn = json_path.number(json, "ffn", 1, kMost);
   if (json.contains("untied")) {
-    if (json["untied"] != true) place.refuse("\"untied\" is there, and not true");
+    if (json["untied"] != true) json_path.refuse("\"untied\" is there, and not true");
     model.untied = true;
   }
   if (!json.contains("experts")) return model;
-  model.experts = {.num_experts = place.number(json, "experts", 1, kMost),
-                   .per_token = place.number(json, "experts_per_token", 1, kMost),
-                   .every = place.number(json, "experts_every", 1, kMost)};
+  model.experts = {.num_experts = json_path.number(json, "experts", 1, kMost),
+                   .per_token = json_path.number(json, "experts_per_token", 1, kMost),
+                   .every = json_path.number(json, "experts_every", 1, kMost)};
   if (model.experts.per_token > model.experts.num_experts) {
-    place.refuse("a token goes to more experts than there are");
+    json_path.refuse("a token goes to more experts than there are");
   }
   return model;
 }

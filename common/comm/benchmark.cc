@@ -27,6 +27,7 @@
 #include "common/comm/contests.h"
 #include "common/comm/mpi_transport.h"
 #include "common/io/version.h"
+#include "kernels/codec.h"
 #include "kernels/runtime/check.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"

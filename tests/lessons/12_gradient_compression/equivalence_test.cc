@@ -136,14 +136,17 @@ std::vector<double> gradients_of(T& trainer) {
 void add_held(Compressed& trainer, Communicator& group, std::vector<double>& numbers) {
   const Layout& layout = trainer.state().layout();
   std::vector<double> held(numbers.size());
-  for (const auto& [name, slice] : trainer.stored()) {
+  const std::vector<NamedSlice> stored = trainer.stored();
+  // Those of the state come first.
+  for (size_t i = trainer.Trainer::stored().size(); i < stored.size(); ++i) {
+    const Slice& slice = stored[i].slice;
     size_t begin = 0;  // of the parameter in the flat buffer
     for_parameters_in(layout, 0, layout.num_elements(),
                       [&](const Parameter& parameter, size_t at, size_t, size_t) {
                         if (&parameter == slice.parameter) begin = at;
                       });
     const double* const x = slice.view.as<double>();
-    for (size_t i = 0; i < slice.view.num_elements(); ++i) held[begin + slice.first + i] += x[i];
+    for (size_t j = 0; j < slice.view.num_elements(); ++j) held[begin + slice.first + j] += x[j];
   }
   Stream host(DeviceType::cpu);
   const TensorView view(held.data(), DType::fp64, DeviceType::cpu, {held.size()});
