@@ -23,6 +23,7 @@
 
 #include <array>
 #include <concepts>
+#include <functional>
 #include <type_traits>
 
 #include "kernels/runtime/arguments.h"
@@ -46,7 +47,9 @@ void run_body(const ArgumentCheck& expect, const Cost& cost, void (*cpu)(Stream&
               std::type_identity_t<Arguments>... arguments) {
   if (Simulation* const simulation = stream.simulation()) {
     const std::array<ConstTensorView, sizeof...(Arguments)> tensors = {tensor_in(arguments)...};
-    return simulation->launch(stream.simulated(), {expect.kernel(), expect.dtype(), cost, tensors});
+    const auto compute = [&] { cpu(stream, arguments...); };
+    return simulation->launch(stream.simulated(),
+                              {expect.kernel(), expect.dtype(), cost, tensors, std::ref(compute)});
   }
   (stream.device() == DeviceType::cpu ? cpu : cuda)(stream, arguments...);
 }

@@ -16,7 +16,7 @@ class DryRun : public Simulation {
   StreamId add_stream(DeviceType) override { return 0; }
   void remove_stream(StreamId) noexcept override {}
   void launch(StreamId, const KernelCall&) override {}
-  void copy(StreamId, DeviceType, DeviceType, size_t) override {}
+  void copy(StreamId, const TensorView&, const ConstTensorView&) override {}
   void synchronize(StreamId) override {}
   void synchronize_mark(MarkId) override {}
   MarkId record(StreamId) override { return kNoMark; }

@@ -150,9 +150,12 @@ void Engine::launch(StreamId stream, const KernelCall& call) {
   add_work(stream, call.name, port, model_.kernel_seconds(device, call));
 }
 
-void Engine::copy(StreamId stream, DeviceType to, DeviceType from, size_t bytes) {
-  const Port port = to != from ? Port::copy : to == model_.device() ? Port::compute : Port::host;
-  add_work(stream, "copy", port, model_.copy_seconds(to, from, bytes));
+void Engine::copy(StreamId stream, const TensorView& to, const ConstTensorView& from) {
+  const DeviceType device = to.device();
+  const Port port = device != from.device()     ? Port::copy
+                    : device == model_.device() ? Port::compute
+                                                : Port::host;
+  add_work(stream, "copy", port, model_.copy_seconds(device, from.device(), from.num_bytes()));
 }
 
 Engine::MarkId Engine::record(StreamId stream) {

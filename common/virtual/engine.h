@@ -66,7 +66,7 @@ class Engine final : public Simulation {
   StreamId add_stream(DeviceType device) override;
   void remove_stream(StreamId stream) noexcept override;
   void launch(StreamId stream, const KernelCall& call) override;
-  void copy(StreamId stream, DeviceType to, DeviceType from, size_t bytes) override;
+  void copy(StreamId stream, const TensorView& to, const ConstTensorView& from) override;
   void synchronize(StreamId stream) override;
   void synchronize_mark(MarkId mark) override;
   MarkId record(StreamId stream) override;

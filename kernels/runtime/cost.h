@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <initializer_list>
 #include <span>
 
@@ -52,6 +53,9 @@ struct KernelCall {
   Cost cost;
   // The tensors among its arguments, in their order. Other arguments stand there as empty views.
   std::span<const ConstTensorView> arguments = {};
+  // Computes it in this thread, on the CPU, if the arguments have memory there. Empty: it cannot.
+  // It and `arguments` may be used until Simulation::launch() returns.
+  std::function<void()> compute = {};
 };
 
 }  // namespace ladder

@@ -29,10 +29,10 @@ class Simulation {
 
   virtual StreamId add_stream(DeviceType device) = 0;
   virtual void remove_stream(StreamId stream) noexcept = 0;
-  // Queue a kernel, and a copy of so many bytes. On a stream of a GPU they return at once; on one
+  // Queue a kernel, and a copy. On a stream of a GPU they return at once; on one
   // of the CPU when the work is over, as on the real CPU.
   virtual void launch(StreamId stream, const KernelCall& call) = 0;
-  virtual void copy(StreamId stream, DeviceType to, DeviceType from, size_t bytes) = 0;
+  virtual void copy(StreamId stream, const TensorView& to, const ConstTensorView& from) = 0;
   // Let other ranks run until all work that is queued on the stream is over, or all that is queued
   // before the mark. Then the rank goes on, at that time.
   virtual void synchronize(StreamId stream) = 0;

@@ -112,8 +112,7 @@ void copy(Stream& stream, TensorView destination, ConstTensorView source) {
   check_argument("copy", "destination", destination, destination.device(), source.dtype(),
                  source.shape());
   if (Simulation* const simulation = stream.simulation()) {
-    return simulation->copy(stream.simulated(), destination.device(), source.device(),
-                            source.num_bytes());
+    return simulation->copy(stream.simulated(), destination, source);
   }
   if (stream.device() != DeviceType::cpu) {
     cuda_check(cudaMemcpyAsync(destination.data(), source.data(), source.num_bytes(),

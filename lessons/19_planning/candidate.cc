@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "common/train/run/simulated_rank.h"
 #include "lessons/01_single_gpu/trainer.h"
@@ -11,24 +10,17 @@
 #include "lessons/04_zero2/trainer.h"
 #include "lessons/05_zero3/trainer.h"
 #include "lessons/06_offload/trainer.h"
+#include "lessons/07_tensor_parallel/trainer.h"
+#include "lessons/08_pipeline_parallel/trainer.h"
 #include "lessons/09_3d_parallel/trainer.h"
 #include "lessons/10_mixed_precision/trainer.h"
 
 namespace ladder {
 namespace {
 
-Program program_of(const std::string& lesson) {
-  static const std::map<std::string, Program (*)()> kPrograms = {
-      {"01_single_gpu", [] { return make_program<SingleGpuTrainer>(); }},
-      {"02_ddp", [] { return make_program<DdpTrainer>(); }},
-      {"03_zero1", [] { return make_program<Zero1Trainer>(); }},
-      {"04_zero2", [] { return make_program<Zero2Trainer>(); }},
-      {"05_zero3", [] { return make_program<Zero3Trainer>(); }},
-      {"06_offload", [] { return make_program<OffloadTrainer>(); }},
-      {"09_3d_parallel", [] { return make_program<ThreeDTrainer>(); }},
-      {"10_mixed_precision", [] { return make_program<MixedPrecisionTrainer>(); }},
-  };
-  return kPrograms.at(lesson)();
+template <class... T>
+std::map<std::string, Program (*)()> programs_of() {
+  return {{T::kLesson.info.name, [] { return make_program<T>(); }}...};
 }
 
 std::vector<std::string> virtual_flags(const Candidate& candidate, const PlanRequest& request) {
@@ -114,6 +106,13 @@ void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
 }
 
 }  // namespace
+
+const std::map<std::string, Program (*)()>& lesson_programs() {
+  static const auto all = programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer,
+                                      Zero3Trainer, OffloadTrainer, TensorParallelTrainer,
+                                      PipelineTrainer, ThreeDTrainer, MixedPrecisionTrainer>();
+  return all;
+}
 
 std::string layout_text(const Candidate& candidate) {
   std::string text;
@@ -215,7 +214,7 @@ double tokens_per_step(const PlanRequest& request, const Gpt2Config& model) {
 }
 
 Prepared prepare(const Candidate& candidate, const PlanRequest& request) {
-  Prepared prepared{.program = program_of(candidate.lesson), .config = {}};
+  Prepared prepared{.program = lesson_programs().at(candidate.lesson)(), .config = {}};
   std::vector<std::string> flags = virtual_flags(candidate, request);
   std::ranges::copy(lesson_flags(candidate, request), std::back_inserter(flags));
   prepared.config = resolve_flags(prepared.program, flags, candidate.num_ranks());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -86,6 +87,9 @@ struct Prepared {
   Program program;
   RunConfig config;
 };
+
+// Returns the programs of the lessons from 01 to 10, by their names.
+const std::map<std::string, Program (*)()>& lesson_programs();
 
 // Parses the candidate's flags as the lesson does. Throws UserError if the lesson refuses them.
 Prepared prepare(const Candidate& candidate, const PlanRequest& request);

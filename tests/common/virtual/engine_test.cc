@@ -1,7 +1,12 @@
 #include "common/virtual/engine.h"
 
+#include <algorithm>
+#include <array>
+
 #include "common/comm/communicator.h"
+#include "common/virtual/dry_run.h"
 #include "common/virtual/transport.h"
+#include "kernels/elementwise.h"
 #include "kernels/matmul.h"
 #include "kernels/runtime/memory_source.h"
 #include "tests/catch.h"
@@ -56,6 +61,18 @@ TEST_CASE("A kernel's entry tells its name and cost, and its body does not run")
   CHECK(spans[0].name == std::string("matmul"));
   CHECK(spans[0].end - spans[0].begin == 2 * 2 * 3 * 4);
   CHECK(engine.product_flops(0) == 48);
+}
+
+TEST_CASE("A simulation may let a call compute") {
+  struct Computing final : DryRun {
+    void launch(StreamId, const KernelCall& call) override { call.compute(); }
+  };
+  float numbers[] = {1, 2, 3};
+  const TensorView view(numbers, DType::fp32, DeviceType::cpu, {3});
+  const Computing simulation;
+  Stream stream(DeviceType::cpu);
+  scale(stream, view, view, 2);
+  CHECK(std::ranges::equal(numbers, std::array{2.F, 4.F, 6.F}));
 }
 
 TEST_CASE("Events order streams and tell simulated times") {

@@ -12,7 +12,6 @@
 #include "kernels/runtime/median.h"
 #include "kernels/runtime/threads.h"
 #include "tools/measure/calibrator/measure.h"
-#include "tools/measure/calibrator/probe.h"
 
 namespace ladder {
 namespace {
@@ -26,25 +25,21 @@ constexpr std::array kCollectives = {Collective::all_reduce, Collective::reduce_
                                      Collective::all_gather, Collective::broadcast,
                                      Collective::reduce,     Collective::all_to_all};
 
-constexpr int kPasses = 3;
-
-// The calls of all runs on so many ranks, and the most memory that a rank of them has.
-StepCalls calls_of(const std::vector<LessonRun>& runs, size_t num_ranks) {
-  StepCalls all;
+// Removes the runs that refuse so many ranks, and returns what the others call.
+StepCalls calls_of(std::vector<LessonRun>& runs, size_t num_ranks) {
+  StepCalls calls;
   std::optional<UserError> refused;
-  bool any = false;
-  for (const LessonRun& run : runs) {
+  std::erase_if(runs, [&](const LessonRun& run) {
     try {
-      const StepCalls step = calls_of_step(run, num_ranks);
-      std::ranges::copy(step.kernels, std::back_inserter(all.kernels));
-      all.bytes = std::max(all.bytes, step.bytes);
-      any = true;
+      add_calls(run, num_ranks, calls);
+      return false;
     } catch (const UserError& error) {
       refused = error;
+      return true;
     }
-  }
-  if (!any && refused) throw UserError(refused->what());
-  return all;
+  });
+  if (runs.empty() && refused) throw UserError(refused->what());
+  return calls;
 }
 
 // Returns what a point has of a call.
@@ -53,45 +48,21 @@ auto work_of(const KernelCall& call) {
   return std::tuple(std::string_view(call.name), p.dtype, p.work, p.m, p.n, p.k);
 }
 
-// A kernel's call, how often steps call it, and its times.
-struct MeasuredCall {
-  CountedCall counted;
-  std::vector<double> seconds = {};
-};
-
-// Measures each call several times, with all others in between: the machine may be slower for a
-// second.
-std::vector<MeasuredCall> measure_calls(const std::vector<CountedCall>& calls, Measurer& measurer) {
-  std::map<decltype(key_of(KernelCall())), MeasuredCall> distinct;
-  for (const CountedCall& call : calls) {
-    const auto [found, is_new] = distinct.try_emplace(key_of(call.call), MeasuredCall{call});
-    if (!is_new) found->second.counted.count += call.count;
-  }
-  for (int pass = 0; pass < kPasses; ++pass) {
-    for (auto& [key, call] : distinct) {
-      call.seconds.push_back(measurer.kernel_seconds(call.counted.call));
-    }
-  }
-  std::vector<MeasuredCall> measured;
-  for (auto& [key, call] : distinct) measured.push_back(std::move(call));
-  return measured;
-}
-
-void measure_kernels(Cluster& cluster, const std::vector<CountedCall>& calls, size_t busy_ranks,
-                     Measurer& measurer) {
-  const std::vector<MeasuredCall> measured = measure_calls(calls, measurer);
+void add_points(Cluster& cluster, const StepCalls& calls, size_t busy_ranks, Measurer& measurer) {
+  std::vector<double> own;
+  for (const auto& [key, one] : calls) own.push_back(one.seconds.empty() ? 0 : median(one.seconds));
+  const std::vector<double> seconds = measurer.means_of(own);
   // Calls with other shapes may have the same work: then the mean of all calls is taken.
   struct Sum {
     const KernelCall* call;
     double count = 0, seconds = 0;
   };
   std::map<decltype(work_of(KernelCall())), Sum> sums;
-  for (const MeasuredCall& one : measured) {
-    const auto& [call, count] = one.counted;
-    Sum& sum = sums[work_of(call)];
-    sum.call = &call;
-    sum.count += number_of(count);
-    sum.seconds += number_of(count) * median(one.seconds);
+  for (auto next = seconds.begin(); const auto& [key, one] : calls) {
+    Sum& sum = sums[work_of(one.call)];
+    sum.call = &one.call;
+    sum.count += number_of(one.count);
+    sum.seconds += number_of(one.count) * *next++;
   }
   for (const auto& [key, sum] : sums) {
     const KernelCall& call = *sum.call;
@@ -140,8 +111,8 @@ double best_rate(const Cluster& cluster, std::string_view name) {
 }
 
 double product_rate(DType dtype, Measurer& measurer) {
-  const KernelCall product = square_product(512, dtype);
-  return product.cost.product_flops / measurer.kernel_seconds(product);
+  constexpr double kExtent = 512;
+  return 2 * kExtent * kExtent * kExtent / measurer.product_seconds(kExtent, dtype);
 }
 
 // What all cores can do.
@@ -167,9 +138,7 @@ void measure_limits(Cluster& cluster, Measurer& measurer) {
   cluster.vector_flops = peak;
   cluster.memory_bandwidth = measure(Limit::bandwidth, stream);
   cluster.memory_efficiency = 1;
-  constexpr double kBytes = 64;
-  cluster.least_kernel_seconds =
-      measurer.kernel_seconds({"fill", DType::fp32, {.bytes_written = kBytes}});
+  cluster.least_kernel_seconds = measurer.fill_seconds(16);
 }
 
 Cluster this_machine() {
@@ -204,14 +173,19 @@ Cluster calibrate(const CalibrationRequest& request, Job& job) {
   const int cores = num_available_cores();
   Communicator& world = job.communicator();
   for (const size_t busy : request.busy_ranks) {
-    const StepCalls step = calls_of(request.runs, busy);
+    std::vector<LessonRun> runs = request.runs;
+    StepCalls calls = calls_of(runs, busy);
     const bool is_busy = world.rank() < busy;
     const auto ranks = world.split(is_busy);
     if (is_busy) {
       // As many threads as a trainer on so many ranks has.
       set_num_threads(std::max(1, cores / static_cast<int>(busy)));
-      Measurer measurer(*ranks, job.registered(), step.bytes);
-      measure_kernels(cluster, step.kernels, busy, measurer);
+      Measurer measurer(*ranks, job.registered());
+      for (const LessonRun& run : runs) {
+        ranks->barrier();
+        time_calls(run, ranks->rank(), busy, calls);
+      }
+      add_points(cluster, calls, busy, measurer);
       if (busy > 1) measure_collectives(cluster, busy, measurer);
     }
     world.barrier();  // the other ranks sleep here
@@ -219,7 +193,7 @@ Cluster calibrate(const CalibrationRequest& request, Job& job) {
   const auto alone = world.split(world.rank());
   if (world.rank() == 0) {
     set_num_threads(cores);
-    Measurer measurer(*alone, nullptr, 0);
+    Measurer measurer(*alone, nullptr);
     measure_limits(cluster, measurer);
   }
   world.barrier();

@@ -7,8 +7,8 @@
 #include "common/train/flags/command_line.h"
 #include "common/train/flags/validators.h"
 #include "common/train/trainer/guarded.h"
+#include "lessons/19_planning/candidate.h"
 #include "tools/measure/calibrator/calibration.h"
-#include "tools/measure/calibrator/step_calls.h"
 
 namespace ladder {
 namespace {
@@ -42,8 +42,9 @@ void Flags::add_to(CLI::App& app) {
 
 CalibrationRequest Flags::request(size_t num_ranks, const std::vector<std::string>& rest) const {
   CalibrationRequest request;
-  for (const std::string& lesson : lessons.empty() ? lessons_to_calibrate() : lessons) {
-    request.runs.push_back({lesson, rest});
+  for (const std::string& lesson : lessons) request.runs.push_back({lesson, rest});
+  for (const auto& [lesson, make] : lesson_programs()) {
+    if (lessons.empty()) request.runs.push_back({lesson, rest});
   }
   request.busy_ranks = busy_ranks;
   if (busy_ranks.empty()) {
@@ -88,6 +89,6 @@ void run_calibrator(Job& job, int argc, const char* const* argv) {
 }  // namespace ladder
 
 int main(int argc, char** argv) {
-  return ladder::run_guarded(ladder::kTool,
+  return ladder::run_guarded(ladder::kTool, true,
                              [&](ladder::Job& job) { ladder::run_calibrator(job, argc, argv); });
 }

@@ -1,9 +1,12 @@
 #include "tools/measure/calibrator/measure.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
+#include "kernels/elementwise.h"
+#include "kernels/matmul.h"
 #include "kernels/runtime/clock.h"
 #include "kernels/runtime/median.h"
 
@@ -13,39 +16,40 @@ namespace {
 // A measurement has several batches of calls; each takes kBatchSeconds or one call.
 constexpr double kBatchSeconds = 2e-3, kSeconds = 0.04;
 constexpr double kLeastBatches = 3, kMostBatches = 21;
-// Cold arguments lie in as much memory as a step moves, but in no more than this, which is larger
-// than caches.
-constexpr size_t kMostPoolBytes = size_t{128} << 20;
 // How often a collective runs in the background of products.
 constexpr int kRounds = 15;
 // Collectives work on parts of this, so that they too find their data in memory.
 constexpr size_t kSharedBytes = size_t{128} << 20;
 
+// A product of two square matrices.
+struct Product {
+  Product(Memory& memory, Stream& stream, size_t extent, DType dtype) {
+    for (Tensor& tensor : tensors) {
+      tensor = Tensor(memory, Category::workspace, dtype, {extent, extent});
+      fill_normal(stream, tensor, 1, 0, 0.02);
+    }
+  }
+  void operator()(Stream& stream) { matmul(stream, tensors[0], tensors[1], tensors[2], {}); }
+
+  std::array<Tensor, 3> tensors;
+};
+
 }  // namespace
 
-KernelCall square_product(size_t extent, DType dtype) {
-  const double n = number_of(extent), bytes = n * n * number_of(size_of(dtype));
-  return {"matmul",
-          dtype,
-          {.product_flops = 2 * n * n * n,
-           .bytes_read = 2 * bytes,
-           .bytes_written = bytes,
-           .m = extent,
-           .n = extent,
-           .k = extent}};
-}
-
-Measurer::Measurer(Communicator& ranks, MemorySource* registered, size_t step_bytes)
-    : ranks_(ranks), step_bytes_(step_bytes) {
+Measurer::Measurer(Communicator& ranks, MemorySource* registered) : ranks_(ranks) {
   if (ranks.size() == 1) return;
   shared_ = Tensor(memory_, Category::communication, DType::fp32, {kSharedBytes / sizeof(float)},
                    registered);
 }
 
-double Measurer::mean_of(double own) {
-  const TensorView number(&own, DType::fp64, DeviceType::cpu, {1});
-  ranks_.all_reduce(stream_, number, {}).wait(stream_);
-  return own / number_of(ranks_.size());
+std::vector<double> Measurer::means_of(const std::vector<double>& own) {
+  std::vector<double> all = own;
+  for (const double number : own) all.push_back(number == 0 ? 0 : 1);
+  ranks_.all_reduce(stream_, TensorView(all.data(), DType::fp64, DeviceType::cpu, {all.size()}), {})
+      .wait(stream_);
+  std::vector<double> means;
+  for (size_t i = 0; i < own.size(); ++i) means.push_back(all[i] / all[own.size() + i]);
+  return means;
 }
 
 double Measurer::largest_of(double own) {
@@ -70,16 +74,17 @@ double Measurer::seconds_of(const std::function<void()>& call) {
   ranks_.barrier();
   std::vector<double> times;
   for (size_t i = 0; i < static_cast<size_t>(batches); ++i) times.push_back(timed(count));
-  return mean_of(median(times));
+  return means_of({median(times)}).front();
 }
 
-double Measurer::kernel_seconds(const KernelCall& call) {
-  const KernelCase one = case_of(call, buffers_);
-  buffers_.prepare(stream_, std::min(step_bytes_ / 2, kMostPoolBytes));
-  return seconds_of([&] {
-    buffers_.next();
-    one(stream_, buffers_);
-  });
+double Measurer::product_seconds(size_t extent, DType dtype) {
+  Product product(memory_, stream_, extent, dtype);
+  return seconds_of([&] { product(stream_); });
+}
+
+double Measurer::fill_seconds(size_t count) {
+  const Tensor tensor(memory_, Category::workspace, DType::fp32, {count});
+  return seconds_of([&] { fill(stream_, tensor, 0); });
 }
 
 Work Measurer::start(Collective collective, size_t bytes, bool background) {
@@ -114,13 +119,9 @@ double Measurer::collective_seconds(Collective collective, size_t bytes) {
 
 double Measurer::background_seconds(Collective collective, size_t bytes) {
   const double itself = collective_seconds(collective, bytes);
-  const KernelCase product = case_of(square_product(256, DType::fp32), buffers_);
-  buffers_.prepare(stream_, size_t{4} << 20);
+  Product product(memory_, stream_, 256, DType::fp32);
   const auto multiply = [&](size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      buffers_.next();
-      product(stream_, buffers_);
-    }
+    for (size_t i = 0; i < count; ++i) product(stream_);
   };
   const double one = seconds_of([&] { multiply(1); });
   // The collective must end before the products do.
@@ -135,7 +136,7 @@ double Measurer::background_seconds(Collective collective, size_t bytes) {
     work.wait(stream_);
     added.push_back(seconds_since(begin) - 2 * alone);
   }
-  return std::max(itself, mean_of(median(added)));
+  return std::max(itself, means_of({median(added)}).front());
 }
 
 double Measurer::message_seconds(size_t bytes) {

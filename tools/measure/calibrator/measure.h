@@ -1,26 +1,27 @@
 // Measures kernels and collectives by themselves, on one rank or on several at the same time.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "common/cluster/cluster.h"
 #include "common/comm/communicator.h"
-#include "kernels/runtime/cost.h"
-#include "tools/measure/calibrator/buffers.h"
-#include "tools/measure/calibrator/kernel_case.h"
 
 namespace ladder {
-
-// Returns a product of two square matrices.
-KernelCall square_product(size_t extent, DType dtype);
 
 // All functions are collective over `ranks`: each rank measures at the same time, and all get the
 // same result.
 class Measurer {
  public:
-  // A step moves `step_bytes` of memory; buffers.h says what for. `registered` may be null.
-  Measurer(Communicator& ranks, MemorySource* registered, size_t step_bytes);
+  // `registered` may be null.
+  Measurer(Communicator& ranks, MemorySource* registered);
 
-  // Returns the seconds of a call: the mean over ranks of each one's median.
-  double kernel_seconds(const KernelCall& call);
+  // Returns for each of these numbers the mean over the ranks that have it; the others have 0.
+  std::vector<double> means_of(const std::vector<double>& own);
+  // Return the seconds of a product of two square matrices, and of a fill of so many floats: the
+  // mean over ranks of each one's median.
+  double product_seconds(size_t extent, DType dtype);
+  double fill_seconds(size_t count);
   // Returns the seconds of a collective of so many bytes of fp32: the full vector.
   double collective_seconds(Collective collective, size_t bytes);
   // Returns by how much longer products take while such a collective runs in the background, but at
@@ -31,7 +32,6 @@ class Measurer {
   double message_seconds(size_t bytes);
 
  private:
-  double mean_of(double own);
   double largest_of(double own);
   Work start(Collective collective, size_t bytes, bool background);
   // Calls `call` until there are enough times, and returns its seconds.
@@ -39,8 +39,6 @@ class Measurer {
 
   Communicator& ranks_;
   Stream stream_{DeviceType::cpu};
-  size_t step_bytes_;
-  Buffers buffers_;
   Memory memory_{DeviceType::cpu, "calibration", 0};
   Tensor shared_;  // what collectives work on
   size_t place_ = 0;

@@ -1,7 +1,10 @@
-// The kernels that a step of a lesson calls, found on the virtual device.
+// The kernels that a step of a lesson calls, and how long each of them takes on this machine.
 #pragma once
 
+#include <map>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "kernels/runtime/cost.h"
@@ -14,23 +17,31 @@ struct LessonRun {
   std::vector<std::string> flags;
 };
 
-// A kernel with a dtype and a cost, and how often the ranks of a step call it. Copies are the
-// kernel "copy".
-struct CountedCall {
-  KernelCall call;
-  size_t count;
+// A kernel with a dtype and a cost. Copies are the kernel "copy".
+struct StepCall {
+  KernelCall call = {};
+  size_t count = 0;                  // how often the ranks of a step call it
+  std::vector<double> seconds = {};  // of its calls on this rank
 };
 
-struct StepCalls {
-  std::vector<CountedCall> kernels;  // no two are alike
-  size_t bytes = 0;                  // peak memory of the rank that needs most
-};
+// Returns a call's name, dtype and cost as something that can be compared.
+inline auto key_of(const KernelCall& call) {
+  const Cost& c = call.cost;
+  return std::tuple(std::string_view(call.name), call.dtype, c.product_flops, c.other_flops,
+                    c.bytes_read, c.bytes_written, c.m, c.n, c.k, c.transpose_b);
+}
+using StepCalls = std::map<decltype(key_of(KernelCall())), StepCall>;
 
-// Returns the names of the lessons whose kernels are measured: those from 01 to 10.
-std::vector<std::string> lessons_to_calibrate();
+// Adds what a step of the lesson calls on all of so many ranks. Nothing is computed. Throws
+// UserError if the lesson is none of lesson_programs() (lesson 19), or if it refuses the flags or
+// the number of ranks.
+void add_calls(const LessonRun& run, size_t num_ranks, StepCalls& calls);
 
-// Returns what a step of the lesson calls on so many ranks. Throws UserError if there is no such
-// lesson, or if it refuses the flags or the number of ranks.
-StepCalls calls_of_step(const LessonRun& run, size_t num_ranks);
+// Takes steps as rank `rank` of so many, of which the others are not there, and adds the seconds of
+// each call: kernels compute, on the tensors of the step and in its order, and nothing is
+// communicated. So a kernel finds in the caches what a step has left there. It takes so many
+// seconds, and at least three steps. REQUIRES: add_calls() has been called.
+void time_calls(const LessonRun& run, size_t rank, size_t num_ranks, StepCalls& calls,
+                double least_seconds = 1);
 
 }  // namespace ladder

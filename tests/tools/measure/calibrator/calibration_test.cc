@@ -1,12 +1,12 @@
 #include "tools/measure/calibrator/calibration.h"
 
-#include <limits>
+#include <algorithm>
 
 #include "common/cluster/comm_time.h"
 #include "common/cluster/kernel_time.h"
+#include "lessons/19_planning/candidate.h"
 #include "tests/catch.h"
 #include "tests/common/io/test_files.h"
-#include "tools/measure/calibrator/kernel_case.h"
 
 namespace ladder {
 namespace {
@@ -25,67 +25,34 @@ Cluster without_formulas(Cluster cluster) {
   return cluster;
 }
 
-TEST_CASE("Every kernel of every lesson is called with arguments that cost what the lesson's do") {
-  const auto [ranks, dtype] = GENERATE(
+TEST_CASE("Each call of each rank of every lesson is timed") {
+  const auto [num_ranks, dtype] = GENERATE(
       std::pair<size_t, std::string>{1, "fp32"}, std::pair<size_t, std::string>{2, "fp32"},
       std::pair<size_t, std::string>{2, "fp64"}, std::pair<size_t, std::string>{2, "bf16"});
-  for (const std::string& lesson : lessons_to_calibrate()) {
-    if (lesson == "01_single_gpu" && ranks > 1) continue;
+  for (const auto& [lesson, make] : lesson_programs()) {
+    if (lesson == "01_single_gpu" && num_ranks > 1) continue;
     if (lesson == "06_offload" && dtype == "bf16") continue;  // it updates on the host
     std::vector<std::string> flags = kNano;
     flags.insert(flags.end(), {"--dtype", dtype});
-    if (lesson == "09_3d_parallel" && ranks == 2) {
+    if (lesson == "09_3d_parallel" && num_ranks == 2) {
       flags.insert(flags.end(), {"--tensor-parallel-size", "2"});
     }
-    const StepCalls step = calls_of_step({lesson, flags}, ranks);
-    CHECK(step.bytes > 0);
-    CHECK(step.kernels.size() > 20);
-    Buffers buffers;
-    Stream stream(DeviceType::cpu);
-    for (const auto& [call, count] : step.kernels) {
-      CAPTURE(lesson, ranks, call.name, name_of(call.dtype), call.cost.bytes());
-      CHECK(count > 0);
-      KernelCase one;
-      REQUIRE_NOTHROW(one = case_of(call, buffers));
-      buffers.prepare(stream, 0);
-      // It runs: the kernel takes the arguments.
-      for (int i = 0; i < 3; ++i) {
-        buffers.next();
-        REQUIRE_NOTHROW(one(stream, buffers));
-      }
+    StepCalls calls;
+    add_calls({lesson, flags}, num_ranks, calls);
+    const size_t num_calls = calls.size();
+    CHECK(num_calls > 20);
+    for (size_t rank = 0; rank < num_ranks; ++rank) {
+      time_calls({lesson, flags}, rank, num_ranks, calls, 0);
+    }
+    CHECK(calls.size() == num_calls);
+    for (const auto& [key, one] : calls) {
+      CAPTURE(lesson, num_ranks, one.call.name, name_of(one.call.dtype), one.call.cost.bytes());
+      CHECK(one.count > 0);
+      CHECK(one.seconds.size() == 3 * one.count);  // in three steps
+      // No machine computes so fast: the kernels do run.
+      CHECK(std::ranges::min(one.seconds) > one.call.cost.product_flops / 2e12);
     }
   }
-}
-
-TEST_CASE("A kernel that is not known, or a cost that no arguments have, is an error") {
-  Buffers buffers;
-  CHECK_THROWS_WITH(case_of({"fft", DType::fp32, {}}, buffers), ContainsSubstring("kernel fft"));
-  const Cost odd = {.other_flops = 80, .bytes_read = 1, .bytes_written = 2};
-  CHECK_THROWS_WITH(case_of({"gelu_forward", DType::fp32, odd}, buffers),
-                    ContainsSubstring("no arguments of gelu_forward"));
-}
-
-TEST_CASE("Cold arguments move through the pool, and warm ones stay") {
-  Buffers buffers;
-  Stream stream(DeviceType::cpu);
-  buffers.count();
-  buffers.cold_in({16}, DType::fp32);
-  for (int i = 0; i < 3; ++i) buffers.warm_out({16}, DType::fp32);
-  buffers.prepare(stream, 4096);
-  std::vector<const void*> cold;
-  const void* warm = nullptr;
-  for (size_t i = 0; i < 4096 / 64; ++i) {
-    buffers.next();
-    const void* const place = buffers.cold_in({16}, DType::fp32).data();
-    CHECK(std::ranges::find(cold, place) == cold.end());
-    cold.push_back(place);
-    const void* const same = buffers.warm_out({16}, DType::fp32).data();
-    if (i % 2 == 0) buffers.warm_out({16}, DType::fp32);  // calls may differ
-    CHECK((warm == nullptr || warm == same));
-    warm = same;
-  }
-  buffers.next();
-  CHECK(buffers.cold_in({16}, DType::fp32).data() == cold.front());
 }
 
 TEST_CASE("The file of a calibrated machine is read back, with a point for every kernel") {
@@ -102,9 +69,11 @@ TEST_CASE("The file of a calibrated machine is read back, with a point for every
   CHECK(cluster.call_seconds == measured.call_seconds);
   CHECK(cluster.node_link.bandwidth == measured.node_link.bandwidth);
   const Cluster points = without_formulas(cluster);
-  for (const auto& [call, count] : calls_of_step(run, 1).kernels) {
-    CAPTURE(call.name, call.cost.bytes());
-    CHECK(kernel_seconds(points, call, 1) < 1);
+  StepCalls calls;
+  add_calls(run, 1, calls);
+  for (const auto& [key, one] : calls) {
+    CAPTURE(one.call.name, one.call.cost.bytes());
+    CHECK(kernel_seconds(points, one.call, 1) < 1);
   }
 }
 
@@ -136,10 +105,11 @@ TEST_CASE("Points of two busy ranks and of collectives keep their numbers") {
 }
 
 TEST_CASE("A lesson that is none, wrong flags and too many ranks are the user's mistakes") {
-  CHECK_THROWS_AS(calls_of_step({"99_none", {}}, 1), UserError);
-  CHECK_THROWS_AS(calls_of_step({"01_single_gpu", {}}, 2), UserError);
-  CHECK_THROWS_AS(calls_of_step({"02_ddp", {"--model", "none"}}, 1), UserError);
-  CHECK_THROWS_AS(calls_of_step({"02_ddp", {"--global-batch-size", "3"}}, 2), UserError);
+  StepCalls calls;
+  CHECK_THROWS_AS(add_calls({"99_none", {}}, 1, calls), UserError);
+  CHECK_THROWS_AS(add_calls({"01_single_gpu", {}}, 2, calls), UserError);
+  CHECK_THROWS_AS(add_calls({"02_ddp", {"--model", "none"}}, 1, calls), UserError);
+  CHECK_THROWS_AS(add_calls({"02_ddp", {"--global-batch-size", "3"}}, 2, calls), UserError);
 }
 
 }  // namespace
