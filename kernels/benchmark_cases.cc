@@ -98,7 +98,7 @@ void add_memory_bound(Cases& cases) {
                      rstd = make({R});
     return BenchmarkCase::Call{
         [=, &make] { layernorm_backward(make.stream, din, dw, db, dout, in, weight, mean, rstd); },
-        layernorm_backward_cost(din, dw, weight, mean)};
+        layernorm_backward_cost(din, dw, db, weight, mean)};
   });
   cases.add("gelu_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
     const TensorView out = make({R, 4 * C}, x), in = make({R, 4 * C}, x);

@@ -20,6 +20,7 @@ void layernorm_forward(Stream& stream, TensorView out, TensorView mean, TensorVi
 //   dweight += sum over rows of dout * n
 //   dbias   += sum over rows of dout
 // din is added to because it is the gradient of the residual stream, which arrives on two ways.
+// dweight and dbias are left out if they are empty.
 //   din (R, C) in/out; dweight, dbias (C) in/out, in the accumulation dtype
 //   dout, in (R, C), weight (C) in; mean, rstd (R) in, in the accumulation dtype
 // The order of sums over rows does not depend on the number of threads.
@@ -33,10 +34,10 @@ inline Cost layernorm_forward_cost(ConstTensorView out, ConstTensorView mean,
   return moving_cost(8 * number_of(out.num_elements()), {out, weight, weight}, {out, mean, mean});
 }
 inline Cost layernorm_backward_cost(ConstTensorView din, ConstTensorView dweight,
-                                    ConstTensorView weight, ConstTensorView mean) {
+                                    ConstTensorView dbias, ConstTensorView weight,
+                                    ConstTensorView mean) {
   return moving_cost(16 * number_of(din.num_elements()),
-                     {din, din, din, dweight, dweight, weight, mean, mean},
-                     {din, dweight, dweight});
+                     {din, din, din, dweight, dbias, weight, mean, mean}, {din, dweight, dbias});
 }
 
 // The bodies for each device, and the entries, which check the arguments and call a body.
@@ -68,15 +69,16 @@ inline void layernorm_backward(Stream& stream, TensorView din, TensorView dweigh
                                ConstTensorView mean, ConstTensorView rstd) {
   const ArgumentCheck expect("layernorm_backward", stream, "din", din, 2);
   const size_t rows = din.shape()[0], n = din.shape()[1];
-  expect.accumulated("dweight", dweight, {n});
-  expect.accumulated("dbias", dbias, {n});
+  if (!dweight.empty()) expect.accumulated("dweight", dweight, {n});
+  if (!dbias.empty()) expect.accumulated("dbias", dbias, {n});
   expect("dout", dout, {rows, n});
   expect("in", in, {rows, n});
   expect("weight", weight, {n});
   expect.accumulated("mean", mean, {rows});
   expect.accumulated("rstd", rstd, {rows});
-  run_body(expect, layernorm_backward_cost(din, dweight, weight, mean), cpu::layernorm_backward,
-           cuda::layernorm_backward, stream, din, dweight, dbias, dout, in, weight, mean, rstd);
+  run_body(expect, layernorm_backward_cost(din, dweight, dbias, weight, mean),
+           cpu::layernorm_backward, cuda::layernorm_backward, stream, din, dweight, dbias, dout, in,
+           weight, mean, rstd);
 }
 
 }  // namespace ladder

@@ -134,10 +134,14 @@ void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPath& 
 // Throws UserError unless the tensors are those of the model, each in full.
 void check_tensors(const CheckpointIndex& index, const JsonPath& json_path) {
   std::map<std::string, std::vector<size_t>> shapes;
+  std::set<std::string> needed;
   for (const UnitSpec& unit : describe(index.model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       std::vector<size_t>& shape = shapes[parameter.name];
       for (size_t d = 0; d < parameter.shape.num_dims(); ++d) shape.push_back(parameter.shape[d]);
+      for (std::string_view kind : kStoredKinds) {
+        if (kind == kParam || parameter.trainable) needed.insert(concat(kind, ".", parameter.name));
+      }
     }
   }
   for (const auto& [name, tensor] : index.tensors) {
@@ -147,11 +151,8 @@ void check_tensors(const CheckpointIndex& index, const JsonPath& json_path) {
     if (shape->second != tensor.shape) here.refuse("has another shape than in the model");
     check_slices(tensor, index.layout.world_size(), here);
   }
-  for (const auto& [parameter, shape] : shapes) {
-    for (std::string_view kind : kStoredKinds) {
-      const std::string name = concat(kind, ".", parameter);
-      if (!index.tensors.contains(name)) json_path.refuse("tensor ", name, " is missing");
-    }
+  for (const std::string& name : needed) {
+    if (!index.tensors.contains(name)) json_path.refuse("tensor ", name, " is missing");
   }
 }
 
@@ -223,8 +224,7 @@ Json to_json(const std::map<std::string, StoredTensor>& tensors) {
 }
 
 std::map<std::string, StoredTensor> parse_tensors(std::string_view text, const std::string& path) {
-  const JsonPath json_path(path);
-  return parse_tensors(json_path.parse(text), json_path);
+  return parse_tensors(JsonPath(path).parse(text), JsonPath(path));
 }
 
 namespace {

@@ -9,6 +9,15 @@ const Json& JsonPath::at(const Json& object, const char* key) const {
   return *found;
 }
 
+std::vector<std::string> JsonPath::strings(const Json& object, const char* key) const {
+  const Json& value = at(object, key);
+  const auto is_string = [](const Json& one) { return one.is_string(); };
+  if (!value.is_array() || !std::ranges::all_of(value, is_string)) {
+    refuse("\"", key, "\": expected an array of strings");
+  }
+  return value.get<std::vector<std::string>>();
+}
+
 std::string JsonPath::string(const Json& object, const char* key) const {
   const Json& value = at(object, key);
   if (!value.is_string()) refuse(quoted_name(key), ": expected a string");

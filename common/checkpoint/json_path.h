@@ -39,6 +39,8 @@ class JsonPath {
   const Json& at(const Json& object, const char* key) const;
   // Returns object[key], a string.
   std::string string(const Json& object, const char* key) const;
+  // Returns object[key], an array of strings.
+  std::vector<std::string> strings(const Json& object, const char* key) const;
   // Returns object[key], a string that is "fp32", "fp64", "bf16" or "fp16".
   DType float_dtype(const Json& object, const char* key) const;
   // Returns object[key], an integer in [least, most].

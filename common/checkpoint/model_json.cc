@@ -1,10 +1,12 @@
 #include "common/checkpoint/model_json.h"
 
+#include "common/model/description.h"
+
 namespace ladder {
 
 // A new member of the model does not compile before it is in both.
 Json to_json(const Gpt2Config& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied] = model;
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] = model;
   Json json = {{"layers", layers},
                {"heads", heads},
                {"hidden", hidden},
@@ -12,6 +14,7 @@ Json to_json(const Gpt2Config& model) {
                {"sequence_length", sequence_length}};
   if (ffn > 0) json["ffn"] = ffn;
   if (untied) json["untied"] = true;
+  if (!frozen.empty()) json["frozen"] = frozen;
   if (experts.num_experts == 0) return json;
   json["experts"] = experts.num_experts;
   json["experts_per_token"] = experts.per_token;
@@ -20,15 +23,33 @@ Json to_json(const Gpt2Config& model) {
 }
 
 std::string flags_text(const Gpt2Config& model) {
-  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied] = model;
+  const auto& [layers, heads, hidden, vocab, sequence_length, experts, ffn, untied, frozen] = model;
   std::string text = concat("--layers ", layers, " --heads ", heads, " --hidden ", hidden,
                             " --vocab ", vocab, " --sequence-length ", sequence_length);
   if (ffn > 0) text += concat(" --ffn ", ffn);
   if (untied) text += " --untied";
-  if (experts.num_experts == 0) return text;
-  return concat(text, " --experts ", experts.num_experts, " --experts-per-token ",
-                experts.per_token, " --moe-every ", experts.every);
+  if (experts.num_experts > 0) {
+    text += concat(" --experts ", experts.num_experts, " --experts-per-token ", experts.per_token,
+                   " --moe-every ", experts.every);
+  }
+  for (const std::string& name : frozen) text += concat(", frozen ", one_line(name));
+  return text;
 }
+
+namespace {
+
+// Returns the model. Throws UserError if it freezes what it does not have.
+Gpt2Config check_frozen(const Gpt2Config& model, const JsonPath& json_path) {
+  if (model.frozen.empty()) return model;
+  try {
+    describe(model);
+  } catch (const UserError& error) {
+    json_path.refuse(one_line(error.what()));
+  }
+  return model;
+}
+
+}  // namespace
 
 Gpt2Config parse_model(const Json& json, const JsonPath& json_path) {
   constexpr size_t kMost = 1'000'000'000;
@@ -43,14 +64,15 @@ Gpt2Config parse_model(const Json& json, const JsonPath& json_path) {
     if (json["untied"] != true) json_path.refuse("\"untied\" is there, and not true");
     model.untied = true;
   }
-  if (!json.contains("experts")) return model;
+  if (json.contains("frozen")) model.frozen = json_path.strings(json, "frozen");
+  if (!json.contains("experts")) return check_frozen(model, json_path);
   model.experts = {.num_experts = json_path.number(json, "experts", 1, kMost),
                    .per_token = json_path.number(json, "experts_per_token", 1, kMost),
                    .every = json_path.number(json, "experts_every", 1, kMost)};
   if (model.experts.per_token > model.experts.num_experts) {
     json_path.refuse("a token goes to more experts than there are");
   }
-  return model;
+  return check_frozen(model, json_path);
 }
 
 }  // namespace ladder

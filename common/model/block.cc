@@ -103,7 +103,7 @@ void weight_backward(Stream& stream, const SublayerCall& s, const UnitView& grad
   const TensorView gathered = s.block.workspace.gathered;
   const ConstTensorView d_out = s.block.tensor.leave_backward(stream, s.a[A::out], gathered);
   linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
-  bias_backward(stream, g(P::second_bias), s.a[A::out]);
+  if (!g(P::second_bias).empty()) bias_backward(stream, g(P::second_bias), s.a[A::out]);
   TensorParallel::Pending normed = s.block.tensor.enter_again(stream, s.a[A::norm], gathered);
   normed.work.wait(stream);
   linear_backward_weight(stream, g(P::first_weight), g(P::first_bias), s.a[A::first], normed.rows);
@@ -129,8 +129,9 @@ ConstTensorView linears_backward(Stream& stream, const SublayerCall& s, TensorVi
   TensorParallel::Pending normed;
   if (with_weights) {
     linear_backward_weight(stream, g(P::second_weight), {}, d_out, s.a[A::core]);
-    bias_backward(stream, g(P::second_bias), d_residual);  // of the rows of this rank alone
-    normed = tensor.enter_again(stream, s.a[A::norm], gathered);
+    // Of the rows of this rank alone.
+    if (!g(P::second_bias).empty()) bias_backward(stream, g(P::second_bias), d_residual);
+    if (!g(P::first_weight).empty()) normed = tensor.enter_again(stream, s.a[A::norm], gathered);
   }
   // The weight's half finds d_first where `first` lay.
   const TensorView d_first = is_gelu && !with_weights ? s.a[A::first] : s.inner();

@@ -57,7 +57,8 @@ void block_forward(Stream& stream, const BlockCall& block,
 enum class BackwardHalf { both, input, weight };
 
 // Turns d_residual (n, C) from the gradient with respect to the block's output into that with
-// respect to its input, and adds the parameters' gradients to `gradients`. The activations and `in`
+// respect to its input, and adds the parameters' gradients to those of `gradients` that are not
+// empty. The activations and `in`
 // are those of forward. The block's own output is not read. Where a sublayer has experts,
 // workspace.hidden must be the gradient with respect to its norm's output (R, C). Asynchronous on
 // the stream.

@@ -75,7 +75,8 @@ void classifier_forward_backward(Stream& stream, TensorView losses, TensorView d
     const ConstTensorView rows = x.rows(first, count), t = targets.rows(first, count);
     const RowTile tile = begin_tile(stream, workspace, rows, wte);
     loss_and_gradient(stream, tile, losses.rows(first, count), t, loss_scale, tensor, first_token);
-    matmul(stream, dx.rows(first, count), tile.dlogits, wte);
+    if (!dx.empty()) matmul(stream, dx.rows(first, count), tile.dlogits, wte);
+    if (dwte.empty()) return;
     matmul(stream, dwte, tile.dlogits, rows, {.transpose_a = true, .accumulate = true});
   });
 }

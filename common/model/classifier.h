@@ -30,7 +30,7 @@ struct ClassifierWorkspace {
 // Computes, one row tile after the other: logits = x wte^T, the losses, dx, and dwte += its part.
 //   losses (R) out, in nats; dx (R, C) out; dwte (V, C) in/out
 //   x (R, C), wte (V, C), targets (R) int32 in
-//   dx and dwte are gradients of loss_scale * sum(losses)
+//   dx and dwte are gradients of loss_scale * sum(losses); one that is empty is not computed
 // If tensor-parallel ranks hold slices of the vocabulary, wte and dwte are this rank's rows of the
 // table, and first_token is the first of them. For each row tile the ranks then reduce the
 // maximum, and after that the sum of exponentials and the targets' logits. dx is then this rank's

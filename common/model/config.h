@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ladder {
 
@@ -29,6 +30,8 @@ struct Gpt2Config {
   size_t ffn = 0;  // F: elements of an MLP's inner layer; 0 = 4 C
   // Whether the classifier has a weight of its own, (V, C), instead of the token embedding's table.
   bool untied = false;
+  // The names of units and of parameters that are not trained ("wte", "h.0.mlp.c_fc.weight").
+  std::vector<std::string> frozen = {};
 
   bool operator==(const Gpt2Config&) const = default;
 

@@ -96,6 +96,26 @@ void add_block(ModelDescription& model, size_t index) {
   }
 }
 
+// Freezes what the names are of.
+void freeze(ModelDescription& model) {
+  std::vector<std::string> left = model.config.frozen;
+  bool is_any_trained = false;
+  for (UnitSpec& unit : model.units) {
+    for (ParameterSpec& parameter : unit.parameters) {
+      for (const std::string& name : model.config.frozen) {
+        if (name != unit.name && name != parameter.name) continue;
+        parameter.trainable = false;
+        std::erase(left, name);
+      }
+      is_any_trained = is_any_trained || parameter.trainable;
+    }
+  }
+  if (!left.empty()) {
+    throw UserError(concat("frozen ", left[0], ": neither a unit nor a parameter of the model"));
+  }
+  if (!is_any_trained) throw UserError("every parameter is frozen; nothing is left to train");
+}
+
 size_t num_elements(const UnitSpec& unit) {
   size_t sum = 0;
   for (const ParameterSpec& parameter : unit.parameters) sum += parameter.shape.num_elements();
@@ -130,6 +150,7 @@ ModelDescription describe(const Gpt2Config& config) {
                               .forward_flops = 2 * static_cast<double>(c) * static_cast<double>(v),
                               .tensor_sums = 1,
                               .starts_stage = false});
+  if (!config.frozen.empty()) freeze(model);
   return model;
 }
 

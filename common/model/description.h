@@ -20,7 +20,7 @@ struct ParameterSpec {
   TensorSplit split = TensorSplit::none;
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
-  bool trainable = true;         // false: the optimizer leaves it as it is
+  bool trainable = true;         // false: frozen (Layout::trained)
 };
 
 // A unit has parameters that are used together. Hooks, buckets, shards and prefetching count in
@@ -81,7 +81,8 @@ struct ModelDescription {
 // Returns the description of a GPT-2 with L layers. Its units are wte, wpe, h.0 to h.L-1 and ln_f.
 // It has one operation for each unit, and then the classifier, which uses wte again. In an untied
 // model it has a unit of its own, lm_head, which is the last. If block i has experts, units
-// h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP.
+// h.i.router and h.i.experts follow h.i, which then has no parameters of an MLP. Throws a UserError
+// if config.frozen has a name that no unit and no parameter has, or the names of all of them.
 ModelDescription describe(const Gpt2Config& config);
 
 // Whether so many tensor-parallel ranks can split the model: they divide the heads and the inner

@@ -90,7 +90,9 @@ ConstUnitView Gpt2::weights(const Use& use, const Hooks& hooks) const {
 }
 
 UnitView Gpt2::gradient(const Use& use, const Hooks& hooks) const {
-  return hooks.gradient ? hooks.gradient(use) : unit_of(layout_, use.unit, gradients_);
+  const Layout& trained = layout_.trained();
+  if (!use.writes_gradient) return {trained.unit(use.unit), {}};  // it has none
+  return hooks.gradient ? hooks.gradient(use) : unit_of(trained, use.unit, gradients_);
 }
 
 void Gpt2::forward(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
@@ -143,15 +145,17 @@ void Gpt2::forward_operation(Stream& stream, const Operation& operation, const A
 
 void Gpt2::classify(Stream& stream, const Activations& a, const ModelWorkspace& workspace,
                     ConstTensorView targets, double loss_scale, const Hooks& hooks) const {
-  const TensorView losses = workspace.losses(a), dx = workspace.block(a).hidden;
-  const TensorView norm = a.final_norm();
   const Use& use = classifier_in(training_);
+  const bool goes_on = layout_.first_trained() < use.operation;  // whether there is backward
+  const TensorView losses = workspace.losses(a), norm = a.final_norm();
+  const TensorView dx = goes_on ? workspace.block(a).hidden : TensorView();
   run(stream, use, hooks, [&](const Operation& operation) {
     const ConstTensorView x = tensor_.enter(stream, norm, workspace.block(a).gathered);
     classifier_forward_backward(stream, losses, dx, gradient(use, hooks)[0], x,
                                 weights(use, hooks)[0], targets.reshape(losses.shape()), loss_scale,
                                 workspace.classifier(), tensor_,
                                 layout_.unit(operation.unit).parameters[0].first_row());
+    if (!goes_on) return;
     TensorParallel::Pending d_norm = tensor_.enter_backward(stream, dx);
     d_norm.work.wait(stream);
     // Other micro-batches may run before this one's backward.

@@ -26,12 +26,12 @@ struct TokenViews {
 // Letters: a micro-batch has B sequences of T tokens, R = B T rows of C elements; V vocabulary.
 class Gpt2 {
  public:
-  // `parameters` and `gradients` are flat buffers with the layout. They may be empty if hooks say
-  // where weights and gradients are. If the layout has slices of tensors, `tensor` has the
-  // functions that combine results with the ranks that hold the other slices. If ranks have
-  // different tokens of a sequence, `context` has the functions for attention. `plan` says what
-  // blocks drop; the activations that are passed to the calls below must have the same plan.
-  // `mixture` runs the experts of blocks that have them, and must outlive this object.
+  // `parameters` and `gradients` are flat buffers with the layout, and layout.trained(). They may
+  // be empty if hooks say where weights and gradients are. If the layout has slices of tensors,
+  // `tensor` has the functions that combine results with the ranks that hold the other slices. If
+  // ranks have different tokens of a sequence, `context` has the functions for attention. `plan`
+  // says what blocks drop; the activations that are passed to the calls below must have the same
+  // plan. `mixture` runs the experts of blocks that have them, and must outlive this object.
   Gpt2(const Layout& layout, ConstTensorView parameters, TensorView gradients,
        TensorParallel tensor = {}, RecomputePlan plan = {}, ContextParallel context = {},
        Mixture* mixture = nullptr);
@@ -47,12 +47,14 @@ class Gpt2 {
 
   // Runs the classifier after forward, in a part that has it. It computes the losses (R) of
   // `workspace`, overwrites activations.final_norm() with the gradient of loss_scale * sum(losses)
-  // with respect to it, and adds the classifier's part of the gradient of its weight.
+  // with respect to it if backward needs that, and adds the classifier's part of the gradient of
+  // its weight.
   //   targets (B, T) int32
   void classify(Stream& stream, const Activations& activations, const ModelWorkspace& workspace,
                 ConstTensorView targets, double loss_scale, const Hooks& hooks = {}) const;
 
-  // Adds the gradients of this micro-batch, from the last operation to the first. In a part with
+  // Adds the gradients of this micro-batch, from the last operation to the first that is trained
+  // (Layout::first_trained), whose input's gradient the caller must not use. In a part with
   // the classifier it comes after classify. In any other part workspace.d_residual() must be the
   // gradient with respect to activations.output(). It becomes the gradient with respect to
   // activations.input(). What blocks have dropped is computed again on the way.

@@ -25,12 +25,6 @@ size_t most_rows(const Shape& shape, const ModelPartition& part) {
   return (shape[0] + part.tensor_size - 1) / part.tensor_size;
 }
 
-// Returns the elements that a parameter takes on the rank that has most of it.
-size_t elements_of(const ParameterSpec& spec, const Parameter& held, const ModelPartition& part) {
-  return spec.split == TensorSplit::rows ? most_rows(spec.shape, part) * spec.shape[1]
-                                         : held.shape.num_elements();
-}
-
 // Divides the columns (or a vector's elements) into `groups` groups, and makes `held` this rank's
 // equal part of each group.
 void take_columns(Parameter& held, const ModelPartition& part, size_t groups) {
@@ -59,6 +53,7 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
   check(part.expert_size == 1 || (part.tensor_size == 1 && world_size % part.expert_size == 0 &&
                                   config_.experts.num_experts % part.expert_size == 0),
         "Layout: experts that do not divide");
+  check_frozen(model);
   const auto is_here = [&](size_t operation) { return part_.has(operation); };
   std::vector<size_t> local(model.units.size());  // the index in units_ of each unit of the model
   for (size_t index = 0; index < model.units.size(); ++index) {
@@ -83,28 +78,65 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
     operation.index = is_of_block ? operations_.back().index : count(operation.kind);
     operations_.push_back(operation);
   }
+  if (config_.frozen.empty()) return;
+  Layout trained = *this;
+  trained.units_.clear();
+  for (Unit unit : units_) {
+    for (Parameter& parameter : unit.parameters) {
+      if (parameter.trainable) continue;
+      parameter.shape = {0};
+      parameter.most_elements = 0;
+    }
+    trained.place(std::move(unit));
+  }
+  trained_ = std::make_shared<const Layout>(std::move(trained));
+}
+
+void Layout::check_frozen(const ModelDescription& model) const {
+  if (config_.frozen.empty()) return;
+  // A stage would send the gradients that stages before it do not want, and wait for such.
+  size_t here = 0;
+  while (part_.has(here)) ++here;
+  if (here < model.operations.size()) {
+    throw UserError(
+        "frozen parameters in a pipeline, whose stages all run backward; take one stage");
+  }
+  if (config_.experts.num_experts > 0) {
+    throw UserError(
+        "frozen parameters in a model with experts, whose backward computes all gradients");
+  }
 }
 
 void Layout::add_unit(const UnitSpec& spec) {
   Unit unit;
   unit.name = spec.name;
-  unit.offset = units_.empty() ? 0 : num_elements();
-  unit.shard_offset = units_.empty() ? 0 : num_shard_elements();
   unit.num_experts = spec.num_experts;
   if (spec.num_experts > 0) unit.expert_size = part_.expert_size;
+  unit.num_shards = world_size_ / unit.expert_size;
   const size_t num_held = spec.parameters.size() / unit.expert_size;
-  size_t elements = 0;
   for (size_t i = 0; i < num_held; ++i) {
     const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
-    const ParameterSpec& parameter = spec.parameters[first + i];
-    Parameter held = hold(parameter);
-    held.offset = unit.num_elements;
-    unit.num_elements += held.shape.num_elements();
-    elements += elements_of(parameter, held, part_);
-    unit.parameters.push_back(std::move(held));
+    unit.parameters.push_back(hold(spec.parameters[first + i]));
   }
-  unit.padded_elements = round_up(elements, world_size_ * kCacheLineElements);
-  unit.num_shards = world_size_ / unit.expert_size;
+  place(std::move(unit));
+}
+
+void Layout::place(Unit unit) {
+  unit.offset = units_.empty() ? 0 : num_elements();
+  unit.shard_offset = units_.empty() ? 0 : num_shard_elements();
+  unit.num_elements = unit.padded_elements = 0;
+  for (const UnitPart part : kUnitParts) {
+    size_t used = 0, most = 0;  // elements of the part: on this rank, and on the rank with most
+    for (Parameter& parameter : unit.parameters) {
+      if (parameter.trainable != (part == UnitPart::trained)) continue;
+      parameter.offset = unit.padded_elements + used;
+      used += parameter.shape.num_elements();
+      most += parameter.most_elements;
+    }
+    unit.num_elements += used;
+    unit.padded_elements += round_up(most, world_size_ * kCacheLineElements);
+    if (part == UnitPart::trained) unit.trained_elements = unit.padded_elements;
+  }
   units_.push_back(std::move(unit));
 }
 
@@ -117,12 +149,15 @@ Parameter Layout::hold(const ParameterSpec& spec) const {
                     .split = spec.split != TensorSplit::none && part_.tensor_size > 1,
                     .initial_value = spec.initial_value,
                     .initial_deviation = spec.initial_deviation,
-                    .trainable = spec.trainable};
+                    .trainable = spec.trainable,
+                    .most_elements = elements};
   if (!held.split) return held;
   if (spec.split == TensorSplit::rows) {
     take_rows(held, part_);
+    held.most_elements = most_rows(spec.shape, part_) * spec.shape[1];
   } else {
     take_columns(held, part_, spec.split == TensorSplit::qkv_columns ? 3 : 1);
+    held.most_elements = held.shape.num_elements();
   }
   return held;
 }
@@ -137,6 +172,20 @@ std::vector<size_t> Layout::shared_units() const {
     if (units_[unit].is_shared) shared.push_back(unit);
   }
   return shared;
+}
+
+std::vector<size_t> Layout::trained_units() const {
+  std::vector<size_t> trained;
+  for (size_t unit = 0; unit < units_.size(); ++unit) {
+    if (units_[unit].trained_elements > 0) trained.push_back(unit);
+  }
+  return trained;
+}
+
+size_t Layout::first_trained() const {
+  size_t first = 0;
+  while (unit(operations_[first].unit).trained_elements == 0) ++first;
+  return first;
 }
 
 size_t Layout::num_shard_elements() const {

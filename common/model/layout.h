@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "common/model/description.h"
@@ -10,20 +11,29 @@
 
 namespace ladder {
 
-// A rank's units lie one after the other in its flat buffers. Each is padded with zeros to a
-// multiple of world_size * 16 elements, so that every rank's shard of a unit is equally large and
-// begins at a cache line. `world_size` is the number of ranks that hold the same part of the model.
-// Parameters, gradients and moments all have this layout.
+// A rank's units lie one after the other in its flat buffers. Each part of a unit (UnitPart) is
+// padded with zeros to a multiple of world_size * 16 elements, so that every rank's shard of it is
+// equally large and begins at a cache line. `world_size` is the number of ranks that hold the same
+// part of the model. Parameters have this layout; gradients, moments and masters have trained().
 //
 // A rank holds the units that the operations of its part use; of tensors that are split it holds
 // its slice. If the rows of a tensor do not divide, the last ranks have fewer rows, and padding.
 class Layout {
  public:
-  // REQUIRES: tensor_size ranks can_split() the model, expert_size divides the experts and
-  // world_size, and one of the two is 1.
+  // Throws a UserError if some parameters are frozen and the model has experts, or the part is a
+  // pipeline's stage. REQUIRES: tensor_size ranks can_split() the model, expert_size divides the
+  // experts and world_size, and one of the two is 1.
   Layout(const ModelDescription& model, size_t world_size, const ModelPartition& part = {});
   Layout(const Gpt2Config& config, size_t world_size, const ModelPartition& part = {})
       : Layout(describe(config), world_size, part) {}
+
+  // Returns the layout of gradients, moments and masters: the same units, in which frozen
+  // parameters have no elements. It is this layout if nothing is frozen.
+  const Layout& trained() const { return trained_ ? *trained_ : *this; }
+  // Returns the units that have a trained part.
+  std::vector<size_t> trained_units() const;
+  // Returns the first operation whose unit has one. Backward ends with it.
+  size_t first_trained() const;
 
   const Gpt2Config& config() const { return config_; }
   const ModelPartition& part() const { return part_; }
@@ -47,7 +57,10 @@ class Layout {
   size_t largest_unit() const;  // elements of the largest unit, padding included
 
  private:
+  void check_frozen(const ModelDescription& model) const;
   void add_unit(const UnitSpec& spec);
+  // Appends the unit, and says where it and its parameters lie.
+  void place(Unit unit);
   Parameter hold(const ParameterSpec& spec) const;
 
   Gpt2Config config_;
@@ -55,6 +68,7 @@ class Layout {
   size_t world_size_;
   std::vector<Unit> units_;
   std::vector<Operation> operations_;
+  std::shared_ptr<const Layout> trained_;  // null if nothing is frozen
 };
 
 // Calls body(parameter, begin, from, to) for every parameter with elements in [first, last) of the
@@ -71,7 +85,8 @@ void for_parameters_in(const Layout& layout, size_t first, size_t last, Body bod
   }
 }
 
-// A view of a unit's parameters (or gradients), padding included. view[i] is its i-th parameter.
+// A view of a unit's parameters (or gradients), padding included. view[i] is its i-th parameter,
+// and empty if that has no elements: as the gradient of a frozen one, which nobody computes.
 template <class View>
 class BasicUnitView {
  public:
@@ -79,6 +94,7 @@ class BasicUnitView {
   BasicUnitView(const Unit& unit, View flat) : unit_(&unit), flat_(flat) {}
   View operator[](size_t index) const {
     const Parameter& parameter = unit_->parameters[index];
+    if (parameter.shape.num_elements() == 0) return View();
     return flat_.elements(parameter.offset, parameter.shape);
   }
 
@@ -100,36 +116,31 @@ BasicUnitView<View> unit_of(const Layout& layout, size_t unit, View flat) {
   return {layout.unit(unit), unit_in_flat(layout, unit, flat)};
 }
 
-// The S ranks of a unit's shard group (Unit::num_shards) own an S-th of the unit each, padding
-// included: its shards, in the order of the ranks. Most units have one on each of N ranks. If only
-// every E-th rank is in the group, rank r owns shard r / E of N / E. A rank's shards lie in a flat
-// buffer, each at shard_begin(), or in a buffer of num_shard_elements() elements that has only
-// these, unit by unit.
+// The S ranks of a unit's shard group (Unit::num_shards) own an S-th of each part of the unit,
+// padding included: its shards, in the order of the ranks. Most units have one on each of N ranks.
+// If only every E-th rank is in the group, rank r owns shard r / E of N / E. A rank's shards lie in
+// a flat buffer, each at shard_begin(), or in a buffer of num_shard_elements() elements that has
+// only these, unit by unit.
 
 // Returns the elements of one rank's shard of the unit.
-inline size_t shard_elements(const Layout& layout, size_t unit) {
-  return layout.unit(unit).padded_elements / layout.unit(unit).num_shards;
+inline size_t shard_elements(const Layout& layout, size_t unit, UnitPart part = UnitPart::trained) {
+  return layout.unit(unit).elements_of(part) / layout.unit(unit).num_shards;
 }
 // Returns the element of the flat buffer at which the shard begins.
-inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank) {
+inline size_t shard_begin(const Layout& layout, size_t unit, size_t rank,
+                          UnitPart part = UnitPart::trained) {
   const size_t shard = rank / (layout.world_size() / layout.unit(unit).num_shards);
-  return layout.unit(unit).offset + shard * shard_elements(layout, unit);
+  return layout.unit(unit).offset + layout.unit(unit).begin_of(part) +
+         shard * shard_elements(layout, unit, part);
 }
-// Returns the shard in a flat buffer.
+// Returns the shard in a buffer that is flat, or has only one rank's shards; its size tells which.
 template <class View>
-View shard_in_flat(const Layout& layout, size_t unit, size_t rank, View flat) {
-  return flat.rows(shard_begin(layout, unit, rank), shard_elements(layout, unit));
-}
-// Returns the shard in a buffer that has only one rank's shards.
-template <class View>
-View shard_in_shards(const Layout& layout, size_t unit, View shards) {
-  return shards.rows(layout.unit(unit).shard_offset, shard_elements(layout, unit));
-}
-// Returns the shard in a buffer that may be either; its size tells which.
-template <class View>
-View shard_of(const Layout& layout, size_t unit, size_t rank, View buffer) {
-  return layout.covers(buffer) ? shard_in_flat(layout, unit, rank, buffer)
-                               : shard_in_shards(layout, unit, buffer);
+View shard_of(const Layout& layout, size_t unit, size_t rank, View buffer,
+              UnitPart part = UnitPart::trained) {
+  const Unit& u = layout.unit(unit);
+  return buffer.rows(layout.covers(buffer) ? shard_begin(layout, unit, rank, part)
+                                           : u.shard_offset + u.begin_of(part) / u.num_shards,
+                     shard_elements(layout, unit, part));
 }
 
 }  // namespace ladder

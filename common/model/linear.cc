@@ -19,6 +19,7 @@ void linear_backward_input(Stream& stream, TensorView din, ConstTensorView dout,
 void linear_backward_weight(Stream& stream, TensorView dweight, TensorView dbias,
                             ConstTensorView dout, ConstTensorView in) {
   if (!dbias.empty()) bias_backward(stream, dbias, dout);
+  if (dweight.empty()) return;
   matmul(stream, dweight, in, dout, {.transpose_a = true, .accumulate = true});
 }
 

@@ -16,7 +16,7 @@ void linear_forward(Stream& stream, TensorView out, ConstTensorView in, ConstTen
 void linear_backward_input(Stream& stream, TensorView din, ConstTensorView dout,
                            ConstTensorView weight);
 
-// Computes dweight += in^T dout and, unless dbias is empty, dbias += the sum of dout's rows.
+// Computes dweight += in^T dout and dbias += the sum of dout's rows; of these what is not empty.
 void linear_backward_weight(Stream& stream, TensorView dweight, TensorView dbias,
                             ConstTensorView dout, ConstTensorView in);
 

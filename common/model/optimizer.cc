@@ -52,7 +52,6 @@ std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
   for_parameters_in(
       layout, first, first + range.param.num_elements(),
       [&](const Parameter& parameter, size_t, size_t from, size_t to) {
-        if (!parameter.trainable) return;
         const auto part = [&](auto view) { return view.rows(from - first, to - from); };
         tensors.push_back({part(range.param), part(range.exp_avg), part(range.exp_avg_sq),
                            part(range.grad), range.copy.empty() ? TensorView() : part(range.copy),

@@ -52,8 +52,8 @@ class AdamW {
 };
 
 // Returns what there is to update among elements [first, first + n) of the flat buffer, parameter
-// by parameter. The views of `range` have just these elements: (n) each. Only 2-D weights get
-// weight decay. Padding, and parameters that are not trainable, are not among them.
+// by parameter. The layout is that of what is trained (Layout::trained), and the views of `range`
+// have just these elements: (n) each. Only 2-D weights get weight decay. Padding is not among them.
 std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
                                         const AdamWTensors& range);
 
@@ -62,7 +62,7 @@ std::vector<AdamWTensors> adamw_tensors(const Layout& layout, size_t first,
 // parameter, only one of them counts it (Parameter::counted).
 class GradNorm {
  public:
-  // Allocates workspace. The layout must outlive this object.
+  // Allocates workspace. The layout, that of gradients, must outlive this object.
   GradNorm(Memory& memory, const Layout& layout);
 
   // Returns the sum over the shards of rank `rank`. `gradients` is a flat buffer, or has only these

@@ -67,7 +67,8 @@ struct Parameter {
   bool counted = true;
   double initial_value = 0;      // the value of every element if initial_deviation is 0
   double initial_deviation = 0;  // otherwise elements are drawn from a normal distribution about 0
-  bool trainable = true;         // false: the optimizer leaves it as it is
+  bool trainable = true;         // false: frozen (Layout::trained)
+  size_t most_elements = 0;      // those of the rank that holds most of it
   size_t offset = 0;             // the unit's element at which it begins
 
   // Returns whether weight decay applies: to 2-D weights, not to biases and layernorm parameters.
@@ -77,16 +78,22 @@ struct Parameter {
   size_t first_row() const { return ranges.first / full_shape[1]; }
 };
 
+// The parts of a unit. In memory the parameters that are trained come first, one after the other
+// without gaps, then padding; then the frozen ones in the same way.
+enum class UnitPart { trained, frozen };
+inline constexpr UnitPart kUnitParts[] = {UnitPart::trained, UnitPart::frozen};
+
 // A unit as a rank holds it: parameters that hooks, buckets, shards and prefetching treat as one.
 struct Unit {
   std::string name;
-  std::vector<Parameter> parameters;  // one after the other, without gaps
-  size_t offset = 0;                  // the element of the flat buffer at which it begins
-  size_t num_elements = 0;            // the elements of its parameters
-  size_t padded_elements = 0;         // the elements that it takes in the flat buffer
+  std::vector<Parameter> parameters;
+  size_t offset = 0;            // the element of the flat buffer at which it begins
+  size_t num_elements = 0;      // the elements of its parameters
+  size_t padded_elements = 0;   // the elements that it takes in the flat buffer
+  size_t trained_elements = 0;  // those of the trained part, padding included
   // The ranks that hold the same elements of the unit are its shard group. It has `num_shards`
-  // ranks, each of which owns one shard. In a buffer of one rank's shards the unit's begins at
-  // element `shard_offset`.
+  // ranks, each of which owns one shard of each part. In a buffer of one rank's shards the unit's
+  // begin at element `shard_offset`.
   size_t num_shards = 1, shard_offset = 0;
   // `is_shared` is true if another pipeline stage also holds the unit; both add to its gradient.
   // The stage that uses the unit first owns it, and `is_copy` is true on the other stage.
@@ -95,6 +102,12 @@ struct Unit {
   // ranks that hold different experts, and 1 if all ranks hold all of the unit: only every
   // expert_size-th rank shares the unit and its gradient with this rank.
   size_t num_experts = 0, expert_size = 1;
+
+  // Return the part's elements, and the unit's element at which it begins.
+  size_t elements_of(UnitPart part) const {
+    return part == UnitPart::trained ? trained_elements : padded_elements - trained_elements;
+  }
+  size_t begin_of(UnitPart part) const { return part == UnitPart::trained ? 0 : trained_elements; }
 };
 
 // Splits elements [first, last) of the part that is held into pieces that lie together in the whole

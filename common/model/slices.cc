@@ -19,9 +19,11 @@ void add_slices(std::vector<Slice>& slices, const Layout& layout, size_t first, 
 void add_shards(std::vector<Slice>& slices, const Layout& layout, size_t rank, TensorView buffer,
                 bool counted_only) {
   for (size_t unit = 0; unit < layout.units().size(); ++unit) {
-    const size_t begin = shard_begin(layout, unit, rank);
-    add_slices(slices, layout, begin, begin + shard_elements(layout, unit),
-               shard_of(layout, unit, rank, buffer), counted_only);
+    for (const UnitPart part : kUnitParts) {
+      const size_t begin = shard_begin(layout, unit, rank, part);
+      add_slices(slices, layout, begin, begin + shard_elements(layout, unit, part),
+                 shard_of(layout, unit, rank, buffer, part), counted_only);
+    }
   }
 }
 

@@ -25,7 +25,7 @@ struct Slice {
 };
 
 // Returns the slices in `buffer`, which is a flat buffer of the layout, or one with only the shards
-// of rank `rank`.
+// of rank `rank`. (The layout is Layout::trained() of buffers that have nothing of frozen ones.)
 std::vector<Slice> held_slices(const Layout& layout, size_t rank, TensorView buffer);
 
 // Returns those of the slices that rank `rank` of the layout's world_size ranks owns: its shard of

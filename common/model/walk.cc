@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 namespace ladder {
 
@@ -57,16 +58,18 @@ std::vector<Use> evaluation_walk(const Layout& layout) {
 
 std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan) {
   std::vector<Use> walk = evaluation_walk(layout);
-  for (size_t i = layout.operations().size(); i-- > 0;) {
+  for (size_t i = layout.operations().size(); i-- > layout.first_trained();) {
     const Operation& operation = layout.operations()[i];
     Use use = {.pass = Pass::backward, .operation = i, .unit = operation.unit};
+    use.writes_gradient = layout.unit(use.unit).trained_elements > 0;
     if (operation.kind == OperationKind::classifier) {
-      walk[i].writes_gradient = true;
+      walk[i].writes_gradient = std::exchange(use.writes_gradient, false);
+      if (!walk[i].writes_gradient) continue;
       const auto uses_unit = [&](const Operation& other) { return other.unit == operation.unit; };
       if (std::ranges::count_if(layout.operations(), uses_unit) > 1) continue;
     } else {
       use.reads_weights = operation.backward_reads_weights;
-      use.writes_gradient = true;
+      if (!use.reads_weights && !use.writes_gradient) continue;
     }
     if (operation.kind == OperationKind::block && plan.ends_group(operation.index)) {
       add_recomputation(walk, layout, plan, i);
@@ -76,7 +79,8 @@ std::vector<Use> training_walk(const Layout& layout, const RecomputePlan& plan) 
   // The last use of a unit in backward makes its gradient final.
   std::vector<bool> is_final(layout.units().size(), false);
   for (Use& use : std::views::reverse(walk)) {
-    if (use.pass != Pass::backward || is_final[use.unit]) continue;
+    const bool is_trained = layout.unit(use.unit).trained_elements > 0;
+    if (use.pass != Pass::backward || !is_trained || is_final[use.unit]) continue;
     use.gradient_is_final = is_final[use.unit] = true;
   }
   return walk;
@@ -94,7 +98,7 @@ std::vector<Use> in_two_halves(const Layout& layout, const std::vector<Use>& wal
     const bool is_block = kind == OperationKind::block;
     const bool has_second = is_block || kind == OperationKind::token_embedding ||
                             kind == OperationKind::position_embedding;
-    if (has_second) {
+    if (has_second && use.writes_gradient) {
       Use half = use;
       half.pass = Pass::backward_weight;
       half.reads_weights = false;

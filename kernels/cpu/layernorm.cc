@@ -42,7 +42,8 @@ void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight,
   map_in_thread(added, n, din, din, dout, weight, in);
 }
 
-// Adds to dweight and dbias the sums over all rows, for `width` columns that begin at `first`.
+// Adds to dweight and dbias, unless they are null, the sums over all rows, for `width` columns that
+// begin at `first`.
 template <class T, class A = Accumulate<T>>
 void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dweight, A* dbias,
                       const T* dout, const T* in, const A* mean, const A* rstd) {
@@ -64,8 +65,8 @@ void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dwei
     }
   }
   for (size_t i = 0; i < width; ++i) {
-    dweight[first + i] += dw[i];
-    dbias[first + i] += db[i];
+    if (dweight != nullptr) dweight[first + i] += dw[i];
+    if (dbias != nullptr) dbias[first + i] += db[i];
   }
 }
 
@@ -94,7 +95,9 @@ void layernorm_backward(Stream&, TensorView din, TensorView dweight, TensorView 
     using T = decltype(zero);
     using A = Accumulate<T>;
     T* const dx = din.as<T>();
-    A *const dw = dweight.as<A>(), *const db = dbias.as<A>();
+    A* const dw = dweight.empty() ? nullptr : dweight.as<A>();
+    A* const db = dbias.empty() ? nullptr : dbias.as<A>();
+    const size_t columns = dw == nullptr && db == nullptr ? 0 : n;
     const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
     const A *const m = mean.as<A>(), *const s = rstd.as<A>();
 #pragma omp parallel
@@ -105,7 +108,7 @@ void layernorm_backward(Stream&, TensorView din, TensorView dweight, TensorView 
       }
       // Columns are summed by one thread each, so no thread waits for another's partial sums.
 #pragma omp for schedule(static)
-      for (size_t first = 0; first < n; first += kColumns) {
+      for (size_t first = 0; first < columns; first += kColumns) {
         backward_columns(first, std::min(kColumns, n - first), rows, n, dw, db, d, x, m, s);
       }
     }

@@ -18,7 +18,8 @@ inline float* memory_for_parts(Stream& stream, size_t sums) {
   return static_cast<float*>(Cublas::of(stream).workspace());
 }
 
-// Where sums over all rows are added: those of `kSums` quantities, for each column.
+// Where sums over all rows are added: those of `kSums` quantities, for each column. What is null is
+// left out.
 template <unsigned kSums>
 struct ColumnSums {
   float* out[kSums];
@@ -47,7 +48,7 @@ __global__ void add_parts_kernel(ColumnSums<kSums> to, const float* parts, size_
   for (unsigned l = 1; l < kPartLanes; ++l) total += of_lane[l][lane_index()];
 #pragma unroll
   for (unsigned s = 0; s < kSums; ++s) {
-    if (i / columns == s) to.out[s][i % columns] += total;
+    if (i / columns == s && to.out[s] != nullptr) to.out[s][i % columns] += total;
   }
 }
 

@@ -23,9 +23,10 @@ inline LaunchShape column_slices(size_t columns, unsigned N) {
   return {dim3(static_cast<unsigned>((columns + of_block - 1) / of_block)), dim3(kColumnThreads)};
 }
 
-// Adds sums over all rows to out[s][column]. fetch(row, column) loads what one row and N columns,
-// from `column` on, are summed from, and add(sums, fetched) adds it to sums[s][0], ..., sums[s][N -
-// 1]. Lane l of 64 takes rows l, l + 64, ...; then the lanes are added by halves.
+// Adds sums over all rows to out[s][column], unless out[s] is null. fetch(row, column) loads what
+// one row and N columns, from `column` on, are summed from, and add(sums, fetched) adds it to
+// sums[s][0], ..., sums[s][N - 1]. Lane l of 64 takes rows l, l + 64, ...; then the lanes are added
+// by halves.
 //
 // What eight rows need is fetched before the first of them is added: memory answers after some
 // hundred nanoseconds, and a thread block sees 64 rows at a time. The compiler would fetch and add
@@ -63,7 +64,9 @@ __device__ void add_column_sums(A* const (&out)[kSums], size_t rows, size_t colu
     });
   }
   if (lane > 0 || column >= columns) return;
-  for_each_sum([&](unsigned s, unsigned k) { out[s][column + k] += of_lane[0][vector][s][k]; });
+  for_each_sum([&](unsigned s, unsigned k) {
+    if (out[s] != nullptr) out[s][column + k] += of_lane[0][vector][s][k];
+  });
 }
 
 // Calls function(constant) with the number of columns in a pack, or with one if the rows at these

@@ -188,11 +188,12 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
     T* const dx = din.as<T>();
     const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
     const A *const m = mean.as<A>(), *const s = rstd.as<A>();
+    A* const dw = dweight.empty() ? nullptr : dweight.as<A>();
+    A* const db = dbias.empty() ? nullptr : dbias.as<A>();
     const bool packs = in_packs(n, dx, d, x, w);
     if constexpr (sizeof(T) == 2) {
       if (packs && fits_registers<T>(n)) {
-        const ColumnSums<2> sums = {{dweight.as<float>(), dbias.as<float>()}};
-        return backward_in_parts(stream, dx, sums, d, x, w, m, s, rows, n);
+        return backward_in_parts(stream, dx, {{dw, db}}, d, x, w, m, s, rows, n);
       }
     }
     const auto in_registers = [&](auto count) {
@@ -208,12 +209,12 @@ void layernorm_backward(Stream& stream, TensorView din, TensorView dweight, Tens
       });
     };
     dispatch_row<T>(packs, n, in_registers, from_memory);
+    if (dw == nullptr && db == nullptr) return;
     dispatch_columns<T>(
         n,
         [&](auto count) {
           launch<columns_kernel<decltype(count)::value, T>>(
-              stream.native(), column_slices(n, count), dweight.as<A>(), dbias.as<A>(), d, x, m, s,
-              rows, n);
+              stream.native(), column_slices(n, count), dw, db, d, x, m, s, rows, n);
         },
         d, x);
   });

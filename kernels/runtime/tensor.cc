@@ -33,8 +33,10 @@ std::string to_string(const Shape& shape) {
 
 Tensor::Tensor(Memory& memory, Category category, DType dtype, const Shape& shape,
                MemorySource* source)
-    : memory_(&memory), source_(source), category_(category) {
-  view_ = TensorView(memory.allocate(category, bytes_of(dtype, shape), source), dtype,
+    : source_(source), category_(category) {
+  const size_t bytes = bytes_of(dtype, shape);
+  if (bytes > 0) memory_ = &memory;
+  view_ = TensorView(bytes > 0 ? memory.allocate(category, bytes, source) : nullptr, dtype,
                      memory.device(), shape);
 }
 

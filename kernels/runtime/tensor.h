@@ -105,7 +105,8 @@ class Tensor {
  public:
   Tensor() = default;
   // Allocates memory from `source`, or from the arena's own source if it is null. The arena
-  // `memory` counts it in both cases. Throws OutOfMemory. REQUIRES: at least one element.
+  // `memory` counts it in both cases. Throws OutOfMemory. Without elements there is no memory, and
+  // the view is empty.
   Tensor(Memory& memory, Category category, DType dtype, const Shape& shape,
          MemorySource* source = nullptr);
   ~Tensor();

@@ -12,7 +12,7 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
   std::vector<Bucket> buckets;
   bool is_full = true;
   for (size_t index : units) {
-    const Unit& unit = layout.unit(index);
+    const Unit& unit = layout.trained().unit(index);
     // Backward goes from the end of the buffer to its beginning, so a unit that continues a bucket
     // lies just before it.
     const bool continues = !is_full && unit.offset + unit.padded_elements == buckets.back().offset;
@@ -59,7 +59,7 @@ void BucketSync::wait() {
 }
 
 TensorView BucketSync::summed(size_t unit) const {
-  return unit_in_flat(state_.layout(), unit, gradients_);
+  return unit_in_flat(state_.layout().trained(), unit, gradients_);
 }
 
 }  // namespace ladder

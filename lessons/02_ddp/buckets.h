@@ -17,9 +17,10 @@ struct Bucket {
   size_t num_elements = 0;
 };
 
-// Fills buckets of at least `bucket_bytes` with units, in the order in which backward makes their
-// gradients final. The unit that becomes final last gets a bucket of its own: no computation is
-// left that could overlap with its sum, and units that shared its bucket would have to wait for it.
+// Fills buckets of at least `bucket_bytes` with units that are trained, in the order in which
+// backward makes their gradients final. The unit that becomes final last gets a bucket of its own:
+// no computation is left that could overlap with its sum, and units that shared its bucket would
+// have to wait for it.
 std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucket_bytes);
 
 // BucketSync sums the gradients of all ranks bucket by bucket; then every rank makes the same

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<Bucket> buckets_for(const Layout& layout, DType dtype, const DdpTrainer::Flags& flags) {
   if (!flags.naive) return make_buckets(layout, dtype, flags.bucket_bytes);
-  return {{.offset = 0, .num_elements = layout.num_elements()}};
+  return {{.offset = 0, .num_elements = layout.trained().num_elements()}};
 }
 
 }  // namespace

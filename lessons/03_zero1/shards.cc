@@ -11,7 +11,7 @@ Hooks ShardSync::hooks() {
   Hooks hooks;
   hooks.done = [this](const Use& use) {
     if (!use.gradient_is_final) return;
-    const TensorView whole = unit_in_flat(state_.layout(), use.unit, gradients_);
+    const TensorView whole = unit_in_flat(state_.layout().trained(), use.unit, gradients_);
     started_.push_back(ranks_.reduce_scatter(state_.stream(), summed(use.unit), whole,
                                              {.purpose = Purpose::gradient, .background = true}));
   };
@@ -29,7 +29,7 @@ void ShardSync::update(const AdamWStep& step) { update_and_gather(state_, ranks_
 
 void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step) {
   std::vector<Work> gathers;
-  for (size_t unit = 0; unit < state.layout().units().size(); ++unit) {
+  for (size_t unit : state.layout().trained_units()) {
     state.update(step, unit);
     gathers.push_back(gather_unit(state, ranks, unit));
   }
@@ -37,10 +37,10 @@ void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& 
 }
 
 Work gather_unit(ModelState& state, Communicator& ranks, size_t unit) {
-  const TensorView parameters = state.parameters;
-  return ranks.all_gather(state.stream(), unit_in_flat(state.layout(), unit, parameters),
-                          state.shard(parameters, unit),
-                          {.purpose = Purpose::parameter, .background = true});
+  const Unit& u = state.layout().unit(unit);
+  return ranks.all_gather(
+      state.stream(), state.parameters.view().rows(u.offset, u.trained_elements),
+      state.parameter_shard(unit), {.purpose = Purpose::parameter, .background = true});
 }
 
 }  // namespace ladder

@@ -33,12 +33,12 @@ class ShardSync final : public GradientSync {
   std::vector<Work> started_;
 };
 
-// Runs AdamW on this rank's shard of every unit. Each unit is gathered from all ranks while the
-// next one is updated. Returns when the gathers have been waited for on the state's stream.
-// REQUIRES: the state has whole parameters.
+// Runs AdamW on this rank's shard of every unit that is trained. Each unit is gathered from all
+// ranks while the next one is updated. Returns when the gathers have been waited for on the state's
+// stream. REQUIRES: the state has whole parameters.
 void update_and_gather(ModelState& state, Communicator& ranks, const AdamWStep& step);
 
-// Begins to gather the other ranks' shards of one unit's parameters, in the background.
+// Begins to gather the other ranks' shards of one unit's trained part, in the background.
 // REQUIRES: the state has whole parameters.
 Work gather_unit(ModelState& state, Communicator& ranks, size_t unit);
 

@@ -23,8 +23,8 @@ std::vector<bool> written_often(const Layout& layout) {
 
 GradientShards::GradientShards(const TrainerContext& context, ModelState& state,
                                Communicator& ranks, size_t num_buffers)
-    : state_(state), ranks_(ranks) {
-  const BufferPlan plan = plan_buffers(state.layout(), written_often(state.layout()), num_buffers);
+    : state_(state), layout_(state.layout().trained()), ranks_(ranks) {
+  const BufferPlan plan = plan_buffers(layout_, written_often(layout_), num_buffers);
   buffer_of_unit_ = plan.buffer_of_unit;
   for (size_t elements : plan.elements) {
     buffers_.emplace_back().memory =
@@ -44,7 +44,7 @@ Hooks GradientShards::hooks() {
 
 UnitView GradientShards::open(size_t unit) {
   Buffer& buffer = buffer_of(unit);
-  const Unit& u = state_.layout().unit(unit);
+  const Unit& u = layout_.unit(unit);
   const TensorView whole = buffer.memory.view().rows(0, u.padded_elements);
   if (!buffer.open) {  // otherwise an earlier operation of this micro-batch has begun the gradient
     keep(buffer);
@@ -57,8 +57,8 @@ UnitView GradientShards::open(size_t unit) {
 
 void GradientShards::close(size_t unit) {
   Buffer& buffer = buffer_of(unit);
-  const TensorView whole = buffer.memory.view().rows(0, state_.layout().unit(unit).padded_elements);
-  const size_t n = shard_elements(state_.layout(), unit);
+  const TensorView whole = buffer.memory.view().rows(0, layout_.unit(unit).padded_elements);
+  const size_t n = shard_elements(layout_, unit);
   buffer.sum = ranks_.reduce_scatter(state_.stream(), whole.rows(ranks_.rank() * n, n), whole,
                                      {.purpose = Purpose::gradient, .background = true});
   buffer.summing = unit;
@@ -71,7 +71,7 @@ void GradientShards::close(size_t unit) {
 
 void GradientShards::keep(Buffer& buffer) {
   if (!buffer.summing) return;
-  const size_t n = shard_elements(state_.layout(), *buffer.summing);
+  const size_t n = shard_elements(layout_, *buffer.summing);
   Stream& keeping =
       keep(*buffer.summing, buffer.sum, buffer.memory.view().rows(ranks_.rank() * n, n));
   if (!buffer.kept) buffer.kept = std::make_unique<Event>();

@@ -42,6 +42,7 @@ class GradientShards : public GradientSync {
   virtual Stream& keep(size_t unit, Work& sum, ConstTensorView shard);
 
   ModelState& state_;
+  const Layout& layout_;  // of gradients
 
  private:
   struct Buffer {

@@ -82,12 +82,18 @@ void UnitGatherer::start(const Read& read) {
   const size_t unit = read.use.unit;
   buffer_of(unit).taken = true;
   most_gathered_ = std::max(most_gathered_, num_taken());
-  buffer_of(unit).gather = gather(
-      unit, memory_of(unit), {.purpose = Purpose::parameter, .background = options_.prefetch > 0});
+  const Unit& u = state_.layout().unit(unit);
+  for (const UnitPart part : kUnitParts) {
+    if (u.elements_of(part) == 0) continue;
+    const TensorView whole = memory_of(unit).rows(u.begin_of(part), u.elements_of(part));
+    buffer_of(unit).gathers.push_back(gather(
+        unit, part, whole, {.purpose = Purpose::parameter, .background = options_.prefetch > 0}));
+  }
 }
 
-Work UnitGatherer::gather(size_t unit, TensorView whole, const CallOptions& options) {
-  return ranks_.all_gather(state_.stream(), whole, state_.shard(state_.parameters, unit), options);
+Work UnitGatherer::gather(size_t unit, UnitPart part, TensorView whole,
+                          const CallOptions& options) {
+  return ranks_.all_gather(state_.stream(), whole, state_.parameter_shard(unit, part), options);
 }
 
 ConstUnitView UnitGatherer::weights(const Use& use) {
@@ -99,7 +105,8 @@ ConstUnitView UnitGatherer::weights(const Use& use) {
       break;  // the buffer still holds another unit
     start(next);
   }
-  buffer_of(use.unit).gather.wait(state_.stream());
+  for (Work& gather : buffer_of(use.unit).gathers) gather.wait(state_.stream());
+  buffer_of(use.unit).gathers.clear();
   return {state_.layout().unit(use.unit), memory_of(use.unit)};
 }
 

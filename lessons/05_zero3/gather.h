@@ -39,8 +39,8 @@ class UnitGatherer {
   size_t most_gathered() const { return most_gathered_; }
 
  protected:
-  // Begins to gather all shards of the unit's parameters into `whole`.
-  virtual Work gather(size_t unit, TensorView whole, const CallOptions& options);
+  // Begins to gather all shards of a part of the unit into `whole`.
+  virtual Work gather(size_t unit, UnitPart part, TensorView whole, const CallOptions& options);
 
   ModelState& state_;
   Communicator& ranks_;
@@ -54,8 +54,8 @@ class UnitGatherer {
   };
   struct Buffer {
     Tensor memory;
-    Work gather;         // the last gather that was started
-    bool taken = false;  // true from the start of a gather until the unit is released
+    std::vector<Work> gathers;  // of the last unit's parts, until they have been waited for
+    bool taken = false;         // true from the start of a gather until the unit is released
   };
   // Returns the reads of a walk, in order.
   static std::vector<Read> plan(const GatherOptions& options, const std::vector<Use>& walk);

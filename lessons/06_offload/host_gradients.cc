@@ -6,15 +6,14 @@ namespace ladder {
 
 HostGradients::HostGradients(const TrainerContext& context, ModelState& state, Communicator& ranks)
     : GradientShards(context, state, ranks, 3), copies_(context.stream.device()) {
-  const Layout& layout = state.layout();
-  if (context.config.num_micro_batches(layout.world_size()) == 1) return;
+  if (context.config.num_micro_batches(layout_.world_size()) == 1) return;
   arriving_ = Tensor(context.host_memory, Category::workspace, state.gradients.dtype(),
-                     {layout.largest_unit() / layout.world_size()});
+                     {layout_.largest_unit() / layout_.world_size()});
 }
 
 Stream& HostGradients::keep(size_t unit, Work& sum, ConstTensorView shard) {
   sum.wait(copies_);
-  if (num_kept_++ < state_.layout().units().size()) {
+  if (num_kept_++ < layout_.trained_units().size()) {
     copy(copies_, summed(unit), shard);
     return copies_;
   }

@@ -15,7 +15,7 @@ class HostUnitGatherer final : public UnitGatherer {
       : UnitGatherer(context, state, ranks, options), copies_(context.stream.device()) {}
 
  private:
-  Work gather(size_t unit, TensorView whole, const CallOptions& options) override;
+  Work gather(size_t unit, UnitPart part, TensorView whole, const CallOptions& options) override;
 
   Stream copies_;
   Event buffer_free_;

@@ -99,11 +99,11 @@ StepResult OffloadTrainer::step() {
 
 void OffloadTrainer::update(const AdamWStep& step) {
   std::vector<Work> gathers;
-  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
+  for (size_t unit : layout_.trained_units()) {
     state_.update(step, unit);
     if (flags_.offload_parameters) continue;
-    copy(context_.stream, state_.shard(state_.parameters, unit),
-         state_.shard(state_.updated_parameters(), unit));
+    copy(context_.stream, state_.parameter_shard(unit),
+         state_.shard(state_.optimizer.masters, unit));
     if (flags_.zero_stage == 2) gathers.push_back(gather_unit(state_, ranks_, unit));
   }
   for (Work& gather : gathers) gather.wait(context_.stream);

@@ -29,8 +29,8 @@ DType ReduceFlags::of(const RunConfig& config) const {
 Tensor ReduceFlags::make_buffer(const TrainerContext& context, const Layout& layout) const {
   const DType reduced = of(context.config);
   if (reduced == context.config.accumulation()) return {};
-  return Tensor(context.device_memory, Category::communication, reduced, {layout.num_elements()},
-                context.ranks->registered);
+  return Tensor(context.device_memory, Category::communication, reduced,
+                {layout.trained().num_elements()}, context.ranks->registered);
 }
 
 Hooks ReducedSync::hooks() {
@@ -38,7 +38,7 @@ Hooks ReducedSync::hooks() {
   Hooks hooks = inner;
   hooks.done = [this, inner](const Use& use) {
     if (use.gradient_is_final) {
-      const Layout& layout = state_.layout();
+      const Layout& layout = state_.layout().trained();
       cast(state_.stream(), unit_in_flat(layout, use.unit, reduced_),
            unit_in_flat(layout, use.unit, state_.gradients.view()));
       final_.push_back(use.unit);
@@ -57,7 +57,7 @@ void ReducedSync::wait() {
 }
 
 TensorView ReducedSync::summed(size_t unit) const {
-  const TensorView whole = unit_in_flat(state_.layout(), unit, state_.gradients.view());
+  const TensorView whole = unit_in_flat(state_.layout().trained(), unit, state_.gradients.view());
   const bool is_whole = inner_->summed(unit).num_elements() == whole.num_elements();
   return is_whole ? whole : state_.shard(state_.gradients, unit);
 }

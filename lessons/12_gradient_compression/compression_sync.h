@@ -16,7 +16,7 @@ class CompressionSync : public GradientSync {
       : state_(state), feedback_(std::move(feedback)) {}
 
   TensorView summed(size_t unit) const override {
-    return unit_in_flat(state_.layout(), unit, state_.gradients.view());
+    return unit_in_flat(state_.layout().trained(), unit, state_.gradients.view());
   }
   void update(const AdamWStep& step) override { state_.update(step); }
   // What checkpoints have besides the state.

@@ -25,6 +25,7 @@ void add_named(std::vector<NamedSlice>& all, std::string_view kind,
 Feedback::Feedback(const TrainerContext& context, ModelState& state, std::vector<Range> owned,
                    bool is_kept)
     : state_(state),
+      layout_(state.layout().trained()),
       rank_(context.ranks->world.rank()),
       num_ranks_(context.ranks->world.size()),
       ranges_(std::move(owned)) {
@@ -32,7 +33,7 @@ Feedback::Feedback(const TrainerContext& context, ModelState& state, std::vector
   const auto make = [&](size_t elements) {
     return Tensor(context.device_memory, Category::optimizer, state.gradients.dtype(), {elements});
   };
-  sent_ = make(state.layout().num_elements());
+  sent_ = make(layout_.num_elements());
   size_t num_owned = 0;
   for (const Range& range : ranges_) num_owned += range.elements;
   if (num_owned > 0) owned_ = make(num_owned);
@@ -49,7 +50,7 @@ TensorView Feedback::owned(size_t index) const {
 }
 
 void Feedback::clear_padding() {
-  for (const Unit& unit : state_.layout().units()) {
+  for (const Unit& unit : layout_.units()) {
     const size_t begin = unit.offset + unit.num_elements, end = unit.offset + unit.padded_elements;
     if (begin == end) continue;
     fill(state_.stream(), state_.gradients.view().rows(begin, end - begin), 0);
@@ -63,17 +64,14 @@ void Feedback::clear_padding() {
   }
 }
 
-std::vector<Slice> Feedback::sent_slices() const {
-  return held_slices(state_.layout(), rank_, sent_);
-}
+std::vector<Slice> Feedback::sent_slices() const { return held_slices(layout_, rank_, sent_); }
 
 std::vector<Slice> Feedback::owned_slices() const {
   std::vector<Slice> slices;
   for (size_t i = 0; i < ranges_.size(); ++i) {
     const size_t begin = ranges_[i].begin, end = begin + ranges_[i].elements;
     for_parameters_in(
-        state_.layout(), begin, end,
-        [&](const Parameter& parameter, size_t at, size_t from, size_t to) {
+        layout_, begin, end, [&](const Parameter& parameter, size_t at, size_t from, size_t to) {
           slices.push_back({&parameter, from - at, owned(i).rows(from - begin, to - from)});
         });
   }
@@ -91,7 +89,7 @@ std::vector<NamedSlice> Feedback::stored() const {
 void Feedback::restore(CheckpointReader& checkpoint) {
   if (sent_.view().empty()) return;
   const CheckpointIndex& index = checkpoint.index();
-  const std::string& name = state_.layout().unit(0).parameters[0].name;
+  const std::string& name = sent_slices().front().parameter->name;
   const auto has = [&](std::string_view kind) {
     return index.tensors.contains(concat(kind, ".", name));
   };

@@ -53,6 +53,7 @@ class Feedback {
   std::vector<Slice> owned_slices() const;
 
   ModelState& state_;
+  const Layout& layout_;  // of gradients
   size_t rank_, num_ranks_;
   std::vector<Range> ranges_;
   Tensor sent_, owned_;

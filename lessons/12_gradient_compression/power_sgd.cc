@@ -52,7 +52,7 @@ PowerSgdSync::PowerSgdSync(const TrainerContext& context, ModelState& state,
       seed_(context.config.seed),
       rank_(rank),
       overlap_(overlap),
-      buckets_(make_power_sgd_buckets(state.layout(), buckets, rank)),
+      buckets_(make_power_sgd_buckets(state.layout().trained(), buckets, rank)),
       first_sums_(buckets_.size()),
       second_sums_(buckets_.size()) {
   if (ranks_.size() == 1) return;

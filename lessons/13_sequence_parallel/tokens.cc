@@ -18,8 +18,8 @@ std::vector<Range> partial_ranges(const Layout& layout) {
   std::vector<Range> ranges;
   for (const Unit& unit : layout.units()) {
     for (const Parameter& parameter : unit.parameters) {
-      if (parameter.split) continue;
       const size_t first = unit.offset + parameter.offset, count = parameter.shape.num_elements();
+      if (parameter.split || count == 0) continue;
       if (!ranges.empty() && ranges.back().first + ranges.back().count == first) {
         ranges.back().count += count;
       } else {
@@ -123,7 +123,7 @@ void sum_partial_gradients(Stream& stream, const Layout& layout, TensorView grad
                            Communicator& ranks) {
   if (ranks.size() == 1) return;
   std::vector<Work> sums;
-  for (const Range& range : partial_ranges(layout)) {
+  for (const Range& range : partial_ranges(layout.trained())) {
     const TensorView partial = gradients.rows(range.first, range.count);
     sums.push_back(ranks.all_reduce(stream, partial, {.purpose = Purpose::gradient}));
   }

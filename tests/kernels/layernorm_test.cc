@@ -39,12 +39,15 @@ PlainLayernorm run_forward(const Inputs& x) {
   return {out.values(), mean.values(), rstd.values()};
 }
 
-PlainLayernormGradients run_backward(const Inputs& x, const Values& mean, const Values& rstd) {
+PlainLayernormGradients run_backward(const Inputs& x, const Values& mean, const Values& rstd,
+                                     bool with_weight = true, bool with_bias = true) {
   const Array din(x.dtype, {x.rows, x.n}, x.start.din);
   const Array dweight(x.sums(), {x.n}, x.start.dweight), dbias(x.sums(), {x.n}, x.start.dbias);
-  layernorm_backward(stream(), din, dweight, dbias, Array(x.dtype, {x.rows, x.n}, x.dout),
-                     Array(x.dtype, {x.rows, x.n}, x.in), Array(x.dtype, {x.n}, x.weight),
-                     Array(x.sums(), {x.rows}, mean), Array(x.sums(), {x.rows}, rstd));
+  layernorm_backward(stream(), din, with_weight ? TensorView(dweight) : TensorView(),
+                     with_bias ? TensorView(dbias) : TensorView(),
+                     Array(x.dtype, {x.rows, x.n}, x.dout), Array(x.dtype, {x.rows, x.n}, x.in),
+                     Array(x.dtype, {x.n}, x.weight), Array(x.sums(), {x.rows}, mean),
+                     Array(x.sums(), {x.rows}, rstd));
   return {din.values(), dweight.values(), dbias.values()};
 }
 
@@ -193,6 +196,28 @@ TEST_CASE("layernorm_backward adds the gradient") {
   require_gradient(got.din, sum_of(gradient(&Inputs::in), x.start.din));
   require_gradient(got.dweight, sum_of(gradient(&Inputs::weight), x.start.dweight));
   require_gradient(got.dbias, sum_of(gradient(&Inputs::bias), x.start.dbias));
+}
+
+TEST_CASE(
+    "layernorm_backward leaves out gradients that nobody wants, and the others keep their bits") {
+  const OnDevice on = on_every_device();
+  for (DType dtype : floats()) {
+    for (size_t n : {8, 304, 2056}) {
+      const Inputs x(dtype, 130, n);
+      const PlainLayernorm saved = run_forward(x);
+      const PlainLayernormGradients all = run_backward(x, saved.mean, saved.rstd);
+      for (bool with_weight : {false, true}) {
+        for (bool with_bias : {false, true}) {
+          INFO(name_of(dtype) << " " << n << ", weight " << with_weight << ", bias " << with_bias);
+          const PlainLayernormGradients got =
+              run_backward(x, saved.mean, saved.rstd, with_weight, with_bias);
+          CHECK(got.din == all.din);
+          CHECK(got.dweight == (with_weight ? all.dweight : x.start.dweight));
+          CHECK(got.dbias == (with_bias ? all.dbias : x.start.dbias));
+        }
+      }
+    }
+  }
 }
 
 TEST_CASE("layernorm gives the same bits for any number of threads") {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/elementwise.h"
+
 namespace ladder {
 namespace {
 
@@ -85,6 +87,18 @@ void FullTensors::put(const Range& part, TensorView full) {
                 });
 }
 
+void FullTensors::fetch(Stream& stream, TensorView segment, ConstTensorView elements) {
+  std::vector<std::byte> host;
+  TensorView to = segment;
+  if (elements.dtype() != segment.dtype()) {  // frozen parameters have no masters
+    host.resize(elements.num_bytes());
+    to = TensorView(host.data(), elements.dtype(), DeviceType::cpu, elements.shape());
+  }
+  copy(stream, to, elements);
+  stream.synchronize();
+  if (!host.empty()) cast(host_stream_, segment, to);
+}
+
 void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink) {
   const std::vector<Range> own = ranges_of(owned);
   const std::vector<std::vector<Range>> ranges = gather_ranges(own);
@@ -97,8 +111,7 @@ void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const T
       if (own[i].tensor != tensor) continue;
       for_segments(own[i], [&](const Range& part, size_t begin) {
         const TensorView segment = segment_.view().elements(0, {part.count});
-        copy(stream, segment, owned[i].view.elements(begin, {part.count}));
-        stream.synchronize();
+        fetch(stream, segment, owned[i].view.elements(begin, {part.count}));
         if (is_root) {
           put(part, full);
           num_placed += part.count;
@@ -119,6 +132,7 @@ void FullTensors::visit(const std::vector<Slice>& owned, Stream& stream, const T
         });
       }
     }
+    if (num_placed == 0 && !tensors_[tensor].trainable) continue;
     if (num_placed != full.num_elements()) {
       fail(concat(tensors_[tensor].name, ": the ranks own ", num_placed, " of its ",
                   full.num_elements(), " elements"));

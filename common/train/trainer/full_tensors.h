@@ -17,8 +17,9 @@ class FullTensors {
   FullTensors(Memory& host_memory, const ModelDescription& model, DType dtype, Communicator& world);
 
   // Gives every tensor of the model to rank 0's `sink`, one at a time, in the order of the model's
-  // description. `owned` has this rank's slices of one kind of tensors. All ranks together must own
-  // every element exactly once, or it throws an Error. `stream` is on the device where the slices
+  // description, without frozen ones of which no rank owns anything. `owned` has this rank's slices
+  // of one kind of tensors. All ranks together must own every element exactly once, or it throws an
+  // Error. `stream` is on the device where the slices
   // lie, and is synchronized. Collective.
   void visit(const std::vector<Slice>& owned, Stream& stream, const TensorSink& sink);
 
@@ -36,6 +37,8 @@ class FullTensors {
   // at element `begin` of the whole.
   template <class Body>
   void for_segments(const Range& whole, Body body);
+  // Copies elements to the host, and converts them to the segment's dtype. Synchronizes the stream.
+  void fetch(Stream& stream, TensorView segment, ConstTensorView elements);
   // Copies the segment that has arrived to its place in the full tensor.
   void put(const Range& part, TensorView full);
 

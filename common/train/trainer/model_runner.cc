@@ -192,7 +192,7 @@ Hooks ModelRunner::of_chunk(const Hooks& hooks, size_t chunk) const {
           .gradient =
               [=, this, given = hooks.gradient](const Use& use) {
                 const Use at = of_stage(use);
-                return given ? given(at) : unit_of(layout_, at.unit, gradients_);
+                return given ? given(at) : unit_of(layout_.trained(), at.unit, gradients_);
               },
           .done = call(hooks.done)};
 }

@@ -52,13 +52,14 @@ ModelState::ModelState(const TrainerContext& context, const Layout& layout, size
                        const Storages& storages)
     : parameters(
           make(context, layout, storages.parameters, Category::parameters, context.config.dtype)),
-      gradients(make(context, layout, storages.gradients, Category::gradients,
+      gradients(make(context, layout.trained(), storages.gradients, Category::gradients,
                      context.config.accumulation())),
-      optimizer(make_optimizer(context, layout, storages)),
+      optimizer(make_optimizer(context, layout.trained(), storages)),
       context_(context),
       layout_(layout),
+      trained_(layout.trained()),
       rank_(rank),
-      grad_norm_(arena_of(context, storages.gradients), layout) {
+      grad_norm_(arena_of(context, storages.gradients), trained_) {
   host_stream_.set_observer(context.stream.observer());
   // Checkpoints are read into buffers on the host without a detour.
   const bool resumes_on_device =
@@ -72,25 +73,31 @@ void ModelState::initialize() {
   const RunConfig& config = context_.config;
   std::optional<WeightsFile> file;
   if (!config.init.empty()) file.emplace(config.init, Layout(config.model, 1));
-  load(file ? &*file : nullptr, parameters);
+  load(file ? &*file : nullptr, layout_, parameters);
   if (optimizer.masters.view().empty()) return;
   if (file) {
-    load(&*file, optimizer.masters);
+    load(&*file, trained_, optimizer.masters);
   } else {
     masters_from_parameters();
   }
 }
 
-void ModelState::load(const WeightsFile* file, TensorView buffer) {
+void ModelState::load(const WeightsFile* file, const Layout& layout, TensorView buffer) {
   Stream& stream = stream_of(buffer);
+  if (file == nullptr && layout.covers(buffer)) {
+    return initialize_parameters(stream, layout, context_.config.seed, 0, buffer);
+  }
   if (file == nullptr) {
-    for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-      initialize_parameters(stream, layout_, context_.config.seed, begin_of(buffer, unit),
-                            part_of(buffer, unit));
+    for (size_t unit = 0; unit < layout.units().size(); ++unit) {
+      for (const UnitPart part : kUnitParts) {
+        initialize_parameters(stream, layout, context_.config.seed,
+                              shard_begin(layout, unit, rank_, part),
+                              shard_of(layout, unit, rank_, buffer, part));
+      }
     }
     return;
   }
-  for (const Slice& slice : held_slices(layout_, rank_, buffer)) {
+  for (const Slice& slice : held_slices(layout, rank_, buffer)) {
     const Parameter& parameter = *slice.parameter;
     const TensorView host(staging_.view().data(), buffer.dtype(), DeviceType::cpu,
                           parameter.full_shape);
@@ -104,11 +111,9 @@ void ModelState::load(const WeightsFile* file, TensorView buffer) {
 }
 
 void ModelState::masters_from_parameters() {
-  const TensorView masters = optimizer.masters, from = parameters;
-  const bool same_extent = masters.num_elements() == from.num_elements();
-  for (size_t unit = 0; unit < layout_.units().size(); ++unit) {
-    const TensorView out = same_extent ? part_of(masters, unit) : shard(masters, unit);
-    const ConstTensorView in = same_extent ? part_of(from, unit) : shard(from, unit);
+  for (size_t unit : layout_.trained_units()) {
+    const TensorView out = updated_part(unit, optimizer.masters);
+    const ConstTensorView in = updated_part(unit);
     if (out.device() == in.device()) {
       cast(context_.stream, out, in);
     } else {
@@ -119,13 +124,13 @@ void ModelState::masters_from_parameters() {
 }
 
 void ModelState::restore(CheckpointReader& checkpoint) {
-  const auto restore_held = [&](std::string_view kind, TensorView buffer) {
-    if (!buffer.empty()) restore(checkpoint, kind, held_slices(layout_, rank_, buffer));
+  const auto restore_held = [&](std::string_view kind, const Layout& layout, TensorView buffer) {
+    if (!buffer.empty()) restore(checkpoint, kind, held_slices(layout, rank_, buffer));
   };
-  restore_held(kParam, parameters);
-  restore_held(kParam, optimizer.masters);
-  restore_held(kExpAvg, optimizer.exp_avg);
-  restore_held(kExpAvgSq, optimizer.exp_avg_sq);
+  restore_held(kParam, layout_, parameters);
+  restore_held(kParam, trained_, optimizer.masters);
+  restore_held(kExpAvg, trained_, optimizer.exp_avg);
+  restore_held(kExpAvgSq, trained_, optimizer.exp_avg_sq);
 }
 
 void ModelState::restore(CheckpointReader& checkpoint, std::string_view kind,
@@ -167,22 +172,39 @@ void ModelState::update(const AdamWStep& adamw_step, size_t unit) {
 }
 
 std::vector<AdamWTensors> ModelState::adamw_tensors_of(size_t unit) const {
-  const bool is_whole = layout_.covers(optimizer.exp_avg);
-  const auto own = [&](TensorView buffer) {
-    return is_whole ? part_of(buffer, unit) : shard(buffer, unit);
-  };
-  const TensorView target = updated_parameters();
+  const auto own = [&](TensorView buffer) { return updated_part(unit, buffer); };
+  const TensorView masters = optimizer.masters, parameter = updated_part(unit);
+  const TensorView target = masters.empty() ? parameter : own(masters);
   // In 16 bits the model's parameters are a copy of the masters, if they are not on another device.
   const bool has_copy =
       target.dtype() != parameters.dtype() && target.device() == parameters.view().device();
-  return adamw_tensors(layout_, begin_of(optimizer.exp_avg, unit),
-                       {own(target), own(optimizer.exp_avg), own(optimizer.exp_avg_sq),
-                        own(gradients), has_copy ? own(parameters) : TensorView()});
+  const size_t begin = trained_.covers(optimizer.exp_avg) ? trained_.unit(unit).offset
+                                                          : shard_begin(trained_, unit, rank_);
+  return adamw_tensors(trained_, begin,
+                       {target, own(optimizer.exp_avg), own(optimizer.exp_avg_sq), own(gradients),
+                        has_copy ? parameter : TensorView()});
+}
+
+TensorView ModelState::updated_part(size_t unit) const {
+  if (!trained_.covers(optimizer.exp_avg)) return parameter_shard(unit);
+  return parameters.view().rows(layout_.unit(unit).offset, layout_.unit(unit).trained_elements);
+}
+
+TensorView ModelState::updated_part(size_t unit, TensorView buffer) const {
+  const bool is_whole = trained_.covers(optimizer.exp_avg);
+  return is_whole ? unit_in_flat(trained_, unit, buffer) : shard(buffer, unit);
 }
 
 std::vector<Slice> ModelState::slices(std::string_view kind) const {
-  const auto owned = [&](TensorView buffer) { return owned_slices(layout_, rank_, buffer); };
-  if (kind == kParam) return owned(updated_parameters());
+  const auto owned = [&](TensorView buffer) { return owned_slices(trained_, rank_, buffer); };
+  if (kind == kParam) {
+    std::vector<Slice> slices = owned_slices(layout_, rank_, parameters);
+    if (optimizer.masters.view().empty()) return slices;
+    std::erase_if(slices, [](const Slice& slice) { return slice.parameter->trainable; });
+    const std::vector<Slice> masters = owned(optimizer.masters);
+    slices.insert(slices.begin(), masters.begin(), masters.end());
+    return slices;
+  }
   if (kind == kGrad) return owned(gradients);
   if (kind == kExpAvg) return owned(optimizer.exp_avg);
   if (kind == kExpAvgSq) return owned(optimizer.exp_avg_sq);
@@ -195,14 +217,6 @@ TensorView ModelState::updated_parameters() const {
 
 Stream& ModelState::stream_of(const TensorView& view) {
   return view.device() == DeviceType::cpu ? host_stream_ : context_.stream;
-}
-
-size_t ModelState::begin_of(const TensorView& buffer, size_t unit) const {
-  return layout_.covers(buffer) ? layout_.unit(unit).offset : shard_begin(layout_, unit, rank_);
-}
-
-TensorView ModelState::part_of(TensorView buffer, size_t unit) const {
-  return layout_.covers(buffer) ? unit_in_flat(layout_, unit, buffer) : shard(buffer, unit);
 }
 
 }  // namespace ladder

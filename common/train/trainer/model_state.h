@@ -14,7 +14,8 @@ namespace ladder {
 class CheckpointReader;
 
 // ModelState has the parameters, the gradients and the optimizer's state, each in a flat buffer
-// with the layout's order of units.
+// with the layout's order of units. Frozen parameters have neither gradients nor moments nor
+// masters: only the buffer of parameters has the layout, the others have layout.trained().
 //
 // Parameters have the compute dtype, and gradients and both moments have the accumulation dtype.
 // When the two dtypes differ (bf16, fp16), there is also a master copy of the parameters in the
@@ -51,8 +52,8 @@ class ModelState {
   double squared_norm();
   // Updates all units with AdamW. Asynchronous.
   void update(const AdamWStep& adamw_step);
-  // Updates the part of one unit for which the optimizer has moments: all of it, or this rank's
-  // shard. Asynchronous.
+  // Updates the part of one unit for which the optimizer has moments: all that is trained of it, or
+  // this rank's shard. Asynchronous.
   void update(const AdamWStep& adamw_step, size_t unit);
   // Sets the masters to the parameters, converted to the accumulation dtype, wherever this rank
   // holds both. REQUIRES: there are masters.
@@ -68,15 +69,18 @@ class ModelState {
   // Returns the numbers that decide the steps to come.
   std::vector<Scalar> scalars();
 
-  // Returns the slices that this rank owns of one kind of tensors, in the order of the layout. The
-  // kind is kParam (the masters if there are any), kGrad, kExpAvg or kExpAvgSq; other kinds have no
-  // slices.
+  // Returns the slices that this rank owns of one kind of tensors. The kind is kParam (the masters
+  // of parameters that have one), kGrad, kExpAvg or kExpAvgSq; other kinds have no slices.
   std::vector<Slice> slices(std::string_view kind) const;
   // Returns the buffer that AdamW updates: the masters if there are any, else the parameters.
   TensorView updated_parameters() const;
-  // Returns this rank's shard of a unit in one of the buffers.
+  // Returns this rank's shard of a unit's part in the parameters.
+  TensorView parameter_shard(size_t unit, UnitPart part = UnitPart::trained) const {
+    return shard_of(layout_, unit, rank_, parameters.view(), part);
+  }
+  // Returns this rank's shard of a unit in another buffer.
   TensorView shard(TensorView buffer, size_t unit) const {
-    return shard_of(layout_, unit, rank_, buffer);
+    return shard_of(trained_, unit, rank_, buffer);
   }
 
   const Layout& layout() const { return layout_; }
@@ -91,14 +95,13 @@ class ModelState {
   std::vector<AdamWTensors> adamw_tensors_of(size_t unit) const;
   // Returns the stream for work on this memory.
   Stream& stream_of(const TensorView& view);
-  // Returns the part of a unit that the buffer has, and the place in the flat buffer where that
-  // part begins.
-  TensorView part_of(TensorView buffer, size_t unit) const;
-  size_t begin_of(const TensorView& buffer, size_t unit) const;
-  void load(const WeightsFile* file, TensorView buffer);
+  // Return what the optimizer has moments for of a unit: in the parameters, and in another buffer.
+  TensorView updated_part(size_t unit) const;
+  TensorView updated_part(size_t unit, TensorView buffer) const;
+  void load(const WeightsFile* file, const Layout& layout, TensorView buffer);
 
   TrainerContext context_;
-  const Layout& layout_;
+  const Layout &layout_, &trained_;
   size_t rank_;
   Stream host_stream_{DeviceType::cpu};
   GradNorm grad_norm_;

@@ -142,7 +142,7 @@ TEST_CASE("fields of the index that are wrong are named") {
       {"/model/hidden", 16, "has another shape than in the model"},
       {"/model/vocab", 12, "has another shape than in the model"},
       {"/model/layers", 1, "tensor \"exp_avg.h.1.attn.c_attn.bias\": is not part of the model"},
-      {"/model/layers", 3, "tensor param.h.2.attn.c_attn.bias is missing"},
+      {"/model/layers", 3, "tensor exp_avg.h.2.attn.c_attn.bias is missing"},
       {"/layout/data", 0, "layout: \"data\": 0 is not in 1 to"},
       {"/layout/data", 1'000'000, "layout: \"data\": 1000000 is not in 1 to 500000"},
       {"/layout/data", 1, "a slice of rank 4 of 4 ranks"},

@@ -55,8 +55,9 @@ struct Split {
   }
 };
 
-RunConfig resuming_config() {
+RunConfig resuming_config(const std::vector<std::string>& frozen) {
   RunConfig config = split_config(DType::fp64, 1);
+  config.model.frozen = frozen;
   config.checkpoint.resume = true;
   return config;
 }
@@ -68,9 +69,10 @@ struct Written {
 
 // Trains a step on the first ranks of the world, writes what they own to the folder, and trains
 // another step.
-Written write(const Split& split, const std::string& folder) {
+Written write(const Split& split, const std::string& folder,
+              const std::vector<std::string>& frozen) {
   Groups groups(split.ranks);
-  Session<ElasticTrainer> session(resuming_config(), *groups.group, &groups.node_memory,
+  Session<ElasticTrainer> session(resuming_config(frozen), *groups.group, &groups.node_memory,
                                   split.flags());
   session.trainer->step();
   Written written = {.state = state_of(session), .second = {}};
@@ -102,14 +104,15 @@ const std::vector<std::pair<Split, Split>> kPairs = {
     {{8, 2, 2}, {6, 1, 2}}, {{2, 1, 2}, {4, 4, 1}}, {{4, 1, 4}, {1, 1, 1}}, {{1, 1, 1}, {8, 2, 4}},
 };
 
-TEST_CASE("parameters and moments are restored to the bit in every layout, and training goes on") {
-  for (const auto& [from, to] : kPairs) {
+void check_restored(const std::vector<std::pair<Split, Split>>& pairs,
+                    const std::vector<std::string>& frozen) {
+  for (const auto& [from, to] : pairs) {
     INFO(from.ranks << " ranks, tensor " << from.tensor << ", pipeline " << from.pipeline << " to "
                     << to.ranks << " ranks, tensor " << to.tensor << ", pipeline " << to.pipeline);
     const SharedFolder folder;
-    const Written written = write(from, folder.path());
+    const Written written = write(from, folder.path(), frozen);
     Groups groups(to.ranks);
-    Session<ElasticTrainer> session(resuming_config(), *groups.group, &groups.node_memory,
+    Session<ElasticTrainer> session(resuming_config(frozen), *groups.group, &groups.node_memory,
                                     to.flags());
     CheckpointReader reader(folder.path());
     ModelState& state = session.trainer->state();
@@ -130,6 +133,14 @@ TEST_CASE("parameters and moments are restored to the bit in every layout, and t
     CHECK(second.grad_norm == Approx(written.second.grad_norm).epsilon(1e-11));
     CHECK(second.learning_rate == written.second.learning_rate);
   }
+}
+
+TEST_CASE("parameters and moments are restored to the bit in every layout, and training goes on") {
+  check_restored(kPairs, {});
+}
+
+TEST_CASE("the same where units and parameters are frozen, which have no moments") {
+  check_restored({{{4, 1, 1}, {3, 1, 1}}, {{4, 2, 1}, {2, 1, 1}}}, {"wpe", "h.1", "h.2.ln_1.bias"});
 }
 
 }  // namespace

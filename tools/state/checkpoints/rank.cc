@@ -113,14 +113,16 @@ std::vector<Copy> copies_of(const Layout& layout, const ProcessGrid& grid) {
   };
   std::vector<Copy> copies;
   for (size_t i = 0; i < layout.units().size(); ++i) {
-    const size_t begin = shard_begin(layout, i, grid.group_rank(Axis::data));
-    for_parameters_in(layout, begin, begin + shard_elements(layout, i),
-                      [&](const Parameter& parameter, size_t at, size_t from, size_t to) {
-                        if (parameter.counted) return;
-                        copies.push_back({&parameter,
-                                          {parameter.ranges, from - at, to - from},
-                                          writer(layout.unit(i), parameter)});
-                      });
+    for (const UnitPart part : kUnitParts) {
+      const size_t begin = shard_begin(layout, i, grid.group_rank(Axis::data), part);
+      for_parameters_in(layout, begin, begin + shard_elements(layout, i, part),
+                        [&](const Parameter& parameter, size_t at, size_t from, size_t to) {
+                          if (parameter.counted) return;
+                          copies.push_back({&parameter,
+                                            {parameter.ranges, from - at, to - from},
+                                            writer(layout.unit(i), parameter)});
+                        });
+    }
   }
   return copies;
 }
@@ -130,6 +132,7 @@ std::map<std::string, StoredTensor> stored_tensors_of(const Gpt2Config& model) {
   for (const UnitSpec& unit : describe(model).units) {
     for (const ParameterSpec& parameter : unit.parameters) {
       for (std::string_view kind : kStoredKinds) {
+        if (kind != kParam && !parameter.trainable) continue;
         tensors[concat(kind, ".", parameter.name)] = {};
       }
     }
