@@ -41,98 +41,98 @@ Json to_json(const StoredSlice& slice) {
           {"checksums", checksums}};
 }
 
-uint64_t parse_checksum(const Json& value, const JsonPath& json_path) {
+uint64_t parse_checksum(const Json& value, const JsonPath& reader) {
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    json_path.refuse("\"checksums\": expected strings of 16 hexadecimal digits");
+    reader.refuse("\"checksums\": expected strings of 16 hexadecimal digits");
   }
   return std::stoull(text, nullptr, 16);
 }
 
 // Throws UserError unless the ranges stay within a tensor of so many elements.
-void check_elements(const PlacedElements& elements, size_t total, const JsonPath& json_path) {
+void check_elements(const PlacedElements& elements, size_t total, const JsonPath& reader) {
   const auto& [ranges, first, count] = elements;
   if (ranges.length == 0 || ranges.stride < ranges.length || count == 0 || ranges.first >= total ||
       first >= total || count > total - first) {
-    json_path.refuse("a slice with ranges ", ranges.first, ", ", ranges.length, ", ", ranges.stride,
-                     " and range ", first, ", ", count, " of ", total, " elements");
+    reader.refuse("a slice with ranges ", ranges.first, ", ", ranges.length, ", ", ranges.stride,
+                  " and range ", first, ", ", count, " of ", total, " elements");
   }
   const size_t last = first + count - 1;
   const size_t range = last / ranges.length, within = last % ranges.length;
   if (within >= total - ranges.first ||
       range > (total - ranges.first - within - 1) / ranges.stride) {
-    json_path.refuse("a slice goes beyond the tensor's ", total, " elements");
+    reader.refuse("a slice goes beyond the tensor's ", total, " elements");
   }
 }
 
-StoredSlice parse_slice(const Json& json, DType dtype, size_t total, const JsonPath& json_path) {
+StoredSlice parse_slice(const Json& json, DType dtype, size_t total, const JsonPath& reader) {
   StoredSlice slice;
-  slice.rank = json_path.number(json, "rank", 0, kMostRanks);
-  const std::vector<size_t> ranges = json_path.numbers(json, "runs", 3, total);
-  const std::vector<size_t> range = json_path.numbers(json, "range", 2, total);
+  slice.rank = reader.number(json, "rank", 0, kMostRanks);
+  const std::vector<size_t> ranges = reader.numbers(json, "runs", 3, total);
+  const std::vector<size_t> range = reader.numbers(json, "range", 2, total);
   slice.elements = {{ranges[0], ranges[1], ranges[2]}, range[0], range[1]};
-  check_elements(slice.elements, total, json_path);
-  const Json& checksums = json_path.at(json, "checksums");
+  check_elements(slice.elements, total, reader);
+  const Json& checksums = reader.at(json, "checksums");
   const size_t num_file_blocks =
       (range[1] + file_block_elements(dtype) - 1) / file_block_elements(dtype);
   if (!checksums.is_array() || checksums.size() != num_file_blocks) {
-    json_path.refuse("\"checksums\": expected ", num_file_blocks, ", one for each file block of ",
-                     kFileBlockBytes, " bytes");
+    reader.refuse("\"checksums\": expected ", num_file_blocks, ", one for each file block of ",
+                  kFileBlockBytes, " bytes");
   }
-  for (const Json& value : checksums) slice.checksums.push_back(parse_checksum(value, json_path));
+  for (const Json& value : checksums) slice.checksums.push_back(parse_checksum(value, reader));
   return slice;
 }
 
-StoredTensor parse_tensor(const Json& json, const JsonPath& json_path) {
+StoredTensor parse_tensor(const Json& json, const JsonPath& reader) {
   constexpr size_t kMostElements = size_t{1} << 60;
   StoredTensor tensor;
-  tensor.dtype = json_path.float_dtype(json, "dtype");
-  const Json& shape = json_path.at(json, "shape");
+  tensor.dtype = reader.float_dtype(json, "dtype");
+  const Json& shape = reader.at(json, "shape");
   if (!shape.is_array() || shape.empty() || shape.size() > 2) {
-    json_path.refuse("\"shape\": expected one or two integers");
+    reader.refuse("\"shape\": expected one or two integers");
   }
   size_t total = 1;
   for (const Json& extent : shape) {
-    tensor.shape.push_back(json_path.checked(extent, "shape", 1, kMostElements / total));
+    tensor.shape.push_back(reader.checked(extent, "shape", 1, kMostElements / total));
     total *= tensor.shape.back();
   }
-  const Json& slices = json_path.at(json, "slices");
-  if (!slices.is_array()) json_path.refuse("\"slices\": expected an array");
+  const Json& slices = reader.at(json, "slices");
+  if (!slices.is_array()) reader.refuse("\"slices\": expected an array");
   for (const Json& slice : slices) {
-    tensor.slices.push_back(parse_slice(slice, tensor.dtype, total, json_path));
+    tensor.slices.push_back(parse_slice(slice, tensor.dtype, total, reader));
   }
   return tensor;
 }
 
-std::map<std::string, StoredTensor> parse_tensors(const Json& json, const JsonPath& json_path) {
-  if (!json.is_object()) json_path.refuse("\"tensors\": expected an object");
+std::map<std::string, StoredTensor> parse_tensors(const Json& json, const JsonPath& reader) {
+  if (!json.is_object()) reader.refuse("\"tensors\": expected an object");
   std::map<std::string, StoredTensor> tensors;
   for (const auto& [name, tensor] : json.items()) {
-    tensors[name] = parse_tensor(tensor, json_path.in(concat("tensor ", quoted_name(name))));
+    tensors[name] = parse_tensor(tensor, reader.in(concat("tensor ", quoted_name(name))));
   }
   return tensors;
 }
 
 // Throws UserError unless the slices have each element of the tensor exactly once, and each file
 // has at most one slice.
-void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPath& json_path) {
+void check_slices(const StoredTensor& tensor, size_t num_files, const JsonPath& reader) {
   size_t total = 1;
   for (size_t extent : tensor.shape) total *= extent;
   std::set<size_t> ranks;
   std::vector<PlacedElements> slices;
   for (const StoredSlice& slice : tensor.slices) {
     if (slice.rank >= num_files) {
-      json_path.refuse("a slice of rank ", slice.rank, " of ", num_files, " ranks");
+      reader.refuse("a slice of rank ", slice.rank, " of ", num_files, " ranks");
     }
-    if (!ranks.insert(slice.rank).second) json_path.refuse("two slices of rank ", slice.rank);
+    if (!ranks.insert(slice.rank).second) reader.refuse("two slices of rank ", slice.rank);
     slices.push_back(slice.elements);
   }
   const std::string fault = cover_fault(slices, total);
-  if (!fault.empty()) json_path.refuse(fault);
+  if (!fault.empty()) reader.refuse(fault);
 }
 
 // Throws UserError unless the tensors are those of the model, each in full.
-void check_tensors(const CheckpointIndex& index, const JsonPath& json_path) {
+void check_tensors(const CheckpointIndex& index, const JsonPath& reader) {
   std::map<std::string, std::vector<size_t>> shapes;
   std::set<std::string> needed;
   for (const UnitSpec& unit : describe(index.model).units) {
@@ -145,22 +145,22 @@ void check_tensors(const CheckpointIndex& index, const JsonPath& json_path) {
     }
   }
   for (const auto& [name, tensor] : index.tensors) {
-    const JsonPath here = json_path.in(concat("tensor ", quoted_name(name)));
+    const JsonPath here = reader.in(concat("tensor ", quoted_name(name)));
     const auto shape = shapes.find(name.substr(std::min(name.size(), name.find('.') + 1)));
     if (shape == shapes.end()) here.refuse("is not part of the model");
     if (shape->second != tensor.shape) here.refuse("has another shape than in the model");
     check_slices(tensor, index.layout.world_size(), here);
   }
   for (const std::string& name : needed) {
-    if (!index.tensors.contains(name)) json_path.refuse("tensor ", name, " is missing");
+    if (!index.tensors.contains(name)) reader.refuse("tensor ", name, " is missing");
   }
 }
 
-ProcessGrid parse_layout(const Json& json, const JsonPath& json_path) {
+ProcessGrid parse_layout(const Json& json, const JsonPath& reader) {
   ProcessGrid grid;
   size_t left = kMostRanks;
   const auto size = [&](const char* axis) {
-    const size_t ranks = json_path.number(json, axis, 1, left);
+    const size_t ranks = reader.number(json, axis, 1, left);
     left /= ranks;
     return ranks;
   };
@@ -171,9 +171,9 @@ ProcessGrid parse_layout(const Json& json, const JsonPath& json_path) {
   return grid;
 }
 
-std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPath& json_path) {
+std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPath& reader) {
   std::map<std::string, ScalarValue> scalars;
-  if (!json.is_object()) json_path.refuse("\"scalars\": expected an object");
+  if (!json.is_object()) reader.refuse("\"scalars\": expected an object");
   for (const auto& [name, value] : json.items()) {
     if (value.is_number_float() && std::isfinite(value.get<double>())) {
       scalars[name] = value.get<double>();
@@ -181,7 +181,7 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPat
                                           : value.is_number_integer()) {
       scalars[name] = value.get<int64_t>();
     } else {
-      json_path.refuse("scalar ", quoted_name(name), ": expected a number");
+      reader.refuse("scalar ", quoted_name(name), ": expected a number");
     }
   }
   const auto check_count = [&](const char* name, int64_t least, int64_t most) {
@@ -189,7 +189,7 @@ std::map<std::string, ScalarValue> parse_scalars(const Json& json, const JsonPat
     const auto* const count = at == scalars.end() ? nullptr : std::get_if<int64_t>(&at->second);
     if (count != nullptr && *count >= least && *count <= most) return *count;
     const std::string end = most == INT64_MAX ? "" : concat(" to the step, ", most);
-    json_path.refuse(quoted_name(name), ": expected an integer from ", least, end);
+    reader.refuse(quoted_name(name), ": expected an integer from ", least, end);
   };
   check_count("updates", 0, check_count("step", 1, INT64_MAX));
   return scalars;
@@ -268,34 +268,34 @@ void check_index_bytes(size_t bytes, const std::string& path) {
 }
 
 CheckpointIndex parse_index(std::string_view text, const std::string& path) {
-  const JsonPath json_path(path);
+  const JsonPath reader(path);
   check_index_bytes(text.size(), path);
-  Json json = json_path.parse(text);
+  Json json = reader.parse(text);
   if (json.value("format", Json()) != kCheckpointFormat) {
-    json_path.refuse("is not the index of a checkpoint");
+    reader.refuse("is not the index of a checkpoint");
   }
-  const size_t version = json_path.number(json, "version", 1, SIZE_MAX);
+  const size_t version = reader.number(json, "version", 1, SIZE_MAX);
   if (version > CheckpointIndex::kVersion) {
-    json_path.refuse("has version ", version, " of the format, this program knows up to ",
-                     CheckpointIndex::kVersion, "; read it with a newer one");
+    reader.refuse("has version ", version, " of the format, this program knows up to ",
+                  CheckpointIndex::kVersion, "; read it with a newer one");
   }
-  const std::string checksum = json_path.string(json, "checksum");
+  const std::string checksum = reader.string(json, "checksum");
   json.erase("checksum");
-  if (checksum_of(json) != checksum) json_path.refuse("does not match its checksum: it is damaged");
+  if (checksum_of(json) != checksum) reader.refuse("does not match its checksum: it is damaged");
 
   CheckpointIndex index;
-  index.lesson = json_path.string(json, "lesson");
-  index.model = parse_model(json_path.at(json, "model"), json_path.in("model"));
-  index.layout = parse_layout(json_path.at(json, "layout"), json_path.in("layout"));
-  index.dtype = json_path.float_dtype(json, "dtype");
-  index.scalars = parse_scalars(json_path.at(json, "scalars"), json_path);
-  const Json& settings = json_path.at(json, "settings");
-  if (!settings.is_object()) json_path.refuse("\"settings\": expected an object");
+  index.lesson = reader.string(json, "lesson");
+  index.model = parse_model(reader.at(json, "model"), reader.in("model"));
+  index.layout = parse_layout(reader.at(json, "layout"), reader.in("layout"));
+  index.dtype = reader.float_dtype(json, "dtype");
+  index.scalars = parse_scalars(reader.at(json, "scalars"), reader);
+  const Json& settings = reader.at(json, "settings");
+  if (!settings.is_object()) reader.refuse("\"settings\": expected an object");
   for (const auto& [name, value] : settings.items()) {
-    index.settings[name] = json_path.string(settings, name.c_str());
+    index.settings[name] = reader.string(settings, name.c_str());
   }
-  index.tensors = parse_tensors(json_path.at(json, "tensors"), json_path);
-  check_tensors(index, json_path);
+  index.tensors = parse_tensors(reader.at(json, "tensors"), reader);
+  check_tensors(index, reader);
   return index;
 }
 

@@ -39,40 +39,40 @@ std::string flags_text(const Gpt2Config& model) {
 namespace {
 
 // Returns the model. Throws UserError if it freezes what it does not have.
-Gpt2Config check_frozen(const Gpt2Config& model, const JsonPath& json_path) {
+Gpt2Config check_frozen(const Gpt2Config& model, const JsonPath& reader) {
   if (model.frozen.empty()) return model;
   try {
     describe(model);
   } catch (const UserError& error) {
-    json_path.refuse(one_line(error.what()));
+    reader.refuse(one_line(error.what()));
   }
   return model;
 }
 
 }  // namespace
 
-Gpt2Config parse_model(const Json& json, const JsonPath& json_path) {
+Gpt2Config parse_model(const Json& json, const JsonPath& reader) {
   constexpr size_t kMost = 1'000'000'000;
-  Gpt2Config model = {.num_layers = json_path.number(json, "layers", 1, 10'000),
-                      .num_heads = json_path.number(json, "heads", 1, 10'000),
-                      .hidden = json_path.number(json, "hidden", 1, 1'000'000),
-                      .vocab_size = json_path.number(json, "vocab", 1, kMost),
-                      .sequence_length = json_path.number(json, "sequence_length", 1, kMost)};
-  if (model.hidden % model.num_heads != 0) json_path.refuse("the heads do not divide hidden");
-  if (json.contains("ffn")) model.ffn = json_path.number(json, "ffn", 1, kMost);
+  Gpt2Config model = {.num_layers = reader.number(json, "layers", 1, 10'000),
+                      .num_heads = reader.number(json, "heads", 1, 10'000),
+                      .hidden = reader.number(json, "hidden", 1, 1'000'000),
+                      .vocab_size = reader.number(json, "vocab", 1, kMost),
+                      .sequence_length = reader.number(json, "sequence_length", 1, kMost)};
+  if (model.hidden % model.num_heads != 0) reader.refuse("the heads do not divide hidden");
+  if (json.contains("ffn")) model.ffn = reader.number(json, "ffn", 1, kMost);
   if (json.contains("untied")) {
-    if (json["untied"] != true) json_path.refuse("\"untied\" is there, and not true");
+    if (json["untied"] != true) reader.refuse("\"untied\" is there, and not true");
     model.untied = true;
   }
-  if (json.contains("frozen")) model.frozen = json_path.strings(json, "frozen");
-  if (!json.contains("experts")) return check_frozen(model, json_path);
-  model.experts = {.num_experts = json_path.number(json, "experts", 1, kMost),
-                   .per_token = json_path.number(json, "experts_per_token", 1, kMost),
-                   .every = json_path.number(json, "experts_every", 1, kMost)};
+  if (json.contains("frozen")) model.frozen = reader.strings(json, "frozen");
+  if (!json.contains("experts")) return check_frozen(model, reader);
+  model.experts = {.num_experts = reader.number(json, "experts", 1, kMost),
+                   .per_token = reader.number(json, "experts_per_token", 1, kMost),
+                   .every = reader.number(json, "experts_every", 1, kMost)};
   if (model.experts.per_token > model.experts.num_experts) {
-    json_path.refuse("a token goes to more experts than there are");
+    reader.refuse("a token goes to more experts than there are");
   }
-  return check_frozen(model, json_path);
+  return check_frozen(model, reader);
 }
 
 }  // namespace ladder

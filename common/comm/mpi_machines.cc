@@ -285,7 +285,7 @@ void MpiTransport::all_to_all_between_machines(Operation& operation) {
     copy_in_thread(to, peer_memory(&Call::in, r, counts.begin_sent(r, rank()), count));
     if (r != rank()) operation.moved.bytes += to.num_bytes();
   }
-  exchange_parts(operation, segment_of_a_rank(), true);
+  exchange_parts(operation, rank_segment(), true);
 }
 
 }  // namespace ladder

@@ -111,7 +111,7 @@ void MpiTransport::reduce_scatter_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const size_t shard = request.out.num_elements();
   const TensorView area = staging(request);
-  for_segments(operation, shard, segment_of_a_rank(), [&](size_t first, size_t count) {
+  for_segments(operation, shard, rank_segment(), [&](size_t first, size_t count) {
     const auto mine = [&](size_t r) { return part(request.in, r * shard + first, count); };
     const auto staged = [&](size_t r) { return part(area, r * count, count); };
     exchange(operation, mine, staged);
@@ -182,7 +182,7 @@ void MpiTransport::reduce_by_messages(Operation& operation) {
   const Request& request = operation.request;
   const bool is_root = rank() == request.peer;
   const TensorView area = is_root ? staging(request) : TensorView();
-  for_segments(operation, request.in.num_elements(), segment_of_a_rank(),
+  for_segments(operation, request.in.num_elements(), rank_segment(),
                [&](size_t first, size_t count) {
                  const TensorView own = part(request.out, first, count), nothing = part(own, 0, 0);
                  const auto staged = [&](size_t r) { return part(area, r * count, count); };

@@ -129,9 +129,7 @@ class MpiTransport final : public Transport {
   TensorView staging(const Request& request, size_t least = 0);
   // Returns the elements in one message where every rank sends one at the same time: together they
   // are one segment.
-  size_t segment_of_a_rank() const {
-    return std::max<size_t>(options_.segment_elements / size(), 1);
-  }
+  size_t rank_segment() const { return std::max<size_t>(options_.segment_elements / size(), 1); }
 
   MPI_Comm comm_;
   const MpiWorld& world_;

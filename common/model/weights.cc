@@ -77,8 +77,8 @@ void initialize_parameters(Stream& stream, const Layout& layout, uint64_t seed, 
                       }
                       const uint64_t key = random_key(seed, parameter.name);
                       for_ranges_in(parameter, from - begin, to - begin,
-                                    [&](size_t run, size_t at, size_t count) {
-                                      fill_normal(stream, part.rows(run + begin - from, count), key,
+                                    [&](size_t own, size_t at, size_t count) {
+                                      fill_normal(stream, part.rows(own + begin - from, count), key,
                                                   at, parameter.initial_deviation);
                                     });
                     });

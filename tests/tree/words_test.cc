@@ -42,14 +42,17 @@ std::vector<Rule> rules_in(const std::string& conventions) {
   return rules;
 }
 
+std::string lowered(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
 // Returns the words of a name in lower case: "model", "chunk" and "at" of ModelChunk::at_.
 std::set<std::string> words_of(const std::string& name) {
   static const std::regex kWord("[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+");
   std::set<std::string> words;
   for (std::sregex_iterator i(name.begin(), name.end(), kWord), end; i != end; ++i) {
-    std::string word = i->str();
-    std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
-    words.insert(word);
+    words.insert(lowered(i->str()));
   }
   return words;
 }
@@ -57,7 +60,7 @@ std::set<std::string> words_of(const std::string& name) {
 bool is_excepted(const Rule& rule, const std::string& path, const std::string& name) {
   return std::ranges::any_of(rule.exceptions, [&](const std::string& exception) {
     return exception.find('/') != exception.npos ? path.starts_with(exception)
-                                                 : name.find(exception) != name.npos;
+                                                 : lowered(name).find(exception) != name.npos;
   });
 }
 
