@@ -57,10 +57,9 @@ void check_elements(const PlacedElements& elements, size_t total, const JsonPath
     reader.refuse("a slice with ranges ", ranges.first, ", ", ranges.length, ", ", ranges.stride,
                   " and range ", first, ", ", count, " of ", total, " elements");
   }
-  const size_t last = first + count - 1;
+  const size_t last = first + count - 1, left = total - ranges.first;
   const size_t range = last / ranges.length, within = last % ranges.length;
-  if (within >= total - ranges.first ||
-      range > (total - ranges.first - within - 1) / ranges.stride) {
+  if (within >= left || range > (left - within - 1) / ranges.stride) {
     reader.refuse("a slice goes beyond the tensor's ", total, " elements");
   }
 }
@@ -73,8 +72,7 @@ StoredSlice parse_slice(const Json& json, DType dtype, size_t total, const JsonP
   slice.elements = {{ranges[0], ranges[1], ranges[2]}, range[0], range[1]};
   check_elements(slice.elements, total, reader);
   const Json& checksums = reader.at(json, "checksums");
-  const size_t num_file_blocks =
-      (range[1] + file_block_elements(dtype) - 1) / file_block_elements(dtype);
+  const size_t most = file_block_elements(dtype), num_file_blocks = (range[1] + most - 1) / most;
   if (!checksums.is_array() || checksums.size() != num_file_blocks) {
     reader.refuse("\"checksums\": expected ", num_file_blocks, ", one for each file block of ",
                   kFileBlockBytes, " bytes");
