@@ -48,7 +48,7 @@ PipelineExecutor::PipelineExecutor(const TrainerContext& context, const Pipeline
 void PipelineExecutor::run(const Step& step) {
   const auto begin = Clock::now();
   num_final_ = 0;
-  chunks_left_.assign(order_.size(), 0);
+  chunks_left_.assign(stage_.layout.units().size(), 0);
   for (size_t chunk = 0; chunk < buffers_.size(); ++chunk) {
     for (size_t unit : model_.units(chunk)) ++chunks_left_[unit];
   }
