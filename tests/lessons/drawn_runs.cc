@@ -188,7 +188,7 @@ void Drawing::draw_memory() {
 void Drawing::draw_connection() {
   run_.shares_memory = !one_in(4);
   run_.is_held_back = one_in(3);
-  if (one_in(3)) run_.connection.piece_elements = one_of<size_t>({64, 1000});
+  if (one_in(3)) run_.connection.segment_elements = one_of<size_t>({64, 1000});
   run_.connection.synchronous_sends = one_in(2);
   if (one_in(3)) {
     for (size_t rank = 0; rank < kMostRanks; ++rank) {

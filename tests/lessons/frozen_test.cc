@@ -143,11 +143,11 @@ void check_tensors(const Frozen& frozen, const Record& full, const Record& some)
 }
 
 // Runs a trainer with everything and with the frozen parts, on the first ranks of the world.
-template <Trainer T>
+template <class T>
 void check_run(const Frozen& frozen, size_t ranks, const typename T::Flags& flags = {}) {
-  INFO(T::kLesson.name << " on " << ranks << " ranks, " << name_of(frozen.config.dtype)
-                       << (frozen.config.model.untied ? ", untied" : "")
-                       << ", frozen:" << text_of(frozen));
+  INFO(T::kLesson.info.name << " on " << ranks << " ranks, " << name_of(frozen.config.dtype)
+                            << (frozen.config.model.untied ? ", untied" : "")
+                            << ", frozen:" << text_of(frozen));
   const auto record = [&](const RunConfig& config) {
     Groups groups(ranks);  // which count what they communicate
     return record_run<T>(config, *groups.group, &groups.node_memory, flags);
@@ -174,12 +174,12 @@ size_t bytes_of(const Prediction& prediction, Purpose purpose, Collective collec
 }
 
 // Bytes by category and purpose, of a rank of N. What is sharded is an N-th.
-template <Trainer T>
+template <class T>
 void check_bytes(const Frozen& frozen, size_t n, const typename T::Flags& flags = {}) {
-  const std::string lesson = T::kLesson.name;
+  const std::string lesson = T::kLesson.info.name;
   const bool shards_optimizer = lesson >= "03", shards_gradients = lesson >= "04";
-  const bool shards_parameters = lesson == Zero3Trainer::kLesson.name;
-  const bool on_host = lesson == OffloadTrainer::kLesson.name;
+  const bool shards_parameters = lesson == Zero3Trainer::kLesson.info.name;
+  const bool on_host = lesson == OffloadTrainer::kLesson.info.name;
   const size_t width = size_of(frozen.config.dtype), p = width * frozen.all(n);
   const size_t g = size_of(frozen.config.accumulation()) * frozen.trained(n);
   const size_t numbers = on_host || width == 2 ? 3 : 2;  // with a master
@@ -194,7 +194,7 @@ void check_bytes(const Frozen& frozen, size_t n, const typename T::Flags& flags 
     return bytes_of(predicted, purpose, collective);
   };
   CHECK(bytes(Purpose::gradient, Collective::all_reduce) ==
-        (lesson == DdpTrainer::kLesson.name ? g : 0));
+        (lesson == DdpTrainer::kLesson.info.name ? g : 0));
   CHECK(bytes(Purpose::gradient, Collective::reduce_scatter) == (shards_gradients
                                                                      ? micro_batches * g
                                                                  : shards_optimizer ? g

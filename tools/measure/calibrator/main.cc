@@ -89,6 +89,6 @@ void run_calibrator(Job& job, int argc, const char* const* argv) {
 }  // namespace ladder
 
 int main(int argc, char** argv) {
-  return ladder::run_guarded(ladder::kTool, true,
+  return ladder::run_guarded(ladder::kTool,
                              [&](ladder::Job& job) { ladder::run_calibrator(job, argc, argv); });
 }

@@ -93,11 +93,11 @@ void rehearse(const LessonRun& run, size_t rank, size_t num_ranks, MemorySource&
                            ": expected one of 01_single_gpu to 10_mixed_precision"));
   }
   const Program program = found->second();
-  if (!program.is_distributed && num_ranks > 1) {
+  if (!program.lesson.is_distributed && num_ranks > 1) {
     throw UserError(concat("--lesson ", run.lesson, ": it runs on one rank"));
   }
   std::vector<std::string> flags = {"--device", "virtual", "--cluster", "laptop"};
-  if (program.is_distributed) flags.insert(flags.end(), {"--ranks", concat(num_ranks)});
+  if (program.lesson.is_distributed) flags.insert(flags.end(), {"--ranks", concat(num_ranks)});
   flags.insert(flags.end(), run.flags.begin(), run.flags.end());
   const RunConfig config = resolve_flags(program, flags, num_ranks);
   const ProcessGrid grid = program.grid(num_ranks, rank);
