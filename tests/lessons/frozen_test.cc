@@ -290,7 +290,7 @@ size_t launched_products(const RunConfig& config) {
   engine.run([&](size_t) {
     run_simulated_rank(program, config, Session<SingleGpuTrainer>::corpus(), engine, rank,
                        [&](const TrainerContext& context, Communicator&) {
-                         program.make(context).step();
+                         program.make(context)->step();
                          context.stream.synchronize();
                        });
   });
