@@ -480,7 +480,7 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
         ScoreTile{0, 3, 0}, ScoreTile{0, 3, 5, true}}) {
     CHECK_THROWS_WITH(
         attention_of_tile_forward(stream(), a, rows, qkv, kv, block),
-        ContainsSubstring("`block` has ") && ContainsSubstring("of 3 queries and 5 keys"));
+        ContainsSubstring("`tile` has ") && ContainsSubstring("of 3 queries and 5 keys"));
   }
   CHECK_THROWS_WITH(attention_merge(stream(), a, rows, a, rows, 2, 2),
                     ContainsSubstring("attention_merge"));

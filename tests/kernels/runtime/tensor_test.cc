@@ -64,7 +64,7 @@ TEST_CASE("a tensor is zero-filled, counted while it lives, and released") {
   }
   CHECK(memory.current().total() == 0);
   CHECK(memory.peak()[Category::gradients] == 120);
-  CHECK_THROWS_AS(Tensor(memory, Category::gradients, DType::fp32, {3, 0}), Error);
+  CHECK(Tensor(memory, Category::gradients, DType::fp32, {3, 0}).view().empty());
   CHECK(memory.current().total() == 0);
 }
 

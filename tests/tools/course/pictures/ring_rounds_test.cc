@@ -10,15 +10,15 @@ namespace {
 using testing::count_text;
 using testing::rects_of;
 
-TEST_CASE("two ranks: contiguous slices leave rank 0 idle at step 1, a zigzag nobody") {
+TEST_CASE("two ranks: contiguous slices leave rank 0 idle in round 1, a zigzag nobody") {
   const std::string svg = draw_ring_rounds(2);
   // 64 tokens a rank: 2080 pairs of its own, then 4096, or half of that. 640 pixels are 6176 pairs.
   CHECK(rects_of(svg, "forward").size() == 3 + 4 + 1);  // and the legend
   CHECK(rects_of(svg, "idle").size() == 1 + 1);
-  CHECK(count_text(svg, "k0") == 2 + 2);  // rank 0's keys: at step 0 there, at step 1 on rank 1
+  CHECK(count_text(svg, "k0") == 2 + 2);  // rank 0's keys: in round 0 there, in round 1 on rank 1
   CHECK(count_text(svg, "k1") == 1 + 2);
-  CHECK(count_text(svg, "step 1") == 2);
-  CHECK(count_text(svg, "step 2") == 0);
+  CHECK(count_text(svg, "round 1") == 2);
+  CHECK(count_text(svg, "round 2") == 0);
 }
 
 TEST_CASE("four ranks: a triangle of waiting") {
@@ -27,7 +27,7 @@ TEST_CASE("four ranks: a triangle of waiting") {
   CHECK(rects_of(svg, "forward").size() == 4 + 3 + 2 + 1 + 16 + 1);
 }
 
-TEST_CASE("a ring of one rank has no steps to show") {
+TEST_CASE("a ring of one rank has no rounds to show") {
   CHECK_THROWS_AS(draw_ring_rounds(1), Error);
 }
 
