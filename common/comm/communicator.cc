@@ -100,8 +100,7 @@ Traffic Communicator::execute_and_observe(const Task& task, Purpose purpose) {
   const Moved moved =
       compressed != nullptr ? compressed->execute(*transport_) : transport_->execute(request);
   const Time end = Clock::now();
-  const Observer& observer = account_->observer_;
-  if (observer) observer(key_of(request, purpose), begin, end);
+  if (account_->observer_) account_->observer_(key_of(request, purpose), begin, end);
   return {.busy_seconds = seconds_between(begin, end),
           .moved = moved,
           .encoded = compressed != nullptr};

@@ -87,7 +87,7 @@ Layout::Layout(const ModelDescription& model, size_t world_size, const ModelPart
       parameter.shape = {0};
       parameter.most_elements = 0;
     }
-    trained.place(std::move(unit));
+    trained.lay_out(std::move(unit));
   }
   trained_ = std::make_shared<const Layout>(std::move(trained));
 }
@@ -118,10 +118,10 @@ void Layout::add_unit(const UnitSpec& spec) {
     const size_t first = unit.expert_size > 1 ? part_.expert_rank * num_held : 0;
     unit.parameters.push_back(hold(spec.parameters[first + i]));
   }
-  place(std::move(unit));
+  lay_out(std::move(unit));
 }
 
-void Layout::place(Unit unit) {
+void Layout::lay_out(Unit unit) {
   unit.offset = units_.empty() ? 0 : num_elements();
   unit.shard_offset = units_.empty() ? 0 : num_shard_elements();
   unit.num_elements = unit.padded_elements = 0;

@@ -60,7 +60,7 @@ class Layout {
   void check_frozen(const ModelDescription& model) const;
   void add_unit(const UnitSpec& spec);
   // Appends the unit, and says where it and its parameters lie.
-  void place(Unit unit);
+  void lay_out(Unit unit);
   Parameter hold(const ParameterSpec& spec) const;
 
   Gpt2Config config_;

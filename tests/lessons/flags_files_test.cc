@@ -84,15 +84,18 @@ std::filesystem::path root() {
   return std::filesystem::path(runfiles) / workspace;
 }
 
-// The ranks of the command in the first lines of an example, which the lesson's page has, too.
+// The ranks of the command in the first lines of an example, which one of the lesson's pages has,
+// too.
 size_t ranks_of_example(const std::string& folder) {
   const std::string example = text_of(root() / folder / "example.toml");
   static const std::regex kCommand(
       R"(#   (tools/run [0-9a-z_]+( -n (\d+))? --config [0-9a-z_/]+/example\.toml)\n)");
   std::smatch match;
   REQUIRE(std::regex_search(example, match, kCommand));
-  const std::string page = text_of(root() / folder / "README.md"), command = match[1];
-  CHECK_THAT(page, ContainsSubstring("`" + command + "`"));
+  const std::string pages =
+      text_of(root() / folder / "README.md") + text_of(root() / folder / "reference.md");
+  const std::string command = match[1];
+  CHECK_THAT(pages, ContainsSubstring("`" + command + "`"));
   CHECK_THAT(command, ContainsSubstring(folder));
   return match[3].matched ? std::stoul(match[3]) : 1;
 }

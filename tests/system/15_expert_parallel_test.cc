@@ -73,7 +73,7 @@ TEST_CASE("15: a checkpoint goes on with other ranks, expert-parallel size and Z
   const ProcessResult other =
       run_ranks(2, command(Flags{"--experts", "4", "--resume"} + all), options);
   CHECK(other.status == 2);
-  CHECK_THAT(other.err, ContainsSubstring("2 of 8 experts"));
+  CHECK_THAT(other.err, ContainsSubstring("--experts 8 --experts-per-token 2"));
 }
 
 TEST_CASE("15: flags that cannot be") {

@@ -429,8 +429,7 @@ TEST_CASE("a damaged checkpoint is refused by the name of the file, and nothing 
   refuse("checkpoint.json", "No such file");
   write("checkpoint.json", index);
 
-  check_resume_refused(folder, {"another model", "vocabulary 256", "vocabulary 300"},
-                       {"--vocab", "300"});
+  check_resume_refused(folder, {"another model", "--vocab 256", "--vocab 300"}, {"--vocab", "300"});
   check_resume_refused(folder, {"beyond --steps 1"}, {}, "1");
   fs::rename(whole, folder.path() / checkpoint(3));
   check_resume_refused(folder, {checkpoint(3), "the index says step 2"});

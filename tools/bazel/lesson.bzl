@@ -48,4 +48,4 @@ def lesson(parents = [], supervised = False):
 
     # Exercises and the bug zoo replace sources; a test compares what the README says with what the
     # program prints.
-    native.exports_files(native.glob(["*.cc"]) + ["README.md", "example.toml"])
+    native.exports_files(native.glob(["*.cc"]) + ["README.md", "example.toml", "reference.md"])

@@ -89,10 +89,10 @@ double Measurer::fill_seconds(size_t count) {
 
 Work Measurer::start(Collective collective, size_t bytes, bool background) {
   const size_t n = bytes / sizeof(float), share = n / ranks_.size(), rank = ranks_.rank();
-  const size_t places = kSharedBytes / (2 * bytes);
-  place_ = (place_ + 1) % places;
-  const TensorView all = shared_.view().elements(2 * place_ * n, {n});
-  const TensorView other = shared_.view().elements((2 * place_ + 1) * n, {n});
+  const size_t turns = kSharedBytes / (2 * bytes);
+  turn_ = (turn_ + 1) % turns;
+  const TensorView all = shared_.view().elements(2 * turn_ * n, {n});
+  const TensorView other = shared_.view().elements((2 * turn_ + 1) * n, {n});
   const TensorView own = all.elements(rank * share, {share});
   const CallOptions options = {.background = background};
   switch (collective) {

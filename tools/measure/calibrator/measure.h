@@ -41,7 +41,7 @@ class Measurer {
   Stream stream_{DeviceType::cpu};
   Memory memory_{DeviceType::cpu, "calibration", 0};
   Tensor shared_;  // what collectives work on
-  size_t place_ = 0;
+  size_t turn_ = 0;
 };
 
 }  // namespace ladder
