@@ -179,7 +179,8 @@ TEST_CASE("each of our flags that the table of other programs' flags names exist
       ++num_named;
     }
     if (line.starts_with("| `") || line.starts_with("| |")) {
-      CHECK(std::ranges::count(line, '|') == 7);
+      const auto bars = std::ranges::count(line, '|');
+      CHECK((bars == 7 || bars == 3));  // the table of other spellings has two columns
     }
   }
   CHECK(num_named > 60);
