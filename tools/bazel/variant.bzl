@@ -5,16 +5,30 @@ the program is the one that is built anyway.
 """
 
 def _edited_source_impl(context):
-    edited = context.actions.declare_file(context.label.name + "/" + context.file.source.basename)
+    source = context.file.source
+    checked = context.actions.declare_file(context.label.name + "/checked/" + source.basename)
+    context.actions.run_shell(
+        inputs = [source],
+        outputs = [checked],
+        arguments = [source.path, checked.path] + context.attr.edits.keys(),
+        command = """
+text=$(cat "$1" && echo .)
+for old in "${@:3}"; do
+  [[ $text == *"$old"* ]] || { echo "$1 has no text to edit: ${old@Q}" >&2; exit 1; }
+done
+cp "$1" "$2"
+""",
+    )
+    edited = context.actions.declare_file(context.label.name + "/" + source.basename)
     context.actions.expand_template(
-        template = context.file.source,
+        template = checked,
         output = edited,
         substitutions = context.attr.edits,
     )
     return [DefaultInfo(files = depset([edited]), runfiles = context.runfiles([edited]))]
 
-# A copy of `source` with other text in some places: `edits` from old to new. Text that is not found
-# changes nothing, so whoever uses the copy has to see to it that the edit can be noticed.
+# A copy of `source` with other text in some places: `edits` from old to new. Old text that is not
+# there is an error: else a wrong solution would be the right one, and a bug none.
 edited_source = rule(
     implementation = _edited_source_impl,
     attrs = {
