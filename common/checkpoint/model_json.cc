@@ -38,15 +38,14 @@ std::string flags_text(const Gpt2Config& model) {
 
 namespace {
 
-// Returns the model. Throws UserError if it freezes what it does not have.
-Gpt2Config check_frozen(const Gpt2Config& model, const JsonPath& reader) {
-  if (model.frozen.empty()) return model;
+// Throws UserError if the model freezes what it does not have.
+void check_frozen(const Gpt2Config& model, const JsonPath& reader) {
+  if (model.frozen.empty()) return;
   try {
     describe(model);
   } catch (const UserError& error) {
     reader.refuse(one_line(error.what()));
   }
-  return model;
 }
 
 }  // namespace
@@ -65,14 +64,16 @@ Gpt2Config parse_model(const Json& json, const JsonPath& reader) {
     model.untied = true;
   }
   if (json.contains("frozen")) model.frozen = reader.strings(json, "frozen");
-  if (!json.contains("experts")) return check_frozen(model, reader);
-  model.experts = {.num_experts = reader.number(json, "experts", 1, kMost),
-                   .per_token = reader.number(json, "experts_per_token", 1, kMost),
-                   .every = reader.number(json, "experts_every", 1, kMost)};
-  if (model.experts.per_token > model.experts.num_experts) {
-    reader.refuse("a token goes to more experts than there are");
+  if (json.contains("experts")) {
+    model.experts = {.num_experts = reader.number(json, "experts", 1, kMost),
+                     .per_token = reader.number(json, "experts_per_token", 1, kMost),
+                     .every = reader.number(json, "experts_every", 1, kMost)};
+    if (model.experts.per_token > model.experts.num_experts) {
+      reader.refuse("a token goes to more experts than there are");
+    }
   }
-  return check_frozen(model, reader);
+  check_frozen(model, reader);
+  return model;
 }
 
 }  // namespace ladder

@@ -13,7 +13,8 @@ Json to_json(const Gpt2Config& model);
 // Reads such an object. Throws a UserError that begins with the place if a size is missing, out of
 // its range, or does not fit the others.
 Gpt2Config parse_model(const Json& json, const JsonPath& reader);
-// Returns the flags that give this model: "--layers 12 --heads 12 ...".
+// Returns the flags that give this model, "--layers 12 --heads 12 ...", and the names that are
+// frozen, for which there is no flag.
 std::string flags_text(const Gpt2Config& model);
 
 }  // namespace ladder

@@ -18,11 +18,6 @@
 namespace ladder {
 namespace {
 
-template <class... T>
-std::map<std::string, Program (*)()> programs_of() {
-  return {{T::kLesson.info.name, [] { return make_program<T>(); }}...};
-}
-
 std::vector<std::string> virtual_flags(const Candidate& candidate, const PlanRequest& request) {
   std::vector<std::string> flags = {"--device", "virtual", "--cluster", request.cluster_name};
   if (candidate.lesson != "01_single_gpu") {
@@ -107,7 +102,7 @@ void add_grid(size_t pipeline, size_t tensor, const PlanRequest& request,
 
 }  // namespace
 
-const std::map<std::string, Program (*)()>& lesson_programs() {
+const Programs& lesson_programs() {
   static const auto all = programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer,
                                       Zero3Trainer, OffloadTrainer, TensorParallelTrainer,
                                       PipelineTrainer, ThreeDTrainer, MixedPrecisionTrainer>();

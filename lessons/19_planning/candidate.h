@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -89,7 +88,7 @@ struct Prepared {
 };
 
 // Returns the programs of the lessons from 01 to 10, by their names.
-const std::map<std::string, Program (*)()>& lesson_programs();
+const Programs& lesson_programs();
 
 // Parses the candidate's flags as the lesson does. Throws UserError if the lesson refuses them.
 Prepared prepare(const Candidate& candidate, const PlanRequest& request);

@@ -23,6 +23,7 @@ struct Story {
 };
 
 Story story_of(const std::string& text) {
+  static const std::regex kItem("^(- |[0-9]+\\. )");
   Story story;
   std::string paragraph;
   bool in_block = false, in_fold = false, in_exercises = false;
@@ -32,7 +33,7 @@ Story story_of(const std::string& text) {
   };
   for (const std::string& line : lines_of(text)) {
     const std::string own = line.substr(std::min(line.size(), line.find_first_not_of(' ')));
-    const bool is_item = own.starts_with("- ") || std::regex_search(own, std::regex("^[0-9]+\\. "));
+    const bool is_item = std::regex_search(own, kItem);
     if (own.empty() || own.starts_with("#") || own.starts_with("|") || is_item) end_paragraph();
     if (own == "## Exercises") in_exercises = true;
     if (own.starts_with("```")) in_block = !in_block;

@@ -1,7 +1,5 @@
 #include "tools/programs/lessons.h"
 
-#include <map>
-
 #include "common/io/printable.h"
 #include "lessons/01_single_gpu/trainer.h"
 #include "lessons/02_ddp/trainer.h"
@@ -24,14 +22,7 @@
 namespace ladder {
 namespace {
 
-using MakeProgram = Program (*)();
-
-template <class... T>
-std::map<std::string, MakeProgram> programs_of() {
-  return {{T::kLesson.info.name, [] { return make_program<T>(); }}...};
-}
-
-const std::map<std::string, MakeProgram>& programs() {
+const Programs& programs() {
   static const auto all =
       programs_of<SingleGpuTrainer, DdpTrainer, Zero1Trainer, Zero2Trainer, Zero3Trainer,
                   OffloadTrainer, TensorParallelTrainer, PipelineTrainer, ThreeDTrainer,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -71,6 +72,13 @@ Program make_program(const typename T::Flags& initial = {}) {
       .plan = given(lesson.plan),
       .describe = given(lesson.describe),
       .make_mixture = given(lesson.make_mixture)};
+}
+
+// What makes the programs of trainer classes, by the lessons' names.
+using Programs = std::map<std::string, Program (*)()>;
+template <class... T>
+Programs programs_of() {
+  return {{T::kLesson.info.name, [] { return make_program<T>(); }}...};
 }
 
 }  // namespace ladder
