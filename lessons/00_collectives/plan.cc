@@ -14,7 +14,7 @@ struct Builder {
   Plan plan = Plan(num_ranks);
 
   Elements whole() const { return {0, num_elements}; }
-  // Part `index`, counted around the ring: part -1 is the last one.
+  // Part `index`, counted around the ring: part N is part 0 again.
   Elements part(size_t index) const { return part_of(num_elements, num_ranks, index % num_ranks); }
   Elements parts(size_t first, size_t count) const {
     return {part(first).begin, part(first + count - 1).end};
