@@ -15,6 +15,7 @@
 #include "tools/course/pictures/ring_rounds.h"
 #include "tools/course/pictures/ring_strip.h"
 #include "tools/course/pictures/two_machines.h"
+#include "tools/course/spine/spine.h"
 
 namespace ladder {
 namespace {
@@ -69,6 +70,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "ring_attention.svg", draw_ring_rounds(4)},
       {folder + "two_machines.svg", draw_two_machines()},
       {folder + "offers.svg", draw_offers()},
+      {folder + "spine.svg", draw_spine(spine_lines())},
   };
 }
 
