@@ -46,6 +46,12 @@ def lesson(parents = [], supervised = False):
         ],
     )
 
+    # The functions that tools/puzzle hands out; a test tries them.
+    native.filegroup(
+        name = "puzzles",
+        srcs = native.glob(["puzzles/*.cc"]),
+    )
+
     # Exercises and the bug zoo replace sources; a test compares what the README says with what the
     # program prints.
     native.exports_files(native.glob(["*.cc"]) + ["README.md", "example.toml", "reference.md"])
