@@ -61,8 +61,29 @@ std::vector<std::string> missing_files(const SourceFile& readme, const Texts& fi
   return findings;
 }
 
-// What the exercises lack. Each is a numbered item, and the graded one comes first.
-std::vector<std::string> wrong_exercises(const SourceFile& readme) {
+// The line about the puzzles that lie beside a README, as in "**Puzzle, five minutes:**
+// `tools/puzzle 09.1`." with an empty line after it; empty if there is none.
+std::string puzzle_line(const std::string& readme, const Texts& files) {
+  const std::string folder = readme.substr(0, readme.rfind('/') + 1);
+  const std::string lesson = folder.substr(std::string("lessons/").size(), 2);
+  std::vector<std::string> numbers;
+  for (auto file = files.lower_bound(folder + "puzzles/");
+       file != files.end() && is_under(file->first, folder + "puzzles/"); ++file) {
+    const std::string_view name = file_name(file->first);
+    numbers.push_back(concat(lesson, ".", name.substr(0, name.find('.'))));
+  }
+  std::string line;
+  for (const std::string& number : numbers) {
+    line += line.empty() ? concat("`tools/puzzle ", number, "`") : concat(", `", number, "`");
+  }
+  if (numbers.empty()) return "";
+  return concat("**Puzzle", numbers.size() == 1 ? ", five minutes:** " : "s, five minutes each:** ",
+                line, ".\n\n");
+}
+
+// What the exercises lack. Each is a numbered item; the puzzles and the graded one come first.
+std::vector<std::string> wrong_exercises(const SourceFile& readme,
+                                         const std::string& puzzles = "") {
   static const std::string kBegin = "\n## Exercises\n\n";
   static const std::regex kItem(R"(^[0-9]+\. )"), kFold("<details>(<summary>(.*)</summary>)?");
   std::vector<std::string> findings;
@@ -73,7 +94,10 @@ std::vector<std::string> wrong_exercises(const SourceFile& readme) {
   const auto report = [&](const std::string& what) {
     findings.push_back(readme.path + ": " + what);
   };
-  if (!rest.starts_with("**Graded exercise")) report("the graded exercise does not come first");
+  if (!rest.starts_with(puzzles)) report("it does not begin with " + puzzles);
+  if (!rest.starts_with(puzzles + "**Graded exercise")) {
+    report("the graded exercise does not come first");
+  }
   size_t num_open = 0, num_answers = 0, num_items = 0;
   for (size_t i = 0; i < lines.size(); ++i) {
     std::smatch fold;
@@ -107,7 +131,9 @@ TEST_CASE(
     ++num_readmes;
     if (sections_of(file.text) != kSections) findings.push_back(file.path + ": other sections");
     std::ranges::move(wrong_quotes(file, texts), std::back_inserter(findings));
-    std::ranges::move(wrong_exercises(file), std::back_inserter(findings));
+    const std::string puzzles = puzzle_line(file.path, texts);
+    if (puzzles.empty()) findings.push_back(file.path + ": no puzzle");
+    std::ranges::move(wrong_exercises(file, puzzles), std::back_inserter(findings));
   }
   for (const SourceFile& file : tree) {
     const bool is_reference = file_name(file.path) == "reference.md";
@@ -147,6 +173,14 @@ TEST_CASE("exercises without an answer are found, and folds that show no Markdow
   using Findings = std::vector<std::string>;
   CHECK(wrong(graded + "1. x\n" + hint + answer + "2. y\n" + answer).empty());
   CHECK(wrong("1. x\n" + answer) == Findings{"a: the graded exercise does not come first"});
+  const Texts files = {{"lessons/09_x/puzzles/1.cc", ""},
+                       {"lessons/10_y/puzzles/1.cc", ""},
+                       {"lessons/10_y/puzzles/2.cc", ""}};
+  CHECK(puzzle_line("lessons/09_x/README.md", files) ==
+        "**Puzzle, five minutes:** `tools/puzzle 09.1`.\n\n");
+  CHECK(puzzle_line("lessons/10_y/README.md", files) ==
+        "**Puzzles, five minutes each:** `tools/puzzle 10.1`, `10.2`.\n\n");
+  CHECK(puzzle_line("lessons/11_z/README.md", files) == "");
   CHECK(wrong(graded + "1. x\n" + hint + "2. y\n" + answer) ==
         Findings{"a: no answer before: 2. y"});
   CHECK(wrong(graded + "1. x\n" + answer + "2. y\n") ==

@@ -1,4 +1,4 @@
-// 02.1 What nobody waits for
+// 02.1 What is left to wait for
 //
 // Backward makes buckets ready, one after the other: bucket i at time ready[i]. The last one is
 // ready when backward ends. The sum of bucket i takes takes[i]. It can begin when the bucket is

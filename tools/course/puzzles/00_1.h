@@ -9,7 +9,7 @@ namespace ladder::puzzles {
 
 inline void check_00_1(Cases& cases, int (*sent_part)(int rank, int round, int ranks)) {
   for (int n = 2; n <= 8; ++n) {
-    cases.begin(text(n, " ranks"));
+    cases.begin(text("ranks = ", n));
     const Table part = table_of(n, n - 1, [&](int r, int i) { return sent_part(r, i, n); });
     cases.draw("The parts that ranks send:\n", drawn("rank", "round", part));
     std::vector<std::set<int>> has(n);

@@ -9,7 +9,7 @@ namespace ladder::puzzles {
 
 inline void check_00_2(Cases& cases, int (*partner)(int rank, int round, int ranks)) {
   for (int n = 2, rounds = 1; n <= 16; n *= 2, ++rounds) {
-    cases.begin(text(n, " ranks"));
+    cases.begin(text("ranks = ", n));
     const Table of = table_of(n, rounds, [&](int r, int i) { return partner(r, i, n); });
     cases.draw("The partners:\n", drawn("rank", "round", of));
     std::vector<std::set<int>> has(n);

@@ -7,7 +7,7 @@ namespace ladder::puzzles {
 
 inline void check_00_3(Cases& cases, int (*peer)(int rank, int round, int ranks)) {
   for (int n = 1; n <= 7; ++n) {
-    cases.begin(text(n, n == 1 ? " rank" : " ranks"));
+    cases.begin(text("ranks = ", n));
     const Table of = table_of(n, n, [&](int r, int i) { return peer(r, i, n); });
     cases.draw("The peers:\n", drawn("rank", "round", of));
     for (int r = 0; r < n; ++r) {

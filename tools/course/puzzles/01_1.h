@@ -19,7 +19,7 @@ inline void check_01_1(Cases& cases,
         for (const double logit : logits) sum += std::exp(static_cast<long double>(logit));
         std::vector<double> moved = logits;
         for (double& logit : moved) logit += more;
-        cases.begin(text("logits {", listed(moved), "}, target ", target));
+        cases.begin(text("logits = {", listed(moved), "}, target = ", target));
         for (size_t v = 0; v < logits.size(); ++v) {
           const double p = std::exp(logits[v]) / static_cast<double>(sum);
           cases.draw("token ", v, v == target ? " * " : "   ",

@@ -13,7 +13,7 @@ inline void check_01_2(Cases& cases, double (*mean)(double& moment, double gradi
     for (const int steps : {1, 2, 3, 12}) {
       std::vector<double> gradients;
       for (int i = 0; i < steps; ++i) gradients.push_back(is_constant ? 5 : draw(1, 8));
-      cases.begin(text("gradients ", listed(gradients)));
+      cases.begin(text("the gradients ", listed(gradients)));
       double moment = 0, rule = 0;
       for (int step = 1; step <= steps; ++step) {
         const double gradient = gradients[step - 1];

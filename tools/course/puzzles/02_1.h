@@ -14,7 +14,7 @@ inline void check_02_1(Cases& cases,
       std::vector<int> ready;
       for (const int backward : takes[0])
         ready.push_back(backward + (ready.empty() ? 0 : ready.back()));
-      cases.begin(text("ready {", listed(ready), "}, takes {", listed(takes[1]), "}"));
+      cases.begin(text("ready = {", listed(ready), "}, takes = {", listed(takes[1]), "}"));
       const EngineSpans spans = run_engines(takes, buckets);
       cases.draw(drawn("backward", spans[0]), "|\n", drawn("sums    ", spans[1]));
       const int expected = spans[1].back().end - ready.back(), got = waits(ready, takes[1]);

@@ -12,10 +12,10 @@ inline void check_02_2(Cases& cases, std::vector<int> (*bucket_of)(const std::ve
                                                                    int bucket_bytes)) {
   Draws draw;
   for (int units = 2; units <= 7; ++units) {
-    for (const int least : {1, 4, 6, 9, 100}) {
+    for (const int least : {1, 4, 100, 9, 6}) {
       std::vector<int> bytes(units);
       for (int& b : bytes) b = draw(1, 6);
-      cases.begin(text("bytes {", listed(bytes), "}, bucket_bytes ", least));
+      cases.begin(text("bytes = {", listed(bytes), "}, bucket_bytes = ", least));
       const std::vector<int> bucket = bucket_of(bytes, least);
       cases.expect(bucket.size() == bytes.size(), "you return ", bucket.size(), " buckets for ",
                    units, " units");

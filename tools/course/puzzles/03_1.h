@@ -10,7 +10,7 @@ namespace ladder::puzzles {
 inline void check_03_1(Cases& cases, int (*owner)(int element, int elements, int ranks)) {
   for (const int elements : {1, 16, 17, 32, 40, 48, 64, 65, 100, 160}) {
     for (int ranks = 1; ranks <= 5; ++ranks) {
-      cases.begin(text(elements, " elements, ", ranks, ranks == 1 ? " rank" : " ranks"));
+      cases.begin(text("elements = ", elements, ", ranks = ", ranks));
       int length = 16;
       while (ranks * length < elements) length += 16;
       std::map<int, int> owned;

@@ -11,11 +11,11 @@ namespace ladder::puzzles {
 inline void check_04_1(Cases& cases,
                        std::vector<int> (*buffer_of)(const std::vector<bool>& has_own, int turns)) {
   for (int units = 1; units <= 6; ++units) {
-    for (int turns = 1; turns <= 3; ++turns) {
-      for (int mask = 0; mask < 1 << units; ++mask) {
+    for (int mask = 0; mask < 1 << units; ++mask) {
+      for (int turns = 1; turns <= 3; ++turns) {
         std::vector<bool> has_own(units);
-        for (int u = 0; u < units; ++u) has_own[u] = mask >> (units - 1 - u) & 1;
-        cases.begin(text("has_own {", listed(has_own), "}, turns ", turns));
+        for (int u = 0; u < units; ++u) has_own[u] = (mask >> u & 1) == (u % 3 == 0);
+        cases.begin(text("has_own = {", listed(has_own), "}, turns = ", turns));
         const std::vector<int> buffer = buffer_of(has_own, turns);
         cases.expect(buffer.size() == size_t(units), "you return ", buffer.size(), " buffers for ",
                      units, " units");

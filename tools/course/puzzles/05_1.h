@@ -1,18 +1,31 @@
 // 05.1: adds up what a card needs, with one card more each time.
 #pragma once
 
+#include <cmath>
+
 #include "tools/course/puzzles/puzzle.h"
 
 namespace ladder::puzzles {
 
-// What one of so many cards needs for each parameter, which is drawn with a letter a byte and more.
-inline double card_need(int stage, int cards, std::string& drawing) {
-  const double moments = stage >= 1 ? 8. / cards : 8, gradients = stage >= 2 ? 4. / cards : 4,
-               parameters = stage >= 3 ? 4. / cards : 4;
-  drawing = std::string(static_cast<size_t>(4 * parameters), 'p') +
-            std::string(static_cast<size_t>(4 * gradients), 'g') +
-            std::string(static_cast<size_t>(4 * moments), 'm');
-  return moments + gradients + parameters;
+// What one of so many cards needs for each parameter.
+struct CardNeed {
+  double parameters, gradients, moments;
+  double total() const { return parameters + gradients + moments; }
+};
+inline CardNeed card_need(int stage, int cards) {
+  return {stage >= 3 ? 4. / cards : 4, stage >= 2 ? 4. / cards : 4, stage >= 1 ? 8. / cards : 8};
+}
+
+// Draws it, with a line where the card is full.
+inline std::string drawn(const CardNeed& need, double bytes_a_parameter) {
+  const double scale = 32 / bytes_a_parameter;
+  std::string bar;
+  bar.append(static_cast<size_t>(std::min(99., std::round(scale * need.parameters))), 'p');
+  bar.append(static_cast<size_t>(std::min(99., std::round(scale * need.gradients))), 'g');
+  bar.append(static_cast<size_t>(std::min(99., std::round(scale * need.moments))), 'm');
+  bar.resize(std::max<size_t>(bar.size(), 32), ' ');
+  bar.insert(32, "|");
+  return bar.size() <= 80 ? bar : bar.substr(0, 80) + "...";
 }
 
 inline void check_05_1(Cases& cases,
@@ -23,15 +36,13 @@ inline void check_05_1(Cases& cases,
       {10, 90}, {10, 50}, {100, 50}, {1.5e9, 16e9}, {7e9, 80e9}, {175e9, 80e9}};
   for (const auto& [parameters, card] : all) {
     for (int stage = 0; stage <= 3; ++stage) {
-      cases.begin(text("stage ", stage, ", ", parameters, " parameters, ", card, " bytes"));
+      cases.begin(text("stage = ", stage, ", parameters = ", parameters, ", card_bytes = ", card));
       int expected = 0;
-      std::string drawing;
       for (int n = 1; n <= kMost && expected == 0; ++n) {
-        const double need = card_need(stage, n, drawing);
-        if (n <= 4 || need * parameters <= card) {
-          cases.draw(n, n == 1 ? " card:  " : " cards: ", drawing, " ", need * parameters);
-        }
-        if (need * parameters <= card) expected = n;
+        const CardNeed need = card_need(stage, n);
+        if (need.total() * parameters <= card) expected = n;
+        if (n > 4 && expected == 0) continue;
+        cases.draw(n, n == 1 ? " card   " : " cards  ", drawn(need, card / parameters));
       }
       const int got = fewest_cards(stage, parameters, card);
       cases.expect(got == expected, "you return ", got,

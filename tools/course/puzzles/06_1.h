@@ -11,8 +11,8 @@ inline void check_06_1(Cases& cases, int (*end_of_copies)(int units, int buffers
   for (const int units : {1, 2, 3, 4, 6, 8}) {
     for (int buffers = 1; buffers <= 4; ++buffers) {
       for (const std::vector<int>& t : times) {
-        cases.begin(text(units, " units, ", buffers, " buffers, backward ", t[0], ", sum ", t[1],
-                         ", copy ", t[2]));
+        cases.begin(text("units = ", units, ", buffers = ", buffers, ", backward = ", t[0],
+                         ", sum = ", t[1], ", copy = ", t[2]));
         const EngineSpans spans =
             run_engines(table_of(3, units, [&](int phase, int) { return t[phase]; }), buffers);
         cases.draw(drawn("backward", spans[0]), "\n", drawn("sum     ", spans[1]), "\n",

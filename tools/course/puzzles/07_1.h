@@ -7,9 +7,9 @@ namespace ladder::puzzles {
 
 inline void check_07_1(Cases& cases, int (*column)(int i, int rank, int ranks, int hidden)) {
   for (int hidden = 1; hidden <= 12; ++hidden) {
-    for (int ranks = 1; ranks <= hidden; ++ranks) {
+    for (int ranks = 1; ranks <= std::min(hidden, 4); ++ranks) {
       if (hidden % ranks != 0) continue;
-      cases.begin(text("hidden ", hidden, ", ", ranks, ranks == 1 ? " rank" : " ranks"));
+      cases.begin(text("ranks = ", ranks, ", hidden = ", hidden));
       Table expected(ranks), got(ranks);
       std::string drawing;
       for (int c = 0; c < 3 * hidden; ++c) {

@@ -38,7 +38,7 @@ inline void check_08_1(Cases& cases,
                        int (*forwards_first)(int stage, int stages, int micro_batches)) {
   for (int p = 1; p <= 4; ++p) {
     for (int m = 1; m <= 8; ++m) {
-      cases.begin(text(p, p == 1 ? " stage, " : " stages, ", m, " micro-batches"));
+      cases.begin(text("stages = ", p, ", micro_batches = ", m));
       std::vector<std::string> lines, ignored;
       std::vector<int> first;
       for (int s = 0; s < p; ++s) first.push_back(forwards_first(s, p, m));

@@ -12,8 +12,7 @@ inline void check_08_2(Cases& cases,
     for (int stages = 1; stages <= std::min(layers, 4); ++stages) {
       std::vector<int> costs(layers);
       for (int& cost : costs) cost = draw(1, 9);
-      cases.begin(
-          text("costs {", listed(costs), "}, ", stages, stages == 1 ? " stage" : " stages"));
+      cases.begin(text("costs = {", listed(costs), "}, stages = ", stages));
       int best = 1 << 20, best_cuts = 0;
       for (unsigned cuts = 0; cuts < 1u << (layers - 1); ++cuts) {  // bit i: cut after layer i
         int num_stages = 1, stage = 0, most = 0;

@@ -21,8 +21,8 @@ inline void check_09_1(Cases& cases,
       }
     }
     for (int rank = 0; rank < static_cast<int>(group_of.size()); ++rank) {
-      cases.begin(
-          text(sizes[0], " stages x ", sizes[1], " data x ", sizes[2], " tensor, rank ", rank));
+      cases.begin(text("rank = ", rank, ", stages = ", sizes[0], ", data = ", sizes[1],
+                       ", tensor = ", sizes[2]));
       const std::vector<int> got = data_group(rank, sizes[0], sizes[1], sizes[2]);
       for (int r = 0; r < static_cast<int>(group_of.size()); r += sizes[2]) {
         std::string line;  // a line for each data number, ranks of a tensor group side by side

@@ -44,8 +44,10 @@ inline void check_10_1(Cases& cases, float (*to_bf16)(float x)) {
     const double to_low = std::abs(x - value(low)), to_high = std::abs(value(high) - x);
     const bool takes_low = to_low < to_high || (to_low == to_high && (low & 0x10000u) == 0);
     const float expected = std::bit_cast<float>(takes_low ? low : high);
-    cases.expect(std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected), "expected  ",
-                 bits_of_float(expected), "  ", expected);
+    if (std::bit_cast<uint32_t>(got) == std::bit_cast<uint32_t>(expected)) continue;
+    cases.draw("and not   ", bits_of_float(expected), "  ", expected);
+    cases.expect(false, to_low == to_high ? "that is as near, and its bits are an even number"
+                                          : "that is nearer");
   }
 }
 

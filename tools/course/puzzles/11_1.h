@@ -7,7 +7,7 @@ namespace ladder::puzzles {
 
 inline void check_11_1(Cases& cases, int (*best_group)(int blocks)) {
   for (int blocks = 1; blocks <= 200; ++blocks) {
-    cases.begin(text(blocks, blocks == 1 ? " block" : " blocks"));
+    cases.begin(text("blocks = ", blocks));
     std::vector<int> memory;  // by K - 1
     for (int k = 1; k <= blocks; ++k) {
       int kept = 0;

@@ -12,10 +12,9 @@ inline void check_12_1(Cases& cases,
                                                          std::vector<double>& held)) {
   constexpr double kNear = 1e-6;  // an implementation with floats is good enough
   Draws draw;
-  for (const size_t n : {1, 2, 4}) {
-    for (const int calls : {1, 2, 6}) {
-      cases.begin(text(calls, calls == 1 ? " call" : " calls", " with ", n,
-                       n == 1 ? " gradient" : " gradients"));
+  for (const size_t n : {1, 2}) {
+    for (const int calls : {1, 2, 8}) {
+      cases.begin(text("calls: ", calls, ", gradients: ", n));
       std::vector<double> held(n);
       for (int call = 0; call < calls; ++call) {
         std::vector<double> gradients(n), whole = held;

@@ -10,8 +10,7 @@ inline void check_13_1(Cases& cases,
                                                    int rank)) {
   for (int rows = 1; rows <= 7; ++rows) {
     for (int ranks = 1; ranks <= 5; ++ranks) {
-      cases.begin(
-          text(rows, rows == 1 ? " row, " : " rows, ", ranks, ranks == 1 ? " rank" : " ranks"));
+      cases.begin(text("rows: ", rows, ", ranks: ", ranks));
       const Table terms =
           table_of(ranks, rows, [](int r, int i) { return (i + 1) * (r == 0 ? 1 : 10 * r); });
       cases.draw("Terms:\n", drawn("rank", "row", terms));

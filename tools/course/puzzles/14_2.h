@@ -6,10 +6,10 @@
 namespace ladder::puzzles {
 
 inline void check_14_2(Cases& cases, int (*rank_of)(int token, int tokens, int ranks)) {
-  for (int each = 1; each <= 3; ++each) {  // tokens in a slice
+  for (int each = 1; each <= 2; ++each) {  // tokens in a slice
     for (int ranks = 1; ranks <= 4; ++ranks) {
       const int tokens = 2 * ranks * each;
-      cases.begin(text(tokens, " tokens, ", ranks, ranks == 1 ? " rank" : " ranks"));
+      cases.begin(text("tokens = ", tokens, ", ranks = ", ranks));
       std::vector<int> pairs(ranks), slices(ranks), of(tokens);
       for (int t = 0; t < tokens; ++t) {
         of[t] = rank_of(t, tokens, ranks);

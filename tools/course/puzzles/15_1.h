@@ -29,7 +29,7 @@ inline void check_15_1(Cases& cases,
     for (const int experts : {1, 2, 3, 4}) {
       std::vector<int> expert(choices);
       for (int& e : expert) e = draw(0, experts - 1);
-      cases.begin(text("expert {", listed(expert), "}, ", experts, " experts"));
+      cases.begin(text("expert = {", listed(expert), "}, experts = ", experts));
       const std::vector<int> got = offsets(expert, experts);
       cases.draw("offsets: ", listed(got));
       const std::vector<int> at = items_at(cases, got, expert.size());

@@ -16,8 +16,7 @@ inline void check_15_2(Cases& cases,
         for (int s = 0; s < senders; ++s) {
           for (int e = 0; e < experts; ++e) tokens.insert(tokens.end(), counts[s][e], {e, s});
         }
-        cases.begin(text(senders, senders == 1 ? " sender, " : " senders, ", experts,
-                         experts == 1 ? " expert" : " experts"));
+        cases.begin(text("senders: ", senders, ", experts: ", experts));
         cases.draw("counts:\n", drawn("sender", "expert", counts));
         const std::vector<int> got = by_expert(counts);
         cases.draw("you return ", listed(got));

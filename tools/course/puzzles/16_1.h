@@ -8,8 +8,7 @@ namespace ladder::puzzles {
 inline void check_16_1(Cases& cases, int (*virtual_stage)(int stage, int chunk, int stages)) {
   for (int stages = 1; stages <= 5; ++stages) {
     for (int chunks = 1; chunks <= 4; ++chunks) {
-      cases.begin(text(stages, stages == 1 ? " stage, " : " stages, ", chunks,
-                       chunks == 1 ? " chunk" : " chunks"));
+      cases.begin(text("stages = ", stages, ", chunks: ", chunks));
       const Table got =
           table_of(stages, chunks, [&](int s, int c) { return virtual_stage(s, c, stages); });
       cases.draw(drawn("stage", "chunk", got));

@@ -10,8 +10,7 @@ inline void check_17_2(Cases& cases,
   for (int ranks = 1; ranks <= 13; ++ranks) {
     for (const auto& [sequences, wished] :
          {std::pair{1, 1}, {4, 1}, {24, 1}, {4, 2}, {24, 2}, {6, 4}, {1, 6}, {24, 4}, {24, 6}}) {
-      cases.begin(text(ranks, ranks == 1 ? " rank, " : " ranks, ", sequences, " sequences, wished ",
-                       wished));
+      cases.begin(text("ranks = ", ranks, ", sequences = ", sequences, ", wished = ", wished));
       std::pair<int, int> best = {1, 1};
       for (int tensor = 1; tensor <= wished; ++tensor) {
         for (int data = 1; data * tensor <= ranks; ++data) {

@@ -25,8 +25,8 @@ inline void check_19_1(Cases& cases,
       {{4, 8, 16, 32, 64}, {24, 12, 7, 4, 2}, 100000, 168},
   };
   for (const auto& [gpus, seconds, steps, hours] : all) {
-    cases.begin(text("gpus {", listed(gpus), "}, seconds {", listed(seconds), "}, steps ", steps,
-                     ", hours ", hours));
+    cases.begin(text("gpus = {", listed(gpus), "}, seconds = {", listed(seconds),
+                     "}, steps = ", steps, ", hours = ", hours));
     int best = 0;
     long long best_price = 0, best_time = 0;
     for (size_t i = 0; i < gpus.size(); ++i) {

@@ -112,11 +112,11 @@ inline std::string drawn(const std::string& row_name, const std::string& column_
   return lines;
 }
 
-// Writes numbers with spaces between them.
+// Writes numbers with commas between them.
 template <class Numbers>
 std::string listed(const Numbers& numbers) {
   std::string line;
-  for (const auto& number : numbers) line += text(line.empty() ? "" : " ", number);
+  for (const auto& number : numbers) line += text(line.empty() ? "" : ", ", number);
   return line;
 }
 

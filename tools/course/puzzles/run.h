@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <iostream>
 
 #include "tools/course/puzzles/puzzle.h"
@@ -36,7 +37,8 @@ inline const char* puzzle_title = "";
 
 template <class Function>
 int run(const char* title, void (*check)(Cases&, Function), Function function) {
-  static char stack[1 << 16];  // for the handler, where the function has used up its own
+  setvbuf(stdout, nullptr, _IOLBF, 0);  // what the function has printed is not lost
+  static char stack[1 << 16];           // for the handler, where the function has used up its own
   const stack_t other = {.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof(stack)};
   sigaltstack(&other, nullptr);
   struct sigaction action = {};
