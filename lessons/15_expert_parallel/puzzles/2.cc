@@ -5,8 +5,8 @@
 // expert 1, and so on; those of an expert by sender.
 //
 // Returns for each token, in the order of arrival, its offset in the order of the experts.
-// Example: counts {{1, 2}, {1, 0}}: four tokens arrive, for the experts 0, 1, 1 and 0. {0, 2, 3,
-// 1}.
+// Example: counts {{1, 2}, {1, 0}}: four tokens arrive, for the experts 0, 1, 1 and 0, and the
+// result is {0, 2, 3, 1}.
 #include <vector>
 
 std::vector<int> by_expert(const std::vector<std::vector<int>>& counts) {

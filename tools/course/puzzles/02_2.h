@@ -20,8 +20,9 @@ inline void check_02_2(Cases& cases, std::vector<int> (*bucket_of)(const std::ve
       cases.expect(bucket.size() == bytes.size(), "you return ", bucket.size(), " buckets for ",
                    units, " units");
       std::map<int, std::string> contents;
-      for (int u = units - 1; u >= 0; --u)
+      for (int u = units - 1; u >= 0; --u) {
         contents[bucket[u]] += text(" ", u, std::string(bytes[u], '='));
+      }
       for (const auto& [number, line] : contents) cases.draw("bucket ", number, ":", line);
       int number = 0, filled = 0;  // the bucket that is being filled
       for (int u = units - 1; u >= 0; --u) {

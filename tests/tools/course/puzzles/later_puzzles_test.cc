@@ -36,6 +36,7 @@
 #include "tools/course/puzzles/17_2.h"
 #include "tools/course/puzzles/19_1.h"
 
+// NOLINTBEGIN(bugprone-suspicious-include)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"  // nothing is written yet
 #include "lessons/07_tensor_parallel/puzzles/1.cc"
@@ -56,6 +57,7 @@
 #include "lessons/17_elastic/puzzles/2.cc"
 #include "lessons/19_planning/puzzles/1.cc"
 #pragma GCC diagnostic pop
+// NOLINTEND(bugprone-suspicious-include)
 
 namespace ladder::puzzles {
 namespace {

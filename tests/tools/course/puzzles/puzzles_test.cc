@@ -26,6 +26,7 @@
 #include "tools/course/puzzles/05_1.h"
 #include "tools/course/puzzles/06_1.h"
 
+// NOLINTBEGIN(bugprone-suspicious-include)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"  // nothing is written yet
 #include "lessons/00_collectives/puzzles/1.cc"
@@ -40,6 +41,7 @@
 #include "lessons/05_zero3/puzzles/1.cc"
 #include "lessons/06_offload/puzzles/1.cc"
 #pragma GCC diagnostic pop
+// NOLINTEND(bugprone-suspicious-include)
 
 namespace ladder::puzzles {
 namespace {
@@ -196,14 +198,14 @@ Layout layout_of(const Ints& elements, size_t world_size) {
 TEST_CASE("02.2 is make_buckets()") {
   try_puzzle(check_02_2, ::bucket_of,
              [](const Ints& bytes, int bucket_bytes) {
-               constexpr int kBytes = 16 * 4;  // of a cache line, to which units are padded
+               constexpr size_t kBytes = 16 * 4;  // of a cache line, to which units are padded
                Ints elements;
                for (const int b : bytes) elements.push_back(16 * b);
                const Layout layout = layout_of(elements, 1);
                Ints bucket_of(bytes.size());
                int number = 0;
                for (const Bucket& bucket :
-                    make_buckets(layout, DType::fp32, static_cast<size_t>(bucket_bytes * kBytes))) {
+                    make_buckets(layout, DType::fp32, static_cast<size_t>(bucket_bytes) * kBytes)) {
                  for (size_t u = 0; u < bytes.size(); ++u) {
                    const size_t offset = layout.unit(u).offset;
                    const bool is_in =
