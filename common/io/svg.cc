@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 
 #include "kernels/runtime/check.h"
@@ -15,7 +16,7 @@ struct Shade {
 };
 
 // In the order of Colour.
-constexpr std::array<Shade, 17> kShades = {{{"parameters", "#4f8fcd", "#2a62ad"},
+constexpr std::array<Shade, 18> kShades = {{{"parameters", "#4f8fcd", "#2a62ad"},
                                             {"gradients", "#e8964a", "#b46f2e"},
                                             {"optimizer", "#7fb26f", "#56854a"},
                                             {"activations", "#b58cc9", "#8a62a0"},
@@ -29,9 +30,23 @@ constexpr std::array<Shade, 17> kShades = {{{"parameters", "#4f8fcd", "#2a62ad"}
                                             {"recompute", "#a9754f", "#7a5235"},
                                             {"tensor_group", "#46b5a8", "#2f857b"},
                                             {"pipeline", "#c9418f", "#9c2f70"},
-                                            {"data_group", "#3d5a94", "#23396b"},
+                                            {"data_group", "#3d5a94", "#6a6fd0"},
                                             {"all_ranks", "#9c3d4a", "#7d1f3a"},
-                                            {"other", "#5d6670", "#9aa4ae"}}};
+                                            {"other", "#5d6670", "#9aa4ae"},
+                                            {"emphasis", "#ffe08a", "#7d7330"}}};
+
+// Hundredths of the size, of the characters from ' ' to '~': DejaVu Sans, and the same in bold.
+constexpr std::array<uint8_t, 95> kWidths = {
+    32, 40, 46, 84, 64, 95, 78, 27, 39,  39, 50, 84, 32, 36, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64,
+    64, 64, 34, 34, 84, 84, 84, 53, 100, 68, 69, 70, 77, 63, 58, 77, 75, 29, 29, 66, 56, 86, 75, 79,
+    60, 79, 69, 63, 61, 73, 68, 99, 69,  61, 69, 39, 34, 39, 84, 50, 50, 61, 63, 55, 63, 62, 35, 63,
+    63, 28, 28, 58, 28, 97, 63, 61, 63,  63, 41, 52, 39, 63, 59, 82, 59, 59, 52, 64, 34, 64, 84};
+constexpr std::array<uint8_t, 95> kBoldWidths = {
+    35, 46,  52, 84, 70, 100, 87, 31,  46, 46, 52, 84, 38, 42,  38, 37, 70, 70,  70,
+    70, 70,  70, 70, 70, 70,  70, 40,  40, 84, 84, 84, 58, 100, 77, 76, 73, 83,  68,
+    68, 82,  84, 37, 37, 77,  64, 100, 84, 85, 73, 85, 77, 72,  68, 81, 77, 110, 77,
+    72, 73,  46, 37, 46, 84,  50, 50,  67, 72, 59, 72, 68, 44,  72, 71, 34, 34,  67,
+    34, 104, 71, 69, 72, 72,  49, 60,  48, 71, 65, 92, 65, 65,  58, 71, 37, 71,  84};
 
 const Shade& shade_of(Colour colour) { return kShades.at(static_cast<size_t>(colour)); }
 
@@ -61,17 +76,34 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+// The luminance of "#rrggbb", from 0 to 1. [WCAG 2.1]
+double luminance(std::string_view colour) {
+  double sum = 0;
+  for (const auto& [at, weight] : {std::pair{1, 0.2126}, {3, 0.7152}, {5, 0.0722}}) {
+    const double part = std::stoi(std::string(colour.substr(at, 2)), nullptr, 16) / 255.0;
+    sum += weight * (part <= 0.03928 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4));
+  }
+  return sum;
+}
+
+// Black or white, whichever is easier to read on the colour: one of them has a contrast of 4.5.
+const char* ink_on(std::string_view colour) { return luminance(colour) > 0.179 ? "#000" : "#fff"; }
+
 // A picture brings its own page colour, so that it can be read on any page: what a picture in a
 // page takes for dark is the reader's setting, not the page's. It has the colours that `body` uses.
 std::string style(std::string_view body) {
   std::string light, dark;
   for (const Shade& shade : kShades) {
-    if (body.find(concat("class=\"", shade.name)) == body.npos) continue;
-    light += concat(".", shade.name, "{fill:", shade.light, ";color:", shade.light, "}");
-    dark += concat(".", shade.name, "{fill:", shade.dark, ";color:", shade.dark, "}");
+    if (body.find(concat("class=\"", shade.name)) != body.npos) {
+      light += concat(".", shade.name, "{fill:", shade.light, ";color:", shade.light, "}");
+      dark += concat(".", shade.name, "{fill:", shade.dark, ";color:", shade.dark, "}");
+    }
+    if (body.find(concat("class=\"on_", shade.name)) == body.npos) continue;
+    light += concat("text.on_", shade.name, "{fill:", ink_on(shade.light), "}");
+    dark += concat("text.on_", shade.name, "{fill:", ink_on(shade.dark), "}");
   }
-  return concat("<style>text{font-family:sans-serif;fill:#222}line{stroke:#222}.head{fill:#222}",
-                "rect{stroke:#fff;stroke-width:1}.page{fill:#fff}", light,
+  return concat("<style>text{font-family:sans-serif;fill:#222}line{stroke:#222}",
+                ".head{fill:#222}rect{stroke:#fff;stroke-width:1}.page{fill:#fff}", light,
                 "line.edge,polyline.edge,rect.edge{fill:none;stroke:currentColor;stroke-width:2}",
                 "@media(prefers-color-scheme:dark){text{fill:#ddd}line{stroke:#ddd}",
                 ".head{fill:#ddd}rect{stroke:#0d1117}.page{fill:#0d1117}", dark, "}</style>\n");
@@ -104,7 +136,21 @@ std::string line_text(std::string_view attributes, double x1, double y1, double 
                 number(x2), "\" y2=\"", number(y2), "\"/>\n");
 }
 
+std::string points_text(const Svg::Points& points) {
+  std::string text;
+  for (const auto& [x, y] : points)
+    text += concat(text.empty() ? "" : " ", number(x), ",", number(y));
+  return text;
+}
+
 }  // namespace
+
+double text_width(std::string_view text, int size, bool bold) {
+  double sum = 0;
+  for (const char c : text)
+    sum += c < ' ' || c > '~' ? 100 : (bold ? kBoldWidths : kWidths)[c - ' '];
+  return sum * size / 100;
+}
 
 Svg::Svg(double width, double height) : width_(width), height_(height) {}
 
@@ -118,7 +164,7 @@ void Svg::box(Colour colour, double x, double y, double width, double height, st
   width = std::max(width, 1.0);
   std::string& layer = is_thin(width, height) ? thin_ : body_;
   layer += tipped(coloured(colour, x, y, width, height), tip);
-  if (is_pale) layer += shade_text(Colour::idle, 0.5, x, y, width, height);
+  if (is_pale) layer += shade_text(Colour::idle, 0.55, x, y, width, height);
 }
 
 void Svg::shade(Colour colour, double opacity, double x, double y, double width, double height) {
@@ -133,9 +179,21 @@ void Svg::text(double x, double y, std::string_view what, const TextStyle& text_
   const char* const anchor = text_style.anchor == Anchor::start    ? "start"
                              : text_style.anchor == Anchor::middle ? "middle"
                                                                    : "end";
-  body_ += concat("<text x=\"", number(x), "\" y=\"", number(y), "\" font-size=\"", text_style.size,
-                  "\" text-anchor=\"", anchor, "\"", text_style.bold ? " font-weight=\"bold\"" : "",
-                  ">", escaped(what), "</text>\n");
+  const std::string on =
+      text_style.on ? concat(" class=\"on_", shade_of(*text_style.on).name, "\"") : "";
+  body_ += concat("<text", on, " x=\"", number(x), "\" y=\"", number(y), "\" font-size=\"",
+                  text_style.size, "\" text-anchor=\"", anchor, "\"",
+                  text_style.bold ? " font-weight=\"bold\"" : "", ">", escaped(what), "</text>\n");
+}
+
+bool Svg::label(std::optional<Colour> on, double x, double y, double width, double height,
+                std::string_view what, TextStyle text_style) {
+  constexpr double kBorder = 1, kHalfOfDigit = 0.36;  // the latter of the size
+  if (text_width(what, text_style.size, text_style.bold) + kBorder > width) return false;
+  text_style.anchor = Anchor::middle;
+  text_style.on = on;
+  text(x + width / 2, y + height / 2 + kHalfOfDigit * text_style.size, what, text_style);
+  return true;
 }
 
 void Svg::line(double x1, double y1, double x2, double y2) {
@@ -146,30 +204,42 @@ void Svg::line(Colour colour, double x1, double y1, double x2, double y2) {
   body_ += line_text(concat(" class=\"", shade_of(colour).name, " edge\""), x1, y1, x2, y2);
 }
 
-void Svg::curve(Colour colour, const std::vector<std::pair<double, double>>& points) {
-  std::string text;
-  for (const auto& [x, y] : points)
-    text += concat(text.empty() ? "" : " ", number(x), ",", number(y));
-  body_ += concat("<polyline class=\"", shade_of(colour).name, " edge\" points=\"", text, "\"/>\n");
+void Svg::curve(Colour colour, const Points& points) {
+  body_ += concat("<polyline class=\"", shade_of(colour).name, " edge\" points=\"",
+                  points_text(points), "\"/>\n");
 }
 
-void Svg::arrow(double x1, double y1, double x2, double y2) {
-  constexpr double kHead = 7, kHalfWidth = 3;
-  line(x1, y1, x2, y2);
+void Svg::area(Colour colour, const Points& points, double opacity) {
+  body_ += concat("<polygon class=\"", shade_of(colour).name, "\" fill-opacity=\"", number(opacity),
+                  "\" points=\"", points_text(points), "\"/>\n");
+}
+
+void Svg::arrow(const Points& points, std::optional<Colour> colour) {
+  constexpr double kHead = 7, kHalfWidth = 3.5;
+  const std::string name = colour ? shade_of(*colour).name : "head";
+  for (size_t i = 1; i < points.size(); ++i) {
+    const std::string attributes = colour ? concat(" class=\"", name, " edge\"") : "";
+    body_ += line_text(attributes, points[i - 1].first, points[i - 1].second, points[i].first,
+                       points[i].second);
+  }
+  const auto [x1, y1] = points[points.size() - 2];
+  const auto [x2, y2] = points.back();
   const double length = std::hypot(x2 - x1, y2 - y1);
   if (length == 0) return;
   const double dx = (x2 - x1) / length, dy = (y2 - y1) / length;
   const double bx = x2 - kHead * dx, by = y2 - kHead * dy;
-  body_ += concat("<polygon class=\"head\" points=\"", number(x2), ",", number(y2), " ",
-                  number(bx - kHalfWidth * dy), ",", number(by + kHalfWidth * dx), " ",
-                  number(bx + kHalfWidth * dy), ",", number(by - kHalfWidth * dx), "\"/>\n");
+  body_ += concat("<polygon class=\"", name, "\" points=\"",
+                  points_text({{x2, y2},
+                               {bx - kHalfWidth * dy, by + kHalfWidth * dx},
+                               {bx + kHalfWidth * dy, by - kHalfWidth * dx}}),
+                  "\"/>\n");
 }
 
 double Svg::legend(double x, double y, Colour colour, std::string_view name) {
-  constexpr double kSquare = 12, kLetter = 6.5, kGap = 18;
+  constexpr double kSquare = 12, kGap = 18;
   rect(colour, x, y, kSquare, kSquare);
-  text(x + kSquare + 5, y + kSquare - 2, name);
-  return x + kSquare + 5 + kLetter * static_cast<double>(name.size()) + kGap;
+  text(x + kSquare + 5, y + kSquare - 1, name);
+  return x + kSquare + 5 + text_width(name, TextStyle().size) + kGap;
 }
 
 std::string Svg::str() const {
