@@ -18,13 +18,13 @@ TEST_CASE("a chart has a square for every point, and powers of ten at equal dist
       {{"ring", Colour::parameters, {{10, 1}, {100, 10}, {1000, 100}}, {{10, 1}, {1000, 100}}}});
   // Three points and the legend's square.
   CHECK(count_of(svg, "<rect class=\"parameters\"") == 4);
-  // Both axes go over two powers of ten, on 640 x 400 pixels: the middle one is in the middle.
+  // Both axes go over two powers of ten, on 620 x 400 pixels: the middle one is in the middle.
   for (const std::string place :
-       {"x=\"66.5\" y=\"466.5\"", "x=\"386.5\" y=\"266.5\"", "x=\"706.5\" y=\"66.5\""}) {
+       {"x=\"66.5\" y=\"466.5\"", "x=\"376.5\" y=\"266.5\"", "x=\"686.5\" y=\"66.5\""}) {
     CAPTURE(svg, place);
     CHECK(count_of(svg, place) == 1);
   }
-  CHECK(count_of(svg, "<polyline class=\"parameters edge\" points=\"70,470 710,70\"/>") == 1);
+  CHECK(count_of(svg, "<polyline class=\"parameters edge\" points=\"70,470 690,70\"/>") == 1);
   for (const std::string text : {">costs<", ">bytes<", ">us<", ">ring<", ">1 k<"}) {
     CHECK(count_of(svg, text) >= 1);
   }
