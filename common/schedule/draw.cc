@@ -4,6 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <iomanip>
+#include <iterator>
+#include <map>
+#include <optional>
 #include <sstream>
 
 #include "common/io/svg.h"
@@ -14,7 +17,7 @@ namespace {
 
 // A forward, a backward or half of one. Times count from the beginning of the timeline.
 struct Box {
-  size_t stage = 0, chunk = 0;
+  size_t stage = 0, chunk = 0, micro_batch = 0;
   ActionKind kind = ActionKind::forward;
   std::string number;  // its micro-batch's number, and a letter for the chunk if there are several
   double begin = 0, end = 0;
@@ -24,17 +27,20 @@ bool has_any(const Schedule& schedule, const std::function<bool(const Action&)>&
   return std::ranges::any_of(
       schedule, [&](const StageSchedule& stage) { return std::ranges::any_of(stage, is_it); });
 }
-bool has_chunks(const Schedule& schedule) {
-  return has_any(schedule, [](const Action& action) { return action.chunk > 0; });
+size_t num_chunks(const Schedule& schedule) {
+  size_t count = 1;
+  for (const StageSchedule& stage : schedule) {
+    for (const Action& action : stage) count = std::max(count, action.chunk + 1);
+  }
+  return count;
 }
 bool has_halves(const Schedule& schedule) {
   return has_any(schedule,
                  [](const Action& action) { return action.kind == ActionKind::backward_weight; });
 }
 
-std::vector<Box> boxes_of(const Schedule& schedule, const Timeline& timeline) {
+std::vector<Box> boxes_of(const Schedule& schedule, const Timeline& timeline, bool names_chunk) {
   const double origin = extent_of(timeline).begin;
-  const bool names_chunk = has_chunks(schedule);
   std::vector<Box> boxes;
   for (size_t s = 0; s < schedule.size(); ++s) {
     for (size_t i = 0; i < schedule[s].size(); ++i) {
@@ -43,7 +49,8 @@ std::vector<Box> boxes_of(const Schedule& schedule, const Timeline& timeline) {
       std::string number = std::to_string(action.micro_batch);
       if (names_chunk) number += static_cast<char>('a' + action.chunk % 26);
       const auto [begin, end] = timeline[s][i];
-      boxes.push_back({s, action.chunk, action.kind, number, begin - origin, end - origin});
+      boxes.push_back(
+          {s, action.chunk, action.micro_batch, action.kind, number, begin - origin, end - origin});
     }
   }
   return boxes;
@@ -101,13 +108,126 @@ Colour colour_of(ActionKind kind) {
   return kind == ActionKind::backward_weight ? kWeightColour : Colour::backward;
 }
 
+// When boxes of a kind and micro-batch end, on any stage.
+using Ends = std::map<std::pair<ActionKind, size_t>, std::vector<double>>;
+Ends ends_of(const std::vector<Box>& boxes) {
+  Ends ends;
+  for (const Box& box : boxes) ends[{box.kind, box.micro_batch}].push_back(box.end);
+  return ends;
+}
+
+// The times at which the idle time from `begin` to `end` is cut, with both of them. What the stage
+// has done before and does afterwards may be null.
+std::vector<double> cuts_of(double begin, double end, const Box* before, const Box* after,
+                            const Ends& ends) {
+  const double least = 1e-6 * (end - begin);
+  std::vector<double> cuts = {begin, end};
+  for (const Box* box : {before, after}) {
+    if (box == nullptr) continue;
+    for (double time : ends.at({box->kind, box->micro_batch})) {
+      if (time > begin + least && time < end - least) cuts.push_back(time);
+    }
+  }
+  std::ranges::sort(cuts);
+  const auto same = std::ranges::unique(cuts, [&](double a, double b) { return b - a <= least; });
+  cuts.erase(same.begin(), same.end());
+  return cuts;
+}
+
+// How many chunks of micro-batches a stage holds, from each time on.
+std::vector<std::pair<double, size_t>> held_of(const std::vector<Box>& boxes, size_t stage) {
+  std::map<std::pair<size_t, size_t>, std::pair<double, double>> spans;  // by chunk, micro-batch
+  for (const Box& box : boxes) {
+    if (box.stage != stage) continue;
+    const auto [span, is_new] = spans.try_emplace({box.chunk, box.micro_batch}, box.begin, box.end);
+    span->second = {std::min(span->second.first, box.begin),
+                    std::max(span->second.second, box.end)};
+  }
+  std::map<double, int> changes;
+  for (const auto& [which, span] : spans) ++changes[span.first], --changes[span.second];
+  std::vector<std::pair<double, size_t>> held;
+  int count = 0;
+  for (const auto& [time, change] : changes) held.emplace_back(time, count += change);
+  return held;
+}
+
+constexpr double kLeft = 60, kTop = 44, kLeastWidth = 588, kRight = 72;
+constexpr double kBox = 28, kHeld = 32, kRow = kBox + kHeld + 16;
+constexpr int kDigits = 12;  // their size
+
+// The boxes of one stage, idle time, and what it holds.
+class Row {
+ public:
+  Row(Svg& svg, double top, double scale) : svg_(svg), top_(top), scale_(scale) {}
+
+  void box(const Box& box) {
+    const double x = x_of(box.begin), width = x_of(box.end) - x;
+    const bool is_pale = box.chunk > 0;
+    svg_.box(colour_of(box.kind), x, top_, width, kBox, {}, is_pale);
+    svg_.label(is_pale ? std::nullopt : std::optional(colour_of(box.kind)), x, top_, width, kBox,
+               box.number, {.size = kDigits});
+  }
+  void idle(double begin, double end) {
+    if (end > begin) svg_.box(Colour::idle, x_of(begin), top_, x_of(end) - x_of(begin), kBox);
+  }
+  // `most`: of all stages. Up to eight micro-batches have one scale in all pictures.
+  void held(const std::vector<std::pair<double, size_t>>& held, double chunks, double most) {
+    if (held.empty()) return;
+    const double bottom = top_ + kBox + 4 + kHeld, unit = kHeld / std::max(8.0, most);
+    Svg::Points points = {{x_of(held.front().first), bottom}};
+    for (const auto& [time, count] : held) {
+      points.emplace_back(x_of(time), points.back().second);
+      points.emplace_back(x_of(time), bottom - unit * static_cast<double>(count) / chunks);
+    }
+    svg_.area(Colour::activations, points);
+  }
+
+ private:
+  double x_of(double time) const { return kLeft + time * scale_; }
+
+  Svg& svg_;
+  double top_, scale_;
+};
+
+void draw_stage(Row& row, const std::vector<Box>& boxes, size_t stage, double length,
+                const Ends& ends) {
+  std::vector<Box> own;
+  std::ranges::copy_if(boxes, std::back_inserter(own),
+                       [&](const Box& box) { return box.stage == stage; });
+  std::ranges::stable_sort(own, {}, &Box::begin);
+  double time = 0;
+  for (size_t i = 0; i <= own.size(); ++i) {
+    const double next = i < own.size() ? own[i].begin : length;
+    if (next > time) {
+      const auto cuts = cuts_of(time, next, i > 0 ? &own[i - 1] : nullptr,
+                                i < own.size() ? &own[i] : nullptr, ends);
+      for (size_t k = 1; k < cuts.size(); ++k) row.idle(cuts[k - 1], cuts[k]);
+    }
+    if (i == own.size()) break;
+    row.box(own[i]);
+    time = own[i].end;
+  }
+}
+
+// So wide that all boxes have their number, if that is not much wider than a page.
+double width_for(const std::vector<Box>& boxes, double length) {
+  constexpr double kMostWidth = 1500, kBorder = 1.2;
+  double width = kLeastWidth;
+  for (const Box& box : boxes) {
+    if (box.end <= box.begin) continue;
+    width = std::max(width,
+                     (text_width(box.number, kDigits) + kBorder) * length / (box.end - box.begin));
+  }
+  return std::min(width, kMostWidth);
+}
+
 }  // namespace
 
 std::string draw_text(const Schedule& schedule, const Timeline& timeline) {
-  const std::vector<Box> boxes = boxes_of(schedule, timeline);
+  const bool names_chunk = num_chunks(schedule) > 1;
+  const std::vector<Box> boxes = boxes_of(schedule, timeline, names_chunk);
   const Bubble bubble = bubble_of(schedule, timeline);
-  const size_t digits =
-      std::to_string(num_micro_batches(schedule) - 1).size() + (has_chunks(schedule) ? 1 : 0);
+  const size_t digits = std::to_string(num_micro_batches(schedule) - 1).size() + names_chunk;
   const double scale = columns_per_time(boxes, digits);
   const auto column = [&](double time) { return static_cast<size_t>(std::lround(time * scale)); };
   std::vector<std::string> rows(schedule.size(),
@@ -129,33 +249,38 @@ std::string draw_text(const Schedule& schedule, const Timeline& timeline) {
 
 std::string draw_svg(const std::string& name, const Schedule& schedule, const Timeline& timeline,
                      double duration) {
-  constexpr double kLeft = 70, kTop = 44, kWidth = 960, kRow = 34, kBox = 28, kDigit = 8;
-  const double length = duration > 0 ? duration : extent_of(timeline).length();
-  const double scale = length > 0 ? kWidth / length : 0;
+  const size_t chunks = num_chunks(schedule);
+  const std::vector<Box> boxes = boxes_of(schedule, timeline, chunks > 2);
+  const double end = extent_of(timeline).length(), length = duration > 0 ? duration : end;
+  const double width = width_for(boxes, length), scale = length > 0 ? width / length : 0;
   const Bubble bubble = bubble_of(schedule, timeline);
-  const double bottom = kTop + kRow * static_cast<double>(schedule.size());
-  const auto top_of = [&](size_t stage) { return kTop + kRow * static_cast<double>(stage); };
-  Svg svg(kLeft + kWidth + 90, bottom + 32);
-  svg.text(10, 26,
-           concat(name, "; stages: ", schedule.size(), "; micro-batches: ",
-                  num_micro_batches(schedule), "; bubble: ", percent(bubble.overall, 1)),
-           {.size = 16, .bold = true});
+  const Ends ends = ends_of(boxes);
+  const auto whole = [&](size_t count) {
+    return static_cast<double>(count) / static_cast<double>(chunks);
+  };
+  std::vector<double> most(schedule.size());  // that each stage holds
   for (size_t s = 0; s < schedule.size(); ++s) {
-    svg.text(10, top_of(s) + 19, concat("stage ", s));
-    svg.rect(Colour::idle, kLeft, top_of(s), extent_of(timeline).length() * scale, kBox);
-    svg.text(kLeft + kWidth + 8, top_of(s) + 19, "idle " + percent(bubble.idle[s], 0));
+    for (const auto& [time, count] : held_of(boxes, s)) most[s] = std::max(most[s], whole(count));
   }
-  for (const Box& box : boxes_of(schedule, timeline)) {
-    const double x = kLeft + box.begin * scale, width = (box.end - box.begin) * scale;
-    svg.box(colour_of(box.kind), x, top_of(box.stage), width, kBox, {}, box.chunk > 0);
-    if (width < kDigit * static_cast<double>(box.number.size()) + 2) continue;
-    svg.text(x + width / 2, top_of(box.stage) + 19, box.number, {.anchor = Svg::Anchor::middle});
+  const double bottom = kTop + kRow * static_cast<double>(schedule.size());
+  Svg svg(kLeft + width + kRight, bottom + 26);
+  svg.title(concat(name, "; stages: ", schedule.size(), "; micro-batches: ",
+                   num_micro_batches(schedule), "; bubble: ", percent(bubble.overall, 1)));
+  for (size_t s = 0; s < schedule.size(); ++s) {
+    const double top = kTop + kRow * static_cast<double>(s), right = kLeft + width + 4;
+    Row row(svg, top, scale);
+    svg.text(6, top + 19, concat("stage ", s));
+    svg.text(right, top + 19, "idle " + percent(bubble.idle[s], 0));
+    svg.text(right, top + kBox + kHeld, concat("holds ", most[s]));
+    draw_stage(row, boxes, s, end, ends);
+    row.held(held_of(boxes, s), static_cast<double>(chunks), *std::ranges::max_element(most));
   }
-  double x = svg.legend(kLeft, bottom + 6, Colour::forward, "forward");
+  double x = svg.legend(10, bottom + 2, Colour::forward, "forward");
   const bool splits = has_halves(schedule);
-  x = svg.legend(x, bottom + 6, Colour::backward, splits ? "backward, input" : "backward");
-  if (splits) x = svg.legend(x, bottom + 6, kWeightColour, "backward, weights");
-  svg.legend(x, bottom + 6, Colour::idle, "idle");
+  x = svg.legend(x, bottom + 2, Colour::backward, splits ? "backward, input" : "backward");
+  if (splits) x = svg.legend(x, bottom + 2, kWeightColour, "backward, weights");
+  x = svg.legend(x, bottom + 2, Colour::idle, "idle");
+  svg.legend(x, bottom + 2, Colour::activations, "micro-batches held");
   return svg.str();
 }
 

@@ -19,10 +19,13 @@ namespace ladder {
 std::string draw_text(const Schedule& schedule, const Timeline& timeline);
 
 // Draws a standalone SVG. Its title has `name`, the numbers of stages and micro-batches, and the
-// bubble. Boxes that are too narrow have no number, and those of later chunks are pale. The picture
-// is as wide as `duration`, or as the timeline if that is 0, so that several pictures can have one
-// scale. REQUIRES: the timeline is the schedule's and not empty; `name` has none of XML's special
-// characters.
+// bubble. Idle time is cut where the forward or backward that a stage waits for, or has just done,
+// ends on another stage: so it is as many boxes. Below its boxes a stage has a curve: for how many
+// micro-batches it holds activations, from a forward's beginning to the end of the last work on it.
+// A chunk counts as a part. Boxes that are too narrow have no number, and those of later chunks are
+// pale; more than two chunks have letters. The picture is as wide as `duration`, or as the timeline
+// if that is 0, so that several pictures can have one scale. REQUIRES: the timeline is the
+// schedule's and not empty; `name` has none of XML's special characters.
 std::string draw_svg(const std::string& name, const Schedule& schedule, const Timeline& timeline,
                      double duration = 0);
 

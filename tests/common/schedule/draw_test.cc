@@ -2,6 +2,7 @@
 #include "common/schedule/draw.h"
 
 #include "tests/catch.h"
+#include "tests/common/io/picture_check.h"
 #include "tests/common/schedule/lines.h"
 
 namespace ladder {
@@ -79,13 +80,52 @@ TEST_CASE("the SVG has a box for each forward and backward, all stages, and says
   CHECK_THAT(svg, ContainsSubstring(">1f1b; stages: 3; micro-batches: 4; bubble: 33.3 %<"));
   CHECK(count_of(svg, "<rect class=\"forward\"") == 12 + 1);  // and one that explains the colour
   CHECK(count_of(svg, "<rect class=\"backward\"") == 12 + 1);
-  CHECK(count_of(svg, "<rect class=\"idle\"") == 3 + 1);
-  CHECK(count_of(svg, "text-anchor=\"middle\"") == 24);
+  // Each stage waits for two forwards and two backwards of others.
+  CHECK(count_of(svg, "<rect class=\"idle\"") == 3 * (2 + 2) + 1);
+  CHECK(count_of(svg, "text-anchor=\"middle\"") == 24);  // numbers
   for (const char* label : {">stage 0<", ">stage 1<", ">stage 2<", ">idle 33 %<"}) {
     CHECK_THAT(svg, ContainsSubstring(label));
   }
-  // The last box of stage 0 ends where the row does: x + width = 70 + 960.
-  CHECK(count_of(svg, "x=\"923.33\" y=\"44\" width=\"106.67\"") == 1);
+  // The last box of stage 0 ends where the row does: x + width = 60 + 588.
+  CHECK(count_of(svg, "x=\"582.67\" y=\"44\" width=\"65.33\"") == 1);
+  // Stage s holds 3 - s micro-batches at most.
+  for (const char* label : {">holds 3<", ">holds 2<", ">holds 1<"})
+    CHECK(count_of(svg, label) == 1);
+  CHECK(testing::picture_findings(svg) == std::vector<std::string>());
+}
+
+// One stage runs one micro-batch through all of its chunks and back.
+std::string drawing_of_chunks(size_t num_chunks) {
+  Schedule schedule(1);
+  for (size_t chunk = 0; chunk < num_chunks; ++chunk) {
+    schedule[0].push_back({.kind = ActionKind::forward, .chunk = chunk});
+  }
+  for (size_t chunk = num_chunks; chunk-- > 0;) {
+    schedule[0].push_back({.kind = ActionKind::backward, .chunk = chunk});
+  }
+  return draw_svg("chunks", schedule, simulate(schedule, uniform_costs(1, 2)));
+}
+
+TEST_CASE("of two chunks the second is pale; more have letters; each is a part of what is held") {
+  const std::string two = drawing_of_chunks(2), three = drawing_of_chunks(3);
+  CHECK(count_of(two, ">0<") == 4);
+  CHECK(count_of(two, "fill-opacity=\"0.55\"") == 2);
+  CHECK(count_of(two, ">holds 1<") == 1);
+  CHECK(count_of(three, ">0a<") == 2);
+  CHECK(count_of(three, ">0c<") == 2);
+  CHECK(count_of(three, ">holds 1<") == 1);
+  CHECK(testing::picture_findings(two) == std::vector<std::string>());
+  CHECK(testing::picture_findings(three) == std::vector<std::string>());
+}
+
+TEST_CASE(
+    "the curve of what is held grows where a forward begins and falls where a backward ends") {
+  const Schedule schedule = schedule_of({"F0 F1 B0 B1"});
+  const std::string svg = draw_svg("gpipe", schedule, simulate(schedule, uniform_costs(1, 2)));
+  // Six units of time are 588 pixels, an eighth of 32 is one micro-batch, and 108 is the bottom.
+  CHECK(count_of(svg,
+                 "points=\"60,108 60,108 60,104 158,104 158,100 452,100 452,104 648,104 "
+                 "648,108\"") == 1);
 }
 
 TEST_CASE("the SVG leaves out numbers that do not fit") {
