@@ -229,7 +229,9 @@ std::string VirtualRun::report() const {
          communication_table(prediction, rank.traffic, rank.grid, 1, 0, {});
 }
 
-std::string VirtualRun::drawing() const {
+std::string VirtualRun::drawing() const { return timeline(drawn_trace(), 1); }
+
+std::string VirtualRun::drawn_trace() const {
   const State& s = *state_;
   std::string events;
   for (const auto& rank : s.ranks) {
@@ -237,7 +239,7 @@ std::string VirtualRun::drawing() const {
     const std::string own = rank->trace->json(rank->grid.rank, s.ranks.size());
     events += concat(events.empty() ? "" : ",\n", own);
   }
-  return timeline(concat("{\"traceEvents\": [", events, "]}"), 1);
+  return concat("{\"traceEvents\": [", events, "]}");
 }
 
 void VirtualRun::write_trace(PartialFile& file) const {

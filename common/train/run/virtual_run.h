@@ -45,9 +45,10 @@ class VirtualRun {
   SimulatedStep run(std::function<void()> watch = {});
   // Returns the tables of the step. REQUIRES: run().
   std::string report() const;
-  // Returns the step as SVG: of all ranks, or of the first in each stage of the pipeline if there
-  // are many. REQUIRES: the configuration has --draw; run().
+  // Returns the step as SVG, and the trace that it is drawn from: of all ranks, or of the first in
+  // each stage of the pipeline if there are many. REQUIRES: the configuration has --draw; run().
   std::string drawing() const;
+  std::string drawn_trace() const;
   // Writes the timeline of all ranks. REQUIRES: the configuration has --trace; run().
   void write_trace(PartialFile& file) const;
 
