@@ -8,6 +8,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
+#include "tests/common/io/picture_check.h"
 #include "tests/common/io/test_files.h"
 #include "tests/tools/course/pictures/svg_text.h"
 
@@ -59,21 +60,23 @@ const std::string kTrace = trace_of({
 
 TEST_CASE("a step is what lies between two updates, on one scale for all ranks") {
   const std::string svg = timeline(kTrace, 2);
-  // From 80 to 1080 us on 860 pixels, beginning at 160.
+  // From 80 to 1080 us on 860 pixels, beginning at 180.
   CHECK(count_text(svg, "Step 2 on 2 ranks: 1 ms") == 1);
   // The last one of each colour is the legend's.
   CHECK(rects_of(svg, "forward").size() == 3);
-  CHECK(rects_of(svg, "forward")[0] == "177.2 52 172 22");
-  CHECK(rects_of(svg, "forward")[1] == "263.2 114 172 22");  // two rows below and a gap
-  CHECK(rects_of(svg, "backward")[0] == "349.2 52 344 22");
+  CHECK(rects_of(svg, "forward")[0] == "197.2 52 172 22");
+  CHECK(rects_of(svg, "forward")[1] == "283.2 114 172 22");  // two rows below and a gap
+  CHECK(rects_of(svg, "backward")[0] == "369.2 52 344 22");
   CHECK(rects_of(svg, "optimizer").size() == 4);
   // Communication that begins after the last update belongs to the next step.
   CHECK(rects_of(svg, "communication").size() == 2);
-  CHECK(rects_of(svg, "communication")[0] == "521.2 78 258 22");
-  CHECK(rects_of(svg, "parameters")[0] == "160 78 17.2 22");
+  CHECK(rects_of(svg, "communication")[0] == "541.2 78 258 22");
+  CHECK(rects_of(svg, "parameters")[0] == "180 78 17.2 22");
   // Rank 1 does not communicate, and control messages have no row.
   CHECK(rects_of(svg, "idle").size() == 3);
   CHECK(count_text(svg, "communicates") == 1);
+  // It is wider than the course's own pictures, because a run may have many units.
+  CHECK(testing::picture_findings(svg) == std::vector<std::string>{"it is 1080 wide"});
   // The name of the unit where it fits.
   CHECK(count_text(svg, "h.0") == 5);
   CHECK(count_text(svg, "h.1") == 1);
@@ -118,7 +121,7 @@ TEST_CASE("every row has a name, and those without a span are not drawn") {
   for (std::sregex_iterator at(svg.begin(), svg.end(), text), end; at != end; ++at) {
     labels.push_back((*at)[1].str() + " " + (*at)[2].str());
   }
-  CHECK(labels == std::vector<std::string>{"26 Step 1 on 2 ranks: 0.07 ms", "67 rank 0 computes",
+  CHECK(labels == std::vector<std::string>{"24 Step 1 on 2 ranks: 0.07 ms", "67 rank 0 computes",
                                            "93 computes 2", "119 communicates",
                                            "145 communicates 2", "181 rank 1 computes",
                                            "207 communicates 2"});

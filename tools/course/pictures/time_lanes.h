@@ -1,0 +1,53 @@
+// Pictures of one rank in time, from a step on the virtual device.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/io/svg.h"
+#include "common/train/program/program.h"
+#include "common/train/report/step_spans.h"
+
+namespace ladder {
+
+// A step of rank 0: what it computes, with its update in one span, and what it communicates. Times
+// are microseconds from the step's beginning.
+struct SimulatedStep0 {
+  RunConfig config;
+  std::vector<StepSpan> computes, communicates;
+  double end = 0;  // of all of it
+};
+SimulatedStep0 simulate_step0(const Program& program, const std::vector<std::string>& flags,
+                              const std::string& cluster, size_t num_ranks);
+
+// A box in time.
+struct TimeBox {
+  double from = 0, to = 0;
+  Colour colour = Colour::idle;
+  std::string name = {};  // written in it, or above it where it does not fit
+  double opacity = 1;
+};
+// Those of what a step computes.
+std::vector<TimeBox> boxes_of(const std::vector<StepSpan>& computes);
+
+// Rows of boxes below each other, all on one axis.
+class TimeLanes {
+ public:
+  static constexpr double kBox = 24;
+  // The axis goes from 0 to `end` microseconds.
+  TimeLanes(Svg& svg, double end) : svg_(svg), end_(end) {}
+
+  double x_of(double time) const;
+  // A row whose upper edge is at y, with its name on the left. It is idle from 0 to `until` where
+  // it has no box. Boxes are in the order of time.
+  void lane(double y, const std::string& name, double until, const std::vector<TimeBox>& boxes);
+  void axis(double y);
+
+ private:
+  void names_above(double y, double until, const std::vector<TimeBox>& boxes);
+
+  Svg& svg_;
+  double end_;
+};
+
+}  // namespace ladder
