@@ -1,6 +1,7 @@
 #include "tools/course/pictures/block_split.h"
 
 #include "tests/catch.h"
+#include "tests/common/io/picture_check.h"
 #include "tests/tools/course/pictures/svg_text.h"
 
 namespace ladder {
@@ -11,34 +12,64 @@ using testing::rects_of;
 
 constexpr Gpt2Config kModel = {2, 4, 64, 256, 32};
 
-// Those of the weights, from left to right; the last one is the legend's.
-std::vector<std::string> parts_of(const std::string& svg, const std::string& colour) {
-  std::vector<std::string> parts = rects_of(svg, colour);
-  parts.pop_back();
-  return parts;
+// Those of the weights, and those of the activations, which are 48 high, from left to right;
+// without the legend's square.
+std::vector<std::string> rects_with(const std::string& svg, const std::string& colour,
+                                    bool of_activations) {
+  std::vector<std::string> rects = rects_of(svg, colour);
+  std::erase_if(rects, [&](const std::string& rect) {
+    return rect.ends_with(" 12 12") || rect.ends_with(" 48") != of_activations;
+  });
+  return rects;
 }
 
 TEST_CASE("each weight in its shape, with the rank's part where it lies") {
   const std::string svg = block_split(kModel, 1, 2);
-  // C is 54 pixels: c_attn (C, 3 C), attn.c_proj (C, C), c_fc (C, 4 C), mlp.c_proj (4 C, C).
-  CHECK(parts_of(svg, "idle") == std::vector<std::string>{"202 103 162 54", "488 103 54 54",
-                                                          "202 337 216 54", "542 256 54 216"});
+  // C is 40 pixels: c_attn (C, 3 C), attn.c_proj (C, C), c_fc (C, 4 C), mlp.c_proj (4 C, C).
+  CHECK(rects_with(svg, "idle", false) ==
+        std::vector<std::string>{"188 112 120 40", "504 112 40 40", "188 352 160 40",
+                                 "544 292 40 160"});
   // The second half of the columns of each of q, k and v; of the rows; of the columns; of the rows.
-  CHECK(parts_of(svg, "parameters") ==
-        std::vector<std::string>{"229 103 27 54", "283 103 27 54", "337 103 27 54", "488 130 54 27",
-                                 "310 337 108 54", "542 364 54 108"});
+  CHECK(rects_with(svg, "parameters", false) ==
+        std::vector<std::string>{"208 112 20 40", "248 112 20 40", "288 112 20 40", "504 132 40 20",
+                                 "268 352 80 40", "544 372 40 80"});
   CHECK(count_text(svg, "2 of 4 heads") == 1);
   // f before both column splits, g after both row splits.
   CHECK(count_text(svg, "f") == 2);
   CHECK(count_text(svg, "g") == 2);
   CHECK(count_text(svg, "rows") == 2);
   CHECK(count_text(svg, "columns") == 1);
-  CHECK(count_text(svg, "columns of q, of k, of v") == 1);
+  CHECK(count_text(svg, "columns of q, k and v") == 1);
+  CHECK(testing::picture_findings(svg).empty());
 }
 
-TEST_CASE("one rank has every weight whole") {
+TEST_CASE(
+    "activations are split by columns between f and g, and by tokens if those are split, too") {
+  // C is 14 pixels. Half of q, k and v, of attention's output, of c_fc's and of GELU's.
+  const std::vector<std::string> between = {"325 108 7 48", "339 108 7 48",  "353 108 7 48",
+                                            "487 108 7 48", "386 348 28 48", "506 348 28 48"};
+  const std::string whole = block_split(kModel, 1, 2);
+  std::vector<std::string> found = rects_with(whole, "activations", true);
+  // Outside of the two all of it: norms, input, middle, output.
+  for (const std::string& rect :
+       {"128 108 14 48", "128 348 14 48", "20 108 14 48", "670 108 14 48", "670 348 14 48"}) {
+    CHECK(std::erase(found, rect) == 1);
+  }
+  CHECK(found == between);
+  const std::string split = block_split(kModel, 1, 2, true);
+  CHECK(rects_with(split, "activations", true) == between);
+  CHECK(rects_with(split, "activations", false) ==
+        std::vector<std::string>{"128 132 14 24", "128 372 14 24", "20 132 14 24", "670 132 14 24",
+                                 "670 372 14 24"});
+  CHECK(testing::picture_findings(split).empty());
+}
+
+TEST_CASE("one rank has everything whole, and nobody to communicate with") {
   const std::string svg = block_split(kModel, 0, 1);
-  CHECK(parts_of(svg, "parameters") == parts_of(svg, "idle"));
+  CHECK(rects_with(svg, "parameters", false) == rects_with(svg, "idle", false));
+  CHECK(count_text(svg, "f") == 0);
+  CHECK(count_text(svg, "attention") == 1);
+  CHECK(testing::picture_findings(svg).empty());
 }
 
 }  // namespace
