@@ -5,6 +5,7 @@
 #include <iterator>
 #include <regex>
 
+#include "common/io/file.h"
 #include "kernels/runtime/check.h"
 
 namespace ladder {
@@ -24,6 +25,18 @@ std::optional<std::vector<std::string>> parents_in(const std::string& build_file
     parents.push_back((*name)[1]);
   }
   return parents;
+}
+
+std::vector<std::string> read_core_path(const std::string& root) {
+  static const std::regex kRow(R"re(\n\| \[[^\]]*\]\(lessons/([^/]+)/README\.md\) \|)re");
+  const std::string page = read_file(root + "/README.md");
+  std::vector<std::string> path;
+  for (auto row = std::sregex_iterator(page.begin(), page.end(), kRow);
+       row != std::sregex_iterator(); ++row) {
+    path.push_back((*row)[1]);
+  }
+  if (path.empty()) fail("README.md has no table of the core path");
+  return path;
 }
 
 LessonGraph read_lessons(const std::string& root) {

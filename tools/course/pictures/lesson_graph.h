@@ -18,4 +18,8 @@ using LessonGraph = std::map<std::string, std::vector<std::string>>;
 // Of all lessons below root/lessons/.
 LessonGraph read_lessons(const std::string& root);
 
+// The lessons of the core path, in order: those that a table of the front page begins its rows
+// with.
+std::vector<std::string> read_core_path(const std::string& root);
+
 }  // namespace ladder
