@@ -11,7 +11,7 @@
 namespace ladder {
 namespace {
 
-constexpr double kLeft = 70, kTop = 70, kWidth = 640, kHeight = 400, kSquare = 7;
+constexpr double kLeft = 70, kTop = 70, kWidth = 620, kHeight = 400, kSquare = 7;
 
 // Whole powers of ten around the values that it has seen.
 class Axis10 {
@@ -53,7 +53,7 @@ std::string log_chart(const std::string& title, const std::string& x_name,
   const auto y_of = [&](double value) { return kTop + kHeight * (1 - y_axis.position(value)); };
   const double bottom = kTop + kHeight;
   Svg svg(kLeft + kWidth + 30, bottom + 54);
-  svg.text(10, 24, title, {.size = 16, .bold = true});
+  svg.title(title);
   svg.line(kLeft, kTop, kLeft, bottom);
   svg.line(kLeft, bottom, kLeft + kWidth, bottom);
   for (int power = x_axis.first(); power <= x_axis.last(); ++power) {

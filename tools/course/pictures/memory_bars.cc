@@ -54,12 +54,12 @@ Prediction predicted(const typename T::Flags& flags = {}) {
 }  // namespace
 
 std::string draw_memory_bars(const std::string& title, const std::vector<MemoryBar>& bars) {
-  constexpr double kLeft = 230, kTop = 44, kWidth = 560, kRow = 34, kBar = 24;
+  constexpr double kLeft = 240, kTop = 44, kWidth = 388, kRow = 34, kBar = 24;
   size_t largest = 0;
   for (const MemoryBar& bar : bars) largest = std::max(largest, bar.use.total());
   const double bottom = kTop + kRow * static_cast<double>(bars.size());
-  Svg svg(kLeft + kWidth + 80, bottom + 32);
-  svg.text(10, 26, title, {.size = 16, .bold = true});
+  Svg svg(kLeft + kWidth + 86, bottom + 32);
+  svg.title(title);
   double y = kTop;
   for (const MemoryBar& bar : bars) {
     svg.text(10, y + 17, bar.name);
@@ -87,7 +87,7 @@ std::string memory_bars() {
   const Prediction all_offloaded =
       predicted<OffloadTrainer>({.zero_stage = 3, .offload_parameters = true, .gather = {}});
   return draw_memory_bars(
-      concat("GPT-2 124M on ", kRanks, " ranks, fp32, one sequence at a time: memory of one rank"),
+      concat("Memory of one of ", kRanks, " ranks: GPT-2 124M, fp32, one sequence at a time"),
       {{"01 single gpu (one rank)", predict<SingleGpuTrainer>(config_of_gpt2(), {}, {}).device},
        {"02 ddp", predicted<DdpTrainer>().device},
        {"03 zero1", predicted<Zero1Trainer>().device},
@@ -108,7 +108,7 @@ std::string recompute_bars() {
     bars.push_back(
         {concat("--recompute ", mode), predict<CheckpointingTrainer>(config, {}, {}).device});
   }
-  return draw_memory_bars("GPT-2 124M, fp32, 16 sequences of 1,024 tokens at a time", bars);
+  return draw_memory_bars("Memory: GPT-2 124M, fp32, 16 sequences of 1,024 tokens at a time", bars);
 }
 
 std::string sequence_bars() {
@@ -126,8 +126,8 @@ std::string sequence_bars() {
   add_bars.operator()<SequenceParallelTrainer>("13, --gathered keep",
                                                {.tensor = {}, .tokens = {.gathered = "keep"}});
   add_bars.operator()<SequenceParallelTrainer>("13 sequence parallel");
-  return draw_memory_bars(
-      "GPT-2 124M, fp32, 16 sequences of 1,024 tokens at a time: memory of one rank", bars);
+  return draw_memory_bars("Memory of one rank: GPT-2 124M, fp32, 16 sequences of 1,024 tokens",
+                          bars);
 }
 
 }  // namespace ladder

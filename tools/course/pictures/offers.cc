@@ -9,7 +9,7 @@
 namespace ladder {
 namespace {
 
-constexpr double kLeft = 70, kTop = 50, kWidth = 560, kHeight = 300, kDot = 12;
+constexpr double kLeft = 70, kTop = 64, kWidth = 560, kHeight = 300, kDot = 12;
 constexpr double kDays = 16, kHours = 4500;  // at the ends of the axes
 
 double x_of(double days) { return kLeft + kWidth * days / kDays; }
@@ -43,7 +43,7 @@ std::string draw_offers() {
   const Choice choice = choose(offers, limits);
   check(choice.best.size() == 1, "draw_offers: one offer is the best");
   Svg svg(kLeft + kWidth + 30, kTop + kHeight + 50);
-  svg.text(10, 22, "100,000 steps within 7 days and 3,500 GPU-hours", {.size = 16, .bold = true});
+  svg.title("100,000 steps within 7 days and 3,500 GPU-hours");
   const double right = x_of(limits.days), top = y_of(limits.device_hours);
   svg.shade(Colour::forward, 0.2, kLeft, top, right - kLeft, kTop + kHeight - top);
   svg.text(kLeft + 8, kTop + kHeight - 10, "in time, and cheap enough");
@@ -52,8 +52,9 @@ std::string draw_offers() {
     const Price price = price_of(offers[i], limits.tokens);
     const double x = x_of(price.days), y = y_of(price.device_hours);
     const bool is_best = i == choice.best.front();
-    svg.rect(is_best ? Colour::forward : Colour::idle, x - kDot / 2, y - kDot / 2, kDot, kDot);
-    svg.text(x + kDot, y + 4, concat(offers[i].name, is_best ? ": chosen" : ""), {.bold = is_best});
+    svg.rect(is_best ? Colour::forward : Colour::workspace, x - kDot / 2, y - kDot / 2, kDot, kDot);
+    svg.text(x + kDot, y + 4, offers[i].name, {.bold = is_best});
+    if (is_best) svg.text(x + kDot, y + 20, "chosen", {.bold = true});
   }
   return svg.str();
 }

@@ -3,17 +3,19 @@
 #include "common/pipeline/report.h"
 #include "common/schedule/build.h"
 #include "common/schedule/draw.h"
-#include "common/train/report/timeline.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
 #include "lessons/16_pipeline_schedules/schedules.h"
 #include "tools/course/pictures/block_split.h"
+#include "tools/course/pictures/collective_frames.h"
 #include "tools/course/pictures/course_map.h"
+#include "tools/course/pictures/gather_buffers.h"
 #include "tools/course/pictures/memory_bars.h"
 #include "tools/course/pictures/offers.h"
+#include "tools/course/pictures/overlap.h"
 #include "tools/course/pictures/rank_grid.h"
 #include "tools/course/pictures/resharding.h"
 #include "tools/course/pictures/ring_rounds.h"
-#include "tools/course/pictures/ring_strip.h"
+#include "tools/course/pictures/score_square.h"
 #include "tools/course/pictures/two_machines.h"
 #include "tools/course/spine/spine.h"
 
@@ -45,18 +47,18 @@ std::string schedule_of(Order order, size_t num_chunks) {
 
 std::vector<Picture> all_pictures(const std::string& root) {
   const std::string folder = "notes/pictures/";
-  // The first step of a run is slower, because memory is touched for the first time.
-  constexpr size_t kStep = 2;
-  const auto recorded = [&](const std::string& lesson) {
-    return timeline_of_file(root + "/lessons/" + lesson + "/trace.json", kStep);
-  };
+  const Gpt2Config& gpt2 = find_preset("gpt2").config;
   return {
-      {folder + "course_map.svg", course_map(read_lessons(root))},
-      {folder + "ring_all_reduce.svg", ring_strip(4)},
+      {folder + "course_map.svg", course_map(read_lessons(root), read_core_path(root))},
+      {folder + "ring_all_reduce.svg", draw_all_reduce(Algorithm::ring, 4)},
+      {folder + "tree_all_reduce.svg", draw_all_reduce(Algorithm::tree, 4)},
+      {folder + "halving_all_reduce.svg", draw_all_reduce(Algorithm::halving, 4)},
       {folder + "memory_bars.svg", memory_bars()},
-      {folder + "timeline_ddp.svg", recorded("02_ddp")},
-      {folder + "timeline_zero3.svg", recorded("05_zero3")},
-      {folder + "block_split.svg", block_split(find_preset("gpt2").config, 1, 4)},
+      {folder + "overlap.svg", draw_overlap()},
+      {folder + "gather_buffers.svg", draw_gather_buffers()},
+      {folder + "block.svg", block_split(gpt2, 0, 1)},
+      {folder + "block_split.svg", block_split(gpt2, 1, 4)},
+      {folder + "block_split_tokens.svg", block_split(gpt2, 1, 4, true)},
       {folder + "schedule_naive.svg", schedule_of(ScheduleKind::naive, 2)},
       {folder + "schedule_gpipe.svg", schedule_of(ScheduleKind::gpipe, 8)},
       {folder + "schedule_1f1b.svg", schedule_of(ScheduleKind::one_f_one_b, 8)},
@@ -68,6 +70,7 @@ std::vector<Picture> all_pictures(const std::string& root) {
       {folder + "sequence_bars.svg", sequence_bars()},
       {folder + "resharding.svg", draw_resharding()},
       {folder + "ring_attention.svg", draw_ring_rounds(4)},
+      {folder + "score_squares.svg", draw_score_squares(4)},
       {folder + "two_machines.svg", draw_two_machines()},
       {folder + "offers.svg", draw_offers()},
       {folder + "spine.svg", draw_spine(spine_lines())},

@@ -63,7 +63,7 @@ void draw_groups(Svg& svg, const ProcessGrid& grid) {
     for (size_t i = 1; i < group.size(); ++i) {
       const Point above = point_of(group[i - 1]), below = point_of(group[i]);
       const double x = above.x + kWidth / 2;
-      svg.line(Colour::forward, x, above.y + kHeight, x, below.y);
+      svg.line(Colour::pipeline, x, above.y + kHeight, x, below.y);
     }
   }
   for (const auto& group : groups_of(grid, Axis::data)) {
@@ -73,15 +73,15 @@ void draw_groups(Svg& svg, const ProcessGrid& grid) {
     const double low = first.y + kHeight + kLevel * level;
     for (const ProcessGrid& rank : group) {
       const double x = point_of(rank).x + kWidth / 2 + right_of_middle;
-      svg.line(Colour::gradients, x, first.y + kHeight, x, low);
+      svg.line(Colour::data_group, x, first.y + kHeight, x, low);
     }
-    svg.line(Colour::gradients, first.x + kWidth / 2 + right_of_middle, low,
+    svg.line(Colour::data_group, first.x + kWidth / 2 + right_of_middle, low,
              last.x + kWidth / 2 + right_of_middle, low);
   }
   for (const auto& group : groups_of(grid, Axis::tensor)) {
     constexpr double kMargin = 7;
     const Point first = point_of(group.front()), last = point_of(group.back());
-    svg.frame(Colour::activations, first.x - kMargin, first.y - kMargin,
+    svg.frame(Colour::tensor_group, first.x - kMargin, first.y - kMargin,
               last.x + kWidth - first.x + 2 * kMargin, kHeight + 2 * kMargin);
   }
 }
@@ -94,8 +94,7 @@ std::string draw_grid(ProcessGrid grid) {
   const Point last = point_of(ranks.back());
   const double legend = last.y + kHeight + kLevel * static_cast<double>(grid.tensor_size) + 24;
   Svg svg(std::max(last.x + kWidth + 30, 560.0), legend + 66);
-  svg.text(10, 26, concat(grid.world_size(), " ranks: ", layout_text(grid)),
-           {.size = 16, .bold = true});
+  svg.title(concat(grid.world_size(), " ranks: ", layout_text(grid)));
   draw_groups(svg, grid);
   for (const ProcessGrid& rank : ranks) {
     const auto [x, y] = point_of(rank);
@@ -116,9 +115,9 @@ std::string draw_grid(ProcessGrid grid) {
     svg.legend(10, y, colour, groups_text(grid, axis) + what);
     y += 20;
   };
-  explain(Axis::tensor, Colour::activations, "sums of activations (07)");
-  explain(Axis::pipeline, Colour::forward, "activations down, gradients up (08)");
-  explain(Axis::data, Colour::gradients, "sums of gradients (02, 03)");
+  explain(Axis::tensor, Colour::tensor_group, "sums of activations (07)");
+  explain(Axis::pipeline, Colour::pipeline, "activations down, gradients up (08)");
+  explain(Axis::data, Colour::data_group, "sums of gradients (02, 03)");
   return svg.str();
 }
 

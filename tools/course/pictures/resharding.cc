@@ -11,7 +11,7 @@ namespace ladder {
 namespace {
 
 constexpr size_t kRows = 6, kColumns = 4, kElements = kRows * kColumns;
-constexpr double kCell = 28, kTop = 82, kLeft = 10, kPanel = 400, kBetween = 186;
+constexpr double kCell = 28, kTop = 82, kLeft = 10, kPanel = 366, kBetween = 180;
 
 using Slices = std::vector<PlacedElements>;
 
@@ -96,21 +96,20 @@ void draw_panel(Svg& svg, double x, const std::string& from, const Slices& writt
     }
   }
   for (const auto& [first, end] : frames) right.frame(first, end);
-  svg.text(x + kBetween, kTop + kCell * kRows + 20, counted(frames.size(), "piece"));
+  svg.text(x + kBetween, kTop + kCell * kRows + 20, counted(frames.size(), "range"));
 }
 
 }  // namespace
 
 std::string draw_resharding() {
-  Svg svg(2 * kPanel - 30, kTop + kCell * kRows + 66);
-  svg.text(kLeft, 26, "A tensor of 6 x 4 elements: who has written it, and who reads it",
-           {.size = 16, .bold = true});
+  Svg svg(2 * kPanel - 36, kTop + kCell * kRows + 66);
+  svg.title("A tensor of 6 x 4 elements: who has written it, and who reads it");
   draw_panel(svg, kLeft, "data=4", shards_of(4), "data=3", shards_of(3));
   draw_panel(svg, kLeft + kPanel, "tensor=2", columns_of(2), "data=3", shards_of(3));
   const double bottom = kTop + kCell * kRows + 46;
-  double x = svg.legend(kLeft, bottom, Colour::parameters, "written, a shade for each rank");
-  x = svg.legend(x, bottom, Colour::activations, "read, a shade for each rank");
-  svg.text(x, bottom + 10, "numbers: the files that elements are in");
+  double x = svg.legend(kLeft, bottom, Colour::parameters, "written, a shade a rank");
+  x = svg.legend(x, bottom, Colour::activations, "read, a shade a rank");
+  svg.text(x, bottom + 11, "numbers: files that have the elements");
   return svg.str();
 }
 

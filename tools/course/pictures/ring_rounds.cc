@@ -35,7 +35,7 @@ void draw_plan(Svg& svg, const SlicePlan& plan, double y, double pair) {
       if (busy < width) svg.rect(Colour::idle, x + busy, top, width - busy, kBar);
       if (busy == 0) continue;
       svg.rect(Colour::forward, x, top, busy, kBar, concat(pairs_of(rank), " pairs"));
-      svg.text(x + busy / 2, top + 17, concat("k", owner), {.anchor = Svg::Anchor::middle});
+      svg.label(Colour::forward, x, top, busy, kBar, concat("k", owner));
     }
     svg.text(x, y - 6, concat("round ", round));
     svg.line(x, y - 4, x, y + kRow * static_cast<double>(n));
@@ -52,7 +52,7 @@ std::string draw_ring_rounds(size_t num_ranks) {
   const double pair = kWidth / static_cast<double>(contiguous.pairs_on_critical_path());
   const double height = kRow * static_cast<double>(num_ranks);
   Svg svg(kLeft + kWidth + 20, kTop + 2 * height + kGap + 36);
-  svg.text(10, 26, concat("ring attention on ", num_ranks, " ranks"), {.size = 16, .bold = true});
+  svg.title(concat("ring attention on ", num_ranks, " ranks"));
   svg.text(10, kTop - 26, "contiguous slices", {.bold = true});
   draw_plan(svg, contiguous, kTop, pair);
   const double second = kTop + height + kGap;

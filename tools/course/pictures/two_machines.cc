@@ -7,7 +7,7 @@ namespace ladder {
 namespace {
 
 constexpr size_t kMachines = 2, kOnMachine = 4, kRanks = kMachines * kOnMachine;
-constexpr double kWidth = 70, kHeight = 30, kRow = 48, kTop = 92, kBetween = 170, kPanel = 380;
+constexpr double kWidth = 70, kHeight = 30, kRow = 48, kTop = 92, kBetween = 150, kPanel = 358;
 
 // The box of a rank in a panel that begins at `left`: a machine is a column.
 double x_of(double left, size_t rank) {
@@ -19,7 +19,7 @@ double y_of(size_t rank) { return kTop + static_cast<double>(rank % kOnMachine) 
 // all, or only those in the same place. Each rank of a pair sends the other one a rank's part of
 // the vector to be added, and another one of sums.
 void panel(Svg& svg, double left, const std::string& title, bool only_counterparts) {
-  svg.text(left + 10, 30, title, {.size = 14, .bold = true});
+  svg.text(left + 10, 24, title, {.size = 15, .bold = true});
   size_t num_pairs = 0;
   for (size_t a = 0; a < kOnMachine; ++a) {
     for (size_t b = kOnMachine; b < kRanks; ++b) {
@@ -41,7 +41,7 @@ void panel(Svg& svg, double left, const std::string& title, bool only_counterpar
   const double y = y_of(kOnMachine - 1) + kHeight + 36;
   const size_t parts = 2 * num_pairs;  // that leave a machine
   svg.text(left + 10, y,
-           concat(num_pairs, " pairs; each machine sends ", parts, " parts of n/", kRanks, ": ",
+           concat(num_pairs, " pairs; a machine sends ", parts, " parts of n/", kRanks, ": ",
                   parts / kRanks, " n bytes"));
 }
 

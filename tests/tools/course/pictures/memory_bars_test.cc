@@ -23,12 +23,12 @@ TEST_CASE("bars have one scale, and their categories lie side by side") {
   large[Category::optimizer] = 1 << 20;
   small[Category::optimizer] = 1 << 20;
   const std::string svg = draw_memory_bars("title", {{"large", large}, {"small", small}});
-  // The largest bar is 560 wide. The last square of each colour is the legend's.
-  CHECK(rects_of(svg, "parameters").front() == "230 44 420 24");
+  // The largest bar is 388 wide. The last square of each colour is the legend's.
+  CHECK(rects_of(svg, "parameters").front() == "240 44 291 24");
   CHECK(rects_of(svg, "parameters").size() == 2);
   CHECK(rects_of(svg, "optimizer").size() == 3);
-  CHECK(rects_of(svg, "optimizer")[0] == "650 44 140 24");
-  CHECK(rects_of(svg, "optimizer")[1] == "230 78 140 24");
+  CHECK(rects_of(svg, "optimizer")[0] == "531 44 97 24");
+  CHECK(rects_of(svg, "optimizer")[1] == "240 78 97 24");
   CHECK(rects_of(svg, "gradients").size() == 1);  // nobody has any
   for (const std::string text : {"title", "large", "small", "4 MiB", "1 MiB"}) {
     CHECK(count_text(svg, text) == 1);

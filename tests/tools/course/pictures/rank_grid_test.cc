@@ -19,7 +19,7 @@ TEST_CASE("eight ranks, two of each axis: boxes, frames and lines") {
   CHECK(boxes[1] == "200 92 84 34");  // the next one of the tensor group
   CHECK(boxes[2] == "348 92 84 34");  // the other replica
   CHECK(boxes[4] == "90 196 84 34");  // the next stage
-  const std::vector<std::string> tensor_groups = rects_of(svg, "activations edge");
+  const std::vector<std::string> tensor_groups = rects_of(svg, "tensor_group edge");
   CHECK(tensor_groups == std::vector<std::string>{"83 85 208 48", "341 85 208 48", "83 189 208 48",
                                                   "341 189 208 48"});
   CHECK(count_text(svg, "tensor groups {0 1} {2 3} {4 5} {6 7}: sums of activations (07)") == 1);
@@ -32,7 +32,7 @@ TEST_CASE("eight ranks, two of each axis: boxes, frames and lines") {
 TEST_CASE("an axis of one rank has no groups") {
   const std::string svg = draw_grid({.data_size = 3});
   CHECK(rects_of(svg, "plain").size() == 3);
-  CHECK(rects_of(svg, "activations edge").empty());
+  CHECK(rects_of(svg, "tensor_group edge").empty());
   CHECK(svg.find("tensor groups") == std::string::npos);
   CHECK(count_text(svg, "data groups {0 1 2}: sums of gradients (02, 03)") == 1);
 }
