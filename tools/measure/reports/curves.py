@@ -4,8 +4,10 @@ import pathlib
 
 import reports
 
-COLOURS = ["#222222", "#1f77b4", "#7fb8e0", "#d62728", "#ff9e4a", "#f2a0a1", "#9467bd", "#2ca02c",
-           "#98df8a"]
+# Of the curves, on a light and on a dark page.
+COLOURS = [("#222222", "#dddddd"), ("#1f77b4", "#4da3dd"), ("#7fb8e0", "#a5d0ee"),
+           ("#d62728", "#ee6a6b"), ("#ff9e4a", "#ffb676"), ("#f2a0a1", "#f4b9ba"),
+           ("#9467bd", "#b394d3"), ("#2ca02c", "#4fbf4f"), ("#98df8a", "#b5e8aa")]
 
 
 def options_of(doc, folder, *more):
@@ -24,28 +26,43 @@ def smooth(values, width=8):
             for i in range(len(values))]
 
 
+def style_of(num_curves):
+    """Of a picture that looks as those of common/io/svg.cc do, for light pages and for dark ones."""
+    light, dark = ("".join(f".c{i}{{fill:{colours[page]};color:{colours[page]}}}"
+                           for i, colours in enumerate(COLOURS[:num_curves])) for page in (0, 1))
+    return ("<style>text{font-family:sans-serif;fill:#222}line{stroke:#222;stroke-opacity:0.2}"
+            f".page{{fill:#fff}}{light}"
+            "polyline.edge{fill:none;stroke:currentColor;stroke-width:1.5}"
+            "@media(prefers-color-scheme:dark){text{fill:#ddd}line{stroke:#ddd}"
+            f".page{{fill:#0d1117}}{dark}}}</style>")
+
+
 def draw(curves, options):
     """Draws the losses, averaged over 8 steps, as FOLDER/losses.svg, and says so."""
-    steps, width, height, left, top = options.steps, 640, 360, 50, 20
+    steps, width, height, left, top, legend = options.steps, 450, 360, 34, 44, 226
     highest = 6.0
     lowest = min(min(curve) for curve in curves.values() if curve) - 0.1
     x = lambda step: left + step / steps * width
     y = lambda loss: top + (highest - min(loss, highest)) / (highest - lowest) * height
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 200}" '
-             f'height="{top + height + 40}" font-family="sans-serif" font-size="12">',
-             '<rect width="100%" height="100%" fill="white"/>']
+    text = lambda x, y, anchor, words, size=13, more="": (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"{more}>{words}'
+        "</text>")
+    right, bottom = left + width + legend, top + height + 40
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} {bottom}" '
+             f'width="{right}">', style_of(len(curves)),
+             f'<rect class="page" x="0" y="0" width="{right}" height="{bottom}"/>',
+             text(10, 24, "start", "training loss in nats", 15, ' font-weight="bold"')]
     for loss in range(math.ceil(lowest), int(highest) + 1):
-        lines.append(f'<path d="M{left} {y(loss):.1f}h{width}" stroke="#dddddd"/>'
-                     f'<text x="{left - 8}" y="{y(loss) + 4:.1f}" text-anchor="end">{loss}</text>')
+        lines += [f'<line x1="{left}" y1="{y(loss):.1f}" x2="{left + width}" y2="{y(loss):.1f}"/>',
+                  text(left - 8, y(loss) + 4, "end", loss)]
     for i, (name, curve) in enumerate(curves.items()):
+        colour, below = f"c{i % len(COLOURS)}", top + 20 * i
         points = " ".join(f"{x(step + 1):.1f},{y(loss):.1f}"
                           for step, loss in enumerate(smooth(curve)))
-        colour = COLOURS[i % len(COLOURS)]
-        lines.append(f'<polyline points="{points}" fill="none" stroke="{colour}" '
-                     f'stroke-width="1.5"/><text x="{left + width + 10}" y="{top + 16 * i + 12}" '
-                     f'fill="{colour}">{name}</text>')
-    lines.append(f'<text x="{left + width / 2}" y="{top + height + 28}" text-anchor="middle">'
-                 f'training loss in nats over {steps} steps</text></svg>')
+        lines += [f'<polyline class="{colour} edge" points="{points}"/>',
+                  f'<rect class="{colour}" x="{left + width + 12}" y="{below}" width="12" '
+                  'height="12"/>', text(left + width + 29, below + 11, "start", name)]
+    lines += [text(left + width / 2, top + height + 28, "middle", f"{steps} steps"), "</svg>"]
     picture = options.folder / "losses.svg"
     picture.write_text("\n".join(lines) + "\n")
     print(f"\nloss curves: {picture}")
