@@ -10,6 +10,7 @@
 
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
+#include "tests/common/io/picture_check.h"
 #include "tests/tree/tree.h"
 
 namespace ladder {
@@ -56,6 +57,27 @@ TEST_CASE("every picture is as it would be drawn now") {
   const auto stale = stale_pictures(root, all_pictures(root), "notes/pictures");
   INFO(report(stale));
   CHECK(stale.empty());
+}
+
+// Those that a command has drawn of what it measured stand in the lessons' folders.
+TEST_CASE(
+    "no picture has text beyond its box, an arrow through a box, or text that is hard to read") {
+  const fs::path root = source_root();
+  std::vector<Picture> pictures = all_pictures(root);
+  for (const auto& lesson : fs::directory_iterator(root / "lessons")) {
+    for (const auto& file : fs::directory_iterator(lesson.path())) {
+      if (file.path().extension() != ".svg") continue;
+      pictures.push_back({fs::relative(file.path(), root).string(), read_text(file.path())});
+    }
+  }
+  std::vector<std::string> findings;
+  for (const Picture& picture : pictures) {
+    for (const std::string& finding : testing::picture_findings(picture.svg)) {
+      findings.push_back(concat(picture.path, ": ", finding));
+    }
+  }
+  INFO(report(findings));
+  CHECK(findings.empty());
 }
 
 TEST_CASE("a picture that is not drawn anew is found, and so is one that nobody draws") {
