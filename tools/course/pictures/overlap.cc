@@ -10,7 +10,7 @@
 namespace ladder {
 namespace {
 
-constexpr size_t kRanks = 4, kBucketBytes = size_t{25} << 20;
+constexpr size_t kRanks = 4;
 constexpr double kTop = 44, kVariant = 136, kLane = TimeLanes::kBox + 22;
 const char* const kCluster = "rtx3090x4";
 const std::vector<std::string> kFlags = {"--layers",
@@ -46,9 +46,10 @@ std::string draw_overlap() {
     return simulate_step0(make_program<DdpTrainer>(flags), kFlags, kCluster, kRanks);
   };
   const SimulatedStep0 naive = simulated({.naive = true});
-  const SimulatedStep0 overlapped = simulated({.bucket_bytes = kBucketBytes});
+  const SimulatedStep0 overlapped = simulated({});
   const Layout layout(overlapped.config.model, kRanks);
-  const std::vector<Bucket> buckets = make_buckets(layout, DType::fp32, kBucketBytes);
+  const std::vector<Bucket> buckets =
+      make_buckets(layout, DType::fp32, DdpTrainer::Flags().bucket_bytes);
   std::vector<std::string> names;
   for (const Bucket& bucket : buckets) names.push_back(layout.unit(bucket.last_unit).name);
   const auto megabytes = [](size_t elements) {

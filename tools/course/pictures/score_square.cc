@@ -11,7 +11,8 @@
 namespace ladder {
 namespace {
 
-constexpr double kCell = 32, kTop = 96, kLeft = 62, kPanel = 356, kLine = 20;
+constexpr double kCell = 31, kTop = 108, kLeft = 74, kPanel = 360, kLine = 20;
+constexpr double kSlice = 24, kRank = 57;  // columns on the left of the square
 constexpr Svg::TextStyle kMiddle = {.anchor = Svg::Anchor::middle};
 
 // The last round is the darkest. Ink of the page can be read on the others.
@@ -30,15 +31,22 @@ class Panel {
         cells_(num_ranks, std::vector<double>(num_ranks)) {}
 
   void draw(const std::string& title) {
-    const double middle = left_ + kLeft + kCell * static_cast<double>(n_);
-    svg_.text(left_ + 10, kTop - 44, title, {.bold = true});
-    svg_.text(middle, kTop - 24, "keys of rank", kMiddle);
+    const double end = left_ + kLeft + 2 * kCell * static_cast<double>(n_);
+    svg_.text(left_ + 10, kTop - 62, title, {.bold = true});
+    svg_.text((left_ + kLeft + end) / 2, kTop - 42, "keys", kMiddle);
     svg_.text(left_ + 10, kTop - 24, "queries");
-    svg_.text(left_ + 10, kTop - 7, "of rank");
+    svg_.text(left_ + kSlice, kTop - 6, "slice", kMiddle);
+    svg_.text(left_ + kRank, kTop - 6, "rank", kMiddle);
+    svg_.text(end + 4, kTop - 24, "slice", {.size = 12});
+    svg_.text(end + 4, kTop - 6, "rank", {.size = 12});
+    for (int32_t slice = 0; slice < static_cast<int32_t>(2 * n_); ++slice) {
+      svg_.text(x_of(slice) + kCell / 2, kTop - 24, concat(slice), kMiddle);
+      svg_.text(left_ + kSlice, y_of(slice) + 21, concat(slice), kMiddle);
+    }
     for (size_t rank = 0; rank < n_; ++rank) {
       for (const int32_t position : plan_.positions(rank)) {
         svg_.text(x_of(position) + kCell / 2, kTop - 6, concat(rank), kMiddle);
-        svg_.text(left_ + kLeft - 14, y_of(position) + 21, concat(rank), kMiddle);
+        svg_.text(left_ + kRank, y_of(position) + 21, concat(rank), kMiddle);
       }
       for (size_t round = 0; round < n_; ++round) draw_tile(rank, round);
     }

@@ -8,7 +8,7 @@
 namespace ladder {
 namespace {
 
-constexpr double kMemory = 190, kTokens = 540, kWidth = 240, kTop = 78, kRow = 24, kBar = 16;
+constexpr double kMemory = 208, kTokens = 452, kWidth = 180, kTop = 80, kRow = 24, kBar = 16;
 
 double number(size_t bytes) { return static_cast<double>(bytes); }
 
@@ -22,9 +22,10 @@ std::string draw_spine(const std::vector<SpineLine>& all) {
   const double best = std::ranges::max(lines, {}, &SpineLine::tokens_a_day).tokens_a_day;
   const double bottom = kTop + kRow * static_cast<double>(lines.size());
   Svg svg(kTokens + kWidth + 60, bottom + 10);
-  svg.text(10, 24, spine_question(), {.size = 16, .bold = true});
+  svg.title(spine_question());
   svg.text(kMemory, 48, "GiB that a card needs", {.bold = true});
   svg.text(kTokens, 48, "billions of tokens a day", {.bold = true});
+  const double limit = kWidth * number(spine_card_memory()) / number(most);
   double y = kTop;
   for (const SpineLine& line : lines) {
     const bool is_best = line.tokens_a_day == best;
@@ -33,17 +34,20 @@ std::string draw_spine(const std::vector<SpineLine>& all) {
     std::string name = line.lesson;
     std::ranges::replace(name, '_', ' ');
     svg.text(10, y + 13, name, {.bold = is_best});
-    svg.rect(line.fits ? Colour::optimizer : Colour::communication, kMemory, y, memory, kBar);
-    svg.text(kTokens - 40, y + 13, gib(line.memory), {.anchor = Svg::Anchor::end});
+    // In two where the card's memory ends.
+    const Colour colour = line.fits ? Colour::optimizer : Colour::communication;
+    svg.rect(colour, kMemory, y, std::min(memory, limit), kBar);
+    if (memory > limit) svg.rect(colour, kMemory + limit, y, memory - limit, kBar);
+    svg.text(kTokens - 16, y + 13, gib(line.memory), {.anchor = Svg::Anchor::end});
     if (line.fits) svg.rect(Colour::parameters, kTokens, y, tokens, kBar);
     svg.text(kTokens + (line.fits ? tokens + 6 : 0), y + 13,
              line.fits ? format("%.2f", 1e-9 * line.tokens_a_day) : "does not fit",
              {.bold = is_best});
     y += kRow;
   }
-  const double limit = kMemory + kWidth * number(spine_card_memory()) / number(most);
-  svg.text(limit, kTop - 10, "it has " + gib(spine_card_memory()), {.anchor = Svg::Anchor::middle});
-  svg.line(limit, kTop - 6, limit, bottom - kRow + kBar + 4);
+  svg.text(kMemory + limit, kTop - 10, "it has " + gib(spine_card_memory()),
+           {.anchor = Svg::Anchor::middle});
+  svg.line(kMemory + limit, kTop - 6, kMemory + limit, bottom - kRow + kBar + 4);
   return svg.str();
 }
 
