@@ -93,10 +93,13 @@ def findings_of(svg: str, widths: dict[bool, list[int]]) -> list[str]:
     seen = [False] * len(boxes)
     findings = []
     for x, y in ink_of(svg):
+        # A pixel is from x to x + 1.
         found = [i for i, (_, (left, top, right, bottom)) in enumerate(boxes)
-                 if left - SLACK - 1 < x < right + SLACK and top - SLACK - 1 < y < bottom + SLACK]
+                 if left - SLACK < x + 1 and x < right + SLACK
+                 and top - SLACK < y + 1 and y < bottom + SLACK]
         for i in found:
-            seen[i] = True
+            left, _, right, _ = boxes[i][1]
+            seen[i] |= left <= x and x + 1 <= right
         if not found:
             findings.append(f"ink at ({x / scale:.0f}, {y / scale:.0f}), beyond the boxes of texts")
     findings += [f"'{text}' is not seen" for (text, _), s in zip(boxes, seen) if not s]
