@@ -27,7 +27,6 @@ _settings = rule(
 
 def bug(
         name,
-        number,
         lesson,
         source,
         edits,
@@ -44,7 +43,7 @@ def bug(
     """Plants a bug: zoo_NN is the lesson's program with it, zoo_NN_test proves that it is caught.
 
     Args:
-      name, number: NUMBER_NAME.md beside this file tells the bug's story. Two digits.
+      name: two digits; NAME.md beside this file tells the bug's story.
       lesson: the folder of the lesson that the bug belongs to.
       source: the file that is changed, and
       edits: old text to new text; each has to change something, or the proof fails.
@@ -60,8 +59,8 @@ def bug(
       in_ci: the proof is one of the few that `tools/test` runs; `tools/test --zoo` runs all.
     """
     if hangs == bool(expect):
-        fail("bug %s: either it hangs, or it says what it expects" % number)
-    zoo = "zoo_" + number
+        fail("bug %s: either it hangs, or it says what it expects" % name)
+    zoo = "zoo_" + name
     tags = [] if in_ci else ["manual"]
     edited_source(
         name = zoo + "_source",
