@@ -31,8 +31,8 @@ echo "peak memory, bytes"; echo "round 1"')")
 # One rank is enough for such a program. The lesson's own needs the real ranks.
 fake=$(program mpirun '[[ $3 != '"$LOG"'.* ]] || { shift 2; exec "$@"; }; exec '"$mpirun"' "$@"')
 for lesson in "$@"; do
-  own=$TMPDIR/none
-  [[ $lesson != 19_planning ]] || own=${learners[0]} # to compare with
+  own=${learners[1]} # to compare with
+  [[ $lesson != 19_planning ]] || own=${learners[0]}
   [[ $lesson != 17_elastic ]] || own=$lesson_17 # it writes the checkpoint from which the learner goes on
   for learner in "${learners[@]}"; do
     status=0

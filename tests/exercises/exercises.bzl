@@ -5,24 +5,29 @@ load("//tools/bazel:variant.bzl", "edited_source")
 load("//tools/course/grader:exercises.bzl", "EXERCISES", "exercise_program")
 
 def grade_test(lesson, full, wrong):
-    """Grades the lesson's own program, the work copy as it is handed out, and wrong solutions.
+    """Grades the lesson's own solution, the work copy as it is handed out, and wrong solutions.
 
     LESSON_test has the first of these, LESSON_others_test the others: `tools/test --exhaustive`
     runs it.
 
     Args:
       lesson: its folder.
-      full: the points of every check of the lesson's own program, such as "3 2".
+      full: the points of every check of the lesson's own solution, such as "3 2".
       wrong: for each wrong solution, by name: its points, the file, and the edits that make it from
         the lesson's own file.
     """
+    exercise_program(
+        name = lesson + "_own",
+        lesson = lesson,
+        replacements = EXERCISES[lesson].keys(),
+    )
     exercise_program(
         name = lesson + "_not_written",
         lesson = lesson,
         replacements = ["//tools/course/grader:unwritten/%s/%s" % (lesson, label.split(":")[1].split("/")[-1]) for label in EXERCISES[lesson]],
     )
     first = {
-        "//lessons/%s" % lesson: full,
+        ":" + lesson + "_own": full,
         ":" + lesson + "_not_written": " ".join(["0"] * len(full.split(" "))),
     }
     others = {}

@@ -14,7 +14,7 @@ while (($# > 0)); do
     --learner "$1" 2>&1) || status=$?
   points=$(sed -nE '$s/^[0-9]+ of 10 points \((.*)\)$/\1/p' <<<"$out")
   [[ $points =~ 0 ]] && expected=1 || expected=0
-  if [[ $points != "$2" ]] || ((status != expected || SECONDS - begin > 60)); then
+  if [[ $points != "$2" ]] || ((status != expected || SECONDS - begin > 120)); then
     echo "${1##*/}: '$points' with status $status after $((SECONDS - begin)) s, expected '$2':"
     echo "$out"
     failed=1

@@ -1,94 +1,21 @@
 #include "tools/course/grader/checks.h"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <regex>
 #include <sstream>
 
 #include "common/io/dump_name.h"
-#include "common/io/safetensors.h"
 #include "kernels/runtime/check.h"
-#include "tools/state/comparison/compare_files.h"
+#include "tools/course/grader/dumps.h"
 
 namespace ladder {
 namespace {
 
 constexpr double kTolerance = 1e-11;
-constexpr int kTries = 5;
-
-std::vector<double> numbers_of(const std::string& file, const std::string& tensor) {
-  const SafetensorsReader reader(file);
-  const SafetensorsEntry* const entry = reader.find(tensor);
-  std::vector<double> numbers(entry == nullptr ? 0 : entry->num_elements());
-  if (entry != nullptr) {
-    reader.read(*entry, TensorView(numbers.data(), DType::fp64, DeviceType::cpu, {numbers.size()}));
-  }
-  return numbers;
-}
-
-// The f for which `a` is f times `b`, if there is one.
-std::optional<double> factor_between(const std::vector<double>& a, const std::vector<double>& b) {
-  double ab = 0, bb = 0, rest = 0, aa = 0;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    ab += a[i] * b[i];
-    bb += b[i] * b[i];
-  }
-  if (a.size() != b.size() || bb == 0) return {};
-  for (size_t i = 0; i < a.size(); ++i) {
-    rest += std::pow(a[i] - ab / bb * b[i], 2);
-    aa += a[i] * a[i];
-  }
-  if (aa == 0) return 0;
-  return rest < 1e-12 * aa ? std::optional(ab / bb) : std::nullopt;
-}
-
-using Wrong = std::vector<const TensorDifference*>;
-
-// The tensor that is most wrong, how wrong, and how many there are.
-std::string text_of(const Wrong& wrong, const std::string& learner, const std::string& first) {
-  const auto& worst = **std::ranges::max_element(
-      wrong, {}, [](const TensorDifference* tensor) { return tensor->max_relative; });
-  std::ostringstream text;
-  text.precision(3);
-  text << worst.name << (worst.part.empty() ? "" : " (" + worst.part + ")");
-  if (!worst.remark.empty()) {
-    text << ": " << worst.remark;
-  } else {
-    text << " differs by " << worst.max_relative << " of its size";
-  }
-  const auto factor =
-      factor_between(numbers_of(learner, worst.name), numbers_of(first, worst.name));
-  if (factor) text << ", it is " << *factor << " times lesson 01's";
-  if (wrong.size() > 1) text << "; " << counted(wrong.size() - 1, "more tensor") << " differ too";
-  return text.str();
-}
-
-// The first step in which a run's dump differs from lesson 01's, in a sentence; empty: none does.
-// With `gradients_only` gradients count, up to the first update that is wrong.
-std::string difference(const Outcome& learner, const Outcome& first, bool gradients_only) {
-  const std::string a = learner.folder + "/dump", b = first.folder + "/dump";
-  const std::vector<FileDifference> files = compare_paths(a, b, {.tolerance = kTolerance});
-  for (const FileDifference& file : files) {
-    if (!file.remark.empty()) return concat(file.name, ": ", file.remark);
-    Wrong gradients, others;
-    for (const TensorDifference& tensor : file.tensors) {
-      if (!tensor.passes)
-        (tensor.name.starts_with("grad.") ? gradients : others).push_back(&tensor);
-    }
-    const Wrong& wrong = gradients.empty() && !gradients_only ? others : gradients;
-    if (!wrong.empty()) {
-      return concat(&file == &files[0] ? "step 1: " : "step 1 is right, step 2 is not: ",
-                    text_of(wrong, concat(a, "/", file.name), concat(b, "/", file.name)));
-    }
-    if (!others.empty()) break;
-  }
-  return {};
-}
 
 std::vector<nlohmann::json> steps_of(const Outcome& outcome) {
   std::ifstream in(outcome.folder + "/metrics.jsonl");
@@ -111,15 +38,40 @@ std::string other_figure(const Outcome& learner, const Outcome& first) {
   return {};
 }
 
-std::string look_at_results(Grading& grading, const Training& training, bool gradients_only) {
-  const Outcome& learner = grading.train(Whose::learner, training.num_ranks, training.flags);
+const char* text_of(Timing timing) {
+  if (timing == Timing::early) return " (if communication runs as soon as it is started)";
+  if (timing == Timing::late) return " (if communication runs when it is waited for, not before)";
+  return "";
+}
+
+std::string look_at_results(Grading& grading, const Training& training, bool gradients_only,
+                            Timing timing) {
+  const size_t n = training.num_ranks;
+  const Outcome& learner = grading.train(Whose::learner, n, training.flags, {}, timing);
   // Trainers compare the copies of parameters at the end, when the dumps are there.
   const bool has_dumps = std::filesystem::exists(learner.folder + "/dump/" + dump_name(2));
   if (!has_dumps) return learner.ended_well() ? "no dump of step 2" : learner.complaint;
   const Outcome& first = grading.train(Whose::first, 1, training.first);
-  const std::string wrong = difference(learner, first, gradients_only);
+  std::string wrong = difference(learner, first, kTolerance, gradients_only);
+  if (wrong.empty() && training.same_bits) {
+    const Outcome& own = grading.train(Whose::lesson, n, training.flags);
+    wrong = difference(learner, own, 0, gradients_only);
+  }
   if (!wrong.empty() || gradients_only) return wrong;
   return learner.ended_well() ? other_figure(learner, first) : learner.complaint;
+}
+
+std::vector<Timing> timings_of(const Training& training) {
+  if (training.has_races) return {Timing::early, Timing::late};
+  return {Timing::any};
+}
+
+std::string look_at_results(Grading& grading, const Training& training, bool gradients_only) {
+  for (const Timing timing : timings_of(training)) {
+    const std::string wrong = look_at_results(grading, training, gradients_only, timing);
+    if (!wrong.empty()) return wrong + text_of(timing);
+  }
+  return {};
 }
 
 // The measured bytes in the two tables that a trainer prints at its end, by the name of the line:
@@ -211,7 +163,8 @@ std::string look_at_cost(Grading& grading, const Training& training, const Judge
     return "not looked at: the results of this run are not right";
   }
   const size_t n = training.num_ranks;
-  const Outcome& learner = grading.train(Whose::learner, n, training.flags);
+  const Outcome& learner =
+      grading.train(Whose::learner, n, training.flags, {}, timings_of(training).back());
   const Outcome& lesson = grading.train(Whose::lesson, n, training.flags);
   const std::string missing = missing_line(learner, lesson);
   return missing.empty() ? judge(learner, lesson) : missing;
@@ -242,20 +195,14 @@ Check bytes_sent(int points, const Training& training, const std::string& hint) 
 Check overlap(int points, const Training& training, const std::string& communication,
               const std::string& computation, const std::string& hint) {
   const auto look = [=](Grading& grading) -> std::string {
-    std::string found;
-    Training run = training;
-    for (int i = 0; i < kTries; ++i) {
-      bool has_right_results = false;
-      const auto judge = [&](const Outcome& learner, const Outcome&) -> std::string {
-        has_right_results = true;
-        if (overlaps(learner, training.num_ranks, communication, computation)) return {};
-        return concat("no ", computation, " begins while a ", communication, " is under way");
-      };
-      found = look_at_cost(grading, run, judge);
-      if (found.empty() || !has_right_results) break;
-      run.flags += " ";  // a new run of the same
-    }
-    return found;
+    const auto judge = [&](const Outcome&, const Outcome&) -> std::string {
+      const Outcome& slow =
+          grading.train(Whose::learner, training.num_ranks, training.flags, {}, Timing::slow);
+      if (!slow.ended_well()) return slow.complaint;
+      if (overlaps(slow, training.num_ranks, communication, computation)) return {};
+      return concat("no ", computation, " begins while a ", communication, " is under way");
+    };
+    return look_at_cost(grading, training, judge);
   };
   return {points, "overlap", look, hint};
 }

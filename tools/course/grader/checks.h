@@ -23,7 +23,22 @@ struct Training {
   size_t num_ranks = 1;
   std::string flags{};  // of the lesson
   std::string first{};  // of lesson 01, which has one rank
+  // Most lessons promise their bits ("Which bits agree" in reference.md), and the exercise says in
+  // which order to add: then they are compared with those of the lesson's own program, too.
+  bool same_bits = true;
+  // The exercise starts communication in the background: it is run twice, with each as early and as
+  // late as it may be, and the worse counts. So who starts too early or does not wait is wrong
+  // every time.
+  bool has_races = false;
 };
+inline Training with_races(Training training) {
+  training.has_races = true;
+  return training;
+}
+inline Training any_bits(Training training) {
+  training.same_bits = false;
+  return training;
+}
 
 // The gradients of both steps are lesson 01's, to 1e-11 of each tensor's size in fp64: the bound
 // that the tests of the lessons keep (notes/numerics.md). After an update that is wrong nothing
@@ -41,8 +56,7 @@ Check bytes_held(int points, const Training& training, const std::string& hint);
 Check bytes_sent(int points, const Training& training, const std::string& hint);
 // In the trace of a run with right results, every rank begins some computation (a span whose name
 // ends with `computation`, such as "backward") while a communication (a span of that name) is under
-// way. Nothing is timed; but since a busy machine can delay the thread that communicates, a few
-// runs are tried.
+// way. Nothing is timed: communication is so slow that what may overlap does.
 Check overlap(int points, const Training& training, const std::string& communication,
               const std::string& computation, const std::string& hint);
 

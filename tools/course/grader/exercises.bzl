@@ -113,6 +113,9 @@ def exercise_program(name, lesson, replacements, **kwargs):
     variant(
         name = name,
         replacements = replacements,
-        deps = ["//lessons/%s:main" % lesson],
+        deps = [
+            "//lessons/%s:main" % lesson,
+            "//tools/course/grader:timing",
+        ],
         **kwargs
     )

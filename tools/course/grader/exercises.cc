@@ -28,7 +28,7 @@ std::vector<Check> collectives() {
 // ---- 01 to 06: data
 
 std::vector<Check> single_gpu() {
-  const Training whole, parts = {.flags = "--micro-batch-size 3"};
+  const Training whole = any_bits({}), parts = any_bits({.flags = "--micro-batch-size 3"});
   return {
       gradients(3, "gradients of one micro-batch", whole,
                 "The loss is a mean over all tokens of the step: each weighs 1 / tokens_per_step."),
@@ -44,8 +44,9 @@ std::vector<Check> single_gpu() {
 
 std::vector<Check> ddp() {
   const std::string small = "--bucket-bytes 20000";
-  const Training two = {2, small}, parts = {2, small + " --micro-batch-size 2"};
-  const Training messages = {3, "--no-shared-memory --micro-batch-size 2"};
+  const Training two = with_races({2, small});
+  const Training parts = with_races({2, small + " --micro-batch-size 2"});
+  const Training messages = with_races({3, "--no-shared-memory --micro-batch-size 2"});
   return {
       gradients(3, "gradients on 2 ranks", two,
                 "Every bucket is summed once over the ranks after the last use of all its units "
@@ -62,14 +63,14 @@ std::vector<Check> ddp() {
       update(
           3, "all_reduce by messages on 3 ranks", messages,
           "Two halves: rank r collects slice r of all ranks and sums it (reduce_scatter), "
-          "then sends the sum to all (all_gather). The count need not divide by the ranks. Small "
-          "sums, such as the norm, go by messages in every run."),
+          "then sends the sum to all (all_gather). It adds the slices in the order of the ranks, "
+          "wherever its own is among them. The count need not divide by the ranks. Small sums, "
+          "such as the norm, go by messages in every run."),
   };
 }
 
 std::vector<Check> zero1() {
-  const Training two = {2}, three = {3};
-  const Training large = {2, "--hidden 96", "--hidden 96"};  // so that an update takes time
+  const Training two = with_races({2}), three = with_races({3});
   return {
       update(3, "parameters and moments on 2 ranks", two,
              "Each rank updates its own shard of every unit, and then needs the shards that the "
@@ -78,14 +79,14 @@ std::vector<Check> zero1() {
              "Units are padded so that every rank has a shard of the same size."),
       bytes_held(1, two, "The moments of other ranks' shards are never needed."),
       bytes_sent(2, two, "One all_gather of each unit's shards a step."),
-      overlap(2, large, "parameter all_gather", "AdamW",
+      overlap(2, two, "parameter all_gather", "AdamW",
               "A unit's shards can travel while the next unit is updated: start all, wait for all "
               "at the end."),
   };
 }
 
 std::vector<Check> zero2() {
-  const Training one = {2}, parts = {2, "--micro-batch-size 2"};
+  const Training one = with_races({2}), parts = with_races({2, "--micro-batch-size 2"});
   return {
       gradients(3, "gradients of one micro-batch a rank", one,
                 "open() gives scratch that is zero; close() sums it over the ranks and keeps this "
@@ -123,7 +124,7 @@ std::vector<Check> zero3() {
 }
 
 std::vector<Check> offload() {
-  const Training one = {2}, parts = {2, "--micro-batch-size 2"};
+  const Training one = with_races({2}), parts = with_races({2, "--micro-batch-size 2"});
   return {
       gradients(3, "gradients of one micro-batch a rank", one,
                 "The shard may be copied only when its sum has ended: the copy stream waits for "
@@ -141,14 +142,16 @@ std::vector<Check> offload() {
 // ---- 07 to 10
 
 std::vector<Check> tensor_parallel() {
-  const Training two = {2};
+  const auto training = [](const char* flags) { return any_bits(with_races({2, flags})); };
+  const Training two = training(""), parts = training("--micro-batch-size 6");
+  const Training messages = training("--no-shared-memory");
   return {
       update(3, "gradients and parameters on 2 ranks", two,
              "f passes its input on and sums in backward; g sums in forward and passes the "
              "gradient on. One of the two directions of each is the identity."),
-      gradients(3, "gradients on 2 ranks, two micro-batches", {2, "--micro-batch-size 6"},
+      gradients(3, "gradients on 2 ranks, two micro-batches", parts,
                 "The sums are over the ranks of one micro-batch, in place."),
-      gradients(2, "gradients by messages", {2, "--no-shared-memory"},
+      gradients(2, "gradients by messages", messages,
                 "Whoever starts a sum has to see to it that its end is waited for."),
       bytes_sent(2, two,
                  "Two sums a block in forward and two in backward, and three numbers a "
@@ -178,8 +181,8 @@ std::vector<Check> pipeline() {
 }
 
 Training grid(size_t ranks, size_t tensor, size_t pipeline, const std::string& more = "") {
-  return {ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ", pipeline,
-                        " --micro-batch-size 3 ", more)};
+  return any_bits({ranks, concat("--tensor-parallel-size ", tensor, " --pipeline-parallel-size ",
+                                 pipeline, " --micro-batch-size 3 ", more)});
 }
 
 std::vector<Check> three_d() {

@@ -1,6 +1,7 @@
 #include "tools/course/grader/grading.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -17,6 +18,9 @@ constexpr const char* kTraining =
     " --model nano --dtype fp64 --steps 2 --warmup-steps 1 --global-batch-size 12"
     " --sample 0 --evaluate-every 0 --threads 1 --dump dump --metrics metrics.jsonl"
     " --trace trace.json ";
+
+// Values of LADDER_BACKGROUND (timing.cc), in the order of Timing.
+constexpr std::array kTimings = {"", "early", "late", "slow"};
 
 std::vector<std::string> words_of(const std::string& text) {
   std::istringstream in(text);
@@ -37,9 +41,9 @@ std::string telling_line(const std::string& err) {
 }
 
 // Why a run did not end well; empty = it did.
-std::string complaint_about(const ProcessResult& result) {
+std::string complaint_about(const ProcessResult& result, std::chrono::seconds limit) {
   if (result.timed_out) {
-    return concat("did not end within ", Grading::kRunLimit.count(),
+    return concat("did not end within ", limit.count(),
                   " s: a loop has no end, or ranks wait for each other");
   }
   if (result.status == 0) return {};
@@ -71,38 +75,8 @@ std::string missing_in(const std::string& folder, const std::vector<std::string>
 
 }  // namespace
 
-const Outcome& Grading::run(Whose whose, size_t num_ranks, const std::string& flags,
-                            const std::string& checkpoint) {
-  namespace fs = std::filesystem;
-  const std::string key = concat(static_cast<int>(whose), " ", num_ranks, " ", flags, checkpoint);
-  const auto found = outcomes_.find(key);
-  if (found != outcomes_.end()) return found->second;
-  const std::string folder = scratch_.path() / std::to_string(outcomes_.size());
-  fs::create_directory(folder);
-  if (!checkpoint.empty()) {
-    const fs::path copy = fs::path(folder) / "c" / fs::path(checkpoint).filename();
-    fs::create_directory(copy.parent_path());
-    fs::copy(checkpoint, copy);
-  }
-  return outcomes_[key] = start(whose, num_ranks, flags, folder);
-}
-
-const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& flags,
-                              const std::string& checkpoint) {
-  // Ranks that are not there after five seconds are named, instead of waited for.
-  const std::string timeout = num_ranks == 1 ? "" : " --collective-timeout 5";
-  const std::string layers = flags.find("--layers") == flags.npos ? " --layers 6" : "";
-  return run(whose, num_ranks, kTraining + flags + layers + timeout, checkpoint);
-}
-
-Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,
-                       const std::string& folder) {
-  Outcome outcome;
-  outcome.folder = folder;
-  if (whose == Whose::learner && (has_hung_ || learners_time_ > kLimit)) {
-    outcome.complaint = "not tried: the runs before took too long";
-    return outcome;
-  }
+std::vector<std::string> Grading::command_of(Whose whose, size_t num_ranks,
+                                             const std::string& flags) const {
   std::vector<std::string> command;
   if (num_ranks > 1) command = {programs_.mpirun, "-n", std::to_string(num_ranks)};
   command.push_back(whose == Whose::learner  ? programs_.learner
@@ -110,27 +84,81 @@ Outcome Grading::start(Whose whose, size_t num_ranks, const std::string& flags,
                                              : programs_.first);
   const std::vector<std::string> words = words_of(flags);
   command.insert(command.end(), words.begin(), words.end());
+  return command;
+}
+
+const Outcome& Grading::run(Whose whose, size_t num_ranks, const std::string& flags,
+                            const std::string& checkpoint, Timing timing) {
+  const Outcome& outcome = outcome_of(whose, num_ranks, flags, checkpoint, timing);
+  if (whose != Whose::learner && !outcome.ended_well()) {
+    throw GradingError(concat("the lesson's own program failed: ", outcome.complaint));
+  }
+  return outcome;
+}
+
+const Outcome& Grading::outcome_of(Whose whose, size_t num_ranks, const std::string& flags,
+                                   const std::string& checkpoint, Timing timing) {
+  namespace fs = std::filesystem;
+  const std::string key = concat(static_cast<int>(whose), " ", num_ranks, " ", flags, checkpoint,
+                                 static_cast<int>(timing));
+  const auto found = outcomes_.find(key);
+  if (found != outcomes_.end()) return found->second;
+  Seconds expected{};
+  if (whose == Whose::learner) {
+    expected = outcome_of(Whose::lesson, num_ranks, flags, checkpoint, Timing::any).time;
+  }
+  const std::string folder = scratch_.path() / std::to_string(outcomes_.size());
+  fs::create_directory(folder);
+  if (!checkpoint.empty()) {
+    const fs::path copy = fs::path(folder) / "c" / fs::path(checkpoint).filename();
+    fs::create_directory(copy.parent_path());
+    fs::copy(checkpoint, copy);
+  }
+  return outcomes_[key] =
+             start(whose, command_of(whose, num_ranks, flags), folder, timing, expected);
+}
+
+const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& flags,
+                              const std::string& checkpoint, Timing timing) {
+  // Ranks that are not there after five seconds are named, instead of waited for.
+  const std::string timeout = num_ranks == 1 ? "" : " --collective-timeout 5";
+  const std::string layers = flags.find("--layers") == flags.npos ? " --layers 6" : "";
+  return run(whose, num_ranks, kTraining + flags + layers + timeout, checkpoint, timing);
+}
+
+Outcome Grading::start(Whose whose, const std::vector<std::string>& command,
+                       const std::string& folder, Timing timing, Seconds expected) {
+  Outcome outcome;
+  outcome.folder = folder;
+  const bool is_learners = whose == Whose::learner;
+  if (is_learners && (has_hung_ || learners_time_ > kLimit + kTimes * expected_time_)) {
+    outcome.complaint = "not tried: the runs before took too long";
+    return outcome;
+  }
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(kRunLimit + kTimes * expected);
+  ProcessOptions options = {
+      .folder = folder, .environment = {{"OMP_NUM_THREADS", "1"}}, .stop = stop_};
+  if (is_learners) {
+    options.time_limit = limit;
+    options.environment.push_back({"LADDER_BACKGROUND", kTimings[static_cast<size_t>(timing)]});
+  }
   const auto begin = Clock::now();
   ProcessResult result;
   try {
-    result = run_process(command, {.folder = folder,
-                                   .environment = {{"OMP_NUM_THREADS", "1"}},
-                                   .time_limit = kRunLimit,
-                                   .stop = stop_});
+    result = run_process(command, options);
   } catch (const Error& error) {
     throw GradingError(error.what());  // the program is not there, or no process can be made
   }
   if (stop_ != nullptr && *stop_ != 0) throw GradingError(concat("ended by signal ", int{*stop_}));
-  if (whose == Whose::learner) {
-    learners_time_ += Clock::now() - begin;
+  outcome.time = Clock::now() - begin;
+  if (is_learners) {
+    learners_time_ += outcome.time;
+    expected_time_ += expected;
     has_hung_ = has_hung_ || result.timed_out;
   }
-  outcome.complaint = complaint_about(result);
+  outcome.complaint = complaint_about(result, limit);
   outcome.out = result.out;
-  if (outcome.ended_well()) outcome.complaint = missing_in(folder, words, result.out);
-  if (whose != Whose::learner && !outcome.ended_well()) {
-    throw GradingError(concat("the lesson's own program failed: ", outcome.complaint));
-  }
+  if (outcome.ended_well()) outcome.complaint = missing_in(folder, command, result.out);
   return outcome;
 }
 

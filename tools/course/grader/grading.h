@@ -30,8 +30,18 @@ class GradingError : public Error {
 // Whose program a run is of.
 enum class Whose { learner, lesson, first };
 
+// When the learner's program runs what it starts in the background (timing.cc). A right program
+// computes the same with all of them.
+enum class Timing {
+  any,    // as it comes
+  early,  // before the start returns
+  late,   // when it is waited for
+  slow,   // each takes so long that something can be computed meanwhile
+};
+
 // What a run has left.
 struct Outcome {
+  std::chrono::duration<double> time{};
   std::string complaint;  // why it did not end well, in one line; empty = it did
   std::string out;        // what it printed
   std::string folder;     // with dump/, metrics.jsonl and trace.json of a training run
@@ -45,26 +55,38 @@ class Grading {
   explicit Grading(const Programs& programs, const volatile std::sig_atomic_t* stop = nullptr)
       : programs_(programs), stop_(stop) {}
 
-  // Runs the program on so many ranks. `flags`: separated by spaces. A learner's run that does not
-  // end is stopped after kRunLimit, and no further one is tried; nor is one when all together have
-  // taken kLimit. Status 0 alone is no good end: what the flags ask for must be there, too.
-  // `checkpoint`: the path of one that is copied to c/ in the run's folder beforehand; empty: none.
+  // Runs the program on so many ranks. `flags`: separated by spaces. Status 0 alone is no good end:
+  // what the flags ask for must be there, too. `checkpoint`: the path of one that is copied to c/
+  // in the run's folder beforehand; empty: none.
+  //
+  // A learner's run comes after the same run of the lesson's own program, and may take kTimes as
+  // long and kRunLimit more: so a busy machine takes no points. One that does not end is stopped
+  // then, and no further one is tried; nor is one when all together have taken kTimes as long as
+  // the lesson's and kLimit more.
   const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags,
-                     const std::string& checkpoint = {});
+                     const std::string& checkpoint = {}, Timing timing = Timing::any);
   // The same of a trainer: two steps of a very small model in fp64, with all its outputs.
   const Outcome& train(Whose whose, size_t num_ranks, const std::string& flags,
-                       const std::string& checkpoint = {});
+                       const std::string& checkpoint = {}, Timing timing = Timing::any);
 
-  static constexpr std::chrono::seconds kRunLimit{15}, kLimit{40};
+  static constexpr std::chrono::seconds kRunLimit{10}, kLimit{40};
+  static constexpr double kTimes = 10;
 
  private:
-  Outcome start(Whose whose, size_t num_ranks, const std::string& flags, const std::string& folder);
+  using Seconds = std::chrono::duration<double>;
+  const Outcome& outcome_of(Whose whose, size_t num_ranks, const std::string& flags,
+                            const std::string& checkpoint, Timing timing);
+  // `expected`: how long a learner's run takes if it is right.
+  Outcome start(Whose whose, const std::vector<std::string>& command, const std::string& folder,
+                Timing timing, Seconds expected);
+  std::vector<std::string> command_of(Whose whose, size_t num_ranks,
+                                      const std::string& flags) const;
 
   Programs programs_;
   const volatile std::sig_atomic_t* stop_;
   Scratch scratch_;
   std::map<std::string, Outcome> outcomes_;  // by what was run
-  std::chrono::duration<double> learners_time_{};
+  Seconds learners_time_{}, expected_time_{};
   bool has_hung_ = false;
 };
 

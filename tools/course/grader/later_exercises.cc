@@ -44,7 +44,8 @@ std::vector<Check> compression() {
 }
 
 std::vector<Check> sequence_parallel() {
-  const Training two = {2}, keep = {2, "--gathered keep --micro-batch-size 6"};
+  const Training two = with_races({2});
+  const Training keep = with_races({2, "--gathered keep --micro-batch-size 6"});
   return {
       update(3, "gradients and parameters on 2 ranks", two,
              "Entering gathers in forward and scatters sums in backward; leaving does it the other "
@@ -61,13 +62,14 @@ std::vector<Check> sequence_parallel() {
 
 std::vector<Check> context_parallel() {
   const std::string odd = "--sequence-length 31";
-  const Training two = {2, "--slices contiguous"};
+  const Training two = any_bits(with_races({2, "--slices contiguous"}));
+  const Training three = any_bits(with_races({3, odd, odd}));
   return {
       gradients(
           4, "two contiguous slices", two,
           "Each result counts as much as the exponentials behind it: exp(logsumexp). Backward "
           "reads the merged logsumexp, so that has to be right too."),
-      gradients(3, "zigzag on 3 ranks", {3, odd, odd},
+      gradients(3, "zigzag on 3 ranks", three,
                 "At step s the keys are those of owner_at(s). A block may have some of the queries "
                 "only, and the others keep what they have."),
       bytes_held(1, two, "The ring's memory is there already: kv_, partial_, sum_."),

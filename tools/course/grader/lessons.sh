@@ -7,10 +7,15 @@ list_lessons() {
   sed -nE 's/^    "([0-9]{2}_[a-z0-9_]+)": \{$/\1/p' "$root/tools/course/grader/exercises.bzl"
 }
 
+# Prints the hours that the exercise of a lesson takes.
+hours_of() { sed -nE "s/^\| \[$1\].* \| [0-9.]+ \+ ([0-9.]+) \| .*/\1/p" "$root/notes/lessons.md"; }
+
 list_exercises() {
-  local lesson
+  local lesson begun
   list_lessons | while read -r lesson; do
-    if [[ -d $root/exercises/$lesson ]]; then echo "$lesson  begun"; else echo "$lesson"; fi
+    begun=
+    [[ ! -d $root/exercises/$lesson ]] || begun="  begun"
+    printf '%-27s %4s h%s\n' "$lesson" "$(hours_of "$lesson")" "$begun"
   done
 }
 

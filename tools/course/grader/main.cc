@@ -30,15 +30,16 @@ std::string look(const Check& check, Grading& grading) {
   }
 }
 
-// Prints one check and returns its points.
+// Prints one check, its name when it begins, and returns its points.
 int grade(const Check& check, Grading& grading) {
+  std::cout << "  " << check.name << ": " << std::flush;
   const std::string wrong = look(check, grading);
   const int points = wrong.empty() ? check.points : 0;
-  std::cout << "  " << points << " of " << check.points << "  " << check.name << "\n";
+  std::cout << points << " of " << check.points << "\n";
   if (!wrong.empty()) {
-    std::cout << "          seen: " << wrong << "\n";
+    std::cout << "    seen: " << wrong << "\n";
     const bool was_looked_at = !wrong.starts_with("not ");
-    if (was_looked_at) std::cout << "          hint: " << check.hint << "\n";
+    if (was_looked_at) std::cout << "    hint: " << check.hint << "\n";
   }
   std::cout << std::flush;
   return points;
