@@ -18,7 +18,7 @@ struct Overlap {
 
 // Returns the elements that the slices `stored` and `wanted` of one tensor have in common, in the
 // order in which they are stored. Elements are counted from the beginning of each slice. What lies
-// together in both is one Overlap, as far as it lies in one run of each.
+// together in both is one Overlap, as far as it lies in one range of each.
 std::vector<Overlap> overlaps(const PlacedElements& stored, const PlacedElements& wanted);
 
 // A part of a tensor that lies in one file block of one of its slices: of the elements that are

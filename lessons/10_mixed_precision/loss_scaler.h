@@ -40,7 +40,7 @@ class LossScaler {
   double scale() const { return scale_; }
   // Adapts the scale after each step (1-based); `overflow` says whether a gradient overflowed in
   // it. Throws an Error that names the step if that has happened kMostSkips times in a row at the
-  // smallest scale.
+  // smallest scale, which a fixed one always is.
   void update(bool overflow, int64_t step);
   // Returns what a checkpoint keeps of it. A fixed scale is the flags' affair.
   std::vector<Scalar> scalars();

@@ -37,13 +37,13 @@ struct Routing {
 // assignments are numbered by expert, and by row within an expert.
 //   experts (R, k) in: what router_forward chose
 //   assignments (R, k) out: the assignment of each choice, or -1; rows (R k) out: the row of each assignment
-//   fractions (B, E) out, on the host: of a sequence's T k choices those that fell on an expert,
-//   dropped or not
+//   fractions (B, E) out, fp32 or fp64, on the host: of a sequence's T k choices those that fell on an
+//   expert, dropped or not
 Routing assign_tokens(std::span<int32_t> assignments, std::span<int32_t> rows, TensorView fractions,
                       std::span<const int32_t> experts, const RoutingSizes& sizes, size_t capacity);
 
 // The assignments of all ranks that come to this rank's experts. They arrive by sender, and from
-// each sender by expert; the experts want them by expert.
+// each sender by expert; the experts want them by expert, and within an expert by sender.
 struct Arrival {
   std::vector<size_t> of_expert;  // how many of them each of this rank's experts gets
   PairCounts rows;                // how many go from each rank to each

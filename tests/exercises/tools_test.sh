@@ -50,6 +50,8 @@ expect 0 "is there already and stays as it is" tools/exercise 08
 expect 0 "08_pipeline_parallel           1 h  begun" tools/exercise list
 
 expect 1 "grader 08_pipeline_parallel" tools/grade 08
+mkdir exercises/02_ddp && touch exercises/02_ddp/buckets.cc
+expect 2 "there is no exercises/02_ddp/mpi_messages.cc; make it with tools/exercise 02" tools/grade 02
 touch path/bazel.fails
 expect 1 "schedules.cc:7:1: error: no semicolon" tools/grade 08
 expect 1 "0 of 10 points: the lesson does not build with your files" tools/grade 08

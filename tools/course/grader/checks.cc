@@ -159,7 +159,7 @@ using Judge = std::function<std::string(const Outcome& learner, const Outcome& l
 
 // A check of what right results have cost.
 std::string look_at_cost(Grading& grading, const Training& training, const Judge& judge) {
-  if (!look_at_results(grading, training, false).empty()) {
+  if (!look_at_results(grading, any_bits(training), false).empty()) {
     return "not looked at: the results of this run are not right";
   }
   const size_t n = training.num_ranks;
@@ -187,9 +187,10 @@ Check bytes_held(int points, const Training& training, const std::string& hint) 
           [=](Grading& g) { return look_at_cost(g, training, more_bytes_held); }, hint};
 }
 
-Check bytes_sent(int points, const Training& training, const std::string& hint) {
-  return {points, "bytes sent",
-          [=](Grading& g) { return look_at_cost(g, training, more_bytes_sent); }, hint};
+Check bytes_sent(int points, const Training& training, const std::string& hint,
+                 const std::string& name) {
+  return {points, name, [=](Grading& g) { return look_at_cost(g, training, more_bytes_sent); },
+          hint};
 }
 
 Check overlap(int points, const Training& training, const std::string& communication,

@@ -53,7 +53,8 @@ Check update(int points, const std::string& name, const Training& training,
 Check bytes_held(int points, const Training& training, const std::string& hint);
 // No kind of communication has more bytes or calls than in the lesson's own program, where results
 // are right.
-Check bytes_sent(int points, const Training& training, const std::string& hint);
+Check bytes_sent(int points, const Training& training, const std::string& hint,
+                 const std::string& name = "bytes sent");
 // In the trace of a run with right results, every rank begins some computation (a span whose name
 // ends with `computation`, such as "backward") while a communication (a span of that name) is under
 // way. Nothing is timed: communication is so slow that what may overlap does.

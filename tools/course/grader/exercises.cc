@@ -116,10 +116,11 @@ std::vector<Check> zero3() {
                  "it there."),
       bytes_sent(2, kept,
                  "With keep_embedding the classifier finds the token embedding that forward has "
-                 "gathered: the read before does not release it, and this one gathers nothing."),
-      bytes_sent(
-          2, stays,
-          "Without resharding every later read of a unit finds what the first has gathered."),
+                 "gathered: the read before does not release it, and this one gathers nothing.",
+                 "bytes sent with --keep-embedding"),
+      bytes_sent(2, stays,
+                 "Without resharding every later read of a unit finds what the first has gathered.",
+                 "bytes sent with --no-reshard-after-forward"),
   };
 }
 

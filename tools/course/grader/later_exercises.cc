@@ -125,14 +125,14 @@ std::vector<Check> elastic() {
   const char* const large = "--layers 1 --hidden 256";
   return {
       resumed(3, "from 4 ranks' shards to 3", {layout(4, 1, 1), layout(3, 1, 1)},
-              "Both slices lie in one run. What they have in common begins at the larger of the "
+              "Both slices lie in one range. What they have in common begins at the larger of the "
               "two beginnings and ends at the smaller of the two ends; from and to count from the "
               "beginning of each slice."),
       resumed(3, "from columns to shards", {layout(2, 2, 1), layout(3, 1, 1)},
               "Element i of a part is element first + i / length * stride + i % length of the "
               "whole tensor."),
       resumed(2, "from shards to a grid", {layout(3, 1, 1), layout(4, 2, 2)},
-              "The wanted slice has many runs, too: go on to the next one where one ends."),
+              "The wanted slice has many ranges, too: go on to the next one where one ends."),
       bytes_read(
           2, {layout(2, 1, 2, large), layout(2, 2, 1, large)},
           "The reader keeps one file block. Overlaps in the order in which they are stored need "

@@ -7,6 +7,11 @@ list_lessons() {
   sed -nE 's/^    "([0-9]{2}_[a-z0-9_]+)": \{$/\1/p' "$root/tools/course/grader/exercises.bzl"
 }
 
+# The files of a lesson's exercise.
+files_of() {
+  sed -nE "/^    \"$1\"/,/^    }/s|^        \"//.*[:/]([a-z0-9_]+\.cc)\":.*|\1|p" "$root/tools/course/grader/exercises.bzl"
+}
+
 # Prints the hours that the exercise of a lesson takes.
 hours_of() { sed -nE "s/^\| \[$1\].* \| [0-9.]+ \+ ([0-9.]+) \| .*/\1/p" "$root/notes/lessons.md"; }
 

@@ -30,6 +30,12 @@ std::string look(const Check& check, Grading& grading) {
   }
 }
 
+// Does the hint, which is about wrong results, help with this?
+bool is_about_results(const std::string& wrong) {
+  return !wrong.starts_with("not ") && wrong.find("crashed (") == wrong.npos &&
+         wrong.find("did not end within ") == wrong.npos;
+}
+
 // Prints one check, its name when it begins, and returns its points.
 int grade(const Check& check, Grading& grading) {
   std::cout << "  " << check.name << ": " << std::flush;
@@ -38,8 +44,7 @@ int grade(const Check& check, Grading& grading) {
   std::cout << points << " of " << check.points << "\n";
   if (!wrong.empty()) {
     std::cout << "    seen: " << wrong << "\n";
-    const bool was_looked_at = !wrong.starts_with("not ");
-    if (was_looked_at) std::cout << "    hint: " << check.hint << "\n";
+    if (is_about_results(wrong)) std::cout << "    hint: " << check.hint << "\n";
   }
   std::cout << std::flush;
   return points;
