@@ -46,7 +46,7 @@ TREE = {
     "lessons/08_pipes/model.md": "# The model\n\n[out](https://example.org)\n",
     "lessons/08_pipes/reference.md": "# Lesson 08: reference\n\np times C\n",
     "lessons/08_pipes/schedules.cc": "",
-    "notes/glossary.md": "# Glossary\n\n**bubble**: idle time,\nsee stage.\n\n**use**: a verb.\n",
+    "notes/glossary.md": "# Glossary\n\n**bubble**: idle time,\nsee stage.\n\n**overlap**: one.\n\n**overlap**: two.\n\n**use**: a verb.\n",
     "notes/conventions.md": "# Conventions\n\n| letter | meaning |\n|---|---|\n| T | tokens |\n| p | parts |\n\n## Words\n",
     "notes/pictures/boxes.svg": "<svg/>",
     "zoo/README.md": "# The bug zoo\n",
@@ -125,7 +125,7 @@ class SiteTest(unittest.TestCase):
         self.assertIn('costs <abbr title="stages">p</abbr> - 1', article)
         self.assertIn('<p class="symbols">Symbols: p stages, C hidden', article)
         reference = self.page("lessons/08_pipes/reference.html")  # has the letters of its story
-        self.assertIn('<abbr title="stages">p</abbr> times <abbr title="hidden size', reference)
+        self.assertIn('<abbr title="stages">p</abbr> times <abbr title="hidden size (of one token, in numbers)">', reference)
 
     def test_words_with_capitals_are_spelled_so(self):
         hints = convert.Hints({}, {"ZeRO": "zero", "bubble": "bubble", "moments": "moments", "other moments": None}, "g")
@@ -146,12 +146,16 @@ class SiteTest(unittest.TestCase):
         self.assertIn('We use a <a class="term"', self.page("zoo/01_a.html"))
 
     def test_letters_stand_alone(self):
-        hints = convert.Hints({"s": "bytes", "C": "hidden", "m": "micro-batches"}, {}, "")
-        for text in ("5 s", "rank's", "C++", "GB/s of", "plain-C", "m.x", "C'", "ms"):
-            marked = hints.add_to(text)
-            self.assertTrue("<abbr" not in marked or text == "GB/s of", f"{text}: {marked}")
+        hints = convert.Hints({"s": "bytes", "B": "sequences", "C": "hidden", "m": "micro-batches"}, {}, "")
+        for text in ("5 s", "rank's", "C++", "GB/s of", "plain-C", "m.x", "C'", "ms", "1F1B", "175B", "x^m", "c"):
+            self.assertEqual(hints.add_to(text), text)
         self.assertEqual(hints.add_to("(m C s)").count("<abbr"), 3)
         self.assertEqual(hints.add_to("T x 3C, c < C"), 'T x 3<abbr title="hidden">C</abbr>, c &lt; <abbr title="hidden">C</abbr>')
+
+    def test_letters_of_the_table_count_where_a_page_introduces_them(self):
+        for text, known in (("T tokens", "T"), ("T is the number of tokens", "T"), ("of p parts, p is", "p"),
+                            ("number T", ""), ("T x T scores, and then all of the many tokens", "")):
+            self.assertEqual("".join(course.introduced({"T": "tokens in a sequence", "p": "parts"}, text)), known, text)
 
     def test_names_of_an_entry(self):
         for bold, rest, names in (
@@ -166,6 +170,7 @@ class SiteTest(unittest.TestCase):
         self.assertIn('<p id="bubble"><strong>bubble</strong>: idle time,', self.page("notes/glossary.html"))
         script = self.site().files["assets/glossary.js"].decode()
         self.assertIn('"bubble": "<strong>bubble</strong>: idle time, see stage."', script)
+        self.assertIn('<p id="overlap-1"><strong>overlap</strong>: two.', self.page("notes/glossary.html"))
         self.assertNotIn('class="term"', self.page("notes/glossary.html"))
 
     def test_search_does_not_tell_answers(self):
@@ -173,22 +178,29 @@ class SiteTest(unittest.TestCase):
         self.assertIn(["lessons/08_pipes/index.html", "08 pipelines", "the-picture", "The picture",
                        "A bubble costs p - 1 boxes. Another bubble. A question?"], sections)
         self.assertFalse(any("return" in section[4] for section in sections))
-        self.assertTrue(any(section[2:4] == ["bubble", "bubble"] for section in sections))
+        self.assertIn(["notes/glossary.html", "Glossary", "bubble", "bubble", "bubble: idle time, see stage."], sections)
 
     def test_interactive_pictures(self):
         play = self.root / "play"
-        plant(play, {"schedules.html": "<title>Schedules</title>"})
+        plant(play, {"schedules.html": "<title>Schedules</title>", "memory.html": "<title>Memory</title>"})
         page = self.page("lessons/08_pipes/index.html", play=play)
         frame = page.index('<iframe src="../../play/schedules.html#schedule=1f1b&amp;p=4&amp;m=8" title="Schedules"')
         self.assertLess(page.index('<h2 id="the-picture">'), frame)
         self.assertLess(frame, page.index('<h2 id="the-picture-1">'))
+        self.assertEqual(page.count("<iframe"), 1)
+        self.assertIn('<a href="play/memory.html">Memory</a>', self.page("index.html", play=play))
         self.assertNotIn("<iframe", self.page("lessons/08_pipes/reference.html", play=play))
 
     def test_neighbours(self):
         page = self.page("lessons/08_pipes/index.html")
         self.assertIn('<a class="before" href="model.html">', page)
         self.assertIn('<a class="partner" href="reference.html"><small>This lesson</small><span>For looking up', page)
+        self.assertNotIn('<a class="after"', page)  # it would be the partner
         self.assertIn('<a class="before" href="index.html"><small>Before</small><span>The bug zoo', self.page("zoo/01_a.html"))
+
+    def test_bugs_are_listed_in_the_zoo_alone(self):
+        self.assertNotIn("01_a.html", self.page("index.html"))
+        self.assertIn('<a href="01_a.html">01 All wait</a>', self.page("zoo/index.html"))
 
     def test_the_forge_is_the_clones_origin(self):
         def origin(url):

@@ -63,7 +63,8 @@ class Site:
         hints = Hints(self.letters_of(page), {} if is_glossary else self.names,
                       relative("notes/glossary.html", page.path))
         converted = Converter(page, self.links, hints).convert(source)
-        self.search += [[page.path, page.name, section.anchor, section.heading, section.text]
+        name = page.title if page.group == "For looking up" else page.name
+        self.search += [[page.path, name, section.anchor, section.heading, section.text]
                         for section in converted.sections if section.text]
         return self.template.substitute(
             title=escape(page.title if page.source != "README.md" else "A course in distributed training"),

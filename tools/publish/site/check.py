@@ -47,6 +47,7 @@ class Outline(HTMLParser):
 
 def wrong_links(folder, outlines):
     """`outlines`: by path. Addresses elsewhere may only be links that a reader follows."""
+    files = {file.relative_to(folder).as_posix() for file in folder.rglob("*")}
     findings = []
     for path, outline in outlines.items():
         for address in outline.links + outline.loads:
@@ -56,7 +57,7 @@ def wrong_links(folder, outlines):
                 continue
             file, _, anchor = address.partition("#")
             to = posixpath.normpath(posixpath.join(posixpath.dirname(path), file)) if file else path
-            if not (folder / to).is_file():
+            if to not in files:
                 findings.append(f"{path}: {address}: no such file")
             elif anchor and to in outlines and anchor not in outlines[to].anchors:
                 findings.append(f"{path}: {address}: no such anchor")
