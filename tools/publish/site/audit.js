@@ -3,8 +3,8 @@
 "use strict";
 
 function brightness([red, green, blue]) { // relative luminance, WCAG 2
-  const part = (value) => (value / 255 <= 0.03928 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
-  return 0.2126 * part(red) + 0.7152 * part(green) + 0.0722 * part(blue);
+  const linear = (value) => (value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * linear(red / 255) + 0.7152 * linear(green / 255) + 0.0722 * linear(blue / 255);
 }
 
 function contrast(one, other) {
@@ -37,11 +37,11 @@ function paleTexts() {
     if (!node.data.trim() || checked.has(element) || element.closest("script, [hidden]")) continue;
     checked.add(element);
     const style = getComputedStyle(element);
-    if (style.opacity === "0" || style.visibility === "hidden" || !element.getClientRects().length) continue;
+    if (style.opacity === "0" || !element.getClientRects().length) continue;
     const ratio = contrast(numbersOf(style.color), backgroundOf(element));
     if (!(ratio >= 4.5)) {
-      found.add(`contrast ${ratio.toFixed(2)} of <${element.tagName.toLowerCase()} class="${element.className}">: ` +
-        node.data.trim().slice(0, 40));
+      const tag = `<${element.tagName.toLowerCase()} class="${element.className}">`;
+      found.add(`contrast ${ratio.toFixed(2)} of ${tag}: ${node.data.trim().slice(0, 40)}`);
     }
   }
   return [...found];
@@ -53,7 +53,8 @@ function tooWide() {
   if (document.documentElement.scrollWidth <= width) return [];
   const guilty = [...document.querySelectorAll("body *")].find((element) =>
     element.getBoundingClientRect().right > width + 1 && !element.closest("pre, .wide, .picture"));
-  return [`wider than ${width} pixels: <${guilty?.tagName.toLowerCase()}> ${guilty?.textContent.trim().slice(0, 40)}`];
+  const text = guilty?.textContent.trim().slice(0, 40);
+  return [`wider than ${width} pixels: <${guilty?.tagName.toLowerCase()}> ${text}`];
 }
 
 // Folded answers: each has a name, is closed, opens by a click, and has something inside.
@@ -61,7 +62,10 @@ function badFolds() {
   const found = [];
   for (const fold of document.querySelectorAll("article details")) {
     const name = fold.firstElementChild;
-    if (name?.tagName !== "SUMMARY" || !name.textContent.trim()) { found.push("a fold without a name"); continue; }
+    if (name?.tagName !== "SUMMARY" || !name.textContent.trim()) {
+      found.push("a fold without a name");
+      continue;
+    }
     if (fold.open) found.push(`open from the beginning: ${name.textContent}`);
     name.click();
     if (!fold.open || fold.getBoundingClientRect().height < 2 * name.getBoundingClientRect().height) {
@@ -83,8 +87,13 @@ async function badPictures() {
 
 // Marks of Markdown that nobody has converted.
 function leftovers() {
-  const text = [...document.querySelectorAll("article :is(p, li, td, h1, h2, h3)")]
-    .filter((element) => !element.querySelector("pre"))
-    .map((element) => { const copy = element.cloneNode(true); copy.querySelectorAll("code").forEach((c) => c.remove()); return copy.textContent; });
-  return text.filter((line) => /```|\|---|\*\*|\]\(|<\/?details/.test(line)).map((line) => `not converted: ${line.slice(0, 60)}`);
+  const found = [];
+  for (const element of document.querySelectorAll("article :is(p, li, td, h1, h2, h3)")) {
+    const copy = element.cloneNode(true);
+    copy.querySelectorAll("code").forEach((code) => code.remove());
+    if (/```|\|---|\*\*|\]\(|<\/?details/.test(copy.textContent)) {
+      found.push(`not converted: ${copy.textContent.trim().slice(0, 60)}`);
+    }
+  }
+  return found;
 }

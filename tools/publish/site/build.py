@@ -3,16 +3,17 @@ import argparse
 import json
 import pathlib
 import re
+import shutil
 import string
 import subprocess
 import sys
 
+import course
 from convert import GLOSSARY, Converter, Hints, Links, with_classes, with_frame
-from course import (EVERYDAY, GROUPS, PHRASES, CourseError, escape, html_of, introduced, is_inside, read_glossary, read_letters,
-                    read_pages, read_strip, relative, with_anchors)
+from course import CourseError, escape, html_of, relative
 
 HERE = pathlib.Path(__file__).resolve().parent
-MARK = "made_by_tools_site.txt"
+MARK = "made_by_tools_site.txt"  # in the folder of a site: the names of its files
 
 # The interactive pictures: in which lessons each is shown, and with which setting.
 PLAY = {
@@ -25,9 +26,13 @@ PLAY = {
 
 def origin_of(root):
     """The address of the files on the forge that the clone came from, or ""."""
-    asked = subprocess.run(["git", "-C", root, "remote", "get-url", "origin"], capture_output=True, text=True)
+    if not shutil.which("git"):
+        return ""
+    asked = subprocess.run(["git", "-C", root, "remote", "get-url", "origin"],
+                           capture_output=True, text=True)
     # No user or password, which may stand before the host.
-    remote = re.fullmatch(r"(?:https://|ssh://|git@)(?:[^@/]*@)?([\w.-]+)[:/](.+?)(?:\.git)?/?", asked.stdout.strip())
+    remote = re.fullmatch(r"(?:https://|ssh://|git@)(?:[^@/]*@)?([\w.-]+)[:/](.+?)(?:\.git)?/?",
+                          asked.stdout.strip())
     return f"https://{remote[1]}/{remote[2]}/blob/HEAD" if remote else ""
 
 
@@ -35,33 +40,26 @@ class Site:
     """All files of the site, in memory: nothing is written before everything is right."""
 
     def __init__(self, root, sources, play):
-        self.root, self.files = root, {}
-        self.pages = read_pages(root)
+        self.root, self.files, self.search = root, {}, []
+        self.pages = course.read_pages(root)
         by_source = {page.source: page for page in self.pages}
         self.links = Links(root, by_source, sources)
-        self.glossary = read_glossary(html_of(by_source[GLOSSARY].text))
+        self.glossary = course.read_glossary(html_of(by_source[GLOSSARY].text))
         self.names = {name: anchor for anchor, names, _ in self.glossary for name in names}
-        self.names |= dict.fromkeys(EVERYDAY | PHRASES)
-        self.letters = read_letters(by_source["notes/conventions.md"].text)
+        self.names |= dict.fromkeys(course.EVERYDAY | course.PHRASES)
+        self.letters = course.read_letters(by_source["notes/conventions.md"].text)
         self.template = string.Template((HERE / "page.html").read_text(encoding="utf-8"))
-        self.play = {path.stem: path for path in sorted(play.glob("*.html"))} if play else {}
-        self.search = []
+        self.play = {file.stem: file for file in sorted(play.glob("*.html"))} if play else {}
         for page in self.pages:
-            self.files[page.path] = self.page_of(page).encode()
+            self.files[page.path] = self.html_of(page).encode()
         self.add_files()
 
-    def letters_of(self, page):
-        """A page's own, else its lesson's, else those of the table of all that it introduces."""
-        story = self.links.pages.get(page.folder + "/README.md")
-        return introduced(self.letters, page.text) | (read_strip(story.text) if story else {}) | read_strip(page.text)
-
-    def page_of(self, page):
+    def html_of(self, page):
         source = with_classes(html_of(page.text))
-        is_glossary = page.source == GLOSSARY
-        if is_glossary:
-            source = with_anchors(source)
-        hints = Hints(self.letters_of(page), {} if is_glossary else self.names,
-                      relative("notes/glossary.html", page.path))
+        names = self.names
+        if page.source == GLOSSARY:
+            source, names = course.with_anchors(source), {}
+        hints = Hints(self.letters_of(page), names, relative("notes/glossary.html", page.path))
         converted = Converter(page, self.links, hints).convert(source)
         name = page.title if page.group == "For looking up" else page.name
         self.search += [[page.path, name, section.anchor, section.heading, section.text]
@@ -69,30 +67,28 @@ class Site:
         return self.template.substitute(
             title=escape(page.title if page.source != "README.md" else "A course in distributed training"),
             root=relative(".", page.path) + "/",
-            kind=page.group.lower().replace(" ", "-"),
             chapters=self.chapters_of(page),
-            contents=self.contents_of(converted.headings),
+            contents=contents_of(converted.headings),
             body=self.with_play(page, converted.body),
             around=self.around(page))
 
-    @staticmethod
-    def contents_of(headings):
-        items = "".join(f'<li class="level{level}"><a href="#{anchor}">{text}</a></li>'
-                        for level, anchor, text in headings if level in (2, 3))
-        return f"<p>On this page</p><ul>{items}</ul>" if items else ""
+    def letters_of(self, page):
+        """A page's own, else its lesson's, else those of the table of all that it introduces."""
+        story = self.links.pages.get(page.folder + "/README.md")
+        letters = course.introduced(self.letters, page.text)
+        return letters | (course.read_strip(story.text) if story else {}) | course.read_strip(page.text)
 
     def with_play(self, page, body):
         number = page.name[:2]
         if page.group != "Lessons" or not page.source.endswith("README.md"):
             return body
         for name, lessons in PLAY.items():
-            if name not in self.play or number not in lessons:
-                continue
-            title = escape(self.play_title(name))
-            address = f"{relative(f'play/{name}.html', page.path)}#{escape(lessons[number])}"
-            body = with_frame(body, f'<figure class="play"><iframe src="{address}" title="{title}" loading="lazy">'
-                                    f'</iframe><figcaption><a href="{address}">{title}, on a page of its own</a>'
-                                    "</figcaption></figure>")
+            if name in self.play and number in lessons:
+                title = escape(self.play_title(name))
+                address = f"{relative(f'play/{name}.html', page.path)}#{escape(lessons[number])}"
+                body = with_frame(body, f'<figure class="play"><iframe src="{address}" title="{title}" '
+                                        f'loading="lazy"></iframe><figcaption><a href="{address}">{title}, '
+                                        "on a page of its own</a></figcaption></figure>")
         return body
 
     def play_title(self, name):
@@ -104,50 +100,62 @@ class Site:
         The bugs are listed on the pages of the zoo alone: they would be half of every page's list.
         """
         parts = []
-        for group in GROUPS:
-            links = [(p.path, p.name, p is page) for p in self.pages if p.group == group
-                     and (page.folder == "zoo" or p.folder != "zoo" or p.source == "zoo/README.md")]
-            parts.append(self.group_of_links(page, group, links, group in ("Ladder", "Lessons", page.group)))
+        for group in course.GROUPS:
+            links = [(p.path, p.name) for p in self.pages if p.group == group
+                     and (p.folder != "zoo" or page.folder == "zoo" or p.source == "zoo/README.md")]
+            is_open = group in ("Lessons", page.group)
+            parts.append(group_of_links(page, "" if group == "Ladder" else group, links, is_open))
             if group == "Lessons" and self.play:
-                links = [(f"play/{name}.html", self.play_title(name), False) for name in self.play]
-                parts.append(self.group_of_links(page, "Pictures that move", links, False))
+                links = [(f"play/{name}.html", self.play_title(name)) for name in self.play]
+                parts.append(group_of_links(page, "Pictures that move", links, False))
         return "".join(parts)
-
-    @staticmethod
-    def group_of_links(page, group, links, is_open):
-        items = "".join(f'<li><a href="{relative(path, page.path)}"{" aria-current=page" * is_here}>{escape(name)}</a></li>'
-                        for path, name, is_here in links)
-        if group == "Ladder":
-            return f"<ul>{items}</ul>"
-        return f"<details{' open' * is_open}><summary>{group}</summary><ul>{items}</ul></details>"
 
     def around(self, page):
         """Links to the pages before and after it, and between a lesson's story and its reference page."""
         at = self.pages.index(page)
-        links = []
-        other = {"README.md": "reference.md", "reference.md": "README.md"}.get(page.source.rpartition("/")[2])
-        partner = self.links.pages.get(f"{page.folder}/{other}")
-        for kind, label, to in (
-                ("before", "Before", self.pages[at - 1] if at > 0 else None),
-                ("partner", "This lesson", partner),
-                ("after", "Next", self.pages[at + 1] if at + 1 < len(self.pages) else None)):
-            if to and not (kind != "partner" and to is partner):
-                name = {"reference.md": "For looking up", "README.md": "The story"}.get(other) if kind == "partner" else to.name
-                links.append(f'<a class="{kind}" href="{relative(to.path, page.path)}"><small>{label}</small>'
-                             f'<span>{escape(name)}</span></a>')
-        return "".join(links)
+        before = self.pages[at - 1] if at > 0 else None
+        after = self.pages[at + 1] if at + 1 < len(self.pages) else None
+        partners = {"README.md": ("reference.md", "For looking up"), "reference.md": ("README.md", "The story")}
+        file, name = partners.get(page.source.rpartition("/")[2], ("", ""))
+        partner = self.links.pages.get(f"{page.folder}/{file}")
+        links = [("before", "Before", before, before and before.name),
+                 ("partner", "This lesson", partner, name),
+                 ("after", "Next", after, after and after.name)]
+        return "".join(
+            f'<a class="{kind}" href="{relative(to.path, page.path)}"><small>{label}</small>'
+            f"<span>{escape(name)}</span></a>"
+            for kind, label, to, name in links if to and (kind == "partner" or to is not partner))
 
     def add_files(self):
+        """Everything but pages."""
         for file in ("site.css", "site.js"):
             self.files["assets/" + file] = (HERE / file).read_bytes()
         definitions = {anchor: definition for anchor, _, definition in self.glossary}
-        self.files["assets/glossary.js"] = b"const GLOSSARY = " + json.dumps(definitions, ensure_ascii=False).encode() + b";\n"
-        self.files["assets/search.js"] = b"const SEARCH = " + json.dumps(self.search, ensure_ascii=False).encode() + b";\n"
+        # Scripts, because a page on disk may not fetch data.
+        for name, value in (("glossary", definitions), ("search", self.search)):
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+            self.files[f"assets/{name}.js"] = f"const {name.upper()} = {text};\n".encode()
         for file in self.links.copied:
             self.files[file] = (self.root / file).read_bytes()
-        for name, path in self.play.items():
-            self.files[f"play/{name}.html"] = path.read_bytes()
+        for name, file in self.play.items():
+            self.files[f"play/{name}.html"] = file.read_bytes()
         self.files[".nojekyll"] = b""  # GitHub Pages takes the files as they are
+
+
+def contents_of(headings):
+    """The list of a page's sections."""
+    items = "".join(f'<li class="level{level}"><a href="#{anchor}">{text}</a></li>'
+                    for level, anchor, text in headings if level in (2, 3))
+    return f"<p>On this page</p><ul>{items}</ul>" if items else ""
+
+
+def group_of_links(page, title, links, is_open):
+    """Links (path, name) for the list of chapters of a page; foldable where they have a title."""
+    items = "".join(f'<li><a href="{relative(path, page.path)}"{" aria-current=page" * (path == page.path)}>'
+                    f"{escape(name)}</a></li>" for path, name in links)
+    if not title:
+        return f"<ul>{items}</ul>"
+    return f"<details{' open' * is_open}><summary>{title}</summary><ul>{items}</ul></details>"
 
 
 def write(output, files):
@@ -156,37 +164,45 @@ def write(output, files):
     if output.exists() and not output.is_dir():
         raise CourseError(f"--output: {output} is no folder")
     if output.is_dir() and any(output.iterdir()) and not mark.is_file():
-        raise CourseError(f"--output: {output} is not empty, and tools/site has not made it; name another folder")
-    ours = [line for line in mark.read_text(encoding="utf-8").splitlines() if is_inside(output, output / line)] if mark.is_file() else []
+        raise CourseError(f"--output: {output} is not empty, and tools/site has not made it; "
+                          "name another folder")
+    listed = mark.read_text(encoding="utf-8").splitlines() if mark.is_file() else []
+    ours = {path for path in listed if course.is_inside(output, output / path)}
     for path in files:
         if (output / path).exists() and path not in ours:
             raise CourseError(f"--output: {output / path} is there, and tools/site has not made it")
     output.mkdir(parents=True, exist_ok=True)
-    mark.write_text("".join(path + "\n" for path in sorted({*ours, *files})), encoding="utf-8")
+    # First, so that a run that is ended here leaves nothing that the next one does not know.
+    mark.write_text("".join(path + "\n" for path in sorted(ours | set(files))), encoding="utf-8")
     for path, content in files.items():
         (output / path).parent.mkdir(parents=True, exist_ok=True)
         (output / path).write_bytes(content)
-    for path in set(ours) - set(files):
-        (output / path).unlink(missing_ok=True)
-        for parent in list((output / path).parents):
-            if parent == output or not parent.is_dir() or any(parent.iterdir()):
-                break
-            parent.rmdir()
+    for path in ours - set(files):
+        remove(output, output / path)
     mark.write_text("".join(path + "\n" for path in sorted(files)), encoding="utf-8")
+
+
+def remove(output, file):
+    """Removes a file, and the folders below `output` that are empty then."""
+    file.unlink(missing_ok=True)
+    for folder in file.parents:
+        if folder == output or not folder.is_dir() or any(folder.iterdir()):
+            return
+        folder.rmdir()
 
 
 def main():
     parser = argparse.ArgumentParser(prog="tools/site", allow_abbrev=False)
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--sources")
-    parser.add_argument("--play", type=pathlib.Path)
+    parser.add_argument("--sources", help="where links to code lead; by default the clone's origin")
+    parser.add_argument("--play", type=pathlib.Path, help="the folder of the interactive pictures")
     options = parser.parse_args()
-    sources = options.sources if options.sources is not None else origin_of(options.root)
+    sources = origin_of(options.root) if options.sources is None else options.sources
     try:
         site = Site(options.root, sources.rstrip("/"), options.play)
         write(options.output, site.files)
-    except CourseError as error:
+    except (CourseError, OSError) as error:
         print(f"tools/site: {error}", file=sys.stderr)
         return 2
     size = sum(len(content) for content in site.files.values())

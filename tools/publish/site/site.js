@@ -40,7 +40,8 @@ function scoreOf([, page, , heading, text], patterns) {
   let score = heading.toLowerCase() === input.value.trim().toLowerCase() ? 100 : 0; // a word of the glossary
   for (const pattern of patterns) {
     const times = (where) => (where.match(pattern) || []).length;
-    const points = 30 * Math.min(1, times(heading)) + 15 * Math.min(1, times(page)) + Math.min(5, times(text));
+    const points =
+      30 * Math.min(1, times(heading)) + 15 * Math.min(1, times(page)) + Math.min(5, times(text));
     if (points === 0) return 0;
     score += points;
   }
@@ -51,7 +52,8 @@ function scoreOf([, page, , heading, text], patterns) {
 function excerptOf(text, pattern) {
   const first = Math.max(0, text.search(pattern));
   const begin = first < 60 ? 0 : text.lastIndexOf(" ", first - 50) + 1;
-  const excerpt = (begin > 0 ? "… " : "") + text.slice(begin, begin + 180) + (text.length > begin + 180 ? " …" : "");
+  const end = begin + 180;
+  const excerpt = (begin > 0 ? "… " : "") + text.slice(begin, end) + (text.length > end ? " …" : "");
   const line = document.createElement("span");
   excerpt.split(pattern).forEach((part, i) => { // every second part is a word
     const element = document.createElement(i % 2 === 1 ? "mark" : "span");
