@@ -20,7 +20,7 @@ PLAY = {
     "schedules": {"08": "schedule=1f1b&p=4&m=8", "16": "schedule=zb-v&p=4&m=8"},
     "collectives": {"00": "algorithm=ring&n=4"},
     "attention": {"14": "slices=zigzag&n=4"},
-    "memory": {"03": "lesson=03_zero1&n=8", "04": "lesson=04_zero2&n=8", "05": "lesson=05_zero3&n=8"},
+    "memory": {"03": "lesson=03&n=8", "04": "lesson=04&n=8", "05": "lesson=05&n=8"},
 }
 
 
