@@ -291,6 +291,8 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(self.wrong(a='<a href="b.html#x">', b='<p id="x"><a href="https://example.org">'), [])
         self.assertEqual(self.wrong(a='<a href="b.html#y">', b=""), ["a.html: b.html#y: no such anchor"])
         self.assertEqual(self.wrong(a='<a href="#x">'), ["a.html: #x: no such anchor"])
+        self.assertEqual(self.wrong(a='<iframe src="b.html#n=4">', b=""), [])
+        self.assertEqual(self.wrong(a='<iframe src="c.html#n=4">'), ["a.html: c.html#n=4: no such file"])
         self.assertEqual(self.wrong(a='<img src="c.svg">'), ["a.html: c.svg: no such file"])
 
     def test_loads_from_other_hosts(self):
