@@ -3,29 +3,34 @@
 # site (site_test.py).
 set -euo pipefail
 
-# expect TEXT COMMAND...: ends with status 2 and says so, before it builds anything.
+# expect STATUS TEXT COMMAND...: how it ends, and what it says.
 expect() {
   local status=0 out
-  out=$("${@:2}" 2>&1) || status=$?
-  if ((status != 2)) || [[ $out != *"$1"* ]]; then
-    echo "'${*:2}': status $status, expected 2 and: $1; said:"
+  out=$("${@:3}" 2>&1) || status=$?
+  if ((status != $1)) || [[ $out != *"$2"* ]]; then
+    echo "'${*:3}': status $status, expected $1 and: $2; said:"
     echo "$out"
     exit 1
   fi
 }
 
 tree=$TEST_TMPDIR/tree
-mkdir -p "$tree/tools" "$TEST_TMPDIR/path"
+mkdir -p "$tree/tools"
 cp tools/site "$tree/tools"
-for program in bash dirname readlink sed; do
-  ln -s "$(command -v $program)" "$TEST_TMPDIR/path/$program"
-done
-printf '#!/bin/sh\nexit 1\n' >"$TEST_TMPDIR/path/python3"
-chmod +x "$TEST_TMPDIR/path/python3"
-expect "missing are cmark-gfm" env PATH="$TEST_TMPDIR/path" "$tree/tools/site"
-expect "chromium; tools/setup --site installs" env PATH="$TEST_TMPDIR/path" "$tree/tools/site" --check
-expect "no flag '--chek'" "$tree/tools/site" --chek
-expect "--output needs a value" "$tree/tools/site" --output
+fake() {
+  printf '#!/bin/sh\n%s\n' "$2" >"$tree/tools/$1"
+  chmod +x "$tree/tools/$1"
+}
+lacks() { fake setup "echo \"tools/setup: ... Missing, with the names of Debian's packages: $1\" >&2; exit 1"; }
+fake build "echo it builds; exit 7"
+lacks "wasm-ld-16 (lld-16), chromium (chromium)"
+expect 2 "packages: wasm-ld-16 (lld-16). tools/setup --site installs" "$tree/tools/site"
+expect 2 "packages: wasm-ld-16 (lld-16), chromium (chromium). tools/setup" "$tree/tools/site" --check
+lacks "chromium (chromium)"
+expect 2 "packages: chromium (chromium). tools/setup" "$tree/tools/site" --check
+expect 7 "it builds" "$tree/tools/site" # without a browser
+expect 2 "no flag '--chek'" "$tree/tools/site" --chek
+expect 2 "--output needs a value" "$tree/tools/site" --output
 [[ ! -e $tree/out ]]
 
 if ! command -v cmark-gfm >/dev/null || ! python3 -c 'import pygments' 2>/dev/null; then

@@ -43,7 +43,7 @@ class Site:
         self.root, self.files, self.search = root, {}, []
         self.pages = course.read_pages(root)
         by_source = {page.source: page for page in self.pages}
-        self.links = Links(root, by_source, sources)
+        self.links = Links(by_source, sources)
         self.glossary = course.read_glossary(html_of(by_source[GLOSSARY].text))
         self.names = {name: anchor for anchor, names, _ in self.glossary for name in names}
         self.names |= dict.fromkeys(course.EVERYDAY | course.PHRASES)

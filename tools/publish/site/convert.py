@@ -25,7 +25,6 @@ GLOSSARY = "notes/glossary.md"
 @dataclass
 class Links:
     """Where links lead: to pages, to files that are copied, or to the sources elsewhere."""
-    root: object   # the source tree
     pages: dict    # Page by source
     sources: str   # address of the tree's files, or "" where nobody knows one
     copied: set = field(default_factory=set)  # pictures that pages show
@@ -126,10 +125,9 @@ class Section:
 class Converter(HTMLParser):
     """Reads one page. Afterwards `body` is its HTML, `headings` are (level, anchor, HTML of the text)."""
 
-    def __init__(self, page, links, hints, glossary_terms=None):
+    def __init__(self, page, links, hints):
         super().__init__(convert_charrefs=True)
         self.page, self.links, self.hints = page, links, hints
-        self.terms = glossary_terms or {}
         self.out, self.open = [], []
         self.headings, self.sections = [], [Section("", page.title)]
         self.code = self.language = None  # of the block that is being read

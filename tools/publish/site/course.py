@@ -50,10 +50,9 @@ GROUPS = ("Ladder", "Lessons", "For looking up", "Notes", "The code", "The bug z
 def order_of(page):
     """A lesson's other chapters stand before its story: the model's before lesson 01."""
     is_story = page.source.endswith("/README.md")
-    by_name = page.title if page.group == "Notes" else page.source
-    if page.group == "The bug zoo":
-        return GROUPS.index(page.group), not is_story, by_name
-    return GROUPS.index(page.group), page.folder if page.group != "Notes" else "", is_story, by_name
+    key = {"Lessons": (page.folder, is_story, page.source), "Notes": (page.title,),
+           "The bug zoo": (not is_story, page.source)}
+    return GROUPS.index(page.group), key.get(page.group, (page.source,))
 
 
 def read_pages(root):
