@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/train/report/report.h"
+#include "common/io/text.h"
 
 namespace ladder {
 

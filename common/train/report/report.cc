@@ -2,41 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <optional>
 
 #include "common/io/printable.h"
 #include "kernels/runtime/threads.h"
 
 namespace ladder {
-
-std::string format(const char* pattern, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, pattern);
-  const int length = std::vsnprintf(text, sizeof text, pattern, arguments);
-  va_end(arguments);
-  check(length >= 0 && static_cast<size_t>(length) < sizeof text, "format: too long a line");
-  return text;
-}
-
-std::string with_commas(uint64_t number) {
-  const std::string digits = std::to_string(number);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-std::string clock_text(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds + 0.5);
-  const long long h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
-  return h > 0 ? format("%lld:%02lld:%02lld", h, m, s) : format("%lld:%02lld", m, s);
-}
-
 namespace {
 
 // Returns a line such as "12 MiB predicted: parameters 4 MiB, gradients 8 MiB\n". `use` is that of

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "common/io/text.h"
 #include "common/train/program/needed_memory.h"
 #include "common/train/program/prediction.h"
 
@@ -42,14 +43,5 @@ std::string memory_table(const Prediction& prediction, const Memory& device, con
 // needs in all, and what to try.
 std::string out_of_memory_text(const OutOfMemory& error, const RunConfig& config,
                                const Prediction& prediction);
-
-// Writes a number with commas: 1234567 becomes "1,234,567".
-std::string with_commas(uint64_t number);
-
-// Writes a time as minutes and seconds, "0:42", or with hours, "1:07:03".
-std::string clock_text(double seconds);
-
-// Returns what printf would print.
-__attribute__((format(printf, 1, 2))) std::string format(const char* pattern, ...);
 
 }  // namespace ladder
