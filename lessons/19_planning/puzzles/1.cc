@@ -1,8 +1,8 @@
 // 19.1 What to rent
 //
-// You can train on gpus[i] GPUs, with which a step takes seconds[i]. GPUs cost by the hour, from
-// the first step to the last. You need `steps` steps, in at most `hours` hours (just reaching it is
-// fine).
+// You can train on gpus[i] GPUs, with which a step takes seconds[i]. Each GPU costs the same for
+// each second from the first step to the last. You need `steps` steps, in at most `hours` hours
+// (just reaching it is fine).
 //
 // Returns how many GPUs you take: the cheapest that are in time; of equally cheap ones the
 // quickest; 0 if none is in time. No two have the same number of GPUs.

@@ -10,8 +10,16 @@ namespace ladder::puzzles {
 
 inline void check_01_1(Cases& cases,
                        double (*loss)(const std::vector<double>& logits, int target)) {
-  const std::vector<std::vector<double>> all = {
-      {0}, {5, 5}, {0, 1}, {2, 0}, {1, 2, 3}, {-3, 0.5, 2, 1}, {4, 1, 3, 1, 2, 0, -2, 2.5}};
+  const std::vector<std::vector<double>> all = {{0},
+                                                {5, 5},
+                                                {0, 1},
+                                                {2, 0},
+                                                {1, 2, 3},
+                                                {-500, 500},  // e^1000 times as probable
+                                                {500, -500},
+                                                {500, -500, -500, -500},
+                                                {-3, 0.5, 2, 1},
+                                                {4, 1, 3, 1, 2, 0, -2, 2.5}};
   for (const double more : {0., 100., 1000., -1000.}) {
     for (std::vector<double> logits : all) {
       for (size_t target = 0; target < logits.size(); ++target) {

@@ -29,6 +29,7 @@ inline void check_04_1(Cases& cases,
         std::vector<int> sharing;  // units
         std::set<int> shared;      // buffers
         for (int u = 0; u < units; ++u) {
+          cases.expect(buffer[u] >= 0, "unit ", u, " has no buffer ", buffer[u]);
           if (has_own[u]) {
             cases.expect(std::count(buffer.begin(), buffer.end(), buffer[u]) == 1, "unit ", u,
                          " must not share its buffer");

@@ -11,7 +11,7 @@ namespace ladder::puzzles {
 inline void check_14_1(Cases& cases,
                        void (*merge_results)(double& result, double& logsum, double other_result,
                                              double other_logsum)) {
-  for (const double far : {0., 800., -800.}) {  // one of the two hardly counts, or both equally
+  for (const double far : {0., 2000., -2000.}) {  // one of the two hardly counts, or both equally
     cases.begin(text("the results 1 and 2, the logsums 0 and ", far));
     double result = 1, logsum = 0;
     merge_results(result, logsum, 2, far);

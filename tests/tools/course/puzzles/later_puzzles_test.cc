@@ -322,6 +322,12 @@ TEST_CASE("14.1 is attention_merge()") {
        [](double& result, double& logsum, double other_result, double other_logsum) {
          result = (result + other_result) / 2;
          logsum = std::log(std::exp(logsum) + std::exp(other_logsum));
+       },
+       [](double& result, double& logsum, double other_result, double other_logsum) {
+         const double middle = (logsum + other_logsum) / 2;  // the larger one may be far above it
+         const double a = std::exp(logsum - middle), b = std::exp(other_logsum - middle);
+         result = (a * result + b * other_result) / (a + b);
+         logsum = middle + std::log(a + b);
        }});
 }
 
@@ -510,6 +516,20 @@ TEST_CASE("17.2 is choose_layout() without a pipeline") {
        }});
 }
 
+// Of the offers that are not late the cheapest, and the quickest of those.
+template <class IsLate, class Price>
+int cheapest(const Ints& gpus, const Ints& seconds, IsLate is_late, Price price) {
+  size_t best = gpus.size();
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    if (is_late(i)) continue;
+    if (best == gpus.size() ||
+        std::pair(price(i), seconds[i]) < std::pair(price(best), seconds[best])) {
+      best = i;
+    }
+  }
+  return best == gpus.size() ? 0 : gpus[best];
+}
+
 TEST_CASE("19.1 is choose() without a limit of GPU-hours") {
   try_puzzle(
       check_19_1, ::gpus_to_rent,
@@ -542,6 +562,17 @@ TEST_CASE("19.1 is choose() without a limit of GPU-hours") {
            if (gpus[i] * seconds[i] < gpus[best] * seconds[best]) best = i;
          }
          return gpus[best];
+       },
+       [](const Ints& gpus, const Ints& seconds, int steps,
+          int hours) {  // late by less than an hour
+         return cheapest(
+             gpus, seconds, [&](size_t i) { return seconds[i] * steps / 3600 > hours; },
+             [&](size_t i) { return gpus[i] * seconds[i]; });
+       },
+       [](const Ints& gpus, const Ints& seconds, int steps, int hours) {  // paid by whole hours
+         return cheapest(
+             gpus, seconds, [&](size_t i) { return seconds[i] * steps > hours * 3600; },
+             [&](size_t i) { return gpus[i] * (seconds[i] * steps / 3600); });
        }});
 }
 

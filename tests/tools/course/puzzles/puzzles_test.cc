@@ -112,6 +112,22 @@ TEST_CASE("01.1 is the loss of the classifier's kernel") {
                 double sum = 0;
                 for (const double logit : logits) sum += std::exp(logit - most);
                 return std::log(sum) - logits[target];
+              },
+              [](const std::vector<double>& logits, int target) {  // not the largest one
+                double sum = 0;
+                for (const double logit : logits) sum += std::exp(logit - logits[target]);
+                return std::log(sum);
+              },
+              [](const std::vector<double>& logits, int target) {
+                double sum = 0;
+                for (const double logit : logits) sum += std::exp(logit - logits[0]);
+                return std::log(sum) + logits[0] - logits[target];
+              },
+              [](const std::vector<double>& logits, int target) {
+                double mean = 0, sum = 0;
+                for (const double l : logits) mean += l / static_cast<double>(logits.size());
+                for (const double logit : logits) sum += std::exp(logit - mean);
+                return std::log(sum) + mean - logits[target];
               }});
 }
 
@@ -288,6 +304,13 @@ TEST_CASE("04.1 is plan_buffers()") {
                 Ints buffer;
                 int next = 0;
                 for (const bool own : has_own) buffer.push_back(own ? turns : next++ % turns);
+                return buffer;
+              },
+              [](const std::vector<bool>& has_own, int turns) {  // not from 0
+                Ints buffer;
+                int next = 0, own_buffer = 0;
+                for (const bool own : has_own)
+                  buffer.push_back(own ? --own_buffer : next++ % turns);
                 return buffer;
               }});
 }
