@@ -42,6 +42,7 @@ inline void check_08_1(Cases& cases,
       std::vector<std::string> lines, ignored;
       std::vector<int> first;
       for (int s = 0; s < p; ++s) first.push_back(forwards_first(s, p, m));
+      cases.draw("forwards first: ", listed(first));
       for (int s = 0; s < p; ++s) {
         cases.expect(first[s] >= 1 && first[s] <= m, "stage ", s, " cannot begin with ", first[s],
                      " of ", m, " forwards");
@@ -49,14 +50,13 @@ inline void check_08_1(Cases& cases,
       const int best = run_pipeline(std::vector<int>(p, m), m, ignored);  // all forwards first
       const int time = run_pipeline(first, m, lines);
       for (int s = 0; s < p; ++s) cases.draw("stage ", s, " |", lines[s]);
-      cases.expect(time > 0, "forwards first: ", listed(first), "; stages wait for ever");
-      cases.expect(time == best, "forwards first: ", listed(first), "; the step takes ", time,
-                   ", and could take ", best);
+      cases.expect(time > 0, "stages wait for ever");
+      cases.expect(time == best, "the step takes ", time, ", and could take ", best);
       for (int s = 0; s < p; ++s) {
         std::vector<int> fewer = first;
         --fewer[s];
-        cases.expect(fewer[s] == 0 || run_pipeline(fewer, m, ignored) != best,
-                     "forwards first: ", listed(first), "; ", fewer[s], " would do for stage ", s);
+        cases.expect(fewer[s] == 0 || run_pipeline(fewer, m, ignored) != best, fewer[s],
+                     " would do for stage ", s);
       }
     }
   }

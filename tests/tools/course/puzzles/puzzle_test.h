@@ -29,6 +29,7 @@ void try_puzzle(void (*check)(Cases&, Function), std::type_identity_t<Function> 
     INFO(of_wrong.text);
     CHECK_FALSE(of_wrong.is_right);
     CHECK_THAT(of_wrong.text, StartsWith("wrong for "));
+    CHECK(std::ranges::count(of_wrong.text, '\n') > 2);  // the case is drawn
     CHECK(std::ranges::count(of_wrong.text, '\n') <= 20);
   }
 }
