@@ -35,8 +35,8 @@ inline void check_12_1(Cases& cases,
                        " and held ", held[i], " are ", sent[i] + held[i]);
           cases.expect(std::abs(std::abs(sent[i]) - scale) <= kNear, "the scale is not ",
                        std::abs(sent[i]), ", but ", scale);
-          cases.expect(whole[i] == 0 ? sent[i] >= 0 : sent[i] * whole[i] >= 0, "gradient ", i,
-                       ": there are ", whole[i], " to send, and that is another sign");
+          cases.expect(whole[i] == 0 ? sent[i] >= 0 : sent[i] * whole[i] >= 0, "gradient ", i, ": ",
+                       whole[i], " is to be sent, so its sign is ", whole[i] < 0 ? "-" : "+");
         }
       }
     }
