@@ -64,10 +64,10 @@ class ModelRunner {
   void load(Split split, int64_t step, size_t first_sequence, size_t buffer = 0);
   // Runs forward from the tokens, or from input(), to output().
   void forward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
-  // Runs the classifier: adds the losses to the total and begins the gradients, which are those of
-  // `token_weight` times the sum of the losses of all tokens.
+  // Runs the classifier: adds the losses of all tokens to the total, and begins backward. What
+  // backward differentiates is `token_weight` times the sum of these losses.
   void classify(double token_weight, const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0);
-  // Adds the micro-batch's gradients to the gradients, or those of the half.
+  // Runs backward, or one half of it, and adds what it computes to the gradients.
   void backward(const Hooks& hooks = {}, size_t buffer = 0, size_t chunk = 0,
                 BackwardHalf half = BackwardHalf::both);
   // Runs the classifier without gradients: adds the losses to the total.
