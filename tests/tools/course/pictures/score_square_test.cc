@@ -1,5 +1,7 @@
 #include "tools/course/pictures/score_square.h"
 
+#include <regex>
+
 #include "kernels/runtime/check.h"
 #include "tests/catch.h"
 #include "tests/common/io/picture_check.h"
@@ -10,10 +12,28 @@ namespace {
 
 using testing::count_text;
 
+// The texts that follow on the first one of these, which is the left square's.
+std::vector<std::string> texts_after(const std::string& svg, const std::string& text,
+                                     size_t count) {
+  const std::regex element(">([^<]*)</text>");
+  std::vector<std::string> found;
+  const size_t begin = svg.find(">" + text + "</text>") + 1;
+  for (std::sregex_iterator at(svg.begin() + static_cast<std::ptrdiff_t>(begin), svg.end(),
+                               element);
+       found.size() < count; ++at) {
+    found.push_back((*at)[1]);
+  }
+  return found;
+}
+
 TEST_CASE("four ranks: a zigzag has two cells in every round on every rank") {
   const std::string svg = draw_score_squares(4);
   CHECK(count_text(svg, "all rounds last 2 + 4 + 4 + 4 = 14 cells") == 1);
   CHECK(count_text(svg, "all rounds last 2 + 2 + 2 + 2 = 8 cells") == 1);
+  // Keys go to the next rank: in round 1 each has those of the rank before, in round 3 of the next.
+  using Texts = std::vector<std::string>;
+  CHECK(texts_after(svg, "round 1", 5) == Texts{"0", "4", "4", "4", "4"});
+  CHECK(texts_after(svg, "round 3", 5) == Texts{"0", "0", "0", "4", "4"});
   CHECK(testing::picture_findings(svg).empty());
 }
 
