@@ -51,6 +51,9 @@ TREE = {
     "notes/conventions.md": "# Conventions\n\n| letter | meaning |\n|---|---|\n| T | tokens |\n| p | parts |\n\n"
                             "## Words\n",
     "notes/pictures/boxes.svg": "<svg/>",
+    "tools/puzzle": "#!/bin/sh\n# Five minutes:\n# write it.\n#\n#   tools/puzzle list\n",
+    "lessons/08_pipes/puzzles/1.cc": "// 08.1 The way\n//\n// With f<T>, at `in_x`.\n// Example: a[i] * 2.\n"
+                                     "#include <x>\n\nint f(int p) {\n}\n",
     "zoo/README.md": "# The bug zoo\n",
     "zoo/01_a.md": "# 01: All wait\n",
 }
@@ -84,6 +87,7 @@ class SiteTest(unittest.TestCase):
             ("lessons/08_pipes/reference.html", "08 pipelines"),
             ("notes/conventions.html", "Conventions"),
             ("notes/glossary.html", "Glossary"),
+            ("puzzles.html", "Puzzles"),
             ("zoo/index.html", "The bug zoo"),
             ("zoo/01_a.html", "01 All wait")])
 
@@ -209,6 +213,14 @@ class SiteTest(unittest.TestCase):
     def test_bugs_are_listed_in_the_zoo_alone(self):
         self.assertNotIn("01_a.html", self.page("index.html"))
         self.assertIn('<a href="01_a.html">01 All wait</a>', self.page("zoo/index.html"))
+
+    def test_puzzles_are_one_page(self):
+        page = self.page("puzzles.html")
+        for part in ('<h1 id="puzzles">Puzzles</h1>\n<p>Five minutes: write it.</p>', '<h2 id="081-the-way">08.1 The way',
+                     "<p>With f&lt;T&gt;, at <code>in_x</code>.</p>\n<p>Example: a[i] * 2.</p>\n<pre><code>"
+                     '<span class="k">int</span> <span class="f">f</span>', "<p><code>tools/puzzle 08.1</code></p>"):
+            self.assertIn(part, page)
+        self.assertNotIn("include", page)
 
     def test_the_forge_is_the_clones_origin(self):
         def origin(url):

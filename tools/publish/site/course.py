@@ -41,17 +41,17 @@ def group_of(source):
         return "Ladder"
     if folder.startswith("lessons/"):
         return "For looking up" if name == "reference.md" else "Lessons"
-    return {"notes": "Notes", "zoo": "The bug zoo"}.get(folder, "The code")
+    return {"notes": "Notes", "zoo": "Try yourself"}.get(folder, "The code")
 
 
-GROUPS = ("Ladder", "Lessons", "For looking up", "Notes", "The code", "The bug zoo")
+GROUPS = ("Ladder", "Lessons", "For looking up", "Notes", "The code", "Try yourself")
 
 
 def order_of(page):
     """A lesson's other chapters stand before its story: the model's before lesson 01."""
     is_story = page.source.endswith("/README.md")
     key = {"Lessons": (page.folder, is_story, page.source), "Notes": (page.title,),
-           "The bug zoo": (not is_story, page.source)}
+           "Try yourself": (page.folder, not is_story, page.source)}
     return GROUPS.index(page.group), key.get(page.group, (page.source,))
 
 
@@ -69,11 +69,34 @@ def read_pages(root):
             raise CourseError(f"{source} does not begin with a heading")
         path = re.sub(r"(^|/)README\.md$", r"\1index.md", source)[:-3] + ".html"
         pages.append(Page(source, path, text, heading[1].replace("`", ""), group_of(source)))
+    pages += puzzles(root)
     titles = {page.source: page.title for page in pages}
     for page in pages:  # a reference page has the name of its story
         title = titles.get(page.folder + "/README.md") if page.group == "For looking up" else page.title
         page.name = re.sub(r"^(Lesson )?(\d+):", r"\2", title)
     return sorted(pages, key=order_of)
+
+
+def puzzles(root):
+    """One page with all puzzles, if there are any: what stands in their files, and at the head of the tool."""
+    files = sorted(root.glob("lessons/*/puzzles/*.cc"))
+    if not files:
+        return []
+    tool = (root / "tools/puzzle").read_text(encoding="utf-8")
+    about = re.search(r"^# (.+?)\n#\n", tool, re.MULTILINE | re.DOTALL)[1].replace("\n# ", " ")
+    text = "".join(puzzle(file.read_text(encoding="utf-8")) for file in files)
+    return [Page("tools/puzzle", "puzzles.html", f"# Puzzles\n\n{about}\n\n{text}", "Puzzles", "Try yourself")]
+
+
+def puzzle(source):
+    """Markdown of a puzzle: the comment at the beginning is its title and its contract."""
+    comment, code = re.match(r"((?://[^\n]*\n)+)(.*)", source, re.DOTALL).groups()
+    parts = re.sub(r"^// ?", "", comment, flags=re.MULTILINE).split("`")
+    parts[::2] = [re.sub(r"[*_<\[\]]", r"\\\g<0>", part) for part in parts[::2]]  # it is no Markdown
+    title, _, contract = "`".join(parts).partition("\n")
+    contract = contract.replace("\nExample:", "\n\nExample:")
+    code = re.sub(r"#include.*\n", "", code).strip()
+    return f"## {title}\n{contract}\n```cpp\n{code}\n```\n\n`tools/puzzle {title.split()[0]}`\n\n"
 
 
 def html_of(markdown):
