@@ -3,8 +3,9 @@
 
 namespace ladder {
 
-// Tests define this function (tests/delays.h); it waits for a while at some of the places. Other
-// programs do not define it: its address is null there, and a call costs one comparison.
+// Tests define this function (tests/delays.h); it waits for a while at some of the places. So does
+// a learner's program (tools/course/grader/timing.cc), which also wants to be "told: " what
+// happens. Others do not define it: its address is null there, and a call costs one comparison.
 [[gnu::weak]] void delay_for_tests(const char* where);
 
 inline void maybe_delay(const char* where) {

@@ -30,7 +30,7 @@ class Started final : public Work::State {
   }
 
   void wait(Stream&) override {
-    maybe_delay("worker: is waited for");
+    maybe_delay("told: a task is waited for");
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_; });
@@ -76,7 +76,7 @@ Worker::~Worker() {
 
 Work Worker::start(Kind kind, std::function<void()> task, std::function<void(double)> record_wait) {
   auto state = std::make_shared<Started>(std::move(record_wait));
-  maybe_delay("worker: before a task is queued");
+  maybe_delay("told: a task is to be queued");
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back({kind, [state, body = std::move(task)] { state->run(body); }});
@@ -84,18 +84,18 @@ Work Worker::start(Kind kind, std::function<void()> task, std::function<void(dou
   }
   maybe_delay("worker: a task is queued");
   changed_.notify_all();
-  maybe_delay("worker: a task is started");
+  maybe_delay("told: a task is started");
   return Work(state);
 }
 
 void Worker::drain() {
-  maybe_delay("worker: is waited for");
+  maybe_delay("told: a task is waited for");
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return tasks_.empty(); });
 }
 
 void Worker::drain_others() {
-  maybe_delay("worker: is waited for");
+  maybe_delay("told: a task is waited for");
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return num_others_ == 0; });
 }

@@ -79,8 +79,9 @@ std::string escaped(std::string_view text) {
 // The luminance of "#rrggbb", from 0 to 1. [WCAG 2.1]
 double luminance(std::string_view colour) {
   double sum = 0;
+  const auto digit = [&](size_t at) { return colour[at] - (colour[at] <= '9' ? '0' : 'a' - 10); };
   for (const auto& [at, weight] : {std::pair{1, 0.2126}, {3, 0.7152}, {5, 0.0722}}) {
-    const double part = std::stoi(std::string(colour.substr(at, 2)), nullptr, 16) / 255.0;
+    const double part = (16 * digit(at) + digit(at + 1)) / 255.0;
     sum += weight * (part <= 0.03928 ? part / 12.92 : std::pow((part + 0.055) / 1.055, 2.4));
   }
   return sum;

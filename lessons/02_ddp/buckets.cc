@@ -13,8 +13,8 @@ std::vector<Bucket> make_buckets(const Layout& layout, DType dtype, size_t bucke
   bool is_full = true;
   for (size_t index : units) {
     const Unit& unit = layout.trained().unit(index);
-    // Backward goes from the end of the buffer to its beginning, so a unit that continues a bucket
-    // lies just before it.
+    // Backward makes gradients final from the end of their buffer to its beginning. So a unit can
+    // join the last bucket if it ends where that bucket begins.
     const bool continues = !is_full && unit.offset + unit.padded_elements == buckets.back().offset;
     if (!continues || index == units.back()) buckets.emplace_back();
     Bucket& bucket = buckets.back();

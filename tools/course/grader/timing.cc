@@ -30,30 +30,30 @@ void wait_until(Done done, double seconds) {
 
 // A task has run before its start returns.
 void run_early(std::string_view where) {
-  if (where == "worker: before a task is queued") ++num_started;
+  if (where == "told: a task is to be queued") ++num_started;
   if (where == "worker: after a task") ++num_ended;
-  if (where != "worker: a task is started") return;
+  if (where != "told: a task is started") return;
   wait_until([] { return num_ended >= num_started; }, 1);
 }
 
 // A task runs when it is waited for.
 void run_late(std::string_view where) {
-  if (where == "worker: before a task is queued") is_waited_for = false;
-  if (where == "worker: is waited for") is_waited_for = true;
+  if (where == "told: a task is to be queued") is_waited_for = false;
+  if (where == "told: a task is waited for") is_waited_for = true;
   if (where != "worker: before a task") return;
   wait_until([] { return is_waited_for.load(); }, 0.1);
 }
 
 // A task is under way when its start returns, and takes so long that computation can begin then.
 void run_slowly(std::string_view where) {
-  if (where == "worker: before a task is queued") ++num_started;
+  if (where == "told: a task is to be queued") ++num_started;
   if (where == "worker: before a task") is_worker = true;
   if (where == "worker: after a task") ++num_ended;
   if (is_worker && where == "shared: before buffers are read") {
     num_running = num_ended + 1;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  if (where != "worker: a task is started") return;
+  if (where != "told: a task is started") return;
   wait_until([] { return num_running >= num_started; }, 1);
 }
 

@@ -13,8 +13,7 @@ constexpr double kWidth = 142, kHeight = 40, kColumn = 168, kRow = 54, kLeft = 4
 
 struct Cell {
   size_t column = 0, row = 0;
-  size_t home =
-      0;  // the lesson of the core path to the right of which it stands, by its place there
+  size_t home = 0;  // the number in the path of the lesson that it stands beside
   double left() const { return kLeft + kColumn * static_cast<double>(column); }
   double right() const { return left() + kWidth; }
   double top() const { return kTop + kRow * static_cast<double>(row); }

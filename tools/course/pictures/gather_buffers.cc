@@ -71,7 +71,7 @@ std::vector<Stay> stays_of(const RunConfig& config, const Layout& layout,
   return WatchedGatherer(context, state, context.ranks->world, {}).stays(walk);
 }
 
-StepSpan& span_of(const Use& use, SimulatedStep0& step, const Layout& layout) {
+StepSpan& span_of(const Use& use, FirstRank& step, const Layout& layout) {
   const auto span = std::ranges::find_if(step.computes, [&](const StepSpan& s) {
     return s.unit == layout.unit(use.unit).name && s.what == name_of(use.pass);
   });
@@ -82,7 +82,7 @@ StepSpan& span_of(const Use& use, SimulatedStep0& step, const Layout& layout) {
 // What the rank communicates: it gathers for the stays, in their order, and sums the units'
 // gradients as they become final. Sets the stays' times, and lets a use begin when its weights have
 // come.
-std::vector<TimeBox> add_times(std::vector<Stay>& stays, SimulatedStep0& step,
+std::vector<TimeBox> add_times(std::vector<Stay>& stays, FirstRank& step,
                                const std::vector<Use>& walk, const Layout& layout) {
   std::vector<std::string> sums;
   for (const Use& use : walk) {
@@ -115,7 +115,7 @@ std::vector<TimeBox> add_times(std::vector<Stay>& stays, SimulatedStep0& step,
 }  // namespace
 
 std::string draw_gather_buffers() {
-  SimulatedStep0 step = simulate_step0(make_program<Zero3Trainer>(), kFlags, kCluster, kRanks);
+  FirstRank step = simulate_first_rank(make_program<Zero3Trainer>(), kFlags, kCluster, kRanks);
   const Layout layout(step.config.model, kRanks);
   const std::vector<Use> walk = training_walk(layout);
   std::vector<Stay> stays = stays_of(step.config, layout, walk);
@@ -138,8 +138,12 @@ std::string draw_gather_buffers() {
   lanes.lane(kTop, "computes", step.end, boxes_of(step.computes));
   lanes.lane(kTop + kLane, "communicates", step.end, transfers);
   for (size_t i = 0; i < buffers.size(); ++i) {
-    lanes.lane(kTop + kLane * static_cast<double>(2 + i), concat("buffer ", i), step.end,
-               buffers[i].second);
+    const std::vector<TimeBox>& boxes = buffers[i].second;
+    const std::string& unit = boxes.back().name;
+    const bool has_one = std::ranges::all_of(
+        boxes, [&](const TimeBox& box) { return box.name.empty() || box.name == unit; });
+    lanes.lane(kTop + kLane * static_cast<double>(2 + i),
+               has_one ? unit + "'s own" : concat("buffer ", i), step.end, boxes);
   }
   lanes.axis(bottom);
   double x = 10;

@@ -27,7 +27,7 @@ const std::vector<std::string> kFlags = {"--layers",
                                          "4"};
 
 // The sums of gradients, by the names of their buckets. Others are sums of a few bytes.
-std::vector<TimeBox> sums_of(const SimulatedStep0& step, const std::vector<std::string>& names) {
+std::vector<TimeBox> sums_of(const FirstRank& step, const std::vector<std::string>& names) {
   std::vector<TimeBox> boxes;
   for (const StepSpan& span : step.communicates) {
     if (span.what != "all_reduce" || boxes.size() == names.size()) continue;
@@ -43,10 +43,10 @@ std::string text_of(double microseconds) { return format("%.1f ms", microseconds
 
 std::string draw_overlap() {
   const auto simulated = [](const DdpTrainer::Flags& flags) {
-    return simulate_step0(make_program<DdpTrainer>(flags), kFlags, kCluster, kRanks);
+    return simulate_first_rank(make_program<DdpTrainer>(flags), kFlags, kCluster, kRanks);
   };
-  const SimulatedStep0 naive = simulated({.naive = true});
-  const SimulatedStep0 overlapped = simulated({});
+  const FirstRank naive = simulated({.naive = true});
+  const FirstRank overlapped = simulated({});
   const Layout layout(overlapped.config.model, kRanks);
   const std::vector<Bucket> buckets =
       make_buckets(layout, DType::fp32, DdpTrainer::Flags().bucket_bytes);
@@ -59,7 +59,7 @@ std::string draw_overlap() {
   Svg svg(720, kTop + 2 * kVariant + 76);
   svg.title("A step of lesson 02 on four simulated GPUs: rank 0");
   TimeLanes lanes(svg, naive.end);
-  const auto draw = [&](double top, const std::string& title, const SimulatedStep0& step,
+  const auto draw = [&](double top, const std::string& title, const FirstRank& step,
                         const std::vector<std::string>& sums) {
     svg.text(10, top + 14, concat(title, ": ", text_of(step.end)), {.bold = true});
     lanes.lane(top + 40, "computes", step.end, boxes_of(step.computes));

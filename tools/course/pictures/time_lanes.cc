@@ -21,9 +21,9 @@ std::string name_of(const StepSpan& span) {
 
 }  // namespace
 
-SimulatedStep0 simulate_step0(const Program& program, const std::vector<std::string>& flags,
+FirstRank simulate_first_rank(const Program& program, const std::vector<std::string>& flags,
                               const std::string& cluster_name, size_t num_ranks) {
-  SimulatedStep0 step;
+  FirstRank step;
   step.config = resolve_flags(program, flags, num_ranks);
   step.config.draw = "a picture";  // so that what is to be drawn is kept
   const Cluster cluster = read_cluster(cluster_name);

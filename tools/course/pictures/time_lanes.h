@@ -12,12 +12,12 @@ namespace ladder {
 
 // A step of rank 0: what it computes, with its update in one span, and what it communicates. Times
 // are microseconds from the step's beginning.
-struct SimulatedStep0 {
+struct FirstRank {
   RunConfig config;
   std::vector<StepSpan> computes, communicates;
   double end = 0;  // of all of it
 };
-SimulatedStep0 simulate_step0(const Program& program, const std::vector<std::string>& flags,
+FirstRank simulate_first_rank(const Program& program, const std::vector<std::string>& flags,
                               const std::string& cluster, size_t num_ranks);
 
 // A box in time.
