@@ -49,7 +49,8 @@ Prediction predict(const Program& program, const RunConfig& config, const Proces
   Rehearsal rehearsal(config, grid);
   const auto trainer = planned.make(rehearsal.context());
   const FullTensors full_tensors = rehearsal.full_tensors();
-  const Tensor checkpoint = rehearsal.checkpoint_buffer(trainer->stored());
+  Tensor checkpoint;
+  if (!config.checkpoint.path.empty()) checkpoint = rehearsal.checkpoint_buffer(trainer->stored());
   Prediction prediction = {rehearsal.device_peak(), rehearsal.host_peak(), {}};
   if (!with_step) return prediction;
   trainer->step();

@@ -16,8 +16,8 @@ namespace {
 
 const std::vector<std::string> kModels = {"gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl", "70b"};
 const std::vector<std::string> kDtypes = {"fp32", "bf16", "fp16"};
-const std::vector<std::string> kRecompute = {"none",  "cheap",   "attention", "mlp",
-                                             "block", "every-2", "every-4"};
+const std::vector<std::string> kRecompute = {"none", "cheap", "attention",
+                                             "mlp",  "block", "every-4"};
 const std::vector<size_t> kRanks = {1, 2, 4, 8, 16, 32, 64}, kBatches = {1, 2, 4, 8, 16, 32, 64};
 
 // A lesson with these flags.
@@ -64,12 +64,15 @@ std::vector<std::string> words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-// Returns what the rank that needs the most needs, as a run says before it trains (virtual_run.cc).
-NeededMemory need_of(const Bar& bar, const std::string& choice, size_t num_ranks, size_t batch) {
+// Returns what the fullest stage of a pipeline needs, or rank 0 without one, as a run on the
+// virtual device says before it trains (virtual_run.cc).
+NeededMemory need_of(const Bar& bar, const std::string& choice, size_t n, size_t batch) {
   const Program program = program_of(bar.lesson);
-  std::string flags = concat("--device virtual --cluster h100x8x8 --global-batch-size ",
-                             num_ranks * batch, " --micro-batch-size ", batch, choice, bar.flags);
-  if (program.lesson.is_distributed) flags += concat(" --ranks ", num_ranks);
+  const bool is_distributed = program.lesson.is_distributed;
+  const size_t num_ranks = is_distributed ? n : 1;
+  std::string flags = concat("--device virtual --cluster h100x8x8 --global-batch-size ", n * batch,
+                             " --micro-batch-size ", batch, choice, bar.flags);
+  if (is_distributed) flags += concat(" --ranks ", n);
   const RunConfig config = resolve_flags(program, words_of(flags), num_ranks);
   const ProcessGrid grid = program.grid(num_ranks, 0);
   const Program planned = program.planned(config, grid);
@@ -98,13 +101,13 @@ Json line_json(const std::vector<size_t>& bytes) {
 
 // Returns the numbers of the lines of a choice: of the device's categories, and of the host's if
 // that holds anything but workspace. Or, where the lesson refuses, the number of its words.
-Json choice_json(const Bar& bar, const std::string& choice, size_t num_ranks, Numbered& lines,
+Json choice_json(const Bar& bar, const std::string& choice, size_t n, Numbered& lines,
                  Numbered& refusals) {
   std::vector<std::vector<size_t>> device(kCategories.size()), host = device;
   bool has_host = false;
   try {
     for (const size_t batch : kBatches) {
-      const NeededMemory need = need_of(bar, choice, num_ranks, batch);
+      const NeededMemory need = need_of(bar, choice, n, batch);
       has_host |= need.host.total() > need.host[Category::workspace];
       for (const Category category : kCategories) {
         device[static_cast<size_t>(category)].push_back(need.device[category]);
@@ -124,12 +127,12 @@ Json choice_json(const Bar& bar, const std::string& choice, size_t num_ranks, Nu
 Json bar_json(const Bar& bar, Numbered& lines, Numbered& refusals) {
   std::vector<Json> needs;
   for (const std::string& model : kModels) {
-    for (const size_t num_ranks : kRanks) {
+    for (const size_t n : kRanks) {
       for (const std::string& dtype : kDtypes) {
         for (const std::string& mode : kRecompute) {
           const std::string choice =
               concat(" --model ", model, " --dtype ", dtype, " --recompute ", mode, " ");
-          needs.push_back(choice_json(bar, choice, num_ranks, lines, refusals));
+          needs.push_back(choice_json(bar, choice, n, lines, refusals));
         }
       }
     }

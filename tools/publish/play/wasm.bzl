@@ -24,7 +24,7 @@ def _wasm_module_impl(context):
     exports = ["-Wl,--export=" + name for name in context.attr.exports]
     context.actions.run_shell(
         command = """
-            [ -d /usr/lib/llvm-16/include/wasm32-wasi/c++/v1 ] && command -v clang-16 wasm-ld-16 >/dev/null || {
+            { command -v clang-16 && command -v wasm-ld-16 && ls -d /usr/lib/llvm-16/include/wasm32-wasi; } &>/dev/null || {
               echo "%s needs Debian's packages clang-16 lld-16 wasi-libc libclang-rt-16-dev-wasm32" \
                 "libc++-16-dev-wasm32 libc++abi-16-dev-wasm32: tools/setup --site installs them" >&2
               exit 1

@@ -49,7 +49,7 @@ def compare(page: Page, native: Native, collective: str, algorithm: str, n: int)
     answer = native.ask("exchanges", algorithm, collective, n, rounds)
     titles = page.texts("#circle .message title")
     page.expect(len(titles), len(answer["messages"]), "messages of the last round")
-    shown = page.value("[...document.querySelectorAll('#circle .cell:not(.came)')].map((c) => c.classList.contains('full'))")
+    shown = page.value("[...document.querySelectorAll('#circle .cell')].map((c) => c.classList.contains('full'))")
     final = [value is not None and is_final(collective, rank, part, value, n)
              for rank, vector in enumerate(answer["has"]) for part, value in enumerate(vector)]
     page.expect(shown, final, "cells that are as promised")

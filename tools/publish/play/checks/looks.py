@@ -53,8 +53,8 @@ def check(page: Page) -> None:
 def keyboard(page: Page) -> None:
     """Tab reaches every control, and the focus is seen."""
     page.open()
-    wanted = page.value("""[...document.querySelectorAll("input[type=range], input:checked, button:not([disabled]), pre")]
-        .filter((e) => e.getClientRects().length && e.tabIndex >= 0).map((e) => e.outerHTML)""")
+    wanted = page.value("""[...document.querySelectorAll("input[type=range], input:checked, button:not([disabled]), summary, pre")]
+        .filter((e) => !e.closest("details:not([open]) pre") && e.getClientRects().length && e.tabIndex >= 0).map((e) => e.outerHTML)""")
     seen = set()
     for _ in range(len(wanted) + 12):
         page.press("Tab")

@@ -1,7 +1,7 @@
 """What the checks have in common: a page in a browser, the native core, the lessons' programs."""
 import json
-import os
 import re
+import select
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -102,8 +102,7 @@ class Program:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def run(self, command: str) -> str:
-        """Returns what it prints. Of a run that fails that is its error, too."""
+    def arguments(self, command: str) -> list[str]:
         tool, lesson, *flags = command.split()
         assert tool == "tools/run", command
         folder = next(self.root.glob(f"lessons/{lesson}*"))
@@ -111,5 +110,18 @@ class Program:
         if flags[0] == "-n":
             program = [str(self.root / "tools/mpirun"), "-n", flags[1], *program]
             flags = flags[2:]
-        done = subprocess.run(program + flags, capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        return program + flags
+
+    def run(self, command: str) -> str:
+        """Returns all that it prints. Of a run that fails that is its error, too."""
+        done = subprocess.run(self.arguments(command), capture_output=True, text=True, timeout=300)
         return done.stdout + done.stderr
+
+    def header(self, command: str) -> str:
+        """Returns what it prints before it trains, which it writes at once, or its error, and ends it."""
+        with subprocess.Popen(self.arguments(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+            printed = process.stdout.read1()
+            while select.select([process.stdout], [], [], 0.2)[0] and (more := process.stdout.read1()):
+                printed += more
+            process.kill()
+        return printed.decode()

@@ -97,7 +97,7 @@ def steps(page: Page) -> None:
     page.expect(said, [
         "time 0: stage 0: F0 · stage 1: waits for activation 0 of stage 0", "time 1: stage 0: F1 · stage 1: F0",
         "time 2: stage 0: waits for gradient 0 of stage 1 · stage 1: B0", "time 4: stage 0: B0 · stage 1: F1",
-        "time 2: stage 0: waits for gradient 0 of stage 1 · stage 1: B0", "time 7: stage 0: B1 · stage 1: is done",
+        "time 2: stage 0: waits for gradient 0 of stage 1 · stage 1: B0", "time 7: stage 0: B1 · stage 1: waits for the embedding's sum with stage 0",
         "→ steps through it"], "steps by keys")
 
 
@@ -123,6 +123,7 @@ def lists(page: Page, native: Native) -> None:
     page.move(buffers=1)
     page.expect(any("are in flight, allowed are 1" in fault for fault in page.texts("#faults li")), True, "too little memory")
     page.move(buffers=2)
+    page.value("document.querySelector('#lists .chosen').focus()")
     page.press("Backspace")
     page.expect(page.text("#score"), "1 of 8 actions are not in the lists yet.", "a list that is not finished")
     # Slower than par, and par.

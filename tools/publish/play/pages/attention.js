@@ -1,7 +1,7 @@
 "use strict";
 // Lesson 14's plan: the square of all queries by all keys, and the work of each rank in each round.
 
-const kSide = 460, kEdge = 40;
+const kEdge = 40;
 
 let plan;  // what the core says: exports.h
 let player;
@@ -27,9 +27,9 @@ function rowsOf(rank, [owner, firstQuery, queries, keys, causal]) {
 // ---- The square
 
 function drawSquare(round) {
-  const holder = $("#square"), scale = kSide / settings.t;
+  const holder = $("#square"), side = holder.clientWidth, scale = (side - kEdge) / settings.t;
   holder.replaceChildren();
-  const svg = make(holder, "svg", {viewBox: `0 0 ${kSide + kEdge} ${kSide + kEdge}`, role: "img",
+  const svg = make(holder, "svg", {width: side, height: side, role: "img",
     "aria-label": `the square of ${settings.t} queries by ${settings.t} keys in round ${round}`});
   const at = (position) => kEdge + position * scale;
   plan.rounds.forEach((tiles, i) => tiles.forEach((tile, rank) => {
@@ -78,13 +78,13 @@ function nameTile(svg, rank, rows, at, scale) {
 // ---- The bars: as wide as a rank's pairs; a round lasts as long as its longest one
 
 function drawBars(round) {
-  const holder = $("#bars"), row = 26, left = 46, width = 460;
+  const holder = $("#bars"), row = 26, left = 46, width = Math.min(holder.clientWidth, 560);
   const most = plan.rounds.map((tiles) => Math.max(...tiles.map((tile) => tile?.[5] ?? 0)));
   const longest = Math.max(plan.critical, plan.other.critical);
   const scale = (width - left - 2) / longest;
   holder.replaceChildren();
   const height = row * settings.n + 22;
-  const svg = make(holder, "svg", {viewBox: `0 0 ${width} ${height}`, role: "img",
+  const svg = make(holder, "svg", {width, height, role: "img",
     "aria-label": `the critical path has ${plan.critical} pairs`});
   let x = left;
   plan.rounds.forEach((tiles, i) => {
@@ -155,6 +155,6 @@ start(() => {
   slider("n", "N", "ranks", range(2, 8), 4);
   slider("t", "T", "tokens", [16, 32, 48, 64, 96, 128, 192, 256], 64);
   player = steps("round", showRound);
-  onSetting = update;
+  onSetting = onWidth = update;
   update();
 });

@@ -19,9 +19,9 @@ function at(rank, radius, turn = 0) {
   return [kMiddle + radius * Math.cos(angle), kMiddle + radius * Math.sin(angle)];
 }
 
-// The outline of a part of a rank's vector.
-function cell(rank, part) {
-  const width = (kOuter - kInner) / settings.n, from = kInner + part * width, to = from + width;
+// The outline of parts of a rank's vector: those from `first` on, up to `last`.
+function cells(rank, first, last) {
+  const width = (kOuter - kInner) / settings.n, from = kInner + first * width, to = kInner + last * width;
   const half = 0.46, points = [[from, -half], [to, -half], [to, half], [from, half]].map(([r, t]) => at(rank, r, t));
   const [a, b, c, d] = points.map(([x, y]) => `${x.toFixed(2)} ${y.toFixed(2)}`);
   return `M${a}L${b}A${to} ${to} 0 0 1 ${c}L${d}A${from} ${from} 0 0 0 ${a}Z`;
@@ -51,26 +51,23 @@ function isFinal(rank, part, value) {
 }
 
 function drawCircle(answer, round) {
-  const holder = $("#circle");
+  const holder = $("#circle"), n = settings.n, label = 12 * 480 / holder.clientWidth;
   holder.replaceChildren();
-  const svg = make(holder, "svg", {viewBox: "0 0 480 480", role: "img",
-    "aria-label": `${settings.n} ranks after round ${round} of ${answer.rounds}`});
-  const came = new Set(answer.messages.flatMap(([, to, first, last]) => range(first, last - 1).map((i) => `${to} ${i}`)));
+  const svg = make(holder, "svg", {viewBox: "0 0 480 480", role: "img", class: n > 12 ? "many" : "",
+    "aria-label": `${n} ranks after round ${round} of ${answer.rounds}`});
   answer.has.forEach((vector, rank) => {
+    make(svg, "path", {d: cells(rank, 0, n), class: "ground"});
     vector.forEach((value, part) => {
-      make(svg, "path", {d: cell(rank, part), class: "ground"});
       const classes = "cell" + (isFinal(rank, part, value) ? " full" : "");
-      const box = make(svg, "path", {d: cell(rank, part), class: classes, "fill-opacity": shade(value)});
+      const box = make(svg, "path", {d: cells(rank, part, part + 1), class: classes, "fill-opacity": shade(value)});
       make(box, "title", {}, `rank ${rank}, part ${part}: ` + contents(value));
     });
   });
-  answer.has.forEach((vector, rank) => vector.forEach((_, part) => {
-    if (came.has(`${rank} ${part}`)) make(svg, "path", {d: cell(rank, part), class: "cell came", "fill-opacity": 0});
-  }));
+  for (const [, to, first, last] of answer.messages) make(svg, "path", {d: cells(to, first, last), class: "came"});
   for (const message of answer.messages) drawMessage(svg, ...message);
-  for (let rank = 0; rank < settings.n; ++rank) {
-    const [x, y] = at(rank, kOuter + 16);
-    make(svg, "text", {x, y, class: "rank"}, rank);
+  for (let rank = 0; rank < n; ++rank) {
+    const [x, y] = at(rank, kOuter + 4 + label);
+    make(svg, "text", {x, y, class: "rank", "font-size": label}, rank);
   }
 }
 
@@ -85,10 +82,10 @@ function contents(value) {
 function drawMessage(svg, from, to, first, last, adds) {
   const n = settings.n, radius = kInner - 9, ahead = (to - from + n) % n, side = ahead <= n / 2 ? 1 : -1;
   const way = side > 0 ? ahead : n - ahead, turn = Math.min(0.3, 0.12 * way);
-  const width = 1.2 + 3 * Math.sqrt((last - first) / n), head = 4 + 1.6 * width;
+  const width = 1.2 + 3 * Math.sqrt((last - first) / n), head = Math.min(4 + 1.6 * width, 110 / n);
   const [x1, y1] = at(from, radius, turn * side), [x2, y2] = at(to, radius, -turn * side);
   const middle = radius * Math.cos(Math.PI * Math.max(0, way - 2 * turn) / n);
-  const [mx, my] = at(from, way === 1 ? 0.8 * middle : 0.5 * middle, side * way / 2);
+  const [mx, my] = at(from, middle * (way === 1 ? 1 - 0.55 * Math.sin(Math.PI / n) : 0.5), side * way / 2);
   const length = Math.hypot(x2 - mx, y2 - my), ux = (x2 - mx) / length, uy = (y2 - my) / length;
   const bx = x2 - head * ux, by = y2 - head * uy, wx = -0.42 * head * uy, wy = 0.42 * head * ux;
   const line = make(svg, "path", {d: `M${x1} ${y1}Q${mx} ${my} ${bx} ${by}`, class: "message", "stroke-width": width});
@@ -101,11 +98,11 @@ function showRound(round) {
   const answer = ask("exchanges", settings.algorithm, settings.collective, settings.n, round);
   drawCircle(answer, round);
   if (round === 0) return `before the first of ${count(answer.rounds, "round")}`;
-  const most = Math.max(...answer.messages.map(([, , first, last]) => last - first));
+  const sizes = answer.messages.map(([, , first, last]) => last - first), most = Math.max(...sizes);
   const adds = answer.messages.filter((message) => message[4]).length;
   const done = adds === 0 ? "stored" : adds === answer.messages.length ? "added" : "added or stored";
   return `round ${round} of ${answer.rounds}: ${count(answer.messages.length, "message")} of ` +
-    `${most === 1 ? "one part" : `up to ${most} parts`}, ${done}`;
+    `${most === 1 ? "one part" : `${Math.min(...sizes) < most ? "up to " : ""}${most} parts`}, ${done}`;
 }
 
 // ---- The costs
@@ -126,7 +123,7 @@ function drawTable(costs) {
   const table = $("#costs");
   table.replaceChildren();
   const head = make(make(table, "thead"), "tr");
-  for (const text of ["algorithm", "rounds", "busiest rank sends", "time"]) make(head, "th", {scope: "col"}, text);
+  for (const text of ["algorithm", "rounds", "most sent", "time"]) make(head, "th", {scope: "col"}, text);
   const body = make(table, "tbody");
   for (const cost of costs) {
     const row = make(body, "tr", cost.name === settings.algorithm ? {class: "here"} : {});
@@ -147,14 +144,13 @@ function drawTable(costs) {
 const kSizes = range(10, 28).map((i) => 2 ** i);
 
 function drawChart(costs) {
-  const left = 54, right = 66, top = 12, bottom = 30, width = 520, height = 250;
+  const holder = $("#chart"), left = 54, right = 58, top = 12, bottom = 30, width = holder.clientWidth, height = 250;
   const times = costs.flatMap((cost) => [kSizes[0], kSizes.at(-1)].map((n) => cost.alpha + cost.beta * n));
   const low = Math.floor(Math.log10(Math.min(...times))), high = Math.ceil(Math.log10(Math.max(...times)));
   const x = (n) => left + (width - left - right) * (Math.log2(n) - 10) / 18;
   const y = (t) => height - bottom - (height - top - bottom) * (Math.log10(t) - low) / (high - low);
-  const holder = $("#chart");
   holder.replaceChildren();
-  const svg = make(holder, "svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "time against bytes, on logarithmic axes"});
+  const svg = make(holder, "svg", {width, height, role: "img", "aria-label": "time against bytes, on logarithmic axes"});
   for (let power = low; power <= high; ++power) {
     make(svg, "line", {x1: left, x2: width - right, y1: y(10 ** power), y2: y(10 ** power), class: "axis"});
     make(svg, "text", {x: left - 6, y: y(10 ** power) + 4, class: "soft", "text-anchor": "end"}, timeText(10 ** power));
@@ -196,7 +192,7 @@ function crossings(costs) {
 
 // ---- The page
 
-function update(changed) {
+function update(changed = "") {
   const {algorithm, collective, n, bytes, alpha, bandwidth} = settings;
   const all = ask("costs", collective, n, bytes, alpha * 1e-6, 1 / (bandwidth * 1e9));
   const costs = all.filter((cost) => !cost.why_not);
@@ -214,7 +210,7 @@ function update(changed) {
   if (["bytes", "alpha", "bandwidth"].includes(changed)) return;
   player.stop();
   player.last = ask("exchanges", algorithm, collective, n, 0).rounds;
-  player.go(changed ? Math.min(player.at, player.last) : 1);
+  player.go(Math.min(player.at, player.last));
   $("#words pre").textContent = ask("words", algorithm, collective, n);
 }
 
@@ -227,5 +223,7 @@ start(() => {
   slider("bandwidth", "1 / beta", "", [0.1, 0.5, 1, 2, 5, 10, 25, 50, 100, 200, 450, 900], 10, (value) => `${value} GB/s`);
   player = steps("round", showRound);
   onSetting = update;
+  onWidth = () => update();
+  player.at = 1;
   update();
 });

@@ -21,11 +21,13 @@ function needOf(bar) {
   return {device, host, total: sum(device), hostTotal: sum(host)};
 }
 
+// As the programs write bytes: two digits, and a tie goes to the even one.
 function bytesText(bytes) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let i = 0;
   while (bytes >= 1024 && i < 4) bytes /= 1024, ++i;
-  return `${Number.isInteger(bytes) ? bytes : bytes.toFixed(2)} ${units[i]}`;
+  const hundredths = Math.abs(100 * bytes % 1) === 0.5 ? 2 * Math.round(50 * bytes) : Math.round(100 * bytes);
+  return `${Number.isInteger(bytes) ? bytes : (hundredths / 100).toFixed(2)} ${units[i]}`;
 }
 
 const kGiB = 2 ** 30;

@@ -60,6 +60,7 @@ const short = (number) => String(Number(number.toFixed(3)));
 const settings = {};
 const controls = {};  // name: a function that shows a value
 let onSetting = () => {};
+let onWidth = () => {};  // when the window is wider or narrower than before
 
 function readAddress() {
   return Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
@@ -186,6 +187,14 @@ async function start(page) {
   await page();
   const tell = () => parent.postMessage({height: document.documentElement.scrollHeight}, "*");
   if (parent !== window) new ResizeObserver(tell).observe(document.body);
-  $(".command button")?.addEventListener("click", () => navigator.clipboard?.writeText($(".command pre").textContent));
+  $(".command button").addEventListener("click", async (event) => {
+    await navigator.clipboard.writeText($(".command pre").textContent);
+    event.target.textContent = "copied";
+  });
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth !== width) onWidth();
+    width = innerWidth;
+  });
   document.body.dataset.ready = "yes";
 }

@@ -88,11 +88,11 @@ function follow(k) {
 
 // Returns what a stage does at a time, in words.
 function doing(s, time) {
-  const [kind, k, , peer] = run.stages[s].find((action) => action[5] > time) ?? [];
+  const [kind, k, , peer] = run.stages[s].find((action) => !action[0].startsWith("send") && action[5] > time) ?? [];
   const now = boxes.find(([, action, stage]) => stage === s && action[4] <= time && time < action[5]);
   if (now) return kLetters[now[1][0]] + now[1][1];
   if (kind?.startsWith("recv")) return `waits for ${kind.slice(5)} ${k} of stage ${peer}`;
-  return kind ? "waits" : "is done";
+  return kind ? `waits for the embedding's sum with stage ${peer}` : "is done";
 }
 
 // Step 0 is the whole picture; step i is what happens at the i-th time.
@@ -116,7 +116,7 @@ function showStep(at) {
 
 function summary() {
   return `${isMine() ? "your list" : settings.schedule} on ${count(run.stages.length, "stage")}, ` +
-    `${count(settings.m, "micro-batch").replace("batchs", "batches")}: ${percent(run.bubble)} bubble`;
+    `${settings.m} micro-batch${settings.m === 1 ? "" : "es"}: ${percent(run.bubble)} bubble`;
 }
 
 function showNumbers(unit) {
@@ -212,10 +212,7 @@ start(() => {
   makeBuilder();
   onSetting = update;
   update();
-  let width = innerWidth;
-  addEventListener("resize", () => {
-    if (innerWidth === width) return;
-    width = innerWidth;
+  onWidth = () => {
     if (run) draw(), showStep(player.at);
-  });
+  };
 });
