@@ -9,13 +9,17 @@ shift 5
 failed=0
 while (($# > 0)); do
   status=0
-  begin=$SECONDS
   out=$("$grader" "$lesson" --mpirun "$mpirun" --first "$first" --lesson "$program" \
     --learner "$1" 2>&1) || status=$?
   points=$(sed -nE '$s/^[0-9]+ of 10 points \((.*)\)$/\1/p' <<<"$out")
   [[ $points =~ 0 ]] && expected=1 || expected=0
-  if [[ $points != "$2" ]] || ((status != expected || SECONDS - begin > 120)); then
-    echo "${1##*/}: '$points' with status $status after $((SECONDS - begin)) s, expected '$2':"
+  if [[ $points != "$2" ]] || ((status != expected)); then
+    echo "${1##*/}: '$points' with status $status, expected '$2':"
+    echo "$out"
+    failed=1
+  fi
+  if (($(grep -c "did not end within" <<<"$out") > 1)); then
+    echo "${1##*/}: more than one run was waited for that does not end:"
     echo "$out"
     failed=1
   fi

@@ -103,9 +103,8 @@ const Outcome& Grading::outcome_of(Whose whose, size_t num_ranks, const std::str
                                  static_cast<int>(timing));
   const auto found = outcomes_.find(key);
   if (found != outcomes_.end()) return found->second;
-  Seconds expected{};
-  if (whose == Whose::learner) {
-    expected = outcome_of(Whose::lesson, num_ranks, flags, checkpoint, Timing::any).time;
+  if (whose == Whose::learner && slowest_ == Seconds()) {
+    outcome_of(Whose::lesson, num_ranks, flags, checkpoint, Timing::any);
   }
   const std::string folder = scratch_.path() / std::to_string(outcomes_.size());
   fs::create_directory(folder);
@@ -114,8 +113,7 @@ const Outcome& Grading::outcome_of(Whose whose, size_t num_ranks, const std::str
     fs::create_directory(copy.parent_path());
     fs::copy(checkpoint, copy);
   }
-  return outcomes_[key] =
-             start(whose, command_of(whose, num_ranks, flags), folder, timing, expected);
+  return outcomes_[key] = start(whose, command_of(whose, num_ranks, flags), folder, timing);
 }
 
 const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& flags,
@@ -127,7 +125,7 @@ const Outcome& Grading::train(Whose whose, size_t num_ranks, const std::string& 
 }
 
 Outcome Grading::start(Whose whose, const std::vector<std::string>& command,
-                       const std::string& folder, Timing timing, Seconds expected) {
+                       const std::string& folder, Timing timing) {
   Outcome outcome;
   outcome.folder = folder;
   const bool is_learners = whose == Whose::learner;
@@ -135,7 +133,7 @@ Outcome Grading::start(Whose whose, const std::vector<std::string>& command,
     outcome.complaint = "not tried: the runs before took too long";
     return outcome;
   }
-  const auto limit = std::chrono::ceil<std::chrono::seconds>(kRunLimit + kTimes * expected);
+  const auto limit = std::chrono::ceil<std::chrono::seconds>(kRunLimit + kTimes * slowest_);
   ProcessOptions options = {
       .folder = folder, .environment = {{"OMP_NUM_THREADS", "1"}}, .stop = stop_};
   if (is_learners) {
@@ -150,11 +148,13 @@ Outcome Grading::start(Whose whose, const std::vector<std::string>& command,
     throw GradingError(error.what());  // the program is not there, or no process can be made
   }
   if (stop_ != nullptr && *stop_ != 0) throw GradingError(concat("ended by signal ", int{*stop_}));
-  outcome.time = Clock::now() - begin;
+  const Seconds time = Clock::now() - begin;
   if (is_learners) {
-    learners_time_ += outcome.time;
-    expected_time_ += expected;
+    learners_time_ += time;
+    expected_time_ += slowest_;
     has_hung_ = has_hung_ || result.timed_out;
+  } else {
+    slowest_ = std::max(slowest_, time);
   }
   outcome.complaint = complaint_about(result, limit);
   outcome.out = result.out;

@@ -41,7 +41,6 @@ enum class Timing {
 
 // What a run has left.
 struct Outcome {
-  std::chrono::duration<double> time{};
   std::string complaint;  // why it did not end well, in one line; empty = it did
   std::string out;        // what it printed
   std::string folder;     // with dump/, metrics.jsonl and trace.json of a training run
@@ -59,10 +58,10 @@ class Grading {
   // what the flags ask for must be there, too. `checkpoint`: the path of one that is copied to c/
   // in the run's folder beforehand; empty: none.
   //
-  // A learner's run comes after the same run of the lesson's own program, and may take kTimes as
-  // long and kRunLimit more: so a busy machine takes no points. One that does not end is stopped
-  // then, and no further one is tried; nor is one when all together have taken kTimes as long as
-  // the lesson's and kLimit more.
+  // A learner's run may take kTimes as long as the slowest run so far of another program, and
+  // kRunLimit more: so a busy machine takes no points. (The lesson's own program is run before the
+  // learner's first run.) One that does not end is stopped then, and no further one is tried; nor
+  // is one when all together have taken kTimes as long as so many of those, and kLimit more.
   const Outcome& run(Whose whose, size_t num_ranks, const std::string& flags,
                      const std::string& checkpoint = {}, Timing timing = Timing::any);
   // The same of a trainer: two steps of a very small model in fp64, with all its outputs.
@@ -76,9 +75,8 @@ class Grading {
   using Seconds = std::chrono::duration<double>;
   const Outcome& outcome_of(Whose whose, size_t num_ranks, const std::string& flags,
                             const std::string& checkpoint, Timing timing);
-  // `expected`: how long a learner's run takes if it is right.
   Outcome start(Whose whose, const std::vector<std::string>& command, const std::string& folder,
-                Timing timing, Seconds expected);
+                Timing timing);
   std::vector<std::string> command_of(Whose whose, size_t num_ranks,
                                       const std::string& flags) const;
 
@@ -86,6 +84,7 @@ class Grading {
   const volatile std::sig_atomic_t* stop_;
   Scratch scratch_;
   std::map<std::string, Outcome> outcomes_;  // by what was run
+  Seconds slowest_{};                        // run of another program than the learner's
   Seconds learners_time_{}, expected_time_{};
   bool has_hung_ = false;
 };
