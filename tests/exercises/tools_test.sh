@@ -40,6 +40,7 @@ expect 0 "tools/grade 02" tools/grade --help
 expect 0 "tools/exercise 02" tools/exercise --help
 expect 2 "make it with tools/exercise 08" tools/grade 08
 expect 0 "02_ddp                         2 h" tools/exercise list
+[[ -z $({ tools/exercise list | true; } 2>&1) ]] # nobody reads it: no complaint about a lesson
 
 expect 0 "  make_schedule" tools/exercise 08
 expect 0 "Time: about 1 h." tools/exercise 08
