@@ -129,7 +129,8 @@ void read_points(Picture& picture, const Attributes& a, bool is_filled) {
 }
 
 void read_text(Picture& picture, const Attributes& a, const std::string& written) {
-  Text text = {.text = unescaped(written),
+  Text text = {.box = {},
+               .text = unescaped(written),
                .name = a.contains("class") ? a.at("class") : "text",
                .shapes_below = picture.shapes.size(),
                .size = static_cast<int>(number_of(a, "font-size"))};

@@ -51,7 +51,7 @@ TEST_CASE(
   const std::string whole = block_split(kModel, 1, 2);
   std::vector<std::string> found = rects_with(whole, "activations", true);
   // Outside of the two all of it: norms, input, middle, output.
-  for (const std::string& rect :
+  for (const std::string rect :
        {"128 108 14 48", "128 348 14 48", "20 108 14 48", "670 108 14 48", "670 348 14 48"}) {
     CHECK(std::erase(found, rect) == 1);
   }
