@@ -126,6 +126,11 @@ def lists(page: Page, native: Native) -> None:
     page.value("document.querySelector('#lists .chosen').focus()")
     page.press("Backspace")
     page.expect(page.text("#score"), "1 of 8 actions are not in the lists yet.", "a list that is not finished")
+    # Each stage has its work in order, and yet both wait for ever.
+    page.value("replaceLists([['F0', 'B0', 'F1', 'B1'], ['F0', 'F1', 'B0', 'B1']])")
+    page.expect(page.texts("#faults li"), [
+        "deadlock: stage 0 waits in recv_gradient of micro-batch 0 from stage 1; "
+        "stage 1 waits in recv_activation of micro-batch 1 from stage 0"], "stages that wait for each other")
     # Slower than par, and par.
     page.move(m=4, halves="yes", buffers=4, p=3)
     page.value("replaceLists([0, 1, 2].map((s) => ['F', 'B', 'W'].flatMap((k) => [0, 1, 2, 3].map((i) => k + i))))")
