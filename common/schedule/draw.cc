@@ -134,23 +134,6 @@ std::vector<double> cuts_of(double begin, double end, const Box* before, const B
   return cuts;
 }
 
-// How many chunks of micro-batches a stage holds, from each time on.
-std::vector<std::pair<double, size_t>> held_of(const std::vector<Box>& boxes, size_t stage) {
-  std::map<std::pair<size_t, size_t>, std::pair<double, double>> spans;  // by chunk, micro-batch
-  for (const Box& box : boxes) {
-    if (box.stage != stage) continue;
-    const auto [span, is_new] = spans.try_emplace({box.chunk, box.micro_batch}, box.begin, box.end);
-    span->second = {std::min(span->second.first, box.begin),
-                    std::max(span->second.second, box.end)};
-  }
-  std::map<double, int> changes;
-  for (const auto& [which, span] : spans) ++changes[span.first], --changes[span.second];
-  std::vector<std::pair<double, size_t>> held;
-  int count = 0;
-  for (const auto& [time, change] : changes) held.emplace_back(time, count += change);
-  return held;
-}
-
 constexpr double kLeft = 60, kTop = 44, kLeastWidth = 588, kRight = 72;
 constexpr double kBox = 28, kHeld = 32, kRow = kBox + kHeld + 16;
 constexpr int kDigits = 12;  // their size
@@ -171,7 +154,7 @@ class Row {
     if (end > begin) svg_.box(Colour::idle, x_of(begin), top_, x_of(end) - x_of(begin), kBox);
   }
   // `most`: of all stages. Up to eight micro-batches have one scale in all pictures.
-  void held(const std::vector<std::pair<double, size_t>>& held, double chunks, double most) {
+  void held(const HeldOverTime& held, double chunks, double most) {
     if (held.empty()) return;
     const double bottom = top_ + kBox + 4 + kHeld, unit = kHeld / std::max(8.0, most);
     Svg::Points points = {{x_of(held.front().first), bottom}};
@@ -251,16 +234,22 @@ std::string draw_svg(const std::string& name, const Schedule& schedule, const Ti
                      double duration) {
   const size_t chunks = num_chunks(schedule);
   const std::vector<Box> boxes = boxes_of(schedule, timeline, chunks > 2);
-  const double end = extent_of(timeline).length(), length = duration > 0 ? duration : end;
+  const Span extent = extent_of(timeline);
+  const double end = extent.length(), length = duration > 0 ? duration : end;
   const double width = width_for(boxes, length), scale = length > 0 ? width / length : 0;
   const Bubble bubble = bubble_of(schedule, timeline);
   const Ends ends = ends_of(boxes);
   const auto whole = [&](size_t count) {
     return static_cast<double>(count) / static_cast<double>(chunks);
   };
+  std::vector<HeldOverTime> held;             // of each stage
   std::vector<double> most(schedule.size());  // that each stage holds
   for (size_t s = 0; s < schedule.size(); ++s) {
-    for (const auto& [time, count] : held_of(boxes, s)) most[s] = std::max(most[s], whole(count));
+    held.push_back(held_over_time(schedule[s], timeline[s]));
+    for (auto& [time, count] : held[s]) {
+      time -= extent.begin;
+      most[s] = std::max(most[s], whole(count));
+    }
   }
   const double bottom = kTop + kRow * static_cast<double>(schedule.size());
   Svg svg(kLeft + width + kRight, bottom + 26);
@@ -273,7 +262,7 @@ std::string draw_svg(const std::string& name, const Schedule& schedule, const Ti
     svg.text(right, top + 19, "idle " + percent(bubble.idle[s], 0));
     svg.text(right, top + kBox + kHeld, concat("holds ", most[s]));
     draw_stage(row, boxes, s, end, ends);
-    row.held(held_of(boxes, s), static_cast<double>(chunks), *std::ranges::max_element(most));
+    row.held(held[s], static_cast<double>(chunks), *std::ranges::max_element(most));
   }
   double x = svg.legend(10, bottom + 2, Colour::forward, "forward");
   const bool splits = has_halves(schedule);

@@ -4,6 +4,7 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -262,6 +263,20 @@ Span extent_of(const Timeline& timeline) {
   }
   check(extent.begin <= extent.end, "the timeline is empty");
   return extent;
+}
+
+HeldOverTime held_over_time(const StageSchedule& stage, const std::vector<Span>& spans) {
+  std::map<double, int> changes;
+  for (size_t i = 0; i < stage.size(); ++i) {
+    const ActionKind kind = stage[i].kind;
+    if (kind == ActionKind::forward) ++changes[spans[i].begin];
+    const bool is_last = kind == ActionKind::backward || kind == ActionKind::backward_weight;
+    if (is_last) --changes[spans[i].end];
+  }
+  HeldOverTime held;
+  int count = 0;
+  for (const auto& [time, change] : changes) held.emplace_back(time, count += change);
+  return held;
 }
 
 Bubble bubble_of(const Schedule& schedule, const Timeline& timeline) {

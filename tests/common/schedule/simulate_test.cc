@@ -274,6 +274,16 @@ TEST_CASE("a link has room for one gradient, and another one waits") {
   CHECK(timeline[1][2].begin == 8);
 }
 
+TEST_CASE("a stage holds a micro-batch from its forward's beginning to its backward's end") {
+  const StageSchedule whole = {{forward, 0}, {forward, 1}, {backward, 0}, {backward, 1}};
+  CHECK(held_over_time(whole, {{1, 2}, {3, 4}, {4, 6}, {7, 9}}) ==
+        HeldOverTime{{1, 1}, {3, 2}, {6, 1}, {9, 0}});
+  const StageSchedule halves = {
+      {forward, 0}, {backward_input, 0}, {forward, 1}, {backward_weight, 0}};
+  // One comes as the other goes.
+  CHECK(held_over_time(halves, {{0, 1}, {1, 2}, {3, 4}, {2, 3}}) == HeldOverTime{{0, 1}, {3, 1}});
+}
+
 TEST_CASE("an empty timeline has no extent") {
   CHECK_THROWS_AS(extent_of({}), Error);
   CHECK_THROWS_AS(extent_of({{}, {}}), Error);

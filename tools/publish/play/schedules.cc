@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <set>
 #include <tuple>
 
@@ -36,17 +35,12 @@ struct TimedSchedule {
   Timeline timeline;
 };
 
-// Returns when a stage holds how many micro-batches, of which each model chunk counts: [time,
-// number] where that changes. A buffer is taken when forward begins, and free after backward.
+// [time, number of micro-batches held from then on]
 Json held_json(const StageSchedule& stage, const std::vector<Span>& spans) {
-  std::map<double, double> changes;
-  for (size_t i = 0; i < stage.size(); ++i) {
-    if (stage[i].kind == forward) ++changes[spans[i].begin];
-    if (stage[i].kind == backward || stage[i].kind == backward_weight) --changes[spans[i].end];
+  std::vector<std::vector<Json>> steps;
+  for (const auto& [time, number] : held_over_time(stage, spans)) {
+    steps.push_back({json(time), json(number)});
   }
-  std::vector<std::vector<double>> steps;
-  double number = 0;
-  for (const auto& [time, change] : changes) steps.push_back({time, number += change});
   return json(steps);
 }
 
