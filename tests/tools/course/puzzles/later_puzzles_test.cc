@@ -1,21 +1,15 @@
-// The puzzles of lessons 07 to 19.
+// The puzzles of lessons 07 to 13.
 #include <bit>
 #include <cmath>
 #include <numeric>
 
-#include "common/checkpoint/overlap.h"
 #include "common/grid/process_grid.h"
 #include "common/model/layout.h"
+#include "common/model/recompute.h"
 #include "common/model/row_split.h"
 #include "common/schedule/balance.h"
-#include "kernels/attention_merge.h"
 #include "kernels/codec.h"
 #include "lessons/08_pipeline_parallel/schedules.h"
-#include "lessons/14_context_parallel/slices.h"
-#include "lessons/15_expert_parallel/routing.h"
-#include "lessons/16_pipeline_schedules/schedules.h"
-#include "lessons/17_elastic/layout_choice.h"
-#include "lessons/19_planning/choose.h"
 #include "tests/kernels/arrays.h"
 #include "tests/tools/course/puzzles/puzzle_test.h"
 #include "tools/course/puzzles/07_1.h"
@@ -26,15 +20,6 @@
 #include "tools/course/puzzles/11_1.h"
 #include "tools/course/puzzles/12_1.h"
 #include "tools/course/puzzles/13_1.h"
-#include "tools/course/puzzles/14_1.h"
-#include "tools/course/puzzles/14_2.h"
-#include "tools/course/puzzles/15_1.h"
-#include "tools/course/puzzles/15_2.h"
-#include "tools/course/puzzles/16_1.h"
-#include "tools/course/puzzles/16_2.h"
-#include "tools/course/puzzles/17_1.h"
-#include "tools/course/puzzles/17_2.h"
-#include "tools/course/puzzles/19_1.h"
 
 // NOLINTBEGIN(bugprone-suspicious-include)
 #pragma GCC diagnostic push
@@ -47,15 +32,6 @@
 #include "lessons/11_activation_checkpointing/puzzles/1.cc"
 #include "lessons/12_gradient_compression/puzzles/1.cc"
 #include "lessons/13_sequence_parallel/puzzles/1.cc"
-#include "lessons/14_context_parallel/puzzles/1.cc"
-#include "lessons/14_context_parallel/puzzles/2.cc"
-#include "lessons/15_expert_parallel/puzzles/1.cc"
-#include "lessons/15_expert_parallel/puzzles/2.cc"
-#include "lessons/16_pipeline_schedules/puzzles/1.cc"
-#include "lessons/16_pipeline_schedules/puzzles/2.cc"
-#include "lessons/17_elastic/puzzles/1.cc"
-#include "lessons/17_elastic/puzzles/2.cc"
-#include "lessons/19_planning/puzzles/1.cc"
 #pragma GCC diagnostic pop
 // NOLINTEND(bugprone-suspicious-include)
 
@@ -295,285 +271,6 @@ TEST_CASE("13.1 is RowSplit") {
                     terms[rank].begin() + static_cast<std::ptrdiff_t>(split.first(rows));
                 return Ints(first, first + static_cast<std::ptrdiff_t>(split.count(rows)));
               }});
-}
-
-TEST_CASE("14.1 is attention_merge()") {
-  try_puzzle(
-      check_14_1, ::merge_results,
-      [](double& result, double& logsum, double other_result, double other_logsum) {
-        const auto one = [](double value) { return Array(DType::fp64, {1, 1, 1}, {value}); };
-        const Array out = one(result), out_logsum = one(logsum);
-        attention_merge(testing::stream(), out, out_logsum, one(other_result), one(other_logsum), 0,
-                        1);
-        result = out.values()[0];
-        logsum = out_logsum.values()[0];
-      },
-      {[](double& result, double& logsum, double other_result, double other_logsum) {  // overflows
-         const double a = std::exp(logsum), b = std::exp(other_logsum);
-         result = (a * result + b * other_result) / (a + b);
-         logsum = std::log(a + b);
-       },
-       [](double& result, double& logsum, double other_result, double other_logsum) {
-         const double most = std::max(logsum, other_logsum);
-         const double a = std::exp(logsum - most), b = std::exp(other_logsum - most);
-         result = (a * result + b * other_result) / (a + b);
-         logsum = std::log(a + b);
-       },
-       [](double& result, double& logsum, double other_result, double other_logsum) {
-         result = (result + other_result) / 2;
-         logsum = std::log(std::exp(logsum) + std::exp(other_logsum));
-       },
-       [](double& result, double& logsum, double other_result, double other_logsum) {
-         const double middle = (logsum + other_logsum) / 2;  // the larger one may be far above it
-         const double a = std::exp(logsum - middle), b = std::exp(other_logsum - middle);
-         result = (a * result + b * other_result) / (a + b);
-         logsum = middle + std::log(a + b);
-       }});
-}
-
-TEST_CASE("14.2 is the zigzag") {
-  try_puzzle(
-      check_14_2, ::rank_of,
-      [](int token, int tokens, int ranks) {
-        const SlicePlan plan(Slicing::zigzag, static_cast<size_t>(tokens),
-                             static_cast<size_t>(ranks));
-        int rank = 0;
-        while (std::ranges::count(plan.positions(static_cast<size_t>(rank)), token) == 0) ++rank;
-        return rank;
-      },
-      {[](int token, int tokens, int ranks) { return token * ranks / tokens; },
-       [](int token, int tokens, int ranks) { return token / (tokens / (2 * ranks)) % ranks; },
-       [](int token, int, int ranks) { return token % ranks; }});
-}
-
-TEST_CASE("15.1 is assign_tokens(), if nobody is dropped") {
-  try_puzzle(check_15_1, ::offsets,
-             [](const Ints& expert, int experts) {
-               const size_t n = expert.size(), e = static_cast<size_t>(experts);
-               Ints assignments(n), rows(n);
-               Doubles fractions(e);
-               const TensorView view(fractions.data(), DType::fp64, DeviceType::cpu, {1, e});
-               assign_tokens(assignments, rows, view, expert, {1, n, 1, e}, n);
-               return assignments;
-             },
-             {[](const Ints& expert, int experts) {  // from the last choice to the first
-                Ints next(experts + 1), offsets;
-                for (const int e : expert) ++next[e];
-                std::partial_sum(next.begin(), next.end(), next.begin());
-                for (const int e : expert) offsets.push_back(--next[e]);
-                return offsets;
-              },
-              [](const Ints& expert, int experts) {  // as if experts had equally many
-                Ints taken(experts), offsets;
-                const int each = (static_cast<int>(expert.size()) + experts - 1) / experts;
-                for (const int e : expert) offsets.push_back(e * each + taken[e]++);
-                return offsets;
-              },
-              [](const Ints& expert, int) {  // the reverse: which choice is at each offset
-                Ints choices(expert.size());
-                std::iota(choices.begin(), choices.end(), 0);
-                std::ranges::stable_sort(choices, {}, [&](int choice) { return expert[choice]; });
-                return choices;
-              }});
-}
-
-TEST_CASE("15.2 is order_arrivals()") {
-  try_puzzle(check_15_2, ::by_expert,
-             [](const std::vector<Ints>& counts) {
-               const size_t n = counts.size(), held = counts[0].size();
-               Ints all;  // of all experts, of which rank 0 has the first ones
-               size_t num_arrivals = 0;
-               for (const Ints& of_sender : counts) {
-                 all.insert(all.end(), of_sender.begin(), of_sender.end());
-                 all.resize(all.size() + (n - 1) * held);
-                 num_arrivals += sum_of(of_sender);
-               }
-               Ints grouped(num_arrivals), arrived(num_arrivals);
-               order_arrivals(grouped, arrived, all, n, 0);
-               return arrived;
-             },
-             {[](const std::vector<Ints>& counts) {  // as they come
-                size_t num_arrivals = 0;
-                for (const Ints& of_sender : counts) num_arrivals += sum_of(of_sender);
-                Ints offsets(num_arrivals);
-                std::iota(offsets.begin(), offsets.end(), 0);
-                return offsets;
-              },
-              [](const std::vector<Ints>& counts) {  // the reverse: which arrival is at each offset
-                Ints arrivals;
-                for (size_t e = 0; e < counts[0].size(); ++e) {
-                  int at = 0;
-                  for (const Ints& of_sender : counts) {
-                    for (size_t x = 0; x < of_sender.size(); ++x) {
-                      for (int i = 0; i < of_sender[x]; ++i, ++at) {
-                        if (x == e) arrivals.push_back(at);
-                      }
-                    }
-                  }
-                }
-                return arrivals;
-              }});
-}
-
-TEST_CASE("16.1 is the placement in a V") {
-  try_puzzle(check_16_1, ::virtual_stage,
-             [](int stage, int chunk, int stages) {
-               const ChunkPlacement placement = {static_cast<size_t>(stages),
-                                                 static_cast<size_t>(chunk + 1), true};
-               return static_cast<int>(placement.virtual_stage_at(stage, chunk));
-             },
-             {[](int stage, int chunk, int stages) { return chunk * stages + stage; },
-              [](int stage, int chunk, int stages) {
-                return chunk == 0 ? stage : (chunk + 1) * stages - 1 - stage;
-              },
-              [](int stage, int chunk, int stages) {
-                return chunk * stages + (chunk % 2 == 1 ? stages - stage : stage);
-              }});
-}
-
-TEST_CASE("16.2 is interleaved 1F1B") {
-  try_puzzle(
-      check_16_2, ::ith_forward,
-      [](int i, int stages, int chunks) {
-        const ChunkPlacement placement = placement_of(
-            Order::interleaved, static_cast<size_t>(stages), static_cast<size_t>(chunks));
-        const Schedule work = make_work(Order::interleaved, placement, 3 * placement.num_stages);
-        int forwards = 0;
-        for (const Action& action : work[0]) {
-          if (action.kind != ActionKind::forward || forwards++ < i) continue;
-          return std::pair(static_cast<int>(action.micro_batch), static_cast<int>(action.chunk));
-        }
-        return std::pair(-1, -1);
-      },
-      {[](int i, int, int chunks) { return std::pair(i / chunks, i % chunks); },
-       [](int i, int stages, int chunks) { return std::pair(i % stages, i / stages % chunks); },
-       [](int i, int stages, int chunks) {
-         return std::pair(i / (stages * chunks) * stages + i % stages, i % chunks);
-       }});
-}
-
-TEST_CASE("17.1 is overlaps() of slices without gaps") {
-  try_puzzle(check_17_1, ::overlap,
-             [](int stored_first, int stored_count, int wanted_first, int wanted_count) {
-               const auto elements = [](int first, int count) {
-                 return PlacedElements{
-                     {0, 1000, 1000}, static_cast<size_t>(first), static_cast<size_t>(count)};
-               };
-               const std::vector<Overlap> found = overlaps(elements(stored_first, stored_count),
-                                                           elements(wanted_first, wanted_count));
-               const Overlap both = found.empty() ? Overlap() : found.at(0);
-               return std::array{static_cast<int>(both.from), static_cast<int>(both.to),
-                                 static_cast<int>(both.count)};
-             },
-             {[](int stored_first, int stored_count, int wanted_first, int wanted_count) {
-                const int first = std::max(stored_first, wanted_first);
-                const int end = std::min(stored_first + stored_count, wanted_first + wanted_count);
-                return std::array{first - stored_first, first - wanted_first, end - first};
-              },
-              [](int stored_first, int stored_count, int wanted_first, int wanted_count) {
-                const int first = std::max(stored_first, wanted_first);
-                const int count = std::min(stored_count, wanted_count);
-                if (first >= std::min(stored_first + stored_count, wanted_first + wanted_count)) {
-                  return std::array{0, 0, 0};
-                }
-                return std::array{first - stored_first, first - wanted_first, count};
-              },
-              [](int stored_first, int stored_count, int wanted_first, int wanted_count) {
-                const int first = std::max(stored_first, wanted_first);
-                const int end = std::min(stored_first + stored_count, wanted_first + wanted_count);
-                if (first >= end) return std::array{0, 0, 0};
-                return std::array{first, first - wanted_first, end - first};
-              }});
-}
-
-TEST_CASE("17.2 is choose_layout() without a pipeline") {
-  try_puzzle(
-      check_17_2, ::grid,
-      [](int ranks, int sequences, int wished) {
-        RunConfig config;
-        config.model = find_preset("nano").config;
-        config.model.num_heads = static_cast<size_t>(wished);
-        config.model.hidden = 4 * config.model.num_heads;
-        config.global_batch_size = static_cast<size_t>(sequences);
-        const ProcessGrid best = choose_layout(config, {.tensor_size = static_cast<size_t>(wished)},
-                                               static_cast<size_t>(ranks));
-        return std::pair(static_cast<int>(best.data_size), static_cast<int>(best.tensor_size));
-      },
-      {[](int ranks, int, int wished) {  // whatever data divides
-         return std::pair(std::max(1, ranks / wished), std::min(ranks, wished));
-       },
-       [](int ranks, int sequences, int wished) {  // tensor before ranks
-         int tensor = std::min(ranks, wished);
-         while (wished % tensor != 0) --tensor;
-         int data = ranks / tensor;
-         while (sequences % data != 0) --data;
-         return std::pair(data, tensor);
-       },
-       [](int ranks, int sequences, int) {  // the largest data
-         int data = ranks;
-         while (sequences % data != 0) --data;
-         return std::pair(data, 1);
-       }});
-}
-
-// Of the offers that are not late the cheapest, and the quickest of those.
-template <class IsLate, class Price>
-int cheapest(const Ints& gpus, const Ints& seconds, IsLate is_late, Price price) {
-  size_t best = gpus.size();
-  for (size_t i = 0; i < gpus.size(); ++i) {
-    if (is_late(i)) continue;
-    if (best == gpus.size() ||
-        std::pair(price(i), seconds[i]) < std::pair(price(best), seconds[best])) {
-      best = i;
-    }
-  }
-  return best == gpus.size() ? 0 : gpus[best];
-}
-
-TEST_CASE("19.1 is choose() without a limit of GPU-hours") {
-  try_puzzle(
-      check_19_1, ::gpus_to_rent,
-      [](const Ints& gpus, const Ints& seconds, int steps, int hours) {
-        std::vector<Offer> offers;
-        for (size_t i = 0; i < gpus.size(); ++i) {
-          offers.push_back({.name = "",
-                            .num_devices = static_cast<size_t>(gpus[i]),
-                            .step_seconds = static_cast<double>(seconds[i])});
-        }
-        const Choice choice =
-            choose(offers, {.tokens = static_cast<double>(steps), .days = hours / 24.});
-        return choice.best.empty() ? 0 : gpus[choice.best[0]];
-      },
-      {[](const Ints& gpus, const Ints& seconds, int steps, int hours) {  // the quickest
-         const size_t i = static_cast<size_t>(std::ranges::min_element(seconds) - seconds.begin());
-         return seconds[i] * steps <= hours * 3600 ? gpus[i] : 0;
-       },
-       [](const Ints& gpus, const Ints& seconds, int steps, int hours) {  // the fewest in time
-         int fewest = 0;
-         for (size_t i = 0; i < gpus.size(); ++i) {
-           const bool is_late = static_cast<int64_t>(seconds[i]) * steps > int64_t{3600} * hours;
-           if (!is_late && (fewest == 0 || gpus[i] < fewest)) fewest = gpus[i];
-         }
-         return fewest;
-       },
-       [](const Ints& gpus, const Ints& seconds, int, int) {  // the cheapest, whenever it ends
-         size_t best = 0;
-         for (size_t i = 0; i < gpus.size(); ++i) {
-           if (gpus[i] * seconds[i] < gpus[best] * seconds[best]) best = i;
-         }
-         return gpus[best];
-       },
-       [](const Ints& gpus, const Ints& seconds, int steps,
-          int hours) {  // late by less than an hour
-         return cheapest(
-             gpus, seconds, [&](size_t i) { return seconds[i] * steps / 3600 > hours; },
-             [&](size_t i) { return gpus[i] * seconds[i]; });
-       },
-       [](const Ints& gpus, const Ints& seconds, int steps, int hours) {  // paid by whole hours
-         return cheapest(
-             gpus, seconds, [&](size_t i) { return seconds[i] * steps > hours * 3600; },
-             [&](size_t i) { return gpus[i] * (seconds[i] * steps / 3600); });
-       }});
 }
 
 }  // namespace
