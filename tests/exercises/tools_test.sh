@@ -2,6 +2,8 @@
 # tools/exercise and tools/grade, in a tree of their own with a Bazel that only says whether it would
 # have built: work is never overwritten, and what goes wrong is said.
 set -euo pipefail
+# shellcheck source=tests/expect.sh
+source tests/expect.sh
 
 tree=$TEST_TMPDIR/tree
 mkdir -p "$tree"/{notes,tools/course/grader,tools/programs,path,bazel-bin/tools/course/grader/unwritten/08_pipeline_parallel}
@@ -19,18 +21,6 @@ unwritten=$tree/bazel-bin/tools/course/grader/unwritten/08_pipeline_parallel
 echo '  fail("make_schedule is not written yet");' >"$unwritten/schedules.cc"
 export PATH=$tree/path:$PATH
 cd "$tree"
-
-# expect STATUS TEXT COMMAND...
-expect() {
-  local status=0 out
-  out=$("${@:3}" 2>&1) || status=$?
-  if ((status != $1)) || [[ $out != *"$2"* ]]; then
-    echo "'${*:3}': status $status, expected $1; said:"
-    echo "$out"
-    echo "and not: $2"
-    exit 1
-  fi
-}
 
 expect 2 "tools/exercise 02" tools/exercise
 expect 2 "no exercise is called '77'" tools/exercise 77

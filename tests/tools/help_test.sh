@@ -2,6 +2,8 @@
 # Every tool says with --help what it is for, and does nothing else; a word that is nearly a lesson, a
 # command or a flag brings the right one. Programs that tools build first are stood in for.
 set -euo pipefail
+# shellcheck source=tests/expect.sh
+source tests/expect.sh
 
 tree=$TEST_TMPDIR/tree
 mkdir -p "$tree/lessons/02_ddp" "$tree/lessons/03_zero1" "$tree/path"
@@ -22,18 +24,6 @@ printf '#!/bin/sh\n' >"$tree/path/bazel"
 chmod +x "$tree"/path/*
 export PATH=$tree/path:$PATH
 cd "$tree"
-
-# expect STATUS TEXT COMMAND...
-expect() {
-  local status=0 out
-  out=$("${@:3}" 2>&1 </dev/null) || status=$?
-  if ((status != $1)) || [[ $out != *"$2"* ]]; then
-    echo "'${*:3}': status $status, expected $1; said:"
-    echo "$out"
-    echo "and not: $2"
-    exit 1
-  fi
-}
 
 seen=0
 for tool in tools/* tools/measure/*; do

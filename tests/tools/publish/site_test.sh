@@ -2,17 +2,8 @@
 # tools/site says what is missing, and what it does not understand; then the functions that make the
 # site (site_test.py).
 set -euo pipefail
-
-# expect STATUS TEXT COMMAND...: how it ends, and what it says.
-expect() {
-  local status=0 out
-  out=$("${@:3}" 2>&1) || status=$?
-  if ((status != $1)) || [[ $out != *"$2"* ]]; then
-    echo "'${*:3}': status $status, expected $1 and: $2; said:"
-    echo "$out"
-    exit 1
-  fi
-}
+# shellcheck source=tests/expect.sh
+source tests/expect.sh
 
 tree=$TEST_TMPDIR/tree
 mkdir -p "$tree/tools"

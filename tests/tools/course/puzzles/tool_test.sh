@@ -2,24 +2,14 @@
 # tools/puzzle, in a tree of its own: it hands out every puzzle, overwrites nothing, and says what is
 # wrong with any function in a few lines and seconds.
 set -euo pipefail
+# shellcheck source=tests/expect.sh
+source tests/expect.sh
 export LC_ALL=C  # the compiler's quotes
 
 tree=$TEST_TMPDIR/tree
 mkdir -p "$tree"
 cp -rL lessons tools "$tree"
 cd "$tree"
-
-# expect STATUS TEXT COMMAND...
-expect() {
-  local status=0 out
-  out=$("${@:3}" 2>&1 </dev/null) || status=$?
-  if ((status != $1)) || [[ $out != *"$2"* ]]; then
-    echo "'${*:3}': status $status, expected $1; said:"
-    echo "$out"
-    echo "and not: $2"
-    exit 1
-  fi
-}
 
 expect 2 "tools/puzzle 00.1" tools/puzzle
 expect 2 "there is no puzzle '00.9'; did you mean 00.1 or 00.2" tools/puzzle 00.9
