@@ -2,6 +2,8 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
+#include <sstream>
 
 #include "kernels/runtime/check.h"
 
@@ -31,6 +33,11 @@ std::string clock_text(double seconds) {
   const auto whole = static_cast<int64_t>(seconds + 0.5);
   const long long h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
   return h > 0 ? format("%lld:%02lld:%02lld", h, m, s) : format("%lld:%02lld", m, s);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 }  // namespace ladder

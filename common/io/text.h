@@ -1,8 +1,9 @@
-// Numbers as text.
+// Numbers as text, and text as words.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ladder {
 
@@ -14,5 +15,8 @@ std::string with_commas(uint64_t number);
 
 // Writes a time as minutes and seconds, "0:42", or with hours, "1:07:03".
 std::string clock_text(double seconds);
+
+// Returns what blanks and line breaks separate: "--steps 2" becomes "--steps", "2".
+std::vector<std::string> words_of(const std::string& text);
 
 }  // namespace ladder

@@ -11,21 +11,7 @@
 namespace ladder {
 namespace {
 
-constexpr size_t kRanks = 4;
 constexpr double kArrives = 0.5;  // the opacity of a unit that arrives
-const char* const kCluster = "rtx3090x4";
-const std::vector<std::string> kFlags = {"--layers",
-                                         "4",
-                                         "--hidden",
-                                         "1024",
-                                         "--heads",
-                                         "16",
-                                         "--sequence-length",
-                                         "512",
-                                         "--global-batch-size",
-                                         "16",
-                                         "--micro-batch-size",
-                                         "4"};
 
 // A unit's parameters in a buffer.
 struct Stay {
@@ -65,7 +51,7 @@ class WatchedGatherer final : public UnitGatherer {
 
 std::vector<Stay> stays_of(const RunConfig& config, const Layout& layout,
                            const std::vector<Use>& walk) {
-  Rehearsal rehearsal(config, {.data_size = kRanks});
+  Rehearsal rehearsal(config, {.data_size = kPicturedRanks});
   const TrainerContext context = rehearsal.context();
   ModelState state(context, layout, 0, {.parameters = {.is_sharded = true}});
   return WatchedGatherer(context, state, context.ranks->world, {}).stays(walk);
@@ -115,8 +101,8 @@ std::vector<TimeBox> add_times(std::vector<Stay>& stays, FirstRank& step,
 }  // namespace
 
 std::string draw_gather_buffers() {
-  FirstRank step = simulate_first_rank(make_program<Zero3Trainer>(), kFlags, kCluster, kRanks);
-  const Layout layout(step.config.model, kRanks);
+  FirstRank step = simulate_first_rank(make_program<Zero3Trainer>());
+  const Layout layout(step.config.model, kPicturedRanks);
   const std::vector<Use> walk = training_walk(layout);
   std::vector<Stay> stays = stays_of(step.config, layout, walk);
   const std::vector<TimeBox> transfers = add_times(stays, step, walk, layout);
@@ -146,15 +132,7 @@ std::string draw_gather_buffers() {
                has_one ? unit + "'s own" : concat("buffer ", i), step.end, boxes);
   }
   lanes.axis(bottom);
-  double x = 10;
-  for (const auto& [colour, name] : {std::pair<Colour, const char*>{Colour::forward, "forward"},
-                                     {Colour::classifier, "classifier"},
-                                     {Colour::backward, "backward"},
-                                     {Colour::optimizer, "update"},
-                                     {Colour::communication, "sums of gradients"},
-                                     {Colour::idle, "waits, or empty"}}) {
-    x = svg.legend(x, bottom + 34, colour, name);
-  }
+  lanes.legend(bottom + 34, "waits, or empty");
   svg.shade(Colour::parameters, kArrives, 10, bottom + 56, 12, 12);
   svg.text(27, bottom + 67, "a unit arrives");
   svg.legend(130, bottom + 56, Colour::parameters, "gathers; in a buffer: a unit can be read");

@@ -10,21 +10,7 @@
 namespace ladder {
 namespace {
 
-constexpr size_t kRanks = 4;
 constexpr double kTop = 44, kVariant = 136, kLane = TimeLanes::kBox + 22;
-const char* const kCluster = "rtx3090x4";
-const std::vector<std::string> kFlags = {"--layers",
-                                         "4",
-                                         "--hidden",
-                                         "1024",
-                                         "--heads",
-                                         "16",
-                                         "--sequence-length",
-                                         "512",
-                                         "--global-batch-size",
-                                         "16",
-                                         "--micro-batch-size",
-                                         "4"};
 
 // The sums of gradients, by the names of their buckets. Others are sums of a few bytes.
 std::vector<TimeBox> sums_of(const FirstRank& step, const std::vector<std::string>& names) {
@@ -43,11 +29,11 @@ std::string text_of(double microseconds) { return format("%.1f ms", microseconds
 
 std::string draw_overlap() {
   const auto simulated = [](const DdpTrainer::Flags& flags) {
-    return simulate_first_rank(make_program<DdpTrainer>(flags), kFlags, kCluster, kRanks);
+    return simulate_first_rank(make_program<DdpTrainer>(flags));
   };
   const FirstRank naive = simulated({.naive = true});
   const FirstRank overlapped = simulated({});
-  const Layout layout(overlapped.config.model, kRanks);
+  const Layout layout(overlapped.config.model, kPicturedRanks);
   const std::vector<Bucket> buckets =
       make_buckets(layout, DType::fp32, DdpTrainer::Flags().bucket_bytes);
   std::vector<std::string> names;
@@ -80,15 +66,7 @@ std::string draw_overlap() {
             text_of(naive.end - overlapped.end), {.bold = true});
   const double bottom = second + kVariant;
   lanes.axis(bottom);
-  double x = 10;
-  for (const auto& [colour, name] : {std::pair<Colour, const char*>{Colour::forward, "forward"},
-                                     {Colour::classifier, "classifier"},
-                                     {Colour::backward, "backward"},
-                                     {Colour::optimizer, "update"},
-                                     {Colour::communication, "sums of gradients"},
-                                     {Colour::idle, "waits"}}) {
-    x = svg.legend(x, bottom + 44, colour, name);
-  }
+  lanes.legend(bottom + 44, "waits");
   return svg.str();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/io/text.h"
 #include "common/train/report/timeline.h"
 #include "common/train/run/simulated_rank.h"
 #include "common/train/run/virtual_run.h"
@@ -13,6 +14,9 @@ namespace {
 
 constexpr double kLeft = 110, kWidth = 596;
 constexpr double kNear = 24;  // pixels between boxes that share a line of names
+const char* const kFlags =
+    "--layers 4 --hidden 1024 --heads 16 --sequence-length 512 --global-batch-size 16 "
+    "--micro-batch-size 4";
 
 // "h.3" of its forward and backward, "classifier", "update".
 std::string name_of(const StepSpan& span) {
@@ -21,14 +25,13 @@ std::string name_of(const StepSpan& span) {
 
 }  // namespace
 
-FirstRank simulate_first_rank(const Program& program, const std::vector<std::string>& flags,
-                              const std::string& cluster_name, size_t num_ranks) {
+FirstRank simulate_first_rank(const Program& program) {
   FirstRank step;
-  step.config = resolve_flags(program, flags, num_ranks);
+  step.config = resolve_flags(program, words_of(kFlags), kPicturedRanks);
   step.config.draw = "a picture";  // so that what is to be drawn is kept
-  const Cluster cluster = read_cluster(cluster_name);
+  const Cluster cluster = read_cluster(concat("rtx3090x", kPicturedRanks));
   step.config.device = device_of(cluster);
-  VirtualRun run(program, step.config, cluster, num_ranks);
+  VirtualRun run(program, step.config, cluster, kPicturedRanks);
   run.run();
   const TracedStep traced = step_of(run.drawn_trace(), 1);
   const std::vector<StepSpan>& spans = traced.ranks.at(0).spans;
@@ -102,6 +105,18 @@ void TimeLanes::names_above(double y, double until, const std::vector<TimeBox>& 
     const double width = text_width(text, kSize);
     next = std::max(kLeft, std::min((line.from + line.to - width) / 2, next - kBetween - width));
     svg_.text(next, y - 5, text, {.size = kSize});
+  }
+}
+
+void TimeLanes::legend(double y, const std::string& idle) {
+  double x = 10;
+  for (const auto& [colour, name] : {std::pair<Colour, std::string>{Colour::forward, "forward"},
+                                     {Colour::classifier, "classifier"},
+                                     {Colour::backward, "backward"},
+                                     {Colour::optimizer, "update"},
+                                     {Colour::communication, "sums of gradients"},
+                                     {Colour::idle, idle}}) {
+    x = svg_.legend(x, y, colour, name);
   }
 }
 

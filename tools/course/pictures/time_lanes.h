@@ -10,15 +10,15 @@
 
 namespace ladder {
 
-// A step of rank 0: what it computes, with its update in one span, and what it communicates. Times
-// are microseconds from the step's beginning.
+// The first rank of a small model's step on four RTX 3090 in a machine: what it computes, with its
+// update in one span, and what it communicates. Times are microseconds from the step's beginning.
+inline constexpr size_t kPicturedRanks = 4;
 struct FirstRank {
   RunConfig config;
   std::vector<StepSpan> computes, communicates;
   double end = 0;  // of all of it
 };
-FirstRank simulate_first_rank(const Program& program, const std::vector<std::string>& flags,
-                              const std::string& cluster, size_t num_ranks);
+FirstRank simulate_first_rank(const Program& program);
 
 // A box in time.
 struct TimeBox {
@@ -42,6 +42,8 @@ class TimeLanes {
   // it has no box. Boxes are in the order of time.
   void lane(double y, const std::string& name, double until, const std::vector<TimeBox>& boxes);
   void axis(double y);
+  // Names the colours of a step, in a line from y on; `idle` is what idle time is called.
+  void legend(double y, const std::string& idle);
 
  private:
   void names_above(double y, double until, const std::vector<TimeBox>& boxes);
