@@ -15,6 +15,17 @@ void NeededMemory::consider(size_t rank, const MemoryUse& its_device, const Memo
   }
 }
 
+NeededMemory memory_of_stages(const Program& program, const RunConfig& config, size_t num_ranks) {
+  NeededMemory needed;
+  const ProcessGrid first = program.grid(num_ranks, 0);
+  for (size_t stage = 0; stage < first.pipeline_size; ++stage) {
+    const size_t rank = first.rank_at(Axis::pipeline, stage);
+    const Prediction its = predict_memory(program, config, program.grid(num_ranks, rank));
+    needed.consider(rank, its.device, its.host);
+  }
+  return needed;
+}
+
 NeededMemory largest_memory(const Prediction& prediction, const AllGather& all_gather) {
   const auto all = [&](const MemoryUse& own) {
     return all_gather({own.bytes.begin(), own.bytes.end()});

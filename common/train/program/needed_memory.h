@@ -20,6 +20,10 @@ struct NeededMemory {
   void consider(size_t rank, const MemoryUse& its_device, const MemoryUse& its_host);
 };
 
+// Predicts for the first rank of each stage of a pipeline, or for rank 0 without one: stages differ
+// in what they need, and little else does. `program` is planned for `config`.
+NeededMemory memory_of_stages(const Program& program, const RunConfig& config, size_t num_ranks);
+
 // A function that returns the values of all ranks, in rank order, given those of this rank:
 // Job::all_gather.
 using AllGather = std::function<std::vector<uint64_t>(const std::vector<uint64_t>&)>;

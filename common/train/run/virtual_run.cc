@@ -96,14 +96,8 @@ VirtualRun::~VirtualRun() = default;
 
 std::string VirtualRun::header() const {
   const State& s = *state_;
-  // The stages of a pipeline differ in what they need, and little else does.
-  NeededMemory needed;
   const ProcessGrid& grid = s.ranks.front()->grid;
-  for (size_t stage = 0; stage < grid.pipeline_size; ++stage) {
-    const size_t rank = grid.rank_at(Axis::pipeline, stage);
-    const Prediction prediction = predict_memory(s.program, s.config, s.ranks[rank]->grid);
-    needed.consider(rank, prediction.device, prediction.host);
-  }
+  const NeededMemory needed = memory_of_stages(s.program, s.config, s.ranks.size());
   return header_text(s.program.lesson, s.config, grid, s.corpus, needed, "simulated") +
          s.program.header(s.config, grid);
 }

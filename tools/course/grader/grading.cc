@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "common/io/text.h"
 #include "kernels/runtime/clock.h"
 #include "tools/programs/process.h"
 
@@ -21,13 +22,6 @@ constexpr const char* kTraining =
 
 // Values of LADDER_BACKGROUND (timing.cc), in the order of Timing.
 constexpr std::array kTimings = {"", "early", "late", "slow"};
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
 
 // The line of standard error that says most: the first one with "error:", else the last one.
 std::string telling_line(const std::string& err) {

@@ -2,6 +2,7 @@
 
 #include "common/io/svg.h"
 #include "common/train/report/report.h"
+#include "kernels/runtime/cost.h"
 #include "lessons/19_planning/report.h"
 #include "tools/course/spine/spine.h"
 
@@ -9,8 +10,6 @@ namespace ladder {
 namespace {
 
 constexpr double kMemory = 208, kTokens = 452, kWidth = 180, kTop = 80, kRow = 24, kBar = 16;
-
-double number(size_t bytes) { return static_cast<double>(bytes); }
 
 }  // namespace
 
@@ -25,11 +24,11 @@ std::string draw_spine(const std::vector<SpineLine>& all) {
   svg.title(spine_question());
   svg.text(kMemory, 48, "GiB that a card needs", {.bold = true});
   svg.text(kTokens, 48, "billions of tokens a day", {.bold = true});
-  const double limit = kWidth * number(spine_card_memory()) / number(most);
+  const double limit = kWidth * number_of(spine_card_memory()) / number_of(most);
   double y = kTop;
   for (const SpineLine& line : lines) {
     const bool is_best = line.tokens_a_day == best;
-    const double memory = kWidth * number(line.memory) / number(most);
+    const double memory = kWidth * number_of(line.memory) / number_of(most);
     const double tokens = kWidth * line.tokens_a_day / best;
     std::string name = line.lesson;
     std::ranges::replace(name, '_', ' ');

@@ -1,9 +1,7 @@
 #include "tools/course/spine/spine.h"
 
-#include <iterator>
-#include <sstream>
-
 #include "common/cluster/comm_time.h"
+#include "common/io/text.h"
 #include "common/model/description.h"
 #include "common/train/program/needed_memory.h"
 #include "common/train/report/report.h"
@@ -26,11 +24,6 @@ const PlanRequest& request() {
       .global_batch_size = 64,
       .dtype = "bf16"};
   return asked;
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
 }
 
 std::string joined(const std::vector<std::string>& words) {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 
 #include "common/io/printable.h"
+#include "common/io/text.h"
 #include "common/train/bench/step_floor.h"
 #include "common/train/report/board.h"
 #include "common/train/report/report.h"
@@ -16,16 +16,15 @@
 namespace ladder {
 namespace {
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
+// The words of a contestant. UserError: there are none.
+std::vector<std::string> lesson_and_flags(const std::string& text) {
+  std::vector<std::string> words = words_of(text);
   if (words.empty()) throw UserError("expected a lesson and its flags");
   return words;
 }
 
 Contestant floor_contestant(Ground& ground, const std::string& text) {
-  const std::vector<std::string> words = words_of(text);
+  const std::vector<std::string> words = lesson_and_flags(text);
   const RunConfig config =
       ground.resolve(program_of("01_single_gpu"), {words.begin() + 1, words.end()}, 1);
   const size_t size = ground.ranks().size();
@@ -70,7 +69,7 @@ void Ground::say(const std::string& text) {
 }
 
 TimedTrainer::TimedTrainer(Ground& ground_, const std::string& text) : ground(ground_) {
-  std::vector<std::string> words = words_of(text);
+  std::vector<std::string> words = lesson_and_flags(text);
   program = program_of(words[0]);
   words.erase(words.begin());
   const bool is_alone = !program.lesson.is_distributed;

@@ -3,11 +3,12 @@
 // which a page need not load.
 #include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <map>
 
+#include "common/io/text.h"
 #include "common/train/program/needed_memory.h"
 #include "common/train/run/simulated_rank.h"
+#include "kernels/runtime/cost.h"
 #include "tools/programs/lessons.h"
 #include "tools/publish/play/json.h"
 
@@ -59,13 +60,7 @@ class Numbered {
   std::vector<Json> all_;
 };
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
-}
-
-// Returns what the fullest stage of a pipeline needs, or rank 0 without one, as a run on the
-// virtual device says before it trains (virtual_run.cc).
+// Returns what a run on the virtual device says before it trains.
 NeededMemory need_of(const Bar& bar, const std::string& choice, size_t n, size_t batch) {
   const Program program = program_of(bar.lesson);
   const bool is_distributed = program.lesson.is_distributed;
@@ -74,25 +69,17 @@ NeededMemory need_of(const Bar& bar, const std::string& choice, size_t n, size_t
                              " --micro-batch-size ", batch, choice, bar.flags);
   if (is_distributed) flags += concat(" --ranks ", n);
   const RunConfig config = resolve_flags(program, words_of(flags), num_ranks);
-  const ProcessGrid grid = program.grid(num_ranks, 0);
-  const Program planned = program.planned(config, grid);
-  NeededMemory need;
-  for (size_t stage = 0; stage < grid.pipeline_size; ++stage) {
-    const size_t rank = grid.rank_at(Axis::pipeline, stage);
-    const Prediction its = predict_memory(planned, config, program.grid(num_ranks, rank));
-    need.consider(rank, its.device, its.host);
-  }
-  return need;
+  const Program planned = program.planned(config, program.grid(num_ranks, 0));
+  return memory_of_stages(planned, config, num_ranks);
 }
 
 // Returns the bytes of a category for all batches: those for the first two batches say a line, on
 // which most others lie; then how far the others are from it.
 Json line_json(const std::vector<size_t>& bytes) {
-  const auto number = [](size_t value) { return static_cast<double>(value); };
-  const double first = number(bytes[0]), slope = number(bytes[1]) - first;
+  const double first = number_of(bytes[0]), slope = number_of(bytes[1]) - first;
   std::vector<double> line = {first, slope};
   for (size_t i = 2; i < bytes.size(); ++i) {
-    line.push_back(number(bytes[i]) - first - slope * number(kBatches[i] - kBatches[0]));
+    line.push_back(number_of(bytes[i]) - first - slope * number_of(kBatches[i] - kBatches[0]));
   }
   while (line.size() > 2 && line.back() == 0) line.pop_back();
   while (line.size() > 1 && line.back() == 0) line.pop_back();
