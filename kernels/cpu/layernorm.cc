@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/map.h"
 
 namespace ladder::cpu {
@@ -44,30 +45,17 @@ void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight,
 
 // Adds to dweight and dbias, unless they are null, the sums over all rows, for `width` columns that
 // begin at `first`.
-template <class T, class A = Accumulate<T>>
+template <size_t kColumns, class T, class A = Accumulate<T>>
 void backward_columns(size_t first, size_t width, size_t rows, size_t n, A* dweight, A* dbias,
                       const T* dout, const T* in, const A* mean, const A* rstd) {
-  // Rows are summed in groups of kRows, so that rounding errors grow slowly.
-  constexpr size_t kColumns = 64, kRows = 64;
-  A dw[kColumns] = {}, db[kColumns] = {};
-  for (size_t r0 = 0; r0 < rows; r0 += kRows) {
-    A group_dw[kColumns] = {}, group_db[kColumns] = {};
-    for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-      const T *const d = dout + r * n + first, *const x = in + r * n + first;
-      const A m = mean[r], s = rstd[r];
-      map_tile([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width,
-               group_dw, group_dw, d, x);
-      map_tile([](auto sum, auto dv) { return sum + dv; }, width, group_db, group_db, d);
-    }
-    for (size_t i = 0; i < width; ++i) {
-      dw[i] += group_dw[i];
-      db[i] += group_db[i];
-    }
-  }
-  for (size_t i = 0; i < width; ++i) {
-    if (dweight != nullptr) dweight[first + i] += dw[i];
-    if (dbias != nullptr) dbias[first + i] += db[i];
-  }
+  const auto add_row = [&](auto& sums, size_t r) {
+    const T *const d = dout + r * n + first, *const x = in + r * n + first;
+    const A m = mean[r], s = rstd[r];
+    map_tile([=](auto sum, auto dv, auto xv) { return sum + dv * ((xv - m) * s); }, width, sums[0],
+             sums[0], d, x);
+    map_tile([](auto sum, auto dv) { return sum + dv; }, width, sums[1], sums[1], d);
+  };
+  add_column_sums<kColumns>({dweight, dbias}, first, width, rows, add_row);
 }
 
 }  // namespace
@@ -109,7 +97,8 @@ void layernorm_backward(Stream&, TensorView din, TensorView dweight, TensorView 
       // Columns are summed by one thread each, so no thread waits for another's partial sums.
 #pragma omp for schedule(static)
       for (size_t first = 0; first < columns; first += kColumns) {
-        backward_columns(first, std::min(kColumns, n - first), rows, n, dw, db, d, x, m, s);
+        backward_columns<kColumns>(first, std::min(kColumns, n - first), rows, n, dw, db, d, x, m,
+                                   s);
       }
     }
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/map.h"
 
@@ -33,7 +34,6 @@ void add_bias(Stream&, TensorView out, ConstTensorView bias) {
 
 void bias_backward(Stream&, TensorView dbias, ConstTensorView dout) {
   constexpr size_t kColumns = 256;  // a thread's share of the columns, summed in its L1 cache
-  constexpr size_t kRows = 64;      // rows are summed in groups, so that rounding grows slowly
   const size_t rows = dout.shape()[0], n = dout.shape()[1];
   dispatch_float(dout.dtype(), [&](auto zero) {
     using T = decltype(zero);
@@ -43,16 +43,10 @@ void bias_backward(Stream&, TensorView dbias, ConstTensorView dout) {
 #pragma omp parallel for schedule(static)
     for (size_t first = 0; first < n; first += kColumns) {
       const size_t width = std::min(kColumns, n - first);
-      A total[kColumns] = {};
-      for (size_t r0 = 0; r0 < rows; r0 += kRows) {
-        A group[kColumns] = {};
-        for (size_t r = r0; r < std::min(rows, r0 + kRows); ++r) {
-          map_tile([](auto sum, auto x) { return sum + x; }, width, group, group,
-                   d + r * n + first);
-        }
-        for (size_t i = 0; i < width; ++i) total[i] += group[i];
-      }
-      for (size_t i = 0; i < width; ++i) db[first + i] += total[i];
+      add_column_sums<kColumns>({db}, first, width, rows, [&](auto& sums, size_t r) {
+        map_tile([](auto sum, auto x) { return sum + x; }, width, sums[0], sums[0],
+                 d + r * n + first);
+      });
     }
   });
 }
