@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/lanes.h"
 #include "kernels/runtime/dtype.h"
@@ -80,7 +81,30 @@ void map_in_thread(const Function& f, size_t n, Out* out, const In*... in) {
   }
 }
 
-// Does the same in all threads.
+// The same with two outputs: f returns a pair, whose elements are first[i] and second[i]. Either
+// may be one of the inputs.
+template <class Function, class Out, class... In>
+void map_pairs_in_thread(const Function& f, size_t n, Out* first, Out* second, const In*... in) {
+  const auto store = [&](size_t i, const auto& pair) {
+    first[i] = static_cast<Out>(pair.first);
+    second[i] = static_cast<Out>(pair.second);
+  };
+  size_t i = 0;
+  if constexpr (is_low_precision<Out>) {
+    using L = Lanes<float>;
+    for (; i + L::kCount <= n; i += L::kCount) {
+      const auto pair = f(L::load(in + i)...);
+      L::store(first + i, pair.first);
+      L::store(second + i, pair.second);
+    }
+    for (; i < n; ++i) store(i, f(static_cast<float>(in[i])...));
+  } else {
+#pragma omp simd
+    for (size_t k = 0; k < n; ++k) store(k, f(in[k]...));
+  }
+}
+
+// out[i] = f(in[i]...) for all i < n, as map_in_thread() computes it, in all threads.
 template <class Function, class Out, class... In>
 void map(const Function& f, size_t n, Out* out, const In*... in) {
 #pragma omp parallel for schedule(static)

@@ -95,8 +95,7 @@ __global__ void __launch_bounds__(kColumnThreads, 1)
 
 // Both at once in 16 bits, so that dout and `in` are read once: a lane adds up the columns of its
 // packs over all rows of its warp. (The weight is in shared memory, because its registers are
-// full.) The sums of the thread block's warps are added in order, and are part blockIdx.x of the
-// sums over all rows.
+// full.)
 template <unsigned kPacks, class T>
 __global__ void __launch_bounds__(kWarpsOfBlock* kWarpSize, kPacks <= 3 ? 2 : 1)
     rows_and_columns_kernel(T* din, float* parts, const T* dout, const T* in, const T* weight,
@@ -107,7 +106,8 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarpSize, kPacks <= 3 ? 2 : 1)
   for (size_t i = threadIdx.x * N; i < n; i += blockDim.x * N) store(w + i, load<N>(weight + i));
   __syncthreads();
   const float inverse = 1 / static_cast<float>(n);
-  float of_weight[kPacks][N] = {}, of_bias[kPacks][N] = {};
+  float sums[2][kPacks][N] = {};
+  auto &of_weight = sums[0], &of_bias = sums[1];
   const size_t step = size_t{gridDim.x} * kWarpsOfBlock;
   for (size_t row = size_t{blockIdx.x} * kWarpsOfBlock + warp_index(); row < rows; row += step) {
     const float mean = means[row], rstd = rstds[row];
@@ -136,31 +136,8 @@ __global__ void __launch_bounds__(kWarpsOfBlock* kWarpSize, kPacks <= 3 ? 2 : 1)
       store(din + row * n + i, sum);
     });
   }
-  __syncthreads();                                // the weights have been read
-  float* const totals = dynamic_shared<float>();  // of the weight's n columns, then of the bias'
-  for (unsigned warp = 0; warp < num_warps(); ++warp) {
-    if (warp == warp_index()) {
-      const auto add_to = [warp](float* to, const float(&own)[N]) {
-        for (unsigned k = 0; k < N; k += 4) {
-          auto sum = warp == 0 ? Pack<float, 4>{} : load<4>(to + k);
-          for (unsigned j = 0; j < 4; ++j) sum.element[j] += own[k + j];
-          store(to + k, sum);
-        }
-      };
-      Lane::for_each(n, [&](unsigned p, size_t i) {
-        add_to(totals + i, of_weight[p]);
-        add_to(totals + n + i, of_bias[p]);
-      });
-    }
-    __syncthreads();
-  }
-  for (size_t i = threadIdx.x; i < 2 * n; i += blockDim.x) {
-    parts[blockIdx.x * 2 * n + i] = totals[i];
-  }
+  write_part<Lane>(parts, sums, n);
 }
-
-// So many thread blocks that an H100 has two for each multiprocessor. More would write more sums.
-constexpr size_t kMostParts = 256;
 
 template <class T>
 void backward_in_parts(Stream& stream, T* din, const ColumnSums<2>& sums, const T* dout,

@@ -1,4 +1,4 @@
-// What a warp has of a row, for layernorm.
+// What a warp has of a row, for layernorm and RMSNorm.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,7 @@ inline constexpr unsigned kBlocksOfGrid = 512;
 // What a lane has of a row: packs lane, lane + 32, ... of N elements, as type A.
 template <class A, unsigned N, unsigned kPacks>
 struct LaneRow {
+  static constexpr unsigned kElements = N;  // of a pack
   Pack<A, N> pack[kPacks];
 
   // Calls body(p, i) for pack p of the lane, which begins at element i.
@@ -41,7 +42,42 @@ struct LaneRow {
       }
     });
   }
+  // Returns pack p, which begins at element i.
+  __device__ const Pack<A, N>& at(unsigned p, size_t) const { return pack[p]; }
 };
+
+// Leaves the sums of this thread block's rows as part blockIdx.x of those of all rows
+// (column_parts.h). A lane has its warp's in own[s][p], for pack p of its columns; those of the
+// warps are added in order. REQUIRES: dynamic shared memory for kSums * n floats, which no other
+// thread reads any more once it calls this.
+template <class Lane, unsigned kSums, unsigned kPacks, unsigned N>
+__device__ void write_part(float* parts, const float (&own)[kSums][kPacks][N], size_t n) {
+  __syncthreads();
+  float* const totals = dynamic_shared<float>();
+  for (unsigned warp = 0; warp < num_warps(); ++warp) {
+    if (warp == warp_index()) {
+      const auto add_to = [warp](float* to, const float(&of_warp)[N]) {
+        for (unsigned k = 0; k < N; k += 4) {
+          auto sum = warp == 0 ? Pack<float, 4>{} : load<4>(to + k);
+          for (unsigned j = 0; j < 4; ++j) sum.element[j] += of_warp[k + j];
+          store(to + k, sum);
+        }
+      };
+      Lane::for_each(n, [&](unsigned p, size_t i) {
+#pragma unroll
+        for (unsigned s = 0; s < kSums; ++s) add_to(totals + s * n + i, own[s][p]);
+      });
+    }
+    __syncthreads();
+  }
+  for (size_t i = threadIdx.x; i < kSums * n; i += blockDim.x) {
+    parts[blockIdx.x * kSums * n + i] = totals[i];
+  }
+}
+
+// The most thread blocks that write parts: two for each multiprocessor of an H100. More would write
+// more sums.
+inline constexpr size_t kMostParts = 256;
 
 // Returns the shape with one warp for each row, or with the most thread blocks.
 inline LaunchShape warps_of(size_t rows,

@@ -1,0 +1,85 @@
+// RMSNorm on the CPU: a thread has whole rows, or whole columns of dweight. Read
+// kernels/cpu/plain_rmsnorm.h first.
+#include "kernels/rmsnorm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/map.h"
+
+namespace ladder::cpu {
+namespace {
+
+// Computes one row of the output, and returns its rstd.
+template <class T, class A = Accumulate<T>>
+A forward_row(size_t n, T* out, const T* in, const T* weight, A epsilon) {
+  const A squares = lane_sum<A>(
+      n, [](auto x) { return x * x; }, in);
+  const A rstd = A{1} / std::sqrt(A{1} / static_cast<A>(n) * squares + epsilon);
+  map_in_thread([rstd](auto x, auto w) { return x * rstd * w; }, n, out, in, weight);
+  return rstd;
+}
+
+// Adds the gradient of one row to din.
+template <class T, class A = Accumulate<T>>
+void backward_row(size_t n, T* din, const T* dout, const T* in, const T* weight, A rstd) {
+  const A mean_gn =
+      A{1} / static_cast<A>(n) *
+      lane_sum<A>(
+          n, [rstd](auto d, auto w, auto x) { return d * w * (x * rstd); }, dout, weight, in);
+  const auto added = [=](auto sum, auto d, auto w, auto x) {
+    return sum + rstd * (d * w - x * rstd * mean_gn);
+  };
+  map_in_thread(added, n, din, din, dout, weight, in);
+}
+
+}  // namespace
+
+void rmsnorm_forward(Stream&, TensorView out, TensorView rstd, ConstTensorView in,
+                     ConstTensorView weight, double epsilon) {
+  const size_t rows = in.shape()[0], n = in.shape()[1];
+  dispatch_float(in.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulate<T>;
+    const T *const x = in.as<T>(), *const w = weight.as<T>();
+    T* const o = out.as<T>();
+    A* const s = rstd.as<A>();
+#pragma omp parallel for schedule(static)
+    for (size_t r = 0; r < rows; ++r) {
+      s[r] = forward_row(n, o + r * n, x + r * n, w, static_cast<A>(epsilon));
+    }
+  });
+}
+
+void rmsnorm_backward(Stream&, TensorView din, TensorView dweight, ConstTensorView dout,
+                      ConstTensorView in, ConstTensorView weight, ConstTensorView rstd) {
+  constexpr size_t kColumns = 64;
+  const size_t rows = in.shape()[0], n = in.shape()[1];
+  dispatch_float(in.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    using A = Accumulate<T>;
+    T* const dx = din.as<T>();
+    A* const dw = dweight.empty() ? nullptr : dweight.as<A>();
+    const size_t columns = dw == nullptr ? 0 : n;
+    const T *const d = dout.as<T>(), *const x = in.as<T>(), *const w = weight.as<T>();
+    const A* const s = rstd.as<A>();
+#pragma omp parallel
+    {
+#pragma omp for schedule(static) nowait
+      for (size_t r = 0; r < rows; ++r) {
+        backward_row(n, dx + r * n, d + r * n, x + r * n, w, s[r]);
+      }
+#pragma omp for schedule(static)
+      for (size_t first = 0; first < columns; first += kColumns) {
+        const size_t width = std::min(kColumns, n - first);
+        add_column_sums<kColumns>({dw}, first, width, rows, [&](auto& sums, size_t r) {
+          map_tile([rstd = s[r]](auto sum, auto dv, auto xv) { return sum + dv * (xv * rstd); },
+                   width, sums[0], sums[0], d + r * n + first, x + r * n + first);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace ladder::cpu
