@@ -17,7 +17,10 @@
 #include "kernels/norm.h"
 #include "kernels/orthonormalize.h"
 #include "kernels/residual.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
 #include "kernels/router.h"
+#include "kernels/swiglu.h"
 #include "tests/kernels/support.h"
 
 namespace ladder {
@@ -101,6 +104,49 @@ const Kernel kKernels[] = {
      false,
      [](const Views& v) {
        layernorm_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+     }},
+    {"rmsnorm_forward",
+     {{"out", {2, 3}}, {"rstd", {2}, Kind::sum}, {"in", {2, 3}}, {"weight", {3}}},
+     0,
+     false,
+     [](const Views& v) { rmsnorm_forward(stream(), v[0], v[1], v[2], v[3], 1e-5); }},
+    {"rmsnorm_backward",
+     {{"din", {2, 3}},
+      {"dweight", {3}, Kind::sum, false, true},
+      {"dout", {2, 3}},
+      {"in", {2, 3}},
+      {"weight", {3}},
+      {"rstd", {2}, Kind::sum}},
+     0,
+     false,
+     [](const Views& v) { rmsnorm_backward(stream(), v[0], v[1], v[2], v[3], v[4], v[5]); }},
+    {"swiglu_forward",
+     {{"out", {2, 3}}, {"in", {2, 6}}},
+     0,
+     false,
+     [](const Views& v) { swiglu_forward(stream(), v[0], v[1]); }},
+    {"swiglu_backward",
+     {{"din", {2, 6}}, {"dout", {2, 3}}, {"in", {2, 6}}},
+     1,
+     false,
+     [](const Views& v) { swiglu_backward(stream(), v[0], v[1], v[2]); }},
+    {"rotary_forward",
+     {{"x", {2, 3, 12}},
+      {"table", {5, 4}, Kind::sum},
+      {"positions", {3}, Kind::int32, false, true}},
+     0,
+     false,
+     [](const Views& v) {
+       rotary_forward(stream(), v[0], {1, 2}, v[1], v[2]);
+     }},
+    {"rotary_backward",
+     {{"dx", {2, 3, 12}},
+      {"table", {5, 4}, Kind::sum},
+      {"positions", {2, 3}, Kind::int32, false, true}},
+     0,
+     false,
+     [](const Views& v) {
+       rotary_backward(stream(), v[0], {1, 2}, v[1], v[2]);
      }},
     {"gelu_forward",
      {{"out", {2, 3}}, {"in", {2, 3}}},
@@ -498,6 +544,20 @@ TEST_CASE("kernels refuse numbers and sizes that cannot be") {
     CHECK_THROWS_WITH(position_backward(stream(), few, a, places),
                       ContainsSubstring("`positions`"));
   }
+  const Array in(DType::fp32, {2, 3}), rstd(DType::fp32, {2}), weight(DType::fp32, {3});
+  for (double epsilon : {-1.0, std::nan("")}) {
+    CHECK_THROWS_WITH(rmsnorm_forward(stream(), in, rstd, in, weight, epsilon),
+                      ContainsSubstring("`epsilon`"));
+  }
+  const Array table(DType::fp32, {3, 4}), short_table(DType::fp32, {2, 4});
+  for (const HeadRange& heads : {HeadRange{0, 4}, HeadRange{3, 1}, HeadRange{size_t{0} - 1, 2}}) {
+    CHECK_THROWS_WITH(rotary_forward(stream(), qkv, heads, table),
+                      ContainsSubstring("`x` has 12 columns"));
+  }
+  CHECK_THROWS_WITH(rotary_forward(stream(), qkv, {0, 1}, short_table),
+                    ContainsSubstring("`table` has 2 positions, the sequence 3"));
+  CHECK_THROWS_WITH(rotary_forward(stream(), qkv, {0, 1}, Array(DType::fp32, {3, 3})),
+                    ContainsSubstring("`table`"));
   const Array p(DType::fp32, {3}), half(DType::fp16, {3}), rounded(DType::bf16, {3});
   CHECK_THROWS_WITH(adamw(stream(), {{p, p, p, p}}, {.step = 0}), ContainsSubstring("adamw"));
   const AdamWTensors with_copy = {p, p, p, p, rounded}, other_copy = {p, p, p, p, half};

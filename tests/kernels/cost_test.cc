@@ -10,7 +10,10 @@
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
 #include "kernels/orthonormalize.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
 #include "kernels/router.h"
+#include "kernels/swiglu.h"
 #include "tests/catch.h"
 
 namespace ladder {
@@ -72,6 +75,28 @@ TEST_CASE("attention in blocks: 2 queries see 4 keys, or 1 and 2 of 2, in 2 sequ
 TEST_CASE("positions are added to 2 sequences of 3 tokens, 4 numbers each") {
   check_cost(position_forward_cost(view({2, 3, 4}), view({3, 4})), 24, 96 + 48, 96);
   check_cost(position_backward_cost(view({3, 4}), view({2, 3, 4})), 24, 96 + 48, 48);
+}
+
+TEST_CASE("RMSNorm of 3 rows of 5: rows, a statistic of each, and the weight once") {
+  const ConstTensorView rows = view({3, 5}, DType::bf16), weight = view({5}, DType::bf16);
+  const ConstTensorView rstd = view({3}), dweight = view({5});
+  check_cost(rmsnorm_forward_cost(rows, rstd, weight), 4 * 15, 30 + 10, 30 + 12);
+  check_cost(rmsnorm_backward_cost(rows, dweight, weight, rstd), 10 * 15, 90 + 20 + 10 + 12,
+             30 + 20);
+}
+
+TEST_CASE("SwiGLU of 3 rows: 10 columns become 5, and gradients of 5 become 10") {
+  const ConstTensorView half = view({3, 5}), whole = view({3, 10});
+  check_cost(swiglu_forward_cost(half, whole), 5 * 15, 120, 60);
+  check_cost(swiglu_backward_cost(whole, half), 11 * 15, 60 + 120, 120);
+}
+
+TEST_CASE(
+    "rotary positions of 2 sequences of 3 tokens: 2 heads of 4, and a table's row a position") {
+  const ConstTensorView x = view({2, 3, 20}, DType::bf16), table = view({9, 4});
+  check_cost(rotary_cost(x, {1, 2}, table, {}), 3 * 48, 96 + 48, 96);
+  check_cost(rotary_cost(x, {1, 2}, table, view({3}, DType::int32)), 3 * 48, 96 + 48 + 12, 96);
+  check_cost(rotary_cost(x, {1, 2}, table, view({2, 3}, DType::int32)), 3 * 48, 96 + 96 + 24, 96);
 }
 
 TEST_CASE("softmax and its gradient on 5 rows of 7 logits: read once, written once") {

@@ -17,6 +17,9 @@
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/residual.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
+#include "kernels/swiglu.h"
 #include "tests/kernels/last_thread.h"
 #include "tests/kernels/support.h"
 
@@ -252,6 +255,51 @@ TEST_CASE("large: rows and columns") {
       dweight.require_same(8);
       dbias.require_same(8);
     }
+  }
+}
+
+TEST_CASE("large: RMSNorm, SwiGLU and rotary positions") {
+  const OnDevice on = on_devices_without_memory();
+  const DType dtype = DType::bf16, sums = DType::fp32;
+  const Shape all = {kRows, kColumns}, row = {1, kColumns}, flat_row = {kColumns};
+  const Pair x(dtype, all, row), y(dtype, all, row);
+  SECTION("RMSNorm") {
+    const Array weight(dtype, flat_row, random_values(dtype, kColumns, "weight"));
+    const Pair out = zeros(dtype, all, row), rstd = zeros(sums, {kRows}, {1});
+    run_both(kRows, [&](auto pick) {
+      rmsnorm_forward(stream(), pick(out), pick(rstd), pick(x), weight, 1e-5);
+    });
+    rstd.require_same(1);
+    out.require_same(kColumns);
+    const bool on_cpu = place().device == DeviceType::cpu;
+    for (bool columns : {false, true}) {
+      const Pair din(dtype, all, row), dweight = zeros(sums, flat_row, flat_row);
+      run_both(columns ? kColumns / 64 : kRows, [&](auto pick) {
+        rmsnorm_backward(stream(), pick(din), pick(dweight), pick(y), pick(x), weight, pick(rstd));
+      });
+      if (!columns || !on_cpu) din.require_same(kColumns);
+      if (columns || !on_cpu) dweight.require_same(8);
+    }
+  }
+  SECTION("SwiGLU") {
+    const Shape half = {kRows, kColumns / 2}, half_row = {1, kColumns / 2};
+    const Pair out = zeros(dtype, half, half_row), din = zeros(dtype, all, row);
+    run_both(kRows, [&](auto pick) { swiglu_forward(stream(), pick(out), pick(x)); });
+    out.require_same(kFlatCompared);
+    run_both(kRows, [&](auto pick) { swiglu_backward(stream(), pick(din), pick(out), pick(x)); });
+    din.require_same(kFlatCompared);
+  }
+  SECTION("rotary positions: the last token's is 1, all others' 0") {
+    constexpr size_t kHeadSize = 512;
+    const HeadRange heads = {0, kColumns / kHeadSize};
+    const Array table(sums, {2, kHeadSize}, random_values(sums, 2 * kHeadSize, "table"));
+    const Pair position(DType::int32, {kRows, 1}, {1, 1}, {1});
+    run_both(kRows, [&](auto pick) {
+      const TensorView view = pick(x);
+      rotary_forward(stream(), view.reshape({view.shape()[0], 1, kColumns}), heads, table,
+                     pick(position));
+    });
+    x.require_same(kFlatCompared);
   }
 }
 

@@ -18,6 +18,9 @@
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/residual.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
+#include "kernels/swiglu.h"
 #include "kernels/vocabulary.h"
 #include "tests/catch.h"
 #include "tests/kernels/arrays.h"
@@ -119,7 +122,7 @@ TEST_CASE("elementwise kernels and reductions have no races") {
   }
 }
 
-TEST_CASE("layernorm has no races") {
+TEST_CASE("layernorm and RMSNorm have no races") {
   for (DType dtype : floats()) {
     INFO(name_of(dtype));
     const DType sums = accumulation_dtype(dtype);
@@ -130,6 +133,22 @@ TEST_CASE("layernorm has no races") {
     CHECK(races_in([&] {
             cpu::layernorm_forward(stream, y, mean, rstd, x, weight, bias);
             cpu::layernorm_backward(stream, x, dweight, dbias, y, y, weight, mean, rstd);
+            cpu::rmsnorm_forward(stream, y, rstd, x, weight, 1);
+            cpu::rmsnorm_backward(stream, x, dweight, y, y, weight, rstd);
+          }) == 0);
+  }
+}
+
+TEST_CASE("SwiGLU and rotary positions have no races") {
+  for (DType dtype : floats()) {
+    INFO(name_of(dtype));
+    const Array half = zeros(dtype, {kRows, kColumns}), both = zeros(dtype, {kRows, 2 * kColumns});
+    const Array heads = zeros(dtype, {2, kRows, kColumns});
+    const Array table = zeros(accumulation_dtype(dtype), {kRows, 100});
+    CHECK(races_in([&] {
+            cpu::swiglu_forward(stream, half, both);
+            cpu::swiglu_backward(stream, both, half, both);
+            cpu::rotary(stream, heads, {1, 5}, table, {}, Turn::forward);
           }) == 0);
   }
 }

@@ -14,6 +14,9 @@
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/residual.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
+#include "kernels/swiglu.h"
 #include "tests/kernels/support.h"
 
 namespace ladder {
@@ -43,6 +46,12 @@ void launch_some(DType dtype) {
   layernorm_forward(stream(), y, of_row, of_row, x, row, row);
   layernorm_backward(stream(), y, dweight, dbias, x, x, row, of_row, of_row);
   const Array qkv(dtype, {1, rows, 3 * n}, Values(3 * rows * n, 1)), out(dtype, {1, rows, n}, ones);
+  rmsnorm_forward(stream(), y, of_row, x, row, 1);
+  rmsnorm_backward(stream(), y, dweight, x, x, row, of_row);
+  const Array both(dtype, {rows, 2 * n}, Values(2 * rows * n, 1));
+  swiglu_forward(stream(), y, both);
+  swiglu_backward(stream(), both, y, both);
+  rotary_forward(stream(), qkv, {0, 4}, Array(sums, {rows, 16}, Values(rows * 16, 1)));
   const Array lse(sums, {1, 4, rows}, Values(4 * rows, 1)), dqkv(dtype, {1, rows, 3 * n});
   attention_forward(stream(), out, lse, qkv);
   attention_backward(stream(), dqkv, Array(sums, {1, 4, rows}), out, out, lse, qkv);
