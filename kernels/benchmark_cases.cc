@@ -14,11 +14,16 @@
 #include "kernels/matmul.h"
 #include "kernels/norm.h"
 #include "kernels/residual.h"
+#include "kernels/rmsnorm.h"
+#include "kernels/rotary.h"
+#include "kernels/swiglu.h"
 
 namespace ladder {
 namespace {
 
 constexpr size_t C = 768, NH = 12, V = 50257;
+// Today's block of the same hidden size: 4 heads of keys and values, and F = 8 C / 3.
+constexpr size_t NKV = 4, F = 2048;
 
 // The cases that the functions below add.
 struct Cases {
@@ -139,6 +144,44 @@ void add_memory_bound(Cases& cases) {
   });
 }
 
+// What today's block has instead of layernorm, GELU and learned positions.
+void add_of_todays_block(Cases& cases) {
+  const size_t B = cases.B, T = cases.T, R = cases.R;
+  const DType x = cases.x;
+  cases.add("rmsnorm_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView out = make({R, C}, x), rstd = make({R}), in = make({R, C}, x);
+    const TensorView weight = make({C}, x);
+    return BenchmarkCase::Call{
+        [=, &make] { rmsnorm_forward(make.stream, out, rstd, in, weight, 1e-5); },
+        rmsnorm_forward_cost(out, rstd, weight)};
+  });
+  cases.add("rmsnorm_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView din = make({R, C}, x), dw = make({C}), dout = make({R, C}, x);
+    const TensorView in = make({R, C}, x), weight = make({C}, x), rstd = make({R});
+    return BenchmarkCase::Call{
+        [=, &make] { rmsnorm_backward(make.stream, din, dw, dout, in, weight, rstd); },
+        rmsnorm_backward_cost(din, dw, weight, rstd)};
+  });
+  cases.add("swiglu_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView out = make({R, F}, x), in = make({R, 2 * F}, x);
+    return BenchmarkCase::Call{[=, &make] { swiglu_forward(make.stream, out, in); },
+                               swiglu_forward_cost(out, in)};
+  });
+  cases.add("swiglu_backward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    const TensorView din = make({R, 2 * F}, x), dout = make({R, F}, x), in = make({R, 2 * F}, x);
+    return BenchmarkCase::Call{[=, &make] { swiglu_backward(make.stream, din, dout, in); },
+                               swiglu_backward_cost(din, dout)};
+  });
+  cases.add("rotary_forward", Limit::bandwidth, [=](BenchmarkTensors& make) {
+    constexpr size_t kHeadSize = C / NH;
+    const TensorView qkv = make({B, T, (NH + 2 * NKV) * kHeadSize}, x);
+    const TensorView table = make({T, kHeadSize});
+    const HeadRange heads = {0, NH + NKV};
+    return BenchmarkCase::Call{[=, &make] { rotary_forward(make.stream, qkv, heads, table); },
+                               rotary_cost(qkv, heads, table, {})};
+  });
+}
+
 void add_large(Cases& cases) {
   const size_t P = cases.P, rows = cases.R / 4;
   cases.add("softmax_cross_entropy", Limit::bandwidth, [=](BenchmarkTensors& make) {
@@ -227,6 +270,7 @@ std::vector<BenchmarkCase> benchmark_cases(size_t batch, size_t tokens, size_t p
     add_matmuls(cases);
     add_attention(cases);
     add_memory_bound(cases);
+    add_of_todays_block(cases);
   }
   cases.x = DType::fp64;
   add_matmul(cases, "fc_forward", cases.x, cases.R, 4 * C, C, {});

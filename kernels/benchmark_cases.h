@@ -41,8 +41,8 @@ struct BenchmarkCase {
 };
 
 // Returns a case for each kernel in fp32 and bf16. Shapes are those of GPT-2 124M on `batch`
-// sequences of `tokens` tokens. AdamW, norm, fill and cast work on `parameters` elements. There is
-// one product in fp64, too.
+// sequences of `tokens` tokens, or those of today's block of the same hidden size. AdamW, norm,
+// fill and cast work on `parameters` elements. There is one product in fp64, too.
 std::vector<BenchmarkCase> benchmark_cases(size_t batch, size_t tokens, size_t parameters);
 
 }  // namespace ladder
