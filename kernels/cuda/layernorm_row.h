@@ -48,8 +48,8 @@ struct LaneRow {
 
 // Leaves the sums of this thread block's rows as part blockIdx.x of those of all rows
 // (column_parts.h). A lane has its warp's in own[s][p], for pack p of its columns; those of the
-// warps are added in order. REQUIRES: dynamic shared memory for kSums * n floats, which no other
-// thread reads any more once it calls this.
+// warps are added in order. REQUIRES: all threads of the thread block take part, and its dynamic
+// shared memory, which is overwritten, has kSums * n floats.
 template <class Lane, unsigned kSums, unsigned kPacks, unsigned N>
 __device__ void write_part(float* parts, const float (&own)[kSums][kPacks][N], size_t n) {
   __syncthreads();
